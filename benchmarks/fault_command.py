@@ -16,7 +16,7 @@ from pathlib import Path
 import skyline.cli.config
 import skyline.cli.ledger
 import skyline.cli.show
-import skyline.report.text  # noqa: F401
+import skyline.report.pages.profile  # noqa: F401
 from skyline.analysis.analyse import analyse
 from skyline.cli.main import main
 from skyline.errors import ExitCode

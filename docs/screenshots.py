@@ -18,8 +18,9 @@ from rich.terminal_theme import TerminalTheme
 from textual.pilot import Pilot
 
 from skyline.analysis.analyse import analyse
-from skyline.report import text
 from skyline.report.build import profile_report, whatif_report
+from skyline.report.pages.profile import profile_page
+from skyline.report.terminal import print_document
 from skyline.trace import store
 from skyline_tui.app import SkylineApp
 from skyline_tui.client import Server
@@ -107,7 +108,9 @@ def command_line(script: Path, width: int) -> str:
     assert saved is not None
     analysis = analyse(store.load(saved))
     console = Console(record=True, width=width, file=StringIO(), force_terminal=True, highlight=False)
-    text.render(profile_report(analysis), whatif_report(analysis, None), console, base=script.parent)
+    print_document(
+        profile_page(profile_report(analysis), whatif_report(analysis, None), base=script.parent), console
+    )
     return _without_web_fonts(console.export_svg(title=f"skyline profile {script.name}", theme=THEME))
 
 

@@ -97,9 +97,10 @@ def run(arguments: Sequence[str]) -> int:
         if target is not None:
             write_data(target, encode(report) + b"\n")
     if "-" not in targets:
-        from skyline.report.text.devices import render_devices
+        from skyline.report.pages.devices import devices_page
+        from skyline.report.terminal import print_document
 
-        render_devices(report, data_console())
+        print_document(devices_page(report), data_console())
     return int(ExitCode.OK)
 
 

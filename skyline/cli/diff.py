@@ -46,9 +46,10 @@ def run(arguments: Sequence[str]) -> int:
     if options.json is not None:
         write_data(options.json, encode(report) + b"\n")
     if options.json != "-":
-        from skyline.report.text import render_diff
+        from skyline.report.pages.diff import diff_page
+        from skyline.report.terminal import print_document
 
-        render_diff(report, data_console(), base=Path.cwd())
+        print_document(diff_page(report, base=Path.cwd()), data_console())
     if options.fail_over is not None and report.verdict == "slower" and report.change > options.fail_over:
         say(f"skyline: slower by {report.change:.1%}, more than the {options.fail_over:.1%} that is allowed")
         return int(ExitCode.BUDGET_EXCEEDED)

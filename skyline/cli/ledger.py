@@ -63,7 +63,8 @@ def run(arguments: Sequence[str]) -> int:
         }
         write_data(options.json, msgspec.json.encode(report) + b"\n")
     if options.json != "-":
-        from skyline.report.text.ledger import render_ledger
+        from skyline.report.pages.verification import ledger_page
+        from skyline.report.terminal import print_document
 
-        render_ledger(entries, [record for _, record in records], data_console())
+        print_document(ledger_page(entries, [record for _, record in records]), data_console())
     return int(ExitCode.OK)

@@ -81,10 +81,12 @@ def run(arguments: Sequence[str]) -> int:
     if options.json is not None:
         write_data(options.json, encode(report) + b"\n")
     if options.json != "-":
-        from skyline.report import text
+        from skyline.report.pages.profile import SavedPlaces, profile_page
+        from skyline.report.terminal import print_document
 
-        places = text.Saved(saved.profile, saved.html) if saved else None
-        text.render(report, whatif_report(analysis, None), data_console(), base=Path.cwd(), saved=places)
+        places = SavedPlaces(saved.profile, saved.html) if saved else None
+        page = profile_page(report, whatif_report(analysis, None), base=Path.cwd(), saved=places)
+        print_document(page, data_console())
     if unsaved is not None:
         raise unsaved
     return int(ExitCode.OK)

@@ -98,9 +98,10 @@ def run(arguments: Sequence[str]) -> int:
     if options.json is not None:
         write_data(options.json, encode(report) + b"\n")
     if options.json != "-":
-        from skyline.report.text.ranks import render_ranks
+        from skyline.report.pages.ranks import ranks_page
+        from skyline.report.terminal import print_document
 
-        render_ranks(report, data_console())
+        print_document(ranks_page(report), data_console())
     return int(ExitCode.OK)
 
 

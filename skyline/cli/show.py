@@ -50,10 +50,10 @@ def run(arguments: Sequence[str]) -> int:
     analysis = analyse(subject.profile)
     report = profile_report(analysis)
     if options.line is not None:
-        from skyline.report.text.one_line import find_line, render_line
-        from skyline.report.text.page import Page
+        from skyline.report.pages.lines import find_line, line_page
+        from skyline.report.terminal import print_document
 
-        render_line(report, find_line(report, options.line), Page.on(data_console(), Path.cwd()))
+        print_document(line_page(report, find_line(report, options.line), Path.cwd()), data_console())
         return int(ExitCode.OK)
     if options.json is not None:
         write_data(options.json, encode(report) + b"\n")
@@ -64,10 +64,12 @@ def run(arguments: Sequence[str]) -> int:
 
         write_data("-", html.render(analysis).encode("utf-8"))
     elif options.format == "text" and options.json != "-":
-        from skyline.report import text
+        from skyline.report.pages.profile import SavedPlaces, profile_page
+        from skyline.report.terminal import print_document
 
-        places = text.Saved(subject.path, _page_beside(subject.path))
-        text.render(report, whatif_report(analysis, None), data_console(), base=Path.cwd(), saved=places)
+        places = SavedPlaces(subject.path, _page_beside(subject.path))
+        page = profile_page(report, whatif_report(analysis, None), base=Path.cwd(), saved=places)
+        print_document(page, data_console())
     return int(ExitCode.OK)
 
 

@@ -41,11 +41,12 @@ def ask(source: str, names: Sequence[str], json: str | None) -> int:
     if json is not None:
         write_data(json, encode(answers) + b"\n")
     if json != "-":
-        from skyline.report.text.traced import render_trace, render_trace_answers
+        from skyline.report.pages.traced import trace_answers_page, trace_page
+        from skyline.report.terminal import print_document
 
         report = trace_report(subject, source)
-        render = render_trace_answers if choices else render_trace
-        render(report, answers, data_console())
+        page = trace_answers_page if choices else trace_page
+        print_document(page(report, answers), data_console())
     return int(ExitCode.OK)
 
 
@@ -64,9 +65,10 @@ def show(source: str, options: argparse.Namespace) -> int:
     if options.format == "json" and options.json != "-":
         write_data("-", encode(report) + b"\n")
     elif options.format == "text" and options.json != "-":
-        from skyline.report.text.traced import render_trace
+        from skyline.report.pages.traced import trace_page
+        from skyline.report.terminal import print_document
 
-        render_trace(report, answers_report(subject), data_console())
+        print_document(trace_page(report, answers_report(subject)), data_console())
     return int(ExitCode.OK)
 
 

@@ -170,8 +170,9 @@ def _show(report: VerifyReport, options: argparse.Namespace, *, ledger: str = ""
 
         write_data(options.json, encode(report) + b"\n")
     if options.json != "-":
-        from skyline.report.text.verification import render_verification
+        from skyline.report.pages.verification import verification_page
+        from skyline.report.terminal import print_document
 
-        render_verification(report, data_console(), ledger=ledger)
+        print_document(verification_page(report, ledger=ledger), data_console())
     elif not report.valid:
         say(f"skyline: discarded: {report.reason}", quiet=options.quiet)

@@ -80,15 +80,15 @@ def run(arguments: Sequence[str]) -> int:
     if options.json is not None:
         write_data(options.json, encode(answer) + b"\n")
     if options.json != "-":
-        from skyline.report import text
         from skyline.report.basis import basis_parts, command_line
         from skyline.report.headline import headline
+        from skyline.report.pages.whatifs import whatifs_page
+        from skyline.report.terminal import print_document
 
         report = head_report(analysis)
         lines = (f"{command_line(report)}: {headline(report)}", " · ".join(basis_parts(report)))
-        text.render_whatifs(
-            answer, data_console(), subject=lines, script=options.source, detail=question is not None
-        )
+        page = whatifs_page(answer, subject=lines, script=options.source, detail=question is not None)
+        print_document(page, data_console())
     return int(ExitCode.OK)
 
 

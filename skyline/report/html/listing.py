@@ -12,8 +12,7 @@ from pygments.formatters import HtmlFormatter
 from pygments.lexers.python import PythonLexer  # pyright: ignore[reportMissingTypeStubs]
 
 from skyline import units
-from skyline.report.html.cost import anchor_of
-from skyline.report.place import short_path
+from skyline.report.place import place, short_path
 from skyline.report.schema import LineReport, ProfileReport
 from skyline.source.text import SourceText
 from skyline.trace.profile import SourceFile
@@ -80,6 +79,12 @@ def anchors(report: ProfileReport, listed: tuple[Listing, ...], base: Path) -> f
         for line in report.lines
         if line.file and anchor_of(line.file, line.line, base) in shown
     )
+
+
+def anchor_of(file: str, line: int, base: Path) -> str:
+    """The id of a line in the listing."""
+    name = "".join(letter if letter.isalnum() else "-" for letter in place(file, 0, base))
+    return f"{name}-L{line}"
 
 
 def _listing(

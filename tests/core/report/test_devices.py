@@ -17,7 +17,8 @@ from skyline.predict.gpus import gpu_named
 from skyline.predict.largest_batch import LargestBatch
 from skyline.predict.outlook import Outlook
 from skyline.report.devices import DevicesReport, devices_report
-from skyline.report.text.devices import render_devices
+from skyline.report.pages.devices import devices_page
+from skyline.report.terminal import print_document
 from skyline.trace.prediction import Prediction
 from skyline.trace.profile import Profile
 
@@ -49,7 +50,9 @@ def report(profile: Profile) -> DevicesReport:
 
 def page(report: DevicesReport, width: int) -> str:
     written = io.StringIO()
-    render_devices(report, Console(file=written, width=width, highlight=False, color_system=None))
+    print_document(
+        devices_page(report), Console(file=written, width=width, highlight=False, color_system=None)
+    )
     return written.getvalue()
 
 

@@ -10,10 +10,12 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from skyline.report import html, text
+from skyline.report import html
 from skyline.report.build import encode
 from skyline.report.effect_summary import allowed, prevented
+from skyline.report.pages.profile import profile_page
 from skyline.report.schema import ProfileReport
+from skyline.report.terminal import print_document
 from skyline.trace.record import CodeLine
 from skyline.trace.side_effect import Protection, SideEffect
 
@@ -35,7 +37,7 @@ def with_effects(report: ProfileReport) -> ProfileReport:
 
 def printed(report: ProfileReport) -> str:
     stream = io.StringIO()
-    text.render(report, None, Console(file=stream, width=100))
+    print_document(profile_page(report, None), Console(file=stream, width=100))
     return stream.getvalue()
 
 
@@ -90,7 +92,7 @@ def test_every_report_says_what_kept_the_files(
 ) -> None:
     report = replace(with_effects(profile_report), protection=protection)
     assert f"protection: {words}" in " ".join(printed(report).split())
-    assert f"Protection: {words}" in html.render(report)
+    assert f"protection: {words}" in html.render(report)
     assert json.loads(encode(report))["protection"] == {
         "state": protection.state,
         "reason": protection.reason,

@@ -8,9 +8,10 @@ from html.parser import HTMLParser
 import pytest
 
 from skyline.interval import Interval
+from skyline.report.document import Table, Track
 from skyline.report.html import render
-from skyline.report.html.change import change_rows
 from skyline.report.html.chart import charts, nice_ticks, tick_label
+from skyline.report.pages.whatifs import whatif_sections
 from skyline.report.schema import LineReport, ProfileReport, WhatIfReport
 from skyline.trace.profile import SourceFile
 
@@ -227,5 +228,9 @@ def test_a_what_if_is_coloured_where_its_range_excludes_no_change(
         speedup=value,
         speedup_range=Interval(value, low, high),
     )
-    (row,) = change_rows(replace(whatif_report, estimates=(estimate,), combined=None))
-    assert row.verdict == verdict
+    report = replace(whatif_report, estimates=(estimate,), combined=None)
+    tables = [
+        block for section in whatif_sections(report) for block in section.blocks if isinstance(block, Table)
+    ]
+    (track,) = [cell.graphic for cell in tables[0].rows[0].cells if isinstance(cell.graphic, Track)]
+    assert track.verdict == verdict

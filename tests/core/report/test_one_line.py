@@ -9,9 +9,9 @@ from rich.console import Console
 from skyline.analysis.line_parts import LinePart
 from skyline.errors import UsageError
 from skyline.report.html import render as render_html
+from skyline.report.pages.lines import find_line, line_page
 from skyline.report.schema import ProfileReport
-from skyline.report.text.one_line import find_line, render_line
-from skyline.report.text.page import Page
+from skyline.report.terminal import print_document
 
 
 @pytest.fixture
@@ -24,7 +24,7 @@ def report(profile_report: ProfileReport) -> ProfileReport:
 
 def text_of(report: ProfileReport, place: str, width: int = 80) -> str:
     console = Console(file=io.StringIO(), width=width, color_system=None)
-    render_line(report, find_line(report, place), Page.on(console, None))
+    print_document(line_page(report, find_line(report, place), None), console)
     return console.file.getvalue()
 
 

@@ -7,9 +7,11 @@ import pytest
 from rich.console import Console
 
 from skyline.interval import Interval
-from skyline.report import html, text
+from skyline.report import html
 from skyline.report.basis import memory_remark, prediction_basis
+from skyline.report.pages.profile import profile_page
 from skyline.report.schema import ProfileReport
+from skyline.report.terminal import print_document
 from skyline.trace.facts import Device
 from skyline.trace.prediction import Prediction
 
@@ -33,7 +35,7 @@ def predicted(profile_report: ProfileReport) -> ProfileReport:
 
 def test_the_number_comes_before_what_it_rests_on(predicted: ProfileReport) -> None:
     console = Console(file=io.StringIO(), width=80, highlight=False)
-    text.render(predicted, None, console)
+    print_document(profile_page(predicted, None), console)
     found = console.file.getvalue()
     number, short, whole = found.index("2.40 ms"), found.index("nothing was run"), found.index("data-sheet")
     assert number < short < found.index("Costliest lines") < found.index("Basis of the prediction") < whole

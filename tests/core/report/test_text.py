@@ -10,17 +10,19 @@ import pytest
 from rich.console import Console
 
 from skyline.interval import Interval
-from skyline.report import text
 from skyline.report.diff import diff
+from skyline.report.document import Paragraph, Section, apportion, document
+from skyline.report.pages.curve import thinned
+from skyline.report.pages.diff import diff_page
+from skyline.report.pages.profile import SavedPlaces, profile_page
+from skyline.report.pages.whatifs import whatifs_page
 from skyline.report.schema import KernelReport, ProfileReport, WhatIfReport
-from skyline.report.text.curve import thinned
-from skyline.report.text.page import Page
-from skyline.report.text.phases import apportion
+from skyline.report.terminal import print_document
 from skyline.source.setting_place import SettingPlace
 from skyline.trace.phase import PhaseTimes
 
 GOLDEN = Path(__file__).parent / "golden"
-SAVED = text.Saved(
+SAVED = SavedPlaces(
     Path("/home/ada/nano/.skyline/train-1.profile.json.gz"), Path("/home/ada/nano/.skyline/train-1.html")
 )
 
@@ -37,7 +39,7 @@ def test_kernels_stand_under_the_lines_that_launched_them(profile_report: Profil
     )
     report = replace(profile_report, kernels=kernels, gpu_phases=PhaseTimes(forward=45.6, backward=45.6))
     sheet = console(110)
-    text.render(report, None, sheet)
+    print_document(profile_page(report, None), sheet)
     rows = printed(sheet).splitlines()
     at = next(index for index, row in enumerate(rows) if f"model.py:{first.line} " in row)
     assert [row.strip() for row in rows[at + 1 : at + 4]] == [
@@ -92,7 +94,7 @@ def plain_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("width", [80, 120])
 def test_summary(width: int, profile_report: ProfileReport, whatif_report: WhatIfReport) -> None:
     page = console(width)
-    text.render(profile_report, whatif_report, page, saved=SAVED)
+    print_document(profile_page(profile_report, whatif_report, saved=SAVED), page)
     found = printed(page)
     assert max(len(line) for line in found.splitlines()) <= width
     check(f"summary-{width}.txt", found)
@@ -100,7 +102,7 @@ def test_summary(width: int, profile_report: ProfileReport, whatif_report: WhatI
 
 def test_summary_in_plain_characters(profile_report: ProfileReport, whatif_report: WhatIfReport) -> None:
     page = console(80, "ascii")
-    text.render(profile_report, whatif_report, page, saved=SAVED)
+    print_document(profile_page(profile_report, whatif_report, saved=SAVED), page)
     assert printed(page).isascii()
     check("summary-ascii.txt", printed(page))
 
@@ -110,7 +112,7 @@ def test_a_dumb_terminal_gets_plain_characters(
 ) -> None:
     monkeypatch.setenv("TERM", "dumb")
     page = console(80)
-    text.render(profile_report, None, page)
+    print_document(profile_page(profile_report, None), page)
     assert printed(page).isascii()
 
 
@@ -119,7 +121,7 @@ def test_no_colour_means_no_escape_codes(
 ) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
     page = Console(file=Sheet("utf-8"), width=100, highlight=False, force_terminal=True)
-    text.render(profile_report, whatif_report, page)
+    print_document(profile_page(profile_report, whatif_report), page)
     # Bold and dim remain; colour does not.
     codes = set(re.findall(r"\x1b\[([0-9;]*)m", printed(page)))
     assert not any(re.search(r"(^|;)(3[0-7]|9[0-7])", code) for code in codes)
@@ -127,7 +129,7 @@ def test_no_colour_means_no_escape_codes(
 
 def test_numbers_are_never_cut(profile_report: ProfileReport, whatif_report: WhatIfReport) -> None:
     page = console(44)
-    text.render(profile_report, whatif_report, page)
+    print_document(profile_page(profile_report, whatif_report), page)
     found = printed(page)
     for number in ("182.4", "41.0", "26.8", "661.0 ±61.0", "+157.6 ±9.0"):
         assert number in found
@@ -136,7 +138,9 @@ def test_numbers_are_never_cut(profile_report: ProfileReport, whatif_report: Wha
 def test_source_is_not_read_as_markup(profile_report: ProfileReport) -> None:
     first = replace(profile_report.lines[0], source="x[bold] = y[/red]")
     page = console(120)
-    text.render(replace(profile_report, lines=(first, *profile_report.lines[1:])), None, page)
+    print_document(
+        profile_page(replace(profile_report, lines=(first, *profile_report.lines[1:])), None), page
+    )
     assert "x[bold] = y[/red]" in printed(page)
 
 
@@ -145,7 +149,9 @@ def test_wide_characters_keep_the_columns(profile_report: ProfileReport) -> None
         profile_report.lines[0], source="损失 = 模型(数据).mean()  # 这一行是中文的注释注释注释注释注释注释"
     )
     page = console(100)
-    text.render(replace(profile_report, lines=(first, *profile_report.lines[1:])), None, page)
+    print_document(
+        profile_page(replace(profile_report, lines=(first, *profile_report.lines[1:])), None), page
+    )
     from rich.cells import cell_len
 
     assert max(cell_len(line) for line in printed(page).splitlines()) <= 100
@@ -155,7 +161,10 @@ def test_a_report_without_lines_or_curve_says_why(profile_report: ProfileReport)
     reason = "no DataLoader and no literal batch size was found"
     batch = replace(profile_report.batch_size, value=None, knob=None, reason=reason)
     page = console(100)
-    text.render(replace(profile_report, lines=(), curve=(), batch_size=batch, throughput=None), None, page)
+    print_document(
+        profile_page(replace(profile_report, lines=(), curve=(), batch_size=batch, throughput=None), None),
+        page,
+    )
     found = " ".join(printed(page).split())
     assert reason in found
     assert "no time could be assigned to a line" in found
@@ -168,7 +177,7 @@ def test_a_batch_size_from_a_file_of_settings_says_where_it_lives(profile_report
         profile_report.batch_size, knob=None, reason=f"It is read from {place.words}.", lives=place
     )
     page = console(120)
-    text.render(replace(profile_report, batch_size=batch), None, page)
+    print_document(profile_page(replace(profile_report, batch_size=batch), None), page)
     lines = printed(page).splitlines()
     said = "The batch size is read from config.yaml, line 5 (`train.batch_size: 16`): change it there."
     assert [line.strip() for line in lines if "config.yaml" in line] == [said]
@@ -176,13 +185,13 @@ def test_a_batch_size_from_a_file_of_settings_says_where_it_lives(profile_report
 
 def test_asked_whatifs(whatif_report: WhatIfReport) -> None:
     page = console(80)
-    text.render_whatifs(whatif_report, page, subject=("train.py, measured",), script="train.py")
+    print_document(whatifs_page(whatif_report, subject=("train.py, measured",), script="train.py"), page)
     check("whatifs-80.txt", printed(page))
 
 
 def test_comparison(profile_report: ProfileReport, faster_report: ProfileReport) -> None:
     page = console(100)
-    text.render_diff(diff(profile_report, faster_report), page)
+    print_document(diff_page(diff(profile_report, faster_report)), page)
     check("diff-100.txt", printed(page))
 
 
@@ -204,7 +213,7 @@ def test_names_of_whatifs_are_whole_where_numbers_are_wide(whatif_report: WhatIf
         for item in whatif_report.estimates
     )
     page = console(80)
-    text.render_whatifs(replace(whatif_report, estimates=wide), page, detail=False)
+    print_document(whatifs_page(replace(whatif_report, estimates=wide), detail=False), page)
     found = printed(page)
     assert max(len(line) for line in found.splitlines()) <= 80
     for name in ("num_workers=2", "fused_optimizer", "amp=bf16", "batch_size=64"):
@@ -217,8 +226,8 @@ def test_bytes_of_rounding_are_no_change_of_memory(whatif_report: WhatIfReport) 
     first = whatif_report.estimates[0]
     peak = Interval.exact(first.peak_bytes.value - 1)
     page = console(100)
-    text.render_whatifs(
-        replace(whatif_report, estimates=(replace(first, peak_bytes=peak),)), page, detail=False
+    print_document(
+        whatifs_page(replace(whatif_report, estimates=(replace(first, peak_bytes=peak),)), detail=False), page
     )
     assert "-1 B" not in printed(page)
 
@@ -226,9 +235,8 @@ def test_bytes_of_rounding_are_no_change_of_memory(whatif_report: WhatIfReport) 
 def test_a_number_stays_with_its_unit() -> None:
     for width in range(44, 70):
         page = console(width)
-        Page.on(page, None).paragraph(
-            "parameters 1.4 MB, gradients 140 MB, optimizer 2.8 kB, spent 9 % in 17.5 ms"
-        )
-        lines = printed(page).splitlines()
+        words = "parameters 1.4 MB, gradients 140 MB, optimizer 2.8 kB, spent 9 % in 17.5 ms"
+        print_document(document(Section((Paragraph(words),))), page)
+        lines = printed(page).strip().splitlines()
         assert not any(line.rstrip()[-1].isdigit() for line in lines)
         assert " ".join(" ".join(lines).split()).endswith("spent 9 % in 17.5 ms")

@@ -14,19 +14,20 @@ from skyline.interval import Interval
 from skyline.ledger.entry import LedgerEntry, Measurement, Predicted, VerificationStatus
 from skyline.ledger.record import Correction, TrackRecord
 from skyline.report.build import whatif_report
+from skyline.report.document import Document
+from skyline.report.pages.verification import ledger_page, verification_page
+from skyline.report.pages.whatifs import whatifs_page
 from skyline.report.schema import VERIFY_SCHEMA, MeasuredReport, VerifyReport, WhatIfReport
-from skyline.report.text import render_whatifs
-from skyline.report.text.ledger import render_ledger
-from skyline.report.text.verification import render_verification
+from skyline.report.terminal import print_document
 from skyline.report.verification import with_ledger
 from skyline.trace.profile import Profile
 from skyline.verification.verify import machine_of
 from skyline.whatif.question import Choice, Question
 
 
-def shown(render: Callable[..., None], *arguments: object, **options: object) -> str:
+def shown(page: Callable[..., Document], *arguments: object, **options: object) -> str:
     out = StringIO()
-    render(*arguments, Console(file=out, width=140, highlight=False), **options)
+    print_document(page(*arguments, **options), Console(file=out, width=140, highlight=False))
     return out.getvalue()
 
 
@@ -62,7 +63,7 @@ def report(whatif_report: WhatIfReport) -> VerifyReport:
 
 
 def test_predicted_stands_beside_measured(report: VerifyReport) -> None:
-    text = shown(render_verification, report, ledger="/data/ledger.sqlite3")
+    text = shown(verification_page, report, ledger="/data/ledger.sqlite3")
     assert "train.py: num_workers=2" in text
     assert "outside the predicted interval   predicted 3.9 % too short" in text
     (iteration,) = [line for line in text.splitlines() if line.startswith(" iteration")]
@@ -77,7 +78,7 @@ def test_predicted_stands_beside_measured(report: VerifyReport) -> None:
 
 def test_a_discarded_one_says_so_first_and_claims_nothing(report: VerifyReport) -> None:
     noisy = replace(report, valid=False, reason="noisy: it was loud", hint="Close other programs.")
-    text = shown(render_verification, noisy)
+    text = shown(verification_page, noisy)
     assert "discarded: noisy: it was loud" in text
     assert "Close other programs." in text
     assert "predicted interval" not in text
@@ -94,12 +95,12 @@ def test_two_scripts_have_no_predicted_column(report: VerifyReport) -> None:
         entry=None,
         against="/p/mine.py",
     )
-    text = shown(render_verification, compared)
+    text = shown(verification_page, compared)
     assert "mine.py against train.py" in text
     assert "predicted" not in text
     assert "0.932" in text
     same = replace(compared, measured=replace(report.measured, ratio=Interval(1.0, 0.99, 1.01)))
-    assert "no difference that exceeds the noise" in shown(render_verification, same)
+    assert "no difference that exceeds the noise" in shown(verification_page, same)
 
 
 def entry(
@@ -137,13 +138,13 @@ def test_the_ledger_stands_under_an_answer_and_changes_no_number(profile: Profil
     assert with_records.estimates == answer.estimates
     (record,) = with_records.ledger
     assert (record.whatif, record.cases, record.held) == ("fused_optimizer", 4, 0)
-    text = shown(render_whatifs, with_records)
+    text = shown(whatifs_page, with_records)
     assert "your ledger, fused_optimizer: median error -9.1 %" in text
     # A tenth more than predicted, of which four cases are believed two thirds.
     assert record.correction is not None
     corrected = answer.estimates[0].iteration_ms.value * 1.1 ** (4 / 6)
     assert f"corrected by your ledger: {corrected:.2f} ms" in text
-    assert "ledger" not in shown(render_whatifs, answer)
+    assert "ledger" not in shown(whatifs_page, answer)
 
 
 def test_a_combination_has_a_record_of_its_own(profile: Profile) -> None:
@@ -157,7 +158,7 @@ def test_a_combination_has_a_record_of_its_own(profile: Profile) -> None:
 def test_entries_records_and_reasons_are_listed(profile: Profile) -> None:
     entries = [entry(profile, 1, 0.9), entry(profile, 2, 0.7, VerificationStatus.DISCARDED)]
     record = TrackRecord("fused_optimizer", 5, 2, 0.031, 0.05, 4, 3, 1, Correction(1.0, 0.9, 1.1))
-    text = shown(lambda *given: render_ledger(entries, [record], *given))
+    text = shown(ledger_page, entries, [record])
     counted, discarded = (line for line in text.splitlines() if "2026" in line)
     assert "+0.0 %" in counted or "0.0 %" in counted
     assert "held" in counted
@@ -165,4 +166,4 @@ def test_entries_records_and_reasons_are_listed(profile: Profile) -> None:
     assert "missed" not in discarded
     assert "id2: discarded: noisy: it was loud" in text
     assert "median error +3.1 %, ±5.0 % in 4 of 5 cases; the interval held 3; 2 scripts; 1 discarded" in text
-    assert "nothing was verified yet" in shown(lambda *given: render_ledger([], [], *given))
+    assert "nothing was verified yet" in shown(ledger_page, [], [])

@@ -10,9 +10,10 @@ import pytest
 from rich.console import Console
 
 from skyline.interval import Interval
-from skyline.report import text
+from skyline.report.pages.whatifs import whatifs_page
 from skyline.report.schema import BestReport, EstimateReport, WhatIfReport
 from skyline.report.speedup import baseline_doubt, direction
+from skyline.report.terminal import print_document
 from skyline.whatif.estimate import speedup_range
 
 GREEN, RED = "32", "31"
@@ -22,7 +23,9 @@ def shown(report: WhatIfReport, *, colour: bool = False, detail: bool = False, w
     page = Console(
         file=io.StringIO(), width=width, highlight=False, force_terminal=colour, color_system="standard"
     )
-    text.render_whatifs(report, page, subject=("train.py, measured",), script="train.py", detail=detail)
+    print_document(
+        whatifs_page(report, subject=("train.py, measured",), script="train.py", detail=detail), page
+    )
     assert isinstance(page.file, io.StringIO)
     return page.file.getvalue()
 

@@ -21,7 +21,9 @@ from skyline.analysis.analyse import analyse
 from skyline.browser.following import FileFollower
 from skyline.browser.subject import ShownProfile
 from skyline.errors import UsageError
-from skyline.report import html, text
+from skyline.report import html
+from skyline.report.pages.profile import SavedPlaces, profile_page
+from skyline.report.terminal import print_document
 from skyline.report.build import profile_report, whatif_report
 from skyline.trace import store
 
@@ -90,8 +92,9 @@ def show(path: Path) -> None:
     """What ``show`` and ``whatif`` do with a profile."""
     analysis = analyse(store.load(path))
     report, answers = profile_report(analysis), whatif_report(analysis, None)
-    text.render(
-        report, answers, Console(file=io.StringIO(), width=100), base=None, saved=text.Saved(path, None)
+    print_document(
+        profile_page(report, answers, base=None, saved=SavedPlaces(path, None)),
+        Console(file=io.StringIO(), width=100),
     )
     html.render(analysis)
 

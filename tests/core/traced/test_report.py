@@ -10,7 +10,8 @@ import pytest
 from rich.console import Console
 
 from skyline.report.build import answers_report, encode
-from skyline.report.text.traced import render_trace, render_trace_answers
+from skyline.report.pages.traced import trace_answers_page, trace_page
+from skyline.report.terminal import print_document
 from skyline.report.traced import trace_report
 from skyline.trace.kineto.reader import read
 from skyline.whatif.question import Choice
@@ -30,9 +31,9 @@ class Sheet(io.StringIO):
     encoding = "utf-8"
 
 
-def printed(render, *what, width=80):
+def printed(page, *what, width=80):
     sheet = Sheet()
-    render(*what, Console(file=sheet, width=width, highlight=False))
+    print_document(page(*what), Console(file=sheet, width=width, highlight=False))
     return sheet.getvalue()
 
 
@@ -49,14 +50,14 @@ def check(name, found):
 def test_the_page(name, request) -> None:
     one = request.getfixturevalue(name)
     report = trace_report(one, f"/home/ada/tiny_{name}.trace.json")
-    found = printed(render_trace, report, answers_report(one))
+    found = printed(trace_page, report, answers_report(one))
     assert max(map(len, found.splitlines())) <= 80
     check(f"{name}-80.txt", found)
 
 
 def test_asked_whatifs(gpu) -> None:
     answers = answers_report(gpu, (Choice("remove_sync"), Choice("amp", "bf16")))
-    found = printed(render_trace_answers, trace_report(gpu, "tiny.json"), answers)
+    found = printed(trace_answers_page, trace_report(gpu, "tiny.json"), answers)
     assert max(map(len, found.splitlines())) <= 80
     check("asked-80.txt", found)
 
@@ -65,7 +66,7 @@ def test_plain_characters(gpu) -> None:
     sheet = Sheet()
     sheet.encoding = "ascii"  # type: ignore[misc]
     console = Console(file=sheet, width=80, highlight=False)
-    render_trace(trace_report(gpu, "tiny.json"), answers_report(gpu), console)
+    print_document(trace_page(trace_report(gpu, "tiny.json"), answers_report(gpu)), console)
     assert sheet.getvalue().isascii()
 
 
@@ -75,7 +76,7 @@ def test_a_model_that_does_not_hold_says_so(gpu) -> None:
         report = trace_report(off, "tiny.json")
         assert any(words in note for note in report.notes)
         assert (report.operators[0].saved_ms is None) == (factor > 1.1)
-        assert words in " ".join(printed(render_trace, report, answers_report(off)).split())
+        assert words in " ".join(printed(trace_page, report, answers_report(off)).split())
 
 
 def test_json_of_a_trace(gpu) -> None:
@@ -135,7 +136,7 @@ def test_every_visible_trace(shared_data) -> None:
         one = recorded(read(path))
         report = trace_report(one, str(path))
         answers = answers_report(one)
-        found = printed(render_trace, report, answers)
+        found = printed(trace_page, report, answers)
         assert max(map(len, found.splitlines())) <= 80, path.name
         assert encode(report)
         assert encode(answers)

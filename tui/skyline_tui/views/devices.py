@@ -15,7 +15,8 @@ from skyline.foreign_text import clean_console
 from skyline.memory.fit import Fit
 from skyline.report.basis import when
 from skyline.report.devices import DeviceReport, DevicesReport
-from skyline.report.text.devices import render_devices
+from skyline.report.pages.devices import devices_page
+from skyline.report.terminal import print_document
 from skyline_tui.figures import MUTED, flow
 from skyline_tui.views.view import View
 from skyline_tui.widgets.sort_table import SortTable, TableColumn
@@ -92,7 +93,7 @@ class DevicesView(View):
             color_system="standard",
             legacy_windows=False,
         )
-        render_devices(report, console)
+        print_document(devices_page(report), console)
         text = Content.from_rich_text(Text.from_ansi(page.getvalue().strip("\n")))
         self.query_one("#devices-text", Static).update(text)
 

@@ -1,0 +1,222 @@
+"""A script on several GPUs: time and memory of an iteration, the cost of an epoch, prices, and their basis."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from math import floor, log10
+
+from skyline import units
+from skyline.analysis.gpu_costs import GpuRunCost
+from skyline.interval import Interval
+from skyline.memory.fit import Fit
+from skyline.report.basis import when
+from skyline.report.devices import DeviceReport, DevicesReport
+from skyline.report.document import (
+    Block,
+    Cell,
+    Column,
+    Document,
+    Paragraph,
+    Row,
+    Section,
+    Table,
+    Title,
+    document,
+    paragraphs,
+    row,
+    said,
+)
+
+_FITS = {Fit.FITS.value: "yes", Fit.UNSURE.value: "maybe", Fit.TOO_LARGE.value: "no"}
+_UNKNOWN = "-"
+_NONE = "none"
+_TIMES = (("h", 3600.0), ("min", 60.0), ("s", 1.0), ("ms", 1e-3))
+_ENERGIES = (("MWh", 1e3), ("kWh", 1.0), ("Wh", 1e-3), ("J", 1 / 3.6e6))
+_MASSES = (("t", 1e6), ("kg", 1e3), ("g", 1.0), ("mg", 1e-3))
+
+
+def devices_page(report: DevicesReport) -> Document:
+    """Time and memory of an iteration on each GPU, then what an epoch costs there, then what that rests on."""
+    count = len(report.devices)
+    name = f"{report.command_line} on {count} GPU{'' if count == 1 else 's'}"
+    basis = (*_bases(report.devices), _traced(report), *report.assumptions, *report.notes)
+    return document(
+        Section((Title(name, f"predicted {when(report.created)}, nothing was run", plain=True),)),
+        _iterations(report),
+        _span(report),
+        _prices(report),
+        paragraphs("Basis of these figures", basis),
+    )
+
+
+def _iterations(report: DevicesReport) -> Section:
+    times = units.time_scale([one.as_is.iteration_ms.value for one in report.devices])
+    batch = f"batch {report.batch_size}" if report.batch_size is not None else "unchanged"
+    columns = (
+        Column("GPU", left=True),
+        Column("time"),
+        Column("samples/s"),
+        Column("GPU busy", spared=2),
+        Column("peak memory"),
+        Column("fits"),
+        Column("largest batch"),
+        Column("samples/s there", spared=1),
+    )
+    rows = [
+        row(
+            Cell(_name(one), "bold"),
+            times.number_with_spread(one.as_is.iteration_ms),
+            _rate(one.as_is),
+            units.format_share(one.as_is.busy_share),
+            units.format_bytes_of(one.as_is.peak_bytes, one.usable_bytes),
+            Cell(_FITS[one.fits], "red" if one.fits != Fit.FITS.value else "green"),
+            _largest(one),
+            _there(one),
+        )
+        for one in report.devices
+    ]
+    found = [_largest(one) for one in report.devices]
+    marks = ("~ extrapolated, not traced", "+ larger ones were not tried")
+    used = "; ".join(mark for mark in marks if any(mark[0] in text for text in found))
+    reasons = dict.fromkeys(one.largest_batch.reason for one in report.devices if one.largest_batch.reason)
+    blocks = (
+        Table(columns, tuple(rows)),
+        *said(used),
+        *said(*(f"No largest batch: {reason}." for reason in reasons), tone=""),
+    )
+    return Section(blocks, "An iteration", f"{batch}; times in {times.unit}")
+
+
+def _span(report: DevicesReport) -> Section:
+    span = report.span
+    runs = [(one, _shown(one)) for one in report.devices]
+    known = [run for _, shown in runs for run in shown]
+    seconds, seconds_factor = _unit((run.time_s.value for run in known), _TIMES)
+    energy, energy_factor = _unit((run.energy_kwh.value for run in known), _ENERGIES)
+    mass, mass_factor = _unit((run.carbon_g.value for run in known), _MASSES)
+    columns = (
+        Column("GPU", left=True),
+        Column("batch"),
+        Column(f"time ({seconds})"),
+        Column("cost ($)"),
+        Column(f"energy ({energy})"),
+        Column(f"CO2 ({mass})", spared=1),
+    )
+
+    def rows() -> Iterator[Row]:
+        for one, shown in runs:
+            for number, run in enumerate(shown):
+                yield row(
+                    Cell("" if number else _name(one), "bold"),
+                    str(run.batch_size) if run.batch_size is not None else _UNKNOWN,
+                    _range(run.time_s.scaled(seconds_factor)),
+                    _range(run.cost_usd) if run.cost_usd is not None else _UNKNOWN,
+                    _range(run.energy_kwh.scaled(energy_factor)),
+                    _range(run.carbon_g.scaled(mass_factor)),
+                )
+            if not shown:
+                yield row(Cell(_name(one), "bold"), *[_UNKNOWN] * 5)
+
+    blocks: list[Block] = [Table(columns, tuple(rows()))] if known else []
+    without = [one for one, shown in runs if not shown]
+    for words, fits in (("Not even a batch of one", True), ("No batch size that was traced", False)):
+        names = ", ".join(one.gpu for one in without if (_largest(one) == _NONE) is fits)
+        if names:
+            blocks.append(Paragraph(f"{words} fits on {names}.", "red"))
+    samples = f"{span.samples:,.0f} samples" if span.samples else f"{span.iterations:,.0f} iterations"
+    if span.epoch:
+        return Section(tuple(blocks), "An epoch", samples)
+    return Section(tuple(blocks), f"{span.iterations:,.0f} iterations", samples if span.samples else "")
+
+
+def _shown(one: DeviceReport) -> list[GpuRunCost]:
+    """The unchanged script unless it is too large, and the largest batch that fits and was traced."""
+    as_is = [] if one.fits == Fit.TOO_LARGE.value else [one.as_is]
+    fullest = [] if one.fullest is None or one.fullest == one.as_is else [one.fullest]
+    return [*as_is, *fullest]
+
+
+def _prices(report: DevicesReport) -> Section:
+    rows = tuple(
+        row(
+            Cell(_name(one), "bold"),
+            f"${one.prices[0].usd_per_gpu_hour:.2f}" if one.prices else _UNKNOWN,
+            _price(one),
+        )
+        for one in report.devices
+    )
+    columns = (Column("GPU", left=True), Column("an hour"), Column("of", left=True))
+    aside = "an hour of one GPU; all of them, with their sources: --json"
+    return Section((Table(columns, rows),), "Prices", aside)
+
+
+def _price(one: DeviceReport) -> str:
+    if not one.prices:
+        return "no price known; give yours in a file (docs/devices.md)"
+    price = one.prices[0]
+    place = " ".join(part for part in (price.provider, price.instance, price.region) if part)
+    whole = f", {price.gpus} together ${price.usd_per_hour:g}" if price.gpus > 1 else ""
+    return f"{place}{whole} ({'your own figure' if price.own else price.date})"
+
+
+def _name(one: DeviceReport) -> str:
+    return f"{one.gpu} *" if one.own else one.gpu
+
+
+def _rate(run: GpuRunCost) -> str:
+    return _short(run.throughput.value) if run.throughput is not None else _UNKNOWN
+
+
+def _largest(one: DeviceReport) -> str:
+    found = one.largest_batch
+    if found.size is None:
+        return _UNKNOWN if found.reason else _NONE
+    return f"{'' if found.traced else '~'}{found.size}{'+' if found.larger_untried else ''}"
+
+
+def _there(one: DeviceReport) -> str:
+    if one.fullest is None or one.fullest.throughput is None:
+        return _UNKNOWN
+    at = "" if one.fullest.batch_size == one.largest_batch.size else f" (at {one.fullest.batch_size})"
+    return f"{_short(one.fullest.throughput.value)}{at}"
+
+
+def _bases(devices: Sequence[DeviceReport]) -> list[str]:
+    """The basis of the times: one sentence for all GPUs that share it."""
+    grouped: dict[str, list[str]] = {}
+    for one in devices:
+        # Each says the GPU's own name: without it they can be compared.
+        grouped.setdefault(one.basis.replace(f"the {one.gpu}", "the GPU"), []).append(one.gpu)
+    return [f"Times on {', '.join(names)}: {basis}." for basis, names in grouped.items()]
+
+
+def _traced(report: DevicesReport) -> str:
+    asked = report.traced_for_each
+    if not asked:
+        return "The script was traced once for all GPUs: they answer all its queries alike."
+    return f"The script was traced again for GPUs that answer its queries differently: {', '.join(asked)}."
+
+
+def _unit(values: Iterable[float], known: Sequence[tuple[str, float]]) -> tuple[str, float]:
+    """The unit in which the median value has one to three digits, and the factor into it."""
+    ordered = sorted(values)
+    middle = ordered[len(ordered) // 2] if ordered else 0.0
+    name, size = next((one for one in known if middle >= one[1]), known[-1])
+    return name, 1.0 / size
+
+
+def _range(interval: Interval) -> str:
+    if interval.half_width <= 0:
+        return _short(interval.value)
+    return f"{_short(interval.value)} ({_short(interval.low)}–{_short(interval.high)})"
+
+
+def _short(value: float) -> str:
+    """Three significant digits, two of a small number; none after the point from a hundred on."""
+    if value >= 100:
+        return f"{value:.0f}"
+    if value >= 10:
+        return f"{value:.1f}"
+    if value >= 0.095 or value <= 0:
+        return f"{value:.2f}"
+    return f"{value:.{1 - floor(log10(value))}f}"

@@ -1,0 +1,172 @@
+"""The page of a profile, top to bottom."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from skyline import units
+from skyline.interval import Interval
+from skyline.report.basis import (
+    basis_parts,
+    command_line,
+    energy_remark,
+    iteration_remark,
+    memory_remark,
+    prediction_basis,
+)
+from skyline.report.document import (
+    Block,
+    Cell,
+    Column,
+    Document,
+    Drawing,
+    Figure,
+    Figures,
+    Line,
+    Section,
+    Table,
+    Title,
+    document,
+    paragraphs,
+    row,
+    said,
+)
+from skyline.report.effect_summary import allowed, prevented, protected_by
+from skyline.report.headline import busy_words
+from skyline.report.pages.curve import curve_section
+from skyline.report.pages.findings import findings_section
+from skyline.report.pages.lines import SHOWN, SHOWN_IN_FULL, lines_section
+from skyline.report.pages.phases import bounds_section, gpu_is_known, phases_section
+from skyline.report.pages.whatifs import whatif_sections
+from skyline.report.place import place, shown_from
+from skyline.report.schema import ProfileReport, WhatIfReport
+from skyline.trace.side_effect import SideEffect
+
+_FILES = ("file", "folder", "removal", "download")
+_ERROR_HINT = (
+    "Difference between the simulated and the measured iteration. Predictions start from the simulated one."
+)
+
+_EFFECTS = "What the script did beside training"
+_SOURCE = "As it was when it was profiled. The darker a line, the more of the iteration it takes."
+
+
+@dataclass(frozen=True, slots=True)
+class SavedPlaces:
+    """Where the profile and its page were written."""
+
+    profile: Path | None = None
+    html: Path | None = None
+
+
+def profile_page(
+    report: ProfileReport,
+    whatifs: WhatIfReport | None,
+    *,
+    base: Path | None = None,
+    saved: SavedPlaces | None = None,
+    full: bool = False,
+) -> Document:
+    """A profile and what could be changed.
+
+    ``base`` is the folder from which paths are shown, such as the working directory of a person who will
+    click on them; without one, or where the script lies elsewhere, it is the folder of the script.
+    ``full`` is for a page without end: more lines, and every reason.
+    """
+    base = shown_from(base, report.script, tuple(line.file for line in report.lines))
+    return document(
+        *_head(report),
+        phases_section(report, base),
+        bounds_section(report.critical_path, only_html=not gpu_is_known(report)),
+        Section((Drawing("memory"),), "Memory over one iteration", "live tensors by owner", only="html")
+        if len(report.memory.timeline) > 1
+        else None,
+        lines_section(report, base, SHOWN_IN_FULL if full else SHOWN),
+        curve_section(report, base),
+        *(whatif_sections(whatifs, reasons=full) if whatifs is not None else ()),
+        findings_section(report.findings, base, full=full),
+        paragraphs("Notes", report.notes),
+        paragraphs("Basis of the prediction", prediction_basis(report), "basis"),
+        *_effects(report, base),
+        Section((Drawing("source"),), "Source", _SOURCE, only="html") if report.lines else None,
+        _saved(saved, base) if saved is not None and (saved.profile or saved.html) else None,
+    )
+
+
+def _head(report: ProfileReport) -> Iterator[Section]:
+    """The headline numbers and what they rest on; a prediction's basis follows its numbers."""
+    basis, predicted = " · ".join(basis_parts(report)), report.mode == "predicted"
+    yield Section((Title(command_line(report), "" if predicted else basis),))
+    busy = busy_words(report)
+    yield Section(
+        (
+            Figures(tuple(_figures(report, predicted=predicted))),
+            *said(busy, tone="yellow"),
+            *said(basis if predicted else ""),
+            *said(iteration_remark(report), memory_remark(report), energy_remark(report)),
+        )
+    )
+
+
+def _figures(report: ProfileReport, *, predicted: bool) -> Iterator[Figure]:
+    beside, after = (", predicted", " (predicted)") if predicted else ("", "")
+    time = units.time_scale((report.iteration_ms.value,))
+    yield _figure(f"Iteration{beside}", time, report.iteration_ms, f" per iteration{after}")
+    if report.throughput is not None:
+        rate = units.rate_scale((report.throughput.value,))
+        yield _figure(f"Throughput{beside}", rate, report.throughput)
+    else:
+        yield Figure("Throughput", "unknown", before="samples/s ", after=": no batch dimension was seen")
+    memory = units.format_bytes_of(report.memory.peak_bytes.value, report.memory.capacity_bytes)
+    yield Figure(f"Peak memory{beside}", memory, before="peak ")
+    if report.mode == "measured":
+        error = units.format_share(report.replay_error)
+        yield Figure("Simulation error", error, before="simulation error ", hint=_ERROR_HINT)
+
+
+def _figure(name: str, scale: units.UnitScale, value: Interval, after: str = "") -> Figure:
+    return Figure(name, scale.number(value.value), scale.unit, scale.spread(value).strip(), after=after)
+
+
+def _effects(report: ProfileReport, base: Path | None) -> Iterator[Section]:
+    """At most three lines; none where the script had no side effects."""
+    effects = report.side_effects
+    texts = {"prevented": prevented(effects), "allowed": allowed(effects)}
+    rows = [f"{title}: {text}" for title, text in texts.items() if text]
+    protection = f"protection: {protected_by(report.protection)}" if report.protection is not None else ""
+    if rows:
+        yield Section(tuple(said(*rows, protection)), only="terminal")
+    if effects or protection:
+        table = Table(
+            (*(Column("", left=True),) * 3, Column(""), Column("", left=True)),
+            tuple(
+                row(
+                    effect.kind,
+                    _target(effect, base),
+                    effect.outcome,
+                    str(effect.count) if effect.count > 1 else "",
+                    place(effect.line.file, effect.line.line, base) if effect.line is not None else "",
+                )
+                for effect in effects
+            ),
+        )
+        tables = (table,) if effects else ()
+        yield Section((*said(*rows, protection), *tables), "Side effects", _EFFECTS, only="html")
+
+
+def _target(effect: SideEffect, base: Path | None) -> str:
+    path = Path(effect.target)
+    if effect.kind in _FILES and base is not None and path.is_relative_to(base):
+        return str(path.relative_to(base))
+    return effect.target
+
+
+def _saved(saved: SavedPlaces, base: Path) -> Section:
+    blocks: list[Block] = [
+        Line((Cell(name, "dim"), Cell(place(str(path), 0, base), file=str(path))))
+        for name, path in (("saved  ", saved.profile), ("page   ", saved.html))
+        if path
+    ]
+    return Section(tuple(blocks), only="terminal")

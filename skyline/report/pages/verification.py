@@ -1,0 +1,135 @@
+"""A verification: predicted and measured values, whether it counts, and the ledger of earlier ones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import PurePath
+
+from skyline import units
+from skyline.ledger.entry import LedgerEntry, VerificationStatus
+from skyline.ledger.record import TrackRecord
+from skyline.report.basis import when
+from skyline.report.document import (
+    Block,
+    Cell,
+    Column,
+    Document,
+    Line,
+    Paragraph,
+    Row,
+    Section,
+    Table,
+    Title,
+    document,
+    row,
+    said,
+)
+from skyline.report.schema import VerifyReport
+from skyline.report.verification import format_ratio, promises, record_words
+
+_TONES = {
+    VerificationStatus.MEASURED: "",
+    VerificationStatus.DISCARDED: "dim",
+    VerificationStatus.ABORTED: "dim",
+    VerificationStatus.OPEN: "yellow",
+}
+
+
+def verification_page(report: VerifyReport, *, ledger: str = "") -> Document:
+    """The verdict, predicted against measured, the null, and what to do where it does not count."""
+    name = PurePath(report.script).name
+    subject = f"{name}: {' '.join(report.whatifs)}"
+    if report.against:
+        subject = f"{PurePath(report.against).name} against {name}"
+    where = f" ({ledger})" if ledger else ""
+    return document(
+        Section((Title(subject, plain=True), *_verdict(report))),
+        Section((_promised(report),)),
+        Section(
+            (
+                *said(_null(report), _now(report)),
+                *(Paragraph(note, bullet="•") for note in report.notes),
+                *said(f"kept in the ledger as {report.entry}{where}" if report.entry is not None else ""),
+            )
+        ),
+    )
+
+
+def _verdict(report: VerifyReport) -> list[Block]:
+    if not report.valid:
+        return [*said(f"discarded: {report.reason}", tone="bold yellow"), *said(report.hint or "", tone="")]
+    if report.error is None:
+        ratio = report.measured.ratio
+        unclear = ratio.low <= 1 <= ratio.high
+        return [*said("no difference that exceeds the noise" if unclear else "measured", tone="bold")]
+    verdict = Cell(
+        f"{'inside' if report.held else 'outside'} the predicted interval",
+        "bold green" if report.held else "bold red",
+    )
+    longer = "long" if report.error >= 0 else "short"
+    return [Line((verdict, Cell(f"   predicted {units.format_share(abs(report.error))} too {longer}")))]
+
+
+def _promised(report: VerifyReport) -> Table:
+    columns = (Column("", left=True), Column("predicted"), Column("measured"))
+    rows = tuple(
+        row(name, Cell(predicted, "dim"), Cell(measured, "bold"))
+        for name, predicted, measured in promises(report, ratio="relative to the unchanged script")
+    )
+    if report.predicted is None:
+        rows = tuple(Row((one.cells[0], one.cells[2])) for one in rows)
+        columns = (columns[0], columns[2])
+    return Table(columns, rows)
+
+
+def _null(report: VerifyReport) -> str:
+    rounds = report.measured.rounds
+    return (
+        f"null, the unchanged script against itself: {format_ratio(report.measured.null)} in {rounds} "
+        f"round{'s' * (rounds != 1)}; "
+        f"other programs used {report.measured.others_cores:.1f} cores"
+    )
+
+
+def _now(report: VerifyReport) -> str:
+    now = units.format_ms(report.measured.baseline_ms)
+    if report.baseline is None:
+        return f"the unchanged script: {now}"
+    then = units.format_ms(report.baseline.iteration_ms.value)
+    return (
+        f"the unchanged script: {then} in its profile, {now} this time; times above are scaled to the profile"
+    )
+
+
+def ledger_page(entries: Sequence[LedgerEntry], records: Sequence[TrackRecord]) -> Document:
+    """A row for each entry, why some do not count, and the track record of each what-if on each machine."""
+    if not entries:
+        return document(Section((Paragraph("nothing was verified yet: skyline verify SCRIPT NAME[=VALUE]"),)))
+    titles = ("id", "when", "script", "what-if", "predicted", "measured", "error", "interval", "status")
+    right = {"predicted", "measured", "error"}
+    table = Table(tuple(Column(name, left=name not in right) for name in titles), tuple(map(_entry, entries)))
+    how_well = tuple(Paragraph(f"{record.whatif}: {record_words(record)}", bullet="•") for record in records)
+    reasons = (f"{one.id}: {one.status.value}: {one.reason}" for one in entries if one.reason)
+    return document(
+        Section((table,), "Verifications", "iteration time with the change over that without"),
+        Section(tuple(said(*reasons))),
+        Section(how_well, "How well it was predicted", "on one machine with one version of PyTorch each")
+        if records
+        else None,
+    )
+
+
+def _entry(entry: LedgerEntry) -> Row:
+    measured = entry.measurement
+    return row(
+        entry.id,
+        when(entry.created),
+        PurePath(entry.script).name,
+        entry.question,
+        f"{entry.predicted.ratio:.3f}",
+        "" if measured is None else f"{measured.ratio:.3f}",
+        "" if entry.error is None or not entry.counts else units.format_share_delta(entry.error),
+        {True: "held", False: "missed", None: ""}[entry.held if entry.counts else None],
+        entry.status.value,
+        tone=_TONES[entry.status],
+    )

@@ -1,0 +1,280 @@
+"""The effects of changes, ranked: signed times with their spread, or the reason why a change does not apply."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from skyline import units
+from skyline.report.document import (
+    Block,
+    Cell,
+    Column,
+    Document,
+    Paragraph,
+    Row,
+    Section,
+    Table,
+    Track,
+    document,
+    said,
+)
+from skyline.report.schema import BaselineReport, BestReport, EstimateReport, WhatIfReport
+from skyline.report.speedup import Direction, baseline_doubt, direction, one_off_words, speedup_words
+from skyline.report.verification import correction_words, record_of, record_words
+
+_SEMANTICS = {
+    "exact": ("green", "exact: same results", "that give the same results"),
+    "numerics": ("yellow", "numerics: rounding differs", "that may differ in rounding"),
+    "convergence": ("yellow", "convergence: training takes another course", "of any kind"),
+}
+"""Tone, meaning, and the changes that a limit to it allows."""
+_SAME = 1e-4
+"""Share of the peak below which a change of memory is none."""
+REASONS_SHOWN = 4
+"""Number of inapplicable what-ifs with reasons; further ones are listed by name."""
+DIRECTION_STYLES: dict[Direction, str] = {"better": "green", "worse": "red", "": ""}
+"""Colour is for what the range of a change leaves no doubt about."""
+_VERDICTS = {"better": "good", "worse": "bad", "": ""}
+_EXPLAINED = (
+    "Bars compare the time for the same number of samples: left is faster. The thin line is the uncertainty; "
+    "a bar is green or red only where that leaves no doubt of the direction."
+)
+
+
+def choice_name(estimate: EstimateReport) -> str:
+    """``amp=bf16``, as it is typed on a command line."""
+    return f"{estimate.name}={estimate.value}" if estimate.value else estimate.name
+
+
+def memory_change(estimate: EstimateReport, baseline: BaselineReport) -> str:
+    """``-1.1 GB``; ``same`` also for the odd bytes by which two models of the same memory may differ."""
+    if estimate.peak_bytes is None:
+        return "?"
+    change = estimate.peak.value - baseline.peak.value
+    return units.format_bytes_delta(change if abs(change) > _SAME * baseline.peak.value else 0)
+
+
+def whatifs_page(
+    report: WhatIfReport, *, subject: Sequence[str] = (), script: str = "SCRIPT", detail: bool = True
+) -> Document:
+    """The answers to some what-ifs; the lines of ``subject`` say what they rest on."""
+    return document(
+        Section(tuple(said(*subject))),
+        *whatif_sections(report, script=script, detail=detail),
+        best_section(report.best, report.baseline, script) if report.best is not None else None,
+    )
+
+
+def whatif_sections(
+    report: WhatIfReport,
+    *,
+    script: str = "SCRIPT",
+    detail: bool = False,
+    of_trace: bool = False,
+    reasons: bool = False,
+) -> Iterator[Section]:
+    """The table of what-ifs; ``detail`` adds what each assumes and whether the code can be rewritten.
+
+    A trace has no code, and does not tell what changes do to the memory.
+    """
+    applicable = [one for one in report.estimates if one.applicable]
+    in_code = [one for one in report.estimates if one.present is not None]
+    refused = [one for one in report.estimates if not one.applicable and one.present is None]
+    per = "step relative to the recording" if of_trace else "iteration relative to the unchanged script"
+    blocks: list[Block] = []
+    if applicable:
+        blocks += _table(applicable, report, of_trace=of_trace)
+    elif not refused and not in_code:
+        blocks += said("no what-if is known for this script", tone="")
+    for one in applicable if not detail else ():
+        if words := one_off_words(one.one_off_s, one.break_even_iterations):
+            blocks.append(Paragraph(f"{choice_name(one)} costs once: {words}"))
+    remarks = [*_remarks(applicable, refused, in_code, script, reasons=reasons or detail), *_records(report)]
+    heading = ("What-ifs", f"change per {per}", _EXPLAINED)
+    if not detail:
+        yield Section((*blocks, *remarks), *heading)
+        return
+    yield Section(tuple(blocks), *heading)
+    for one in applicable:
+        yield _detail(one, (choice_name(one),), script, of_trace=of_trace)
+    if report.combined is not None and len(report.estimates) > 1:
+        yield _detail(report.combined, tuple(map(choice_name, applicable)), script, of_trace=of_trace)
+    if remarks:
+        yield Section(tuple(remarks))
+
+
+def _remarks(
+    applicable: Sequence[EstimateReport],
+    refused: Sequence[EstimateReport],
+    in_code: Sequence[EstimateReport],
+    script: str,
+    *,
+    reasons: bool,
+) -> Iterator[Paragraph]:
+    if reasons or len(refused) <= REASONS_SHOWN:
+        for one in refused:
+            yield Paragraph(f"{choice_name(one)}: {one.reason or 'does not apply'}", "dim", "!")
+    else:
+        yield Paragraph(f"do not apply here: {', '.join(one.name for one in refused)}", "dim", "!")
+        yield Paragraph(f"why not: skyline whatif {script} NAME", "dim", indent=2)
+    if in_code:
+        named = ", ".join(f"{one.name}={one.present}" for one in in_code)
+        yield Paragraph(f"in the code already: {named}", "dim", "!")
+        yield Paragraph(f"remove one: skyline apply {script} --remove NAME", "dim", indent=2)
+    present = {one.semantics for one in applicable}
+    if present:
+        yield Paragraph(
+            " · ".join(text for name, (_, text, _) in _SEMANTICS.items() if name in present), "dim"
+        )
+
+
+def _records(report: WhatIfReport) -> Iterator[Paragraph]:
+    """How earlier predictions of the same kind did, and what they would correct."""
+    for answer in (*report.estimates, report.combined):
+        record = record_of(answer, report) if answer is not None else None
+        if answer is None or record is None or not answer.applicable:
+            continue
+        yield Paragraph(f"your ledger, {record.whatif}: {record_words(record)}", "dim")
+        if corrected := correction_words(record, answer.iteration_ms):
+            yield Paragraph(f"{record.whatif}, {corrected}", "dim")
+
+
+def _table(estimates: list[EstimateReport], report: WhatIfReport, *, of_trace: bool) -> Iterator[Block]:
+    combined = report.combined if report.combined and report.combined.applicable else None
+    shown = [*estimates, *([combined] if combined else [])]
+    baseline = report.baseline
+    time = units.time_scale(one.change_ms.value for one in shown)
+    # Per sample, so that a larger batch is not drawn as a slowdown.
+    reach = max(min(max(abs(_gain(one)) for one in shown), 1.5) * 1.1, 0.02)
+
+    def row(one: EstimateReport) -> Row:
+        better = DIRECTION_STYLES[direction(one.speedup_range)]
+        name = "together" if one is combined else choice_name(one)
+        cells = (
+            Cell(name, "bold"),
+            Cell("", graphic=_track(one, reach)),
+            Cell(time.change_with_spread(one.change_ms), better),
+            Cell(units.format_ratio(one.speedup), better),
+            Cell(_throughput(one)),
+            Cell(memory_change(one, baseline)),
+            Cell(one.semantics, _SEMANTICS[one.semantics][0]),
+            Cell(_provenance(one), "dim"),
+        )
+        assumed = (f"assumes: {assumption}" for assumption in one.assumptions)
+        title = () if one is combined else (one.title,)
+        return Row(cells, story=" · ".join((*title, *assumed, *_made(one))) if not of_trace else "")
+
+    # A name is what a person types: before one is cut, the last column goes below the table.
+    columns = (
+        Column("", left=True, cut="middle"),
+        Column("for the same work", left=True, only="html"),
+        Column(time.unit),
+        Column("speed"),
+        Column("samples/s", only="html"),
+        Column("peak memory"),
+        Column("results", left=True),
+        Column("from", left=True, spared=1, below=_provenances(estimates)),
+    )
+    rows = [row(one) for one in shown]
+    if of_trace:
+        columns = (*columns[:5], *columns[6:])
+        rows = [Row((*one.cells[:5], *one.cells[6:])) for one in rows]
+    yield Table(columns, tuple(rows), sums=int(combined is not None))
+    if doubt := baseline_doubt(max(one.speedup for one in shown), baseline.iteration_ms):
+        yield Paragraph(f"the speed is {doubt}", "yellow", "!")
+
+
+def _gain(estimate: EstimateReport) -> float:
+    """The relative change of time for the same work: -0.1 is ten per cent less."""
+    return 1 / estimate.speedup - 1 if estimate.speedup > 0 else 0.0
+
+
+def _track(estimate: EstimateReport, reach: float) -> Track:
+    gain, time = _gain(estimate), estimate.iteration_ms.value
+    spread = estimate.change_ms.half_width / time * (1 + gain) if time > 0 else 0.0
+    ends = (max(-1.0, min(1.0, end / reach)) for end in (gain, gain - spread, gain + spread))
+    return Track(*ends, verdict=_VERDICTS[direction(estimate.speedup_range)])
+
+
+def _throughput(estimate: EstimateReport) -> str:
+    if estimate.throughput is None:
+        return ""
+    return units.rate_scale((estimate.throughput.value,)).number_with_spread(estimate.throughput)
+
+
+def _provenance(estimate: EstimateReport) -> str:
+    return "extrapolated" if estimate.extrapolated else estimate.provenance
+
+
+def _provenances(estimates: list[EstimateReport]) -> str:
+    """``from: modelled for num_workers=2, fused_optimizer · tried for amp=bf16``; short where one has all."""
+    named: dict[str, list[str]] = {}
+    for estimate in estimates:
+        named.setdefault(_provenance(estimate), []).append(choice_name(estimate))
+    if len(named) == 1:
+        return f"from: {next(iter(named))}"
+    return "from: " + " · ".join(f"{one} for {', '.join(names)}" for one, names in named.items())
+
+
+def _detail(estimate: EstimateReport, names: tuple[str, ...], script: str, *, of_trace: bool) -> Section:
+    facts = [f"{units.format_ms_interval(estimate.iteration_ms)} per {'step' if of_trace else 'iteration'}"]
+    if estimate.throughput is not None:
+        facts.append(units.format_throughput_interval(estimate.throughput))
+    facts.append(f"speed {speedup_words(estimate.speedup, estimate.speedup_range)}")
+    if estimate.peak_bytes is not None:
+        facts.append(f"peak {units.format_bytes(estimate.peak.value)}")
+    blocks = [Paragraph(" · ".join(facts), indent=2)]
+    if not estimate.applicable:
+        blocks.append(Paragraph(estimate.reason or "does not apply", "yellow", indent=2))
+    blocks += _conditions(estimate)
+    if not of_trace:
+        made = next(iter(_made(estimate, f"skyline apply {script} {' '.join(names)}")))
+        blocks.append(Paragraph(f"rewrite: {made}", "dim", indent=2))
+    single = len(names) == 1
+    return Section(tuple(blocks), names[0] if single else "together", estimate.title if single else "")
+
+
+def _conditions(estimate: EstimateReport) -> Iterator[Paragraph]:
+    """The one-off cost, the assumptions, and whether the answer is outside the measured range."""
+    if once := one_off_words(estimate.one_off_s, estimate.break_even_iterations):
+        yield Paragraph(f"once: {once}", indent=2)
+    for assumption in estimate.assumptions:
+        yield Paragraph(f"assumes: {assumption}", "dim", indent=2)
+    if estimate.extrapolated:
+        yield Paragraph("extrapolated: outside the measured range", "yellow", indent=2)
+
+
+def _made(estimate: EstimateReport, command: str = "can be made in your code") -> tuple[str]:
+    """How the change gets into the code, or why not."""
+    if estimate.rewrite == "available":
+        return (command,)
+    reason = f" ({estimate.rewrite_reason})" if estimate.rewrite_reason else ""
+    return (f"{'refused' if estimate.rewrite == 'refused' else 'to be made by hand'}{reason}",)
+
+
+def best_section(best: BestReport, baseline: BaselineReport, script: str) -> Section:
+    """The combination, its effect and the command that makes it; or the reason why there is none."""
+    limit = "" if best.memory_bytes is None else f", within {units.format_bytes(best.memory_bytes)}"
+    heading = ("Best combination", f"of {best.tried} simulated, {_SEMANTICS[best.semantics][2]}{limit}")
+    left_out = tuple(said(*(f"left out: {one}" for one in best.left_out)))
+    found = best.estimate
+    if found is None or not best.choices:
+        reason = best.reason or "no change is predicted to be worth making"
+        return Section((*left_out, Paragraph(reason)), *heading)
+    words, before = " ".join(best.choices), units.format_ms(baseline.iteration_ms.value)
+    facts = (
+        f"{units.format_ms_interval(found.iteration_ms)} per iteration, was {before}",
+        f"speed {speedup_words(found.speedup, found.speedup_range)}",
+        f"peak memory {units.format_bytes(found.peak.value)} ({memory_change(found, baseline)})",
+    )
+    blocks = [*left_out, Paragraph(words, "bold"), Paragraph(" · ".join(facts), indent=2)]
+    if doubt := baseline_doubt(found.speedup, baseline.iteration_ms):
+        blocks.append(Paragraph(f"the speed is {doubt}", "yellow", indent=2))
+    blocks += _conditions(found)
+    if found.rewrite == "available":
+        commands = (f"make it: skyline apply {script} {words}", f"check it: skyline verify {script} {words}")
+        blocks += said(*commands, indent=2)
+    else:
+        reason = f": {found.rewrite_reason}" if found.rewrite_reason else ""
+        blocks += said(f"not all changes can be made automatically{reason}", indent=2)
+    return Section(tuple(blocks), *heading)
