@@ -13,11 +13,11 @@ from skyline.capture.assemble import ScriptRun
 from skyline.capture.batch_in_force import UNKNOWN, may_follow
 from skyline.capture.batch_way import BatchWay, followed_by, ignored, loader_way, sized_run
 from skyline.capture.child_process import ScriptEnded
-from skyline.capture.device_room import DeviceRoom, Sharing
+from skyline.capture.device_room import Sharing
 from skyline.capture.held_run import HeldRun, TurnPace
 from skyline.capture.script_launcher import ScriptLauncher
-from skyline.capture.turns import PastTurn, TakesTurns, Turn, in_turns, trial
-from skyline.errors import BudgetExceeded, Cancelled, ScriptFailed, SkylineError
+from skyline.capture.turns import Expendable, PastTurn, TakesTurns, in_turns, trial
+from skyline.errors import BudgetExceeded, ScriptFailed
 from skyline.source.knob import Knob
 from skyline.trace.trial import Choices, Trial
 
@@ -115,8 +115,7 @@ class _OtherSizes:
         """
         recording, count = self._run.recording, self._launcher.request.batch_points
         fixed_bytes, peak_bytes = recording.memory.total_bytes, recording.peak_bytes
-        on_device = recording.device_memory
-        room = None if on_device is None else DeviceRoom.of(on_device, fixed_bytes, peak_bytes)
+        room = self._base.room
         host_bytes = int(psutil.virtual_memory().available * _SHARE_OF_FREE_MEMORY / max(1, count))
         sizes = sizes_to_measure(
             self._own_size,
@@ -156,7 +155,7 @@ class _OtherSizes:
                 self.held[size] = one
         if self.held:
             self._launcher.say("curve", "measuring in turns", 0.75)
-            self._take_turns(_Expendable(self._base), self.held, _BUDGET_S)
+            self._take_turns(Expendable(self._base), self.held, _BUDGET_S)
         return True
 
     def _one_by_one(self, sharing: dict[int, Sharing]) -> bool:
@@ -179,14 +178,14 @@ class _OtherSizes:
                 elif follows:
                     one.share(Sharing.RELEASING)
                     self._launcher.say("curve", f"measuring batch size {size} in turns", 0.75)
-                    self._take_turns(_Expendable(self._base), {size: one}, _BUDGET_S / len(sharing))
+                    self._take_turns(Expendable(self._base), {size: one}, _BUDGET_S / len(sharing))
         return True
 
     def _take_turns(
         self, base: TakesTurns, held: dict[int, HeldRun], budget_s: float, rounds: int = _MOST_ROUNDS
     ) -> None:
         deadline = time.monotonic() + budget_s
-        variants = [_Expendable(one) for one in held.values()]
+        variants = [Expendable(one) for one in held.values()]
         done = in_turns(base, variants, rounds=rounds, least=_LEAST_ROUNDS, deadline=deadline)
         for number, (size, one) in enumerate(held.items()):
             found = trial(Choices(batch_size=size), done, number, peak_bytes=one.peak_bytes)
@@ -208,25 +207,6 @@ class _OtherSizes:
         one.close()
         self.notes.append(f"Batch size {size} was left out: {reason}.")
         return False
-
-
-@dataclass(slots=True)
-class _Expendable:
-    """A run that has no more turns once its script has ended or failed."""
-
-    run: HeldRun
-    over: bool = False
-
-    def turn(self) -> Turn | None:
-        if self.over:
-            return None
-        try:
-            return self.run.turn()
-        except Cancelled:
-            raise
-        except SkylineError:
-            self.over = True
-            return None
 
 
 def _without_literal(run: ScriptRun, refused: Sequence[str]) -> ScriptRun:

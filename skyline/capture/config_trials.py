@@ -15,8 +15,7 @@ from skyline.capture.child_process import ChildProcess
 from skyline.capture.held_run import HeldRun, typical_ms
 from skyline.capture.operator_times import operator_times
 from skyline.capture.recording import record_lightly
-from skyline.capture.turns import Round, Turn, in_turns, trial
-from skyline.errors import Cancelled, SkylineError
+from skyline.capture.turns import Expendable, Round, Turn, in_turns, trial
 from skyline.trace.product_trial import PRODUCTS
 from skyline.trace.record import Trace
 from skyline.trace.trial import UNCHANGED, Choices, Trial
@@ -107,7 +106,8 @@ def config_trials(held: HeldRun, run: ScriptRun) -> tuple[Trial, ...]:
     if plan is None or len(configs) < 2:
         return ()
     base, *variants = _turns(held, configs, run, plan)
-    rounds = in_turns(base, variants, rounds=plan.rounds, wakes=False)
+    first, *others = _expendable([base, *variants])
+    rounds = in_turns(first, others, rounds=plan.rounds, wakes=False)
     found = [base.trial(rounds, None), *(one.trial(rounds, number) for number, one in enumerate(variants))]
     recorded = tuple(one for one in found if one.operators)
     return recorded if len(recorded) > 1 and recorded[0].choices == UNCHANGED else ()
@@ -141,41 +141,36 @@ def _trials_at(
     if plan is None:
         return []
     variants = _turns(held, [replace(one, batch_size=batch_size) for one in configs], run, plan)
-    (unchanged,) = _turns(base, [UNCHANGED], run, replace(plan, recorded_rounds=0))
-    rounds = in_turns(unchanged, variants, rounds=plan.rounds, wakes=False)
+    unchanged = _turns(base, [UNCHANGED], run, replace(plan, recorded_rounds=0))
+    rounds = in_turns(*_expendable(unchanged), _expendable(variants), rounds=plan.rounds, wakes=False)
     found = [one.trial(rounds, number) for number, one in enumerate(variants)]
     return found if all(one.operators for one in found) else []
 
 
 def _turns(held: HeldRun, configs: Sequence[Choices], run: ScriptRun, plan: _Plan) -> list[_ConfigTurns]:
     threads = run.facts.environment.intraop_threads
+    return [_ConfigTurns(held, one, one.threads or threads, plan) for one in configs]
+
+
+def _expendable(turns: Sequence[_ConfigTurns]) -> list[Expendable]:
+    """Runs in one number format fail together; the next turn in another one starts the script again."""
     failed: set[str] = set()
-    return [_ConfigTurns(held, one, one.threads or threads, plan, failed) for one in configs]
+    return [Expendable(one, one.choices.number_format, failed) for one in turns]
 
 
 @dataclass(slots=True)
 class _ConfigTurns:
-    """The turns of a run in one config. ``failed`` are the formats in which the script fails, for all its configs."""
+    """The turns of a run in one config."""
 
     held: HeldRun
     choices: Choices
     threads: int
     plan: _Plan
-    failed: set[str]
     traces: list[Trace] = field(default_factory=list[Trace])
     turns: int = 0
 
-    def turn(self) -> Turn | None:
-        if self.choices.number_format in self.failed:
-            return None
-        try:
-            return self.held.compute(self._turn)
-        except Cancelled:
-            raise
-        except SkylineError:
-            # The next turn in another format starts the script again.
-            self.failed.add(self.choices.number_format)
-            return None
+    def turn(self) -> Turn:
+        return self.held.compute(self._turn)
 
     def _turn(self, child: ChildProcess) -> Turn:
         plan, number_format = self.plan, self.choices.number_format

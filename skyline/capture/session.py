@@ -100,20 +100,19 @@ class CaptureSession:
         Once the script itself is recorded there is a profile: what fails from then on costs a note.
         """
         with ExitStack() as stack:
-            base = stack.enter_context(self._launcher.launch())
+            held = stack.enter_context(HeldRun(self._launcher, _PACE))
+            held.launch(quiet=False)
             self._launcher.say("launch", f"starting {self._launcher.script.name}", 0.05)
-            self._launcher.start(base)
+            held.start()
             # The script imports its libraries meanwhile, which takes longer.
-            run = self._measure_base(base, self._launcher.find_knobs())
+            run = self._measure_base(held, self._launcher.find_knobs())
             profile = assemble(run)
             late = Attempts()
             if on_partial is not None:
                 late.to("show the first figures", lambda: on_partial(profile), None)
             if run.failed:
                 return replace(profile, notes=(*profile.notes, *late.notes))
-            held = stack.enter_context(HeldRun(self._launcher, _PACE, total=run.ended_after))
-            child = base if run.ended_after is None else None
-            held.adopt(child, run.ready, run.rows.median_ms, run.recording.peak_bytes)
+            held.measured(run.rows.median_ms, run.recording, run.ended_after)
             sizes = BatchTrials(run)
             with_curve = self._request.batch_points > 0 and bool(ways(run))
             if with_curve:
@@ -162,11 +161,11 @@ class CaptureSession:
         )
         return (), products
 
-    def _measure_base(self, child: ChildProcess, knobs: KnobSearch) -> ScriptRun:
-        request = self._request
+    def _measure_base(self, held: HeldRun, knobs: KnobSearch) -> ScriptRun:
+        request, child = self._request, held.child
         known = from_source(self._launcher.text, knobs)
         self._launcher.say("launch", f"starting {self._launcher.script.name}", 0.1, known)
-        ready, step_ms = self._launcher.await_ready(child)
+        ready = held.await_ready(quiet=False)
         self._launcher.say("measure", "timing iterations", 0.3)
 
         def tell(rows: BareRows) -> None:
@@ -174,7 +173,7 @@ class CaptureSession:
             self._launcher.say("measure", "timing iterations", 0.35, first)
 
         meter = LoadMeter(child)
-        rows = first_steps(child, request, step_ms, tell)
+        rows = first_steps(child, request, held.typical_ms, tell)
         self._launcher.say("record", "recording iterations", 0.4)
         recording = record(child, iterations_to_record(request, rows), full=min(2, request.recorded))
         late = Attempts()
