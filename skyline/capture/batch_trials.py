@@ -16,6 +16,7 @@ from skyline.capture.child_process import ScriptEnded
 from skyline.capture.device_room import Sharing
 from skyline.capture.held_run import HeldRun, TurnPace
 from skyline.capture.script_launcher import ScriptLauncher
+from skyline.capture.trial_budget import TrialBudget
 from skyline.capture.turns import Expendable, PastTurn, TakesTurns, in_turns, trial
 from skyline.errors import BudgetExceeded, ScriptFailed
 from skyline.source.knob import Knob
@@ -24,7 +25,6 @@ from skyline.trace.trial import Choices, Trial
 PACE = TurnPace(turn_s=0.3, least=0, most=24, turns_per_life=10, restarts=0, stopped=False)
 """Of a run at another batch size; one that ends has enough turns by then, or is left out."""
 _LONGEST_STEP_MS = 6_000.0
-_BUDGET_S = 12.0
 _MOST_ROUNDS, _LEAST_ROUNDS = 8, 3
 _LEAST_RATIOS = 2
 _SHARE_OF_FREE_MEMORY = 0.5
@@ -56,7 +56,7 @@ def ways(run: ScriptRun) -> Sequence[BatchWay]:
 
 
 def measure_batch_sizes(
-    stack: ExitStack, launcher: ScriptLauncher, base: HeldRun, run: ScriptRun
+    stack: ExitStack, launcher: ScriptLauncher, base: HeldRun, run: ScriptRun, budget: TrialBudget
 ) -> BatchTrials:
     """Measure other batch sizes in the first way that the run follows; the runs stay held until ``stack`` is closed."""
     failed: list[str] = []
@@ -64,7 +64,7 @@ def measure_batch_sizes(
     for way in ways(run):
         size = way.value if isinstance(way, Knob) else run.batch_size
         assert size is not None
-        sizes = _OtherSizes(stack, launcher, base, run, way, size)
+        sizes = _OtherSizes(stack, launcher, base, run, budget, way, size)
         if not sizes.measure():
             (refused if isinstance(way, Knob) else failed).append(ignored(way))
             continue
@@ -93,6 +93,7 @@ class _OtherSizes:
         launcher: ScriptLauncher,
         base: HeldRun,
         run: ScriptRun,
+        budget: TrialBudget,
         way: BatchWay,
         own_size: int,
     ) -> None:
@@ -100,6 +101,7 @@ class _OtherSizes:
         self._launcher = launcher
         self._base = base
         self._run = run
+        self._budget = budget
         self._way = way
         self._own_size = own_size
         self._made: dict[int, HeldRun] = {}
@@ -155,7 +157,7 @@ class _OtherSizes:
                 self.held[size] = one
         if self.held:
             self._launcher.say("curve", "measuring in turns", 0.75)
-            self._take_turns(Expendable(self._base), self.held, _BUDGET_S)
+            self._take_turns(Expendable(self._base), self.held, self._budget.curve_s)
         return True
 
     def _one_by_one(self, sharing: dict[int, Sharing]) -> bool:
@@ -174,11 +176,12 @@ class _OtherSizes:
                 if follows and alone:
                     # A GPU's clock drifts less than the load of a machine, and there is no other way.
                     past = PastTurn(self._run.rows.median_ms)
-                    self._take_turns(past, {size: one}, _BUDGET_S, rounds=_LEAST_ROUNDS)
+                    self._take_turns(past, {size: one}, self._budget.curve_s, rounds=_LEAST_ROUNDS)
                 elif follows:
                     one.share(Sharing.RELEASING)
                     self._launcher.say("curve", f"measuring batch size {size} in turns", 0.75)
-                    self._take_turns(Expendable(self._base), {size: one}, _BUDGET_S / len(sharing))
+                    budget_s = self._budget.curve_s / (len(sharing) - number)
+                    self._take_turns(Expendable(self._base), {size: one}, budget_s)
         return True
 
     def _take_turns(

@@ -38,6 +38,7 @@ from skyline.capture.product_trials import product_trials
 from skyline.capture.recording import notes_on, record
 from skyline.capture.request import CaptureRequest, OutputCallback, ProgressCallback
 from skyline.capture.script_launcher import ScriptLauncher
+from skyline.capture.trial_budget import TrialBudget
 from skyline.source.knob import KnobSearch
 from skyline.trace.power import PowerFact
 from skyline.trace.product_trial import ProductTrial
@@ -114,14 +115,15 @@ class CaptureSession:
                 return replace(profile, notes=(*profile.notes, *late.notes))
             held.measured(run.rows.median_ms, run.recording, run.ended_after)
             sizes = BatchTrials(run)
-            with_curve = self._request.batch_points > 0 and bool(ways(run))
+            budget = TrialBudget(self._request.budget_s)
+            with_curve = self._request.batch_points > 0 and budget.total_s > 0 and bool(ways(run))
             if with_curve:
                 sizes = late.to(
                     "measure other batch sizes",
-                    lambda: measure_batch_sizes(stack, self._launcher, held, run),
+                    lambda: measure_batch_sizes(stack, self._launcher, held, run, budget),
                     sizes,
                 )
-            configs, products = self._with_other_configs(held, sizes, late)
+            configs, products = self._with_other_configs(held, sizes, budget, late)
             finished = assemble(
                 replace(sizes.run, notes=(*sizes.run.notes, *late.notes)),
                 joined((*sizes.trials, *configs)),
@@ -131,7 +133,7 @@ class CaptureSession:
             return finished if with_curve else replace(finished, id=profile.id)
 
     def _with_other_configs(
-        self, held: HeldRun, sizes: BatchTrials, late: Attempts
+        self, held: HeldRun, sizes: BatchTrials, budget: TrialBudget, late: Attempts
     ) -> tuple[tuple[Trial, ...], tuple[ProductTrial, ...]]:
         """Trials of other threads and number formats; of single products where whole iterations cannot be tried.
 
@@ -143,11 +145,11 @@ class CaptureSession:
         self._launcher.say("try", "trying other threads and number formats", 0.95)
         if configs_harmless(run):
             stage = "try other threads and number formats"
-            own = late.to(stage, lambda: config_trials(held, run), ())
+            own = late.to(stage, lambda: config_trials(held, run, budget), ())
             if own:
                 elsewhere = late.to(
                     f"{stage} at other batch sizes",
-                    lambda: config_trials_elsewhere(held, sizes.held, run, own),
+                    lambda: config_trials_elsewhere(held, sizes.held, run, own, budget),
                     (),
                 )
                 return (*own, *elsewhere), ()

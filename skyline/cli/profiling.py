@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
-from skyline.cli.numbers import gigabytes, natural, positive, seconds
+from skyline.cli.numbers import gigabytes, natural, positive, seconds, seconds_or_none
 from skyline.cli.project import fill_in
 from skyline.cli.streams import say, write_whole
 from skyline.errors import Cancelled, UsageError
@@ -55,6 +55,13 @@ def add_options(
         ),
         group.add_argument(
             "--timeout", type=seconds, metavar="S", help="longest wait for one iteration, in seconds"
+        ),
+        group.add_argument(
+            "--budget",
+            type=seconds_or_none,
+            metavar="S",
+            help="seconds for trials of other batch sizes, threads and number formats, after the script itself is "
+            "measured (default: 20; 0: none)",
         ),
         group.add_argument(
             "--interpreter",
@@ -134,20 +141,20 @@ def run_capture(
     after the script itself was measured, that much is kept.
     """
     from skyline.capture.session import capture
+    from skyline.capture.warm_pool import WarmPool
 
     request = request_of(script, arguments, options, module=module)
     partial: list[Profile] = []
     with ExitStack() as stack:
         stack.enter_context(terminable())
         display = stack.enter_context(Display(quiet=options.quiet))
+        # The script runs at several batch sizes: torch is imported once for all of them.
+        warm_pool = WarmPool()
+        stack.callback(warm_pool.close)
         try:
             if request.gpu:
-                from skyline.capture.warm_pool import WarmPool
                 from skyline.predict.gpu_profile import gpu_profile
 
-                # The script is traced at several batch sizes: torch is imported once for all of them.
-                warm_pool = WarmPool()
-                stack.callback(warm_pool.close)
                 return gpu_profile(
                     request,
                     progress=display.progress,
@@ -156,7 +163,11 @@ def run_capture(
                     starter=warm_pool.start,
                 )
             return capture(
-                request, progress=display.progress, output=display.output, on_partial=partial.append
+                request,
+                progress=display.progress,
+                output=display.output,
+                on_partial=partial.append,
+                starter=warm_pool.start,
             )
         except (KeyboardInterrupt, Cancelled):
             if not partial:
@@ -182,7 +193,12 @@ def request_of(
         )
     from skyline.capture.request import CaptureRequest
 
-    given = {"steps": options.steps, "warmup": options.warmup, "timeout_s": options.timeout}
+    given = {
+        "steps": options.steps,
+        "warmup": options.warmup,
+        "timeout_s": options.timeout,
+        "budget_s": options.budget,
+    }
     return CaptureRequest(
         script=script,
         arguments=arguments,
