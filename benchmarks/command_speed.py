@@ -1,13 +1,17 @@
 """Commands of two versions of Skyline in turns: whether one has become slower than the other.
 
 ``--before`` is a checkout of the earlier version, its commit named by ``--commit``. Both run under this interpreter, on
-the CPU, the same command on the same script; each round runs them once in changing order. What counts is the processor
-time of the command with all processes that it starts: the wall time of a command on a busy machine tells of the others.
+the CPU, the same command on the same script; each round runs them once in changing order. The measure is the processor
+time of the command with all processes that it starts: on a busy machine the wall time also counts other programs.
+Linux only: this process adopts the command's orphans, so that their time is counted too. A round in which a command
+fails is discarded and counted.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
+import ctypes
 import os
 import subprocess
 import sys
@@ -40,8 +44,11 @@ COMMANDS = {
 _LONGEST_S = 600.0
 
 
+_BECOME_SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER of linux/prctl.h
+
+
 class Failed(Exception):
-    """A command that did not end well; the message is what it said last."""
+    """A command that ended with an error; the message is its last output."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +66,7 @@ class Comparison:
     command: str
     before: tuple[Cost, ...]
     after: tuple[Cost, ...]
+    discarded: int
 
     def ratios(self, name: str) -> list[float]:
         """This version's cost over the earlier one's, round by round."""
@@ -77,24 +85,39 @@ def ran(checkout: Path, words: Sequence[str], folder: Path) -> Cost:
         cwd=folder, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
         timeout=_LONGEST_S,
     )  # fmt: skip
+    wall_s = time.monotonic() - began
+    with contextlib.suppress(ChildProcessError):
+        while True:
+            os.waitpid(-1, 0)
     after = os.times()
     if ended.returncode:
-        raise Failed(f"{' '.join(words)}: {(ended.stderr or ended.stdout).strip()[-300:]}")
+        raise Failed(f"{checkout.name}: {' '.join(words)}: {(ended.stderr or ended.stdout).strip()[-300:]}")
     used = after.children_user + after.children_system - before.children_user - before.children_system
-    return Cost(used, time.monotonic() - began)
+    return Cost(used, wall_s)
 
 
 def compared(command: str, before: Path, rounds: int) -> Comparison:
-    """A command of both versions in so many rounds. Raises Failed."""
-    costs: dict[Path, list[Cost]] = {before: [], REPOSITORY: []}
+    """A command of both versions in ``rounds`` rounds. A round with a failure is discarded."""
+    pairs: list[dict[Path, Cost]] = []
     with tempfile.TemporaryDirectory() as folder:
         for number in range(rounds):
-            for checkout in (before, REPOSITORY) if number % 2 == 0 else (REPOSITORY, before):
-                costs[checkout].append(ran(checkout, COMMANDS[command], Path(folder)))
-                print(
-                    f"{command} {number} {checkout.name}: {costs[checkout][-1]}", file=sys.stderr, flush=True
-                )
-    return Comparison(command, tuple(costs[before]), tuple(costs[REPOSITORY]))
+            pair: dict[Path, Cost] = {}
+            order = (before, REPOSITORY) if number % 2 == 0 else (REPOSITORY, before)
+            try:
+                for checkout in order:
+                    pair[checkout] = ran(checkout, COMMANDS[command], Path(folder))
+                    print(
+                        f"{command} {number} {checkout.name}: {pair[checkout]}", file=sys.stderr, flush=True
+                    )
+                pairs.append(pair)
+            except Failed as failure:
+                print(f"round {number} discarded: {failure}", file=sys.stderr, flush=True)
+    return Comparison(
+        command,
+        tuple(pair[before] for pair in pairs),
+        tuple(pair[REPOSITORY] for pair in pairs),
+        rounds - len(pairs),
+    )
 
 
 def page(found: Sequence[Comparison], commit: str) -> str:
@@ -103,6 +126,7 @@ def page(found: Sequence[Comparison], commit: str) -> str:
         [
             one.command,
             str(len(one.before)),
+            str(one.discarded),
             _spread([cost.processor_s for cost in one.before]),
             _spread([cost.processor_s for cost in one.after]),
             _spread(one.ratios("processor_s")),
@@ -111,7 +135,8 @@ def page(found: Sequence[Comparison], commit: str) -> str:
         for one in found
     ]
     head = [
-        "command", "rounds", "before, processor s", "after, processor s", "ratio, processor", "ratio, wall",
+        "command", "rounds", "discarded",
+        "before, processor s", "after, processor s", "ratio, processor", "ratio, wall",
     ]  # fmt: skip
     return (
         f"`{_SCRIPT.name}` of the examples on the CPU, one thread; before: {commit}. Medians, with the least "
@@ -128,10 +153,9 @@ def main() -> int:
     parser.add_argument("--results", type=Path, default=RESULTS, help="folder for the result files")
     options = parser.parse_args()
     machine = Machine.here()
+    ctypes.CDLL(None).prctl(_BECOME_SUBREAPER, 1, 0, 0, 0)
     before = options.before.resolve()
-    found: list[Comparison] = []
-    for command in options.only:
-        found.append(compared(command, before, options.rounds))
+    found = [compared(command, before, options.rounds) for command in options.only]
     body = page(found, options.commit)
     figures = [asdict(one) for one in found]
     write(
@@ -146,6 +170,8 @@ def main() -> int:
 
 
 def _spread(values: Sequence[float]) -> str:
+    if not values:
+        return "none"
     return f"{median(list(values)):.2f} ({min(values):.2f} to {max(values):.2f})"
 
 

@@ -321,6 +321,7 @@ export interface WhatIfReport {
   readonly combined: Estimate | null;
   readonly ledger: readonly TrackRecord[];
   readonly best: BestReport | null;
+  readonly verdict: Verdict | null;
 }
 
 /** The unchanged script. */
@@ -393,6 +394,17 @@ export interface BestReport {
   readonly semantics: "exact" | "numerics" | "convergence";
   readonly reason: string | null;
   readonly left_out: readonly string[];
+}
+
+/** The first thing that a person reads. */
+export interface Verdict {
+  readonly bound: string;
+  readonly advice: string;
+  readonly choice: string | null;
+  readonly rewritten: boolean;
+  readonly file: string;
+  readonly line: number;
+  readonly caution: string;
 }
 
 /** A batch size (null: as it is) and what-ifs as `NAME` or `NAME=VALUE`. */
@@ -858,6 +870,8 @@ export type CurvePointReport = CurvePoint;
 export type EstimateReport = Estimate;
 
 export type TrackRecordReport = TrackRecord;
+
+export type VerdictReport = Verdict;
 
 /** Requests of the client: what goes along and what comes back. */
 export interface SkylineRequests {

@@ -94,6 +94,7 @@ function row(post: Post, spot: { file: string; line: number; source: string }, f
   );
 }
 
-function sourceOf(profile: ProfileReport, file: string, line: number): string {
+/** The text of a line that has a cost. Empty if it has none. */
+export function sourceOf(profile: ProfileReport, file: string, line: number): string {
   return profile.lines.find((one) => one.file === file && one.line === line)?.source ?? "";
 }

@@ -11,6 +11,7 @@ import { findings, lines, memory, phases } from "./breakdown";
 import { fill, h, section } from "./dom";
 import { best, devices, verified } from "./results";
 import { byteUnit, number, rateUnit, share, text, timeUnit, withSpread } from "./units";
+import { verdict } from "./verdict";
 import { WhatIfs } from "./whatifs";
 
 declare function acquireVsCodeApi(): { postMessage(message: FromView): void; getState(): unknown; setState(state: unknown): void };
@@ -48,7 +49,7 @@ export function start(root: HTMLElement): void {
 
   const show = (state: ViewState): void => {
     const { profile } = state;
-    fill(head, ...headline(state, post));
+    fill(head, ...headline(state, post), ...verdict(state, post));
     fill(stage, ...staging(state, post), ...about(state));
     body.hidden = !profile;
     if (!profile) return;

@@ -13,6 +13,7 @@ from skyline.analysis.estimate import answer, estimate, ranked
 from skyline.analysis.line_kernels import line_kernels
 from skyline.analysis.rewrites import Rewrites
 from skyline.analysis.throughput import throughput_at
+from skyline.analysis.verdict import verdict
 from skyline.findings.base import Finding
 from skyline.findings.bounds import bounds, busy_by_device
 from skyline.interval import Interval
@@ -119,7 +120,8 @@ def whatif_report(analysis: Analysis, question: Question | None = None) -> WhatI
     report = answers_report(analysis.baseline, choices, analysis.rewrites)
     if question is not None:
         return report
-    return replace(report, estimates=tuple(_with_presence(analysis, each) for each in report.estimates))
+    found = tuple(_with_presence(analysis, each) for each in report.estimates)
+    return replace(report, estimates=found, verdict=verdict(analysis.baseline, found))
 
 
 def answers_report(
@@ -133,7 +135,8 @@ def answers_report(
         now, throughput, subject.peak_bytes, subject.replay_error, busy, bounds(subject)
     )
     if choices is None:
-        return WhatIfReport(WHATIF_SCHEMA, baseline, ranked(subject, rewrites), None)
+        found = ranked(subject, rewrites)
+        return WhatIfReport(WHATIF_SCHEMA, baseline, found, None, verdict=verdict(subject, found))
     singly = tuple(answer(subject, (choice,), rewrites) for choice in choices)
     combined = answer(subject, choices, rewrites) if len(choices) > 1 else None
     return WhatIfReport(WHATIF_SCHEMA, baseline, singly, combined)

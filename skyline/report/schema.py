@@ -11,6 +11,7 @@ from typing import Literal
 
 from skyline.analysis.line_kernels import LineKernel
 from skyline.analysis.lines import LineCost
+from skyline.analysis.verdict import Verdict
 from skyline.findings.base import Finding
 from skyline.interval import Interval
 from skyline.ledger.record import TrackRecord
@@ -39,6 +40,7 @@ FindingReport = Finding
 CurvePointReport = CurvePoint
 EstimateReport = Estimate
 TrackRecordReport = TrackRecord
+VerdictReport = Verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,6 +212,8 @@ class WhatIfReport:
     """Accuracy of earlier predictions for these what-ifs on this machine, where any were verified."""
     best: BestReport | None = None
     """Only where it was asked for."""
+    verdict: VerdictReport | None = None
+    """The cause that bounds the step, and the change that helps most; only where every what-if is answered."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,8 @@ async function run(context, kind) {
   const fused = () => window.line("optim.Adam").then((line) => line.includes("fused=True"));
   const toggle = (what) => window.toggle("fused optimizer", what);
 
+  await byTheVerdict(window, context);
+
   await toggle(true);
   await until(fused, "the code was not rewritten");
   await eventually("switched on, it is in the code, unsaved", async () => (await window.isDirty()) && onDisk() === files["train.py"]);
@@ -60,6 +62,20 @@ async function run(context, kind) {
   if (kind.name === "dataclass") await best(window, check, kind);
   await window.close();
   if (kind.name === "argparse") await savedByItself(bench, check, kind, folder);
+}
+
+/** The page opens with a sentence on the step and one on a change, which a button makes. */
+async function byTheVerdict(window, { check, eventually }) {
+  const { view } = window;
+  const verdict = view.locator(".verdict");
+  const said = await verdict.innerText();
+  check(`the verdict names what bounds the step and a gain: ${said.replaceAll("\n", " ")}`, /of the step\./.test(said) && /[\d.]+x/.test(said));
+  await view.locator('[data-key="verdict change"]').click();
+  await until(() => window.anyDirty(), "the recommended change was not written");
+  await eventually("made by its button, the verdict's change is in the code", async () => /This change is in the code/.test(await verdict.innerText()));
+  await view.locator(".actions button", { hasText: "Take back" }).click();
+  await eventually("and can be taken back", async () => !/This change is in the code/.test(await verdict.innerText()));
+  await window.undoAll();
 }
 
 /** Saved by the editor a moment after the bar is let go. */

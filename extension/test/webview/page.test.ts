@@ -206,6 +206,33 @@ describe("the page", () => {
     expect(all(".actions button").map((button) => button.textContent)).toEqual(expect.arrayContaining(["Diff", "Take back", "Verify"]));
   });
 
+  it("opens with the verdict, whose button makes the change", () => {
+    show();
+    const verdict = now.whatifs.verdict;
+    expect(one(".verdict").textContent).toContain(verdict?.bound);
+    expect(one(".verdict").textContent).toContain(verdict?.advice);
+    one("[data-key='verdict change']").click();
+    expect(sent.pop()).toEqual({ type: "toggle", whatif: verdict?.choice, on: true });
+    one("[data-key='verdict line']").click();
+    expect(sent.pop()).toMatchObject({ type: "open", place: { file: verdict?.file, line: verdict?.line } });
+    show({ applied: { batchSize: null, whatifs: [verdict?.choice ?? ""] } });
+    expect(all("[data-key='verdict change']")).toEqual([]);
+    expect(one(".verdict").textContent).toContain("This change is in the code");
+    show({ trusted: false });
+    expect(all("[data-key='verdict change']")).toEqual([]);
+    show({ whatifs: null });
+    expect(all(".verdict")).toEqual([]);
+  });
+
+  it("writes the batch size that the verdict names", () => {
+    const found = { bound: "Bound.", advice: "Advice.", choice: "batch_size=64", rewritten: true, file: "", line: 0, caution: "" };
+    show({ whatifs: { ...now.whatifs, verdict: found } });
+    one("[data-key='verdict change']").click();
+    expect(sent.pop()).toEqual({ type: "batchSize", batchSize: 64 });
+    show({ whatifs: { ...now.whatifs, verdict: { ...found, rewritten: false } } });
+    expect(all("[data-key='verdict change']")).toEqual([]);
+  });
+
   it("keeps diff, take back and verify where a new profile has the change in it", () => {
     show({ changes: [change("batch size 64", 64, [], true)], canVerify: true });
     expect(all(".actions button").map((button) => button.textContent)).toEqual(expect.arrayContaining(["Diff", "Take back", "Verify"]));

@@ -1,0 +1,154 @@
+"""The verdict: what bounds the step and which change helps most, in sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from skyline.findings.bounds import bounds, busy_share
+from skyline.findings.lines import dearest_lines
+from skyline.graph.tasks import PHASE
+from skyline.trace.phase import Phase
+from skyline.trace.record import CodeLine
+from skyline.units import format_ratio, format_ratio_range, format_share
+from skyline.whatif.estimate import Estimate
+from skyline.whatif.question import Choice
+from skyline.whatif.subject import Subject
+
+WORTH = 1.02
+"""Least gain of a change that is recommended: the lower end of its range has to reach it."""
+_BUSY = 0.95
+"""A GPU that works for this share of the step sets its pace, whatever the critical path passes through."""
+_WORTH_NAMING = 0.1
+"""Least share of the critical path for a cause to be named."""
+_UNCERTAIN = 0.05
+"""Least share by which the step time is uncertain for a busy machine to be a caution."""
+_ANOTHER_MACHINE = "gpu"
+"""This what-if asks for another machine; the verdict is about the script."""
+_MODEL = (Phase.FORWARD, Phase.BACKWARD)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The first thing that a person reads.
+
+    ``bound`` says what the step waits for, ``advice`` which change helps most. ``choice`` is that change as the user
+    types it, None where no change is recommended. ``rewritten`` is True if Skyline can make it in the code. ``file``
+    and ``line`` are the place with the largest part of the bound; the file is empty where none is known.
+    """
+
+    bound: str
+    advice: str
+    choice: str | None = None
+    rewritten: bool = False
+    file: str = ""
+    line: int = 0
+    caution: str = ""
+    """Why the figures need care, such as a busy machine; empty where they do not."""
+
+
+def verdict(subject: Subject, estimates: Sequence[Estimate]) -> Verdict:
+    """The verdict on a profile or a trace; ``estimates`` are the answers to all what-ifs, each singly."""
+    bound, place = _bound(subject)
+    advice, chosen = _advice(estimates)
+    return Verdict(
+        bound,
+        advice,
+        None if chosen is None else str(Choice(chosen.name, chosen.value)),
+        chosen is not None and chosen.rewrite == "available",
+        place.file if place else "",
+        place.line if place else 0,
+        _caution(subject),
+    )
+
+
+def _bound(subject: Subject) -> tuple[str, CodeLine | None]:
+    """What the step waits for, and the line with the largest part of it."""
+    if subject.on_gpu and subject.gpu_recorded:
+        return _gpu_bound(subject)
+    times = subject.phases
+    total = times.total
+    if total <= 0:
+        return "No phase of the step was recorded.", None
+    model = sum(times[phase] for phase in _MODEL) / total
+    shares = {phase: times[phase] / total for phase in Phase if phase not in _MODEL}
+    largest = max(shares, key=lambda phase: shares[phase])
+    if model >= shares[largest]:
+        words = f"The model's forward and backward passes take {format_share(model)} of the step."
+        return words, _line(subject, *_MODEL)
+    return f"{_OF_PHASE[largest]} {format_share(shares[largest])} of the step.", _line(subject, largest)
+
+
+_OF_PHASE = {
+    Phase.DATA: "The script waits for data for",
+    Phase.OPTIMIZER: "The optimizer's update takes",
+    Phase.COMMUNICATION: "Communication between ranks takes",
+    Phase.OTHER: "Code outside the model, the loader and the optimizer takes",
+}
+
+
+def _gpu_bound(subject: Subject) -> tuple[str, CodeLine | None]:
+    path, busy = bounds(subject), busy_share(subject)
+    waits = {
+        "Python and kernel launches": path.cpu + path.launch,
+        "data": path.data,
+        "communication": path.gpu_communication,
+    }
+    works = f"The GPU works for {format_share(busy)} of the step"
+    if busy >= _BUSY or path.gpu_compute >= max(waits.values()):
+        return f"{works}: its kernels set the pace.", None
+    ordered = sorted(waits, key=lambda name: -waits[name])
+    named = [f"{name} ({format_share(waits[name])})" for name in ordered if waits[name] >= _WORTH_NAMING]
+    place = _line(subject, Phase.DATA) if ordered[0] == "data" else None
+    return f"{works}. The step waits for {', '.join(named)}.", place
+
+
+def _line(subject: Subject, *phases: Phase) -> CodeLine | None:
+    """The line of these phases with the highest cost on the script's thread."""
+    graph = subject.graph
+    tasks = graph.tasks
+    inside = np.isin(tasks.phase, [PHASE[phase] for phase in phases])
+    chosen = np.flatnonzero(inside & (tasks.lane == tasks.lane_code(subject.lane))).astype(np.int64)
+    lines = dearest_lines(graph, chosen, (graph.durations + graph.gaps)[chosen])
+    return lines[0][0] if lines else None
+
+
+def _advice(estimates: Sequence[Estimate]) -> tuple[str, Estimate | None]:
+    """The most certain gain among changes that keep the course of training; else among those that change it."""
+    open_ = [
+        one for one in estimates if one.applicable and one.present is None and one.name != _ANOTHER_MACHINE
+    ]
+    worth = [one for one in open_ if one.sure_speedup >= WORTH]
+    ordered = sorted(worth, key=lambda one: (one.rewrite == "refused", -one.sure_speedup))
+    same = [one for one in ordered if one.semantics != "convergence"]
+    if same:
+        return _recommended(same[0]), same[0]
+    nothing = (
+        f"No change that keeps the training as it is is predicted to gain {format_share(WORTH - 1)} or more."
+    )
+    if not ordered:
+        return nothing, None
+    return f"{nothing} With another course of training: {_recommended(ordered[0])}", ordered[0]
+
+
+def _recommended(one: Estimate) -> str:
+    speedup = one.speedup_range
+    words = format_ratio(one.speedup) if speedup is None else format_ratio_range(speedup)
+    title = one.title[:1].upper() + one.title[1:]
+    return f"{title}: {words}, {one.provenance}; {_MEANING[one.semantics]}."
+
+
+_MEANING = {"exact": "same results", "numerics": "rounding differs", "convergence": "training changes"}
+
+
+def _caution(subject: Subject) -> str:
+    """A remark where other programs made the step time uncertain."""
+    profile = subject.profile
+    if profile is None or profile.load is None or not profile.load.busy:
+        return ""
+    spread = subject.iteration_ms.half_width / subject.iteration_ms.value
+    if spread < _UNCERTAIN:
+        return ""
+    return f"The machine was busy: the step time is uncertain by {format_share(spread)}. Measure again."

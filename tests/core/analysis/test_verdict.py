@@ -1,0 +1,120 @@
+"""The verdict: the cause that bounds a step, and the change that is recommended."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from skyline.analysis.analyse import analyse
+from skyline.analysis.verdict import WORTH, verdict
+from skyline.interval import Interval
+from skyline.report.build import whatif_report
+from skyline.report.schema import EstimateReport
+from skyline.trace.load import MachineLoad
+from skyline.trace.phase import PhaseTimes
+from skyline.whatif.question import Choice, Question
+
+
+@pytest.fixture
+def subject(profile):
+    return analyse(profile).baseline
+
+
+@pytest.fixture
+def estimates(profile) -> tuple[EstimateReport, ...]:
+    return whatif_report(analyse(profile)).estimates
+
+
+def an_estimate(
+    estimates, name: str, low: float, *, semantics="exact", rewrite="available", **further
+) -> EstimateReport:
+    speedup = Interval(low * 1.2, low, low * 1.4)
+    return replace(
+        estimates[0], name=name, value="", title=f"use {name}", applicable=True, present=None, speedup=low * 1.2,
+        speedup_range=speedup, semantics=semantics, rewrite=rewrite, **further,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("times", "words"),
+    [
+        (PhaseTimes(data=6.0, forward=2.0, backward=1.0), "The script waits for data for 67 % of the step."),
+        (
+            PhaseTimes(optimizer=5.0, forward=2.0, backward=2.0),
+            "The optimizer's update takes 56 % of the step.",
+        ),
+        (
+            PhaseTimes(data=4.0, forward=3.0, backward=3.0),
+            "The model's forward and backward passes take 60 % of the step.",
+        ),
+        (PhaseTimes(), "No phase of the step was recorded."),
+    ],
+)
+def test_the_longest_part_of_a_step_on_a_cpu_is_named(subject, times, words) -> None:
+    assert verdict(replace(subject, phases=times), ()).bound == words
+
+
+def test_the_line_with_the_largest_part_is_the_place(profile, subject) -> None:
+    found = verdict(replace(subject, phases=PhaseTimes(optimizer=1.0)), ())
+    largest = max(analyse(profile).lines, key=lambda line: line.optimizer_ms)
+    assert (found.file, found.line) == (largest.file, largest.line)
+
+
+@pytest.mark.parametrize(
+    ("kernel_us", "words"), [(50.0, "Python and kernel launches"), (5000.0, "its kernels set the pace")]
+)
+def test_a_gpu_that_waits_and_one_that_works(gpu_profile, recorded_gpu, kernel_us, words) -> None:
+    found = verdict(analyse(replace(gpu_profile, trace=recorded_gpu(kernel_us=kernel_us))).baseline, ())
+    assert words in found.bound
+
+
+def test_the_surest_gain_is_recommended(subject, estimates) -> None:
+    likely = an_estimate(estimates, "compile", 1.1)
+    surer = an_estimate(estimates, "fused_optimizer", 1.3)
+    found = verdict(subject, (likely, surer))
+    assert (found.choice, found.rewritten) == ("fused_optimizer", True)
+    assert found.advice.startswith("Use fused_optimizer: 1.56x (1.30–1.82x)")
+
+
+def test_a_change_of_training_is_only_named_where_no_other_helps(subject, estimates) -> None:
+    batch = an_estimate(estimates, "batch_size", 2.0, semantics="convergence")
+    other = an_estimate(estimates, "amp", 1.1, semantics="numerics")
+    assert verdict(subject, (batch, other)).choice == "amp"
+    alone = verdict(subject, (batch,))
+    assert alone.choice == "batch_size"
+    assert alone.advice.startswith("No change that keeps the training as it is")
+    assert alone.advice.endswith("training changes.")
+
+
+def test_a_change_that_can_be_written_comes_before_one_that_cannot(subject, estimates) -> None:
+    by_hand = an_estimate(estimates, "compile", 1.5, rewrite="refused")
+    written = an_estimate(estimates, "amp", 1.1)
+    assert verdict(subject, (by_hand, written)).choice == "amp"
+    alone = verdict(subject, (by_hand,))
+    assert (alone.choice, alone.rewritten) == ("compile", False)
+
+
+@pytest.mark.parametrize("further", [{"present": "on"}, {"applicable": False}, {"name": "gpu"}])
+def test_changes_that_are_not_open_are_not_recommended(subject, estimates, further) -> None:
+    one = replace(an_estimate(estimates, "amp", 2.0), **further)
+    assert verdict(subject, (one,)).choice is None
+
+
+def test_a_gain_within_its_uncertainty_is_none(subject, estimates) -> None:
+    found = verdict(subject, (an_estimate(estimates, "amp", WORTH - 0.01),))
+    assert found.choice is None
+    assert "2.0 %" in found.advice
+
+
+def test_a_busy_machine_is_a_caution(profile, subject) -> None:
+    assert not verdict(subject, ()).caution
+    load = MachineLoad(own_cores=0.5, others_cores=1.5, cores=2)
+    busy = replace(subject, profile=replace(profile, load=load), iteration_ms=Interval(10.0, 8.0, 12.0))
+    assert "20 %" in verdict(busy, ()).caution
+
+
+def test_the_report_of_all_changes_has_it_and_that_of_one_has_not(profile) -> None:
+    analysis = analyse(profile)
+    assert whatif_report(analysis).verdict is not None
+    assert whatif_report(analysis, Question(choices=(Choice("fused_optimizer"),))).verdict is None
