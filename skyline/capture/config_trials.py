@@ -91,7 +91,9 @@ def configs_wanted(run: ScriptRun) -> bool:
     """Whether other configs are measured: on CPUs, in scripts that go on for long enough."""
     ended_soon = run.ended_after is not None and run.ended_after < run.ready.warmup + _LEAST_ITERATIONS
     wanted = run.request.batch_points > 0 if run.request.trials is None else run.request.trials
-    return wanted and run.request.budget_s > 0 and run.facts.environment.device.kind == "cpu" and not ended_soon
+    return (
+        wanted and run.request.budget_s > 0 and run.facts.environment.device.kind == "cpu" and not ended_soon
+    )
 
 
 def configs_harmless(run: ScriptRun) -> bool:

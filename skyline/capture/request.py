@@ -26,10 +26,10 @@ class CaptureRequest:
     ``python -m``. ``evaluation`` says whether a forward pass that the script repeats for an evaluation before
     or between its first steps is run each time. ``ranks`` is how many processes train together: the others
     are started beside the one that is measured. ``budget_s`` is the time for trials after the script itself is
-    measured: of other batch sizes, threads and number formats. ``gpu`` names the GPU that the profile is predicted for instead of
-    being measured; empty: it is measured here. ``variables`` are added to the environment of the script. ``trials``
-    says whether, last of all, other numbers of threads and number formats are tried on a CPU; None: where a curve is
-    asked for.
+    measured: of other batch sizes, threads and number formats. ``gpu`` names the GPU that the profile is predicted for
+    instead of being measured; empty: it is measured here. ``variables`` are added to the environment of the script.
+    ``trials`` says whether, last of all, other numbers of threads and number formats are tried on a CPU; None: where a
+    curve is asked for.
     """
 
     script: Path

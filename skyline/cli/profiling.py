@@ -6,6 +6,7 @@ import argparse
 import signal
 import sys
 import threading
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -145,6 +146,11 @@ def run_capture(
 
     request = request_of(script, arguments, options, module=module)
     partial: list[Profile] = []
+
+    def measured(profile: Profile) -> None:
+        partial.append(profile)
+        display.tell(first_lines(profile))
+
     with ExitStack() as stack:
         stack.enter_context(terminable())
         display = stack.enter_context(Display(quiet=options.quiet))
@@ -166,7 +172,7 @@ def run_capture(
                 request,
                 progress=display.progress,
                 output=display.output,
-                on_partial=partial.append,
+                on_partial=measured,
                 starter=warm_pool.start,
             )
         except (KeyboardInterrupt, Cancelled):
@@ -177,6 +183,17 @@ def run_capture(
     raise Cancelled(
         f"interrupted; the measurements so far are saved in {saved.profile}" if saved else "interrupted"
     )
+
+
+def first_lines(profile: Profile) -> tuple[str, ...]:
+    """The headline and the cause that bounds the step, from a profile whose trials are still to come."""
+    from skyline.analysis.analyse import analyse
+    from skyline.analysis.verdict import verdict
+    from skyline.report.build import head_report
+    from skyline.report.headline import headline
+
+    analysis = analyse(profile)
+    return headline(head_report(analysis)), verdict(analysis.baseline, ()).bound
 
 
 def request_of(
@@ -294,6 +311,15 @@ class Display:
     def progress(self) -> ProgressCallback:
         """Takes each report of progress."""
         return self._on_progress
+
+    def tell(self, lines: Sequence[str]) -> None:
+        """Print lines above the bar; nothing where the person asked for quiet."""
+        if self._live:
+            for line in lines:
+                self._bar.console.print(cleaned(line), markup=False, highlight=False, soft_wrap=True)
+        else:
+            for line in lines:
+                say(f"skyline: {line}", quiet=self._quiet)
 
     @property
     def output(self) -> OutputCallback:
