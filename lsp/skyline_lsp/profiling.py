@@ -158,6 +158,7 @@ class Profiler:
             steps=options.steps or settings.profile.steps,
             batch_points=options.batchPoints if options.batchPoints is not None else defaults.batch_points,
             timeout_s=options.timeoutS or settings.profile.timeout_s,
+            budget_s=settings.profile.budget_s,
             network="open" if by_hand else settings.network,
             source_overrides=tuple((text.path, text.text) for text in self.server.texts.unsaved()),
         )

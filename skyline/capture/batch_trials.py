@@ -13,18 +13,18 @@ from skyline.capture.assemble import ScriptRun
 from skyline.capture.batch_in_force import UNKNOWN, may_follow
 from skyline.capture.batch_way import BatchWay, followed_by, ignored, loader_way, sized_run
 from skyline.capture.child_process import ScriptEnded
-from skyline.capture.device_room import DeviceRoom, Sharing
+from skyline.capture.device_room import Sharing
 from skyline.capture.held_run import HeldRun, TurnPace
 from skyline.capture.script_launcher import ScriptLauncher
-from skyline.capture.turns import PastTurn, TakesTurns, Turn, in_turns, trial
-from skyline.errors import BudgetExceeded, Cancelled, ScriptFailed, SkylineError
+from skyline.capture.trial_budget import TrialBudget
+from skyline.capture.turns import Expendable, PastTurn, TakesTurns, in_turns, trial
+from skyline.errors import BudgetExceeded, ScriptFailed
 from skyline.source.knob import Knob
 from skyline.trace.trial import Choices, Trial
 
 PACE = TurnPace(turn_s=0.3, least=0, most=24, turns_per_life=10, restarts=0, stopped=False)
 """Of a run at another batch size; one that ends has enough turns by then, or is left out."""
 _LONGEST_STEP_MS = 6_000.0
-_BUDGET_S = 12.0
 _MOST_ROUNDS, _LEAST_ROUNDS = 8, 3
 _LEAST_RATIOS = 2
 _SHARE_OF_FREE_MEMORY = 0.5
@@ -56,7 +56,7 @@ def ways(run: ScriptRun) -> Sequence[BatchWay]:
 
 
 def measure_batch_sizes(
-    stack: ExitStack, launcher: ScriptLauncher, base: HeldRun, run: ScriptRun
+    stack: ExitStack, launcher: ScriptLauncher, base: HeldRun, run: ScriptRun, budget: TrialBudget
 ) -> BatchTrials:
     """Measure other batch sizes in the first way that the run follows; the runs stay held until ``stack`` is closed."""
     failed: list[str] = []
@@ -64,7 +64,7 @@ def measure_batch_sizes(
     for way in ways(run):
         size = way.value if isinstance(way, Knob) else run.batch_size
         assert size is not None
-        sizes = _OtherSizes(stack, launcher, base, run, way, size)
+        sizes = _OtherSizes(stack, launcher, base, run, budget, way, size)
         if not sizes.measure():
             (refused if isinstance(way, Knob) else failed).append(ignored(way))
             continue
@@ -93,6 +93,7 @@ class _OtherSizes:
         launcher: ScriptLauncher,
         base: HeldRun,
         run: ScriptRun,
+        budget: TrialBudget,
         way: BatchWay,
         own_size: int,
     ) -> None:
@@ -100,6 +101,7 @@ class _OtherSizes:
         self._launcher = launcher
         self._base = base
         self._run = run
+        self._budget = budget
         self._way = way
         self._own_size = own_size
         self._made: dict[int, HeldRun] = {}
@@ -115,8 +117,7 @@ class _OtherSizes:
         """
         recording, count = self._run.recording, self._launcher.request.batch_points
         fixed_bytes, peak_bytes = recording.memory.total_bytes, recording.peak_bytes
-        on_device = recording.device_memory
-        room = None if on_device is None else DeviceRoom.of(on_device, fixed_bytes, peak_bytes)
+        room = self._base.room
         host_bytes = int(psutil.virtual_memory().available * _SHARE_OF_FREE_MEMORY / max(1, count))
         sizes = sizes_to_measure(
             self._own_size,
@@ -156,7 +157,7 @@ class _OtherSizes:
                 self.held[size] = one
         if self.held:
             self._launcher.say("curve", "measuring in turns", 0.75)
-            self._take_turns(_Expendable(self._base), self.held, _BUDGET_S)
+            self._take_turns(Expendable(self._base), self.held, self._budget.curve_s)
         return True
 
     def _one_by_one(self, sharing: dict[int, Sharing]) -> bool:
@@ -175,18 +176,19 @@ class _OtherSizes:
                 if follows and alone:
                     # A GPU's clock drifts less than the load of a machine, and there is no other way.
                     past = PastTurn(self._run.rows.median_ms)
-                    self._take_turns(past, {size: one}, _BUDGET_S, rounds=_LEAST_ROUNDS)
+                    self._take_turns(past, {size: one}, self._budget.curve_s, rounds=_LEAST_ROUNDS)
                 elif follows:
                     one.share(Sharing.RELEASING)
                     self._launcher.say("curve", f"measuring batch size {size} in turns", 0.75)
-                    self._take_turns(_Expendable(self._base), {size: one}, _BUDGET_S / len(sharing))
+                    budget_s = self._budget.curve_s / (len(sharing) - number)
+                    self._take_turns(Expendable(self._base), {size: one}, budget_s)
         return True
 
     def _take_turns(
         self, base: TakesTurns, held: dict[int, HeldRun], budget_s: float, rounds: int = _MOST_ROUNDS
     ) -> None:
         deadline = time.monotonic() + budget_s
-        variants = [_Expendable(one) for one in held.values()]
+        variants = [Expendable(one) for one in held.values()]
         done = in_turns(base, variants, rounds=rounds, least=_LEAST_ROUNDS, deadline=deadline)
         for number, (size, one) in enumerate(held.items()):
             found = trial(Choices(batch_size=size), done, number, peak_bytes=one.peak_bytes)
@@ -208,25 +210,6 @@ class _OtherSizes:
         one.close()
         self.notes.append(f"Batch size {size} was left out: {reason}.")
         return False
-
-
-@dataclass(slots=True)
-class _Expendable:
-    """A run that has no more turns once its script has ended or failed."""
-
-    run: HeldRun
-    over: bool = False
-
-    def turn(self) -> Turn | None:
-        if self.over:
-            return None
-        try:
-            return self.run.turn()
-        except Cancelled:
-            raise
-        except SkylineError:
-            self.over = True
-            return None
 
 
 def _without_literal(run: ScriptRun, refused: Sequence[str]) -> ScriptRun:

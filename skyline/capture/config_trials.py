@@ -15,8 +15,8 @@ from skyline.capture.child_process import ChildProcess
 from skyline.capture.held_run import HeldRun, typical_ms
 from skyline.capture.operator_times import operator_times
 from skyline.capture.recording import record_lightly
-from skyline.capture.turns import Round, Turn, in_turns, trial
-from skyline.errors import Cancelled, SkylineError
+from skyline.capture.trial_budget import TrialBudget
+from skyline.capture.turns import Expendable, Round, Turn, in_turns, trial
 from skyline.trace.product_trial import PRODUCTS
 from skyline.trace.record import Trace
 from skyline.trace.trial import UNCHANGED, Choices, Trial
@@ -36,9 +36,12 @@ _FIRST_SETTLES = 4
 """How many times as many iterations autocast settles in at first: the allocator meets blocks of other sizes."""
 _MOST_RECORDS = 60_000
 """Of all recorded iterations together: reading more takes longer than computing them."""
-_MOST_S, _RECORDED_ROUNDS = 8.0, 2
-_MOST_S_ELSEWHERE, _RECORDED_ROUNDS_ELSEWHERE = 2.5, 1
+_LEAST_S, _MOST_S, _RECORDED_ROUNDS = 5.0, 8.0, 2
+"""Seconds, at least where the budget is spent already, and at most."""
+_LEAST_S_ELSEWHERE, _MOST_S_ELSEWHERE, _RECORDED_ROUNDS_ELSEWHERE = 1.5, 2.5, 1
 """The same at another batch size."""
+_SHARE = 0.6
+"""Share of the budget that is left for the script's own batch size; the two others have half of the rest each."""
 _MOST_RECORDED = (2, 1)
 """Iterations recorded in a turn: two where the limits allow it."""
 
@@ -88,7 +91,9 @@ def configs_wanted(run: ScriptRun) -> bool:
     """Whether other configs are measured: on CPUs, in scripts that go on for long enough."""
     ended_soon = run.ended_after is not None and run.ended_after < run.ready.warmup + _LEAST_ITERATIONS
     wanted = run.request.batch_points > 0 if run.request.trials is None else run.request.trials
-    return wanted and run.facts.environment.device.kind == "cpu" and not ended_soon
+    return (
+        wanted and run.request.budget_s > 0 and run.facts.environment.device.kind == "cpu" and not ended_soon
+    )
 
 
 def configs_harmless(run: ScriptRun) -> bool:
@@ -97,35 +102,38 @@ def configs_harmless(run: ScriptRun) -> bool:
     return alone and _COMPILED not in run.facts.styles
 
 
-def config_trials(held: HeldRun, run: ScriptRun) -> tuple[Trial, ...]:
+def config_trials(held: HeldRun, run: ScriptRun, budget: TrialBudget) -> tuple[Trial, ...]:
     """The unchanged script first, then the other configs that could be measured; empty where none could.
 
     ``held`` is a run of the unchanged script. Formats in which the script fails are left out.
     """
     step_ms, configs = run.rows.median_ms, _configs(run)
-    plan = _plan(run.recording.trace, step_ms, step_ms, _MOST_S, _RECORDED_ROUNDS)
+    most_s = min(_MOST_S, max(_LEAST_S, _SHARE * budget.left_s))
+    plan = _plan(run.recording.trace, step_ms, step_ms, most_s, _RECORDED_ROUNDS)
     if plan is None or len(configs) < 2:
         return ()
     base, *variants = _turns(held, configs, run, plan)
-    rounds = in_turns(base, variants, rounds=plan.rounds, wakes=False)
+    first, *others = _expendable([base, *variants])
+    rounds = in_turns(first, others, rounds=plan.rounds, wakes=False)
     found = [base.trial(rounds, None), *(one.trial(rounds, number) for number, one in enumerate(variants))]
     recorded = tuple(one for one in found if one.operators)
     return recorded if len(recorded) > 1 and recorded[0].choices == UNCHANGED else ()
 
 
 def config_trials_elsewhere(
-    base: HeldRun, held: Mapping[int, HeldRun], run: ScriptRun, own: Sequence[Trial]
+    base: HeldRun, held: Mapping[int, HeldRun], run: ScriptRun, own: Sequence[Trial], budget: TrialBudget
 ) -> tuple[Trial, ...]:
     """The configs of ``own`` at the smallest and at the largest batch size that is quick enough."""
     size = run.batch_size or 0
     ordered = sorted(held.items())
     found: list[Trial] = []
+    most_s = min(_MOST_S_ELSEWHERE, max(_LEAST_S_ELSEWHERE, budget.left_s / 2))
     for outermost in (
         [one for one in ordered if one[0] < size],
         [one for one in ordered if one[0] > size][::-1],
     ):
         for batch_size, other in outermost:
-            trials = _trials_at(batch_size, other, base, run, [one.choices for one in own])
+            trials = _trials_at(batch_size, other, base, run, [one.choices for one in own], most_s)
             found += trials
             if trials:
                 break
@@ -133,49 +141,44 @@ def config_trials_elsewhere(
 
 
 def _trials_at(
-    batch_size: int, held: HeldRun, base: HeldRun, run: ScriptRun, configs: Sequence[Choices]
+    batch_size: int, held: HeldRun, base: HeldRun, run: ScriptRun, configs: Sequence[Choices], most_s: float
 ) -> list[Trial]:
     """All configs at another batch size, in turns with the unchanged script; empty where one could not be measured."""
     trace, base_ms = run.recording.trace, run.rows.median_ms
-    plan = _plan(trace, held.typical_ms, base_ms, _MOST_S_ELSEWHERE, _RECORDED_ROUNDS_ELSEWHERE)
+    plan = _plan(trace, held.typical_ms, base_ms, most_s, _RECORDED_ROUNDS_ELSEWHERE)
     if plan is None:
         return []
     variants = _turns(held, [replace(one, batch_size=batch_size) for one in configs], run, plan)
-    (unchanged,) = _turns(base, [UNCHANGED], run, replace(plan, recorded_rounds=0))
-    rounds = in_turns(unchanged, variants, rounds=plan.rounds, wakes=False)
+    unchanged = _turns(base, [UNCHANGED], run, replace(plan, recorded_rounds=0))
+    rounds = in_turns(*_expendable(unchanged), _expendable(variants), rounds=plan.rounds, wakes=False)
     found = [one.trial(rounds, number) for number, one in enumerate(variants)]
     return found if all(one.operators for one in found) else []
 
 
 def _turns(held: HeldRun, configs: Sequence[Choices], run: ScriptRun, plan: _Plan) -> list[_ConfigTurns]:
     threads = run.facts.environment.intraop_threads
+    return [_ConfigTurns(held, one, one.threads or threads, plan) for one in configs]
+
+
+def _expendable(turns: Sequence[_ConfigTurns]) -> list[Expendable]:
+    """Runs in one number format fail together; the next turn in another one starts the script again."""
     failed: set[str] = set()
-    return [_ConfigTurns(held, one, one.threads or threads, plan, failed) for one in configs]
+    return [Expendable(one, one.choices.number_format, failed) for one in turns]
 
 
 @dataclass(slots=True)
 class _ConfigTurns:
-    """The turns of a run in one config. ``failed`` are the formats in which the script fails, for all its configs."""
+    """The turns of a run in one config."""
 
     held: HeldRun
     choices: Choices
     threads: int
     plan: _Plan
-    failed: set[str]
     traces: list[Trace] = field(default_factory=list[Trace])
     turns: int = 0
 
-    def turn(self) -> Turn | None:
-        if self.choices.number_format in self.failed:
-            return None
-        try:
-            return self.held.compute(self._turn)
-        except Cancelled:
-            raise
-        except SkylineError:
-            # The next turn in another format starts the script again.
-            self.failed.add(self.choices.number_format)
-            return None
+    def turn(self) -> Turn:
+        return self.held.compute(self._turn)
 
     def _turn(self, child: ChildProcess) -> Turn:
         plan, number_format = self.plan, self.choices.number_format

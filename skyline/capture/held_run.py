@@ -14,7 +14,7 @@ from skyline.capture.device_room import DeviceRoom, Sharing
 from skyline.capture.ended_early import too_few
 from skyline.capture.events import Ready
 from skyline.capture.load_meter import LoadMeter
-from skyline.capture.recording import record
+from skyline.capture.recording import ChildRecording, record
 from skyline.capture.script_launcher import ScriptLauncher
 from skyline.capture.turns import Turn
 from skyline.errors import CaptureImpossible
@@ -109,16 +109,38 @@ class HeldRun:
         """How often the script was started."""
         return self._lives
 
-    def adopt(self, child: ChildProcess | None, ready: Ready, typical_ms: float, peak_bytes: int) -> None:
-        """Take over a run that was warmed up and recorded before; None where its script has ended since."""
-        self._child, self._ready, self._lives = child, ready, 1
-        self._typical_ms, self.peak_bytes = typical_ms, peak_bytes
-        self.cycle = _cycle(ready)
+    @property
+    def child(self) -> ChildProcess:
+        """The running process."""
+        assert self._child is not None
+        return self._child
 
-    def launch(self) -> None:
-        """Start the process and have it import PyTorch; returns before that is done."""
-        self._child = self._launcher.launch(quiet=True)
-        self._child.send("prepare")
+    def launch(self, *, quiet: bool = True) -> None:
+        """Start the process; a ``quiet`` one imports PyTorch in the meantime, and its output is not passed on."""
+        self._child = self._launcher.launch(quiet=quiet)
+        if quiet:
+            self._child.send("prepare")
+
+    def start(self) -> None:
+        """Run the script until the end of its warm-up; returns before that."""
+        self._lives += 1
+        self._used = 0
+        self._launcher.start(self.child, self._sized, warmup=self._warmup)
+
+    def await_ready(self, *, quiet: bool = True) -> Ready:
+        """Wait for the end of the warm-up."""
+        self._ready, step_ms = self._launcher.await_ready(self.child, quiet=quiet)
+        self._used = self._ready.warmup + 1
+        self._typical_ms = self._typical_ms or step_ms
+        self.cycle = max([1, *(loader.num_workers for loader in self._ready.facts.loaders)])
+        return self._ready
+
+    def measured(self, typical_ms: float, recording: ChildRecording, total: int | None) -> None:
+        """Take note of iterations that the caller had run; with ``total`` of them the script came to its end."""
+        self._typical_ms, self._total = typical_ms, total
+        self._recorded(recording)
+        if total is not None:
+            self.close()
 
     def warm_up(self) -> None:
         """Run until step times have settled, record the memory of two iterations, and stand still."""
@@ -160,8 +182,7 @@ class HeldRun:
         while True:
             if self._child is None:
                 self._begin_again()
-            child = self._child
-            assert child is not None
+            child = self.child
             if self._pace.stopped:
                 child.go_on()
             try:
@@ -246,27 +267,17 @@ class HeldRun:
         return self._total is not None and self._total > _TAKEN_BY_RECORDING + _LEAST_PER_TURN + 1
 
     def _begin(self, *, recorded: bool) -> None:
-        child = self._child
-        assert child is not None
-        self._lives += 1
-        self._used = 0
-        self._launcher.start(child, self._sized, warmup=self._warmup)
-        ready, step_ms = self._launcher.await_ready(child, quiet=True)
-        self._ready = ready
-        self._used = ready.warmup + 1
-        self._typical_ms = self._typical_ms or step_ms
-        self.cycle = _cycle(ready)
+        self.start()
+        self.await_ready()
         if recorded:
-            recording = record(child, _RECORDED, with_stacks=False)
-            self.peak_bytes = recording.peak_bytes
-            if recording.device_memory is not None:
-                fixed_bytes = recording.memory.total_bytes
-                self.room = DeviceRoom.of(recording.device_memory, fixed_bytes, recording.peak_bytes)
+            self._recorded(record(self.child, _RECORDED, with_stacks=False))
             self._used += _TAKEN_BY_RECORDING
 
-
-def _cycle(ready: Ready) -> int:
-    return max([1, *(loader.num_workers for loader in ready.facts.loaders)])
+    def _recorded(self, recording: ChildRecording) -> None:
+        self.peak_bytes = recording.peak_bytes
+        if recording.device_memory is not None:
+            fixed_bytes = recording.memory.total_bytes
+            self.room = DeviceRoom.of(recording.device_memory, fixed_bytes, recording.peak_bytes)
 
 
 def typical_ms(steps_ms: Sequence[float], cycle: int) -> float:

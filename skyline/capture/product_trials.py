@@ -1,26 +1,33 @@
-"""Times single products of the script in bfloat16 and on another number of threads.
+"""Trials of single products of the script: in bfloat16 and on another number of threads.
 
 Their gain differs by processor and by size. This serves scripts whose iterations cannot run in another config.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import time
+from dataclasses import dataclass
 from math import prod
+from operator import sub
 
 import msgspec
 
 from skyline.capture.child_process import ChildProcess
+from skyline.capture.events import BareSteps
+from skyline.capture.turns import Turn, in_turns, trial
 from skyline.spread import median
 from skyline.trace.facts import Environment, ModuleFact
 from skyline.trace.phase import Phase
 from skyline.trace.product_trial import PRODUCTS, ProductTrial, TriedTimes
 from skyline.trace.record import RecordKind, Trace
 from skyline.trace.shape import OperatorShape
+from skyline.trace.trial import Choices, Trial
 
 _OPTIONS = ("stride", "padding", "dilation", "groups")
 _MOST = 16
+_ROUNDS = 5
 _SECONDS = 1.0
+"""No product is started later than this."""
 _LONGEST_US = 60e3
 """The longest call that is tried, because each is repeated some forty times."""
 _DISTURBED = 2.0
@@ -31,17 +38,7 @@ NUMBER_FORMAT = "bfloat16"
 
 
 @dataclass(frozen=True, slots=True)
-class ProductTime:
-    """The child's result for the product with this number."""
-
-    number: int
-    forward: TriedTimes
-    backward: TriedTimes
-    elements: int
-
-
-@dataclass(frozen=True, slots=True)
-class _Asked:
+class _Product:
     shape: OperatorShape
     options: dict[str, object]
     recorded_us: float
@@ -54,52 +51,75 @@ def product_trials(
 
     The child stands still at an iteration boundary, and computes on the CPU.
     """
-    asked = _asked(trace, modules)
-    if not asked:
-        return ()
-    rows: list[dict[str, object]] = [
-        {"operator": one.shape.operator, "inputs": one.shape.inputs, "options": one.options} for one in asked
-    ]
+    products = _products(trace, modules)
+    found: dict[int, ProductTrial] = {}
+    # Another program may take the processor, or time run out: the missing ones are tried once more.
+    for _ in range(2):
+        deadline = time.monotonic() + _SECONDS
+        for number, product in enumerate(products):
+            if number not in found and time.monotonic() < deadline:
+                tried = _tried(child, product, environment)
+                if tried is not None and tried.forward.wide_us <= _DISTURBED * product.recorded_us:
+                    found[number] = tried
+    return tuple(found[number] for number in sorted(found))
+
+
+def _tried(child: ChildProcess, product: _Product, environment: Environment) -> ProductTrial | None:
+    """The product in both formats, in turns, on each number of threads; None where it cannot be called."""
     threads = environment.intraop_threads
     other_threads = 1 if threads > 1 else environment.cpu_count
-    tried = _calm(asked, _tried(child, rows, other_threads))
-    if len(tried) < len(asked):
-        # Another program took the processor, or time ran out: try the missing ones once more.
-        again = [number for number in range(len(asked)) if number not in tried]
-        found = _tried(child, [rows[number] for number in again], other_threads)
-        tried |= _calm(asked, [replace(one, number=again[one.number]) for one in found])
-    return tuple(
-        ProductTrial(
-            one.shape.operator,
-            one.shape.inputs,
-            NUMBER_FORMAT,
-            tried[number].forward,
-            tried[number].backward,
-            tried[number].elements,
-            one.shape.flops,
-            threads,
-            other_threads,
+    trials: list[Trial] = []
+    elements = 0
+    for count in dict.fromkeys((threads, other_threads)):
+        wide, narrow = (
+            _ProductTurns(child, product, Choices(threads=count, number_format=each))
+            for each in (_WIDE, NUMBER_FORMAT)
         )
-        for number, one in enumerate(asked)
-        if number in tried
+        rounds = in_turns(wide, (narrow,), rounds=_ROUNDS)
+        trials += [trial(wide.choices, rounds, None), trial(narrow.choices, rounds)]
+        elements = wide.elements
+    if not all(one.times.steps_ms for one in trials):
+        return None
+    forward = [1e3 * min(map(sub, one.times.steps_ms, one.times.backward_ms)) for one in trials]
+    backward = [1e3 * min(one.times.backward_ms) for one in trials]
+    shape = product.shape
+    return ProductTrial(
+        shape.operator,
+        shape.inputs,
+        NUMBER_FORMAT,
+        TriedTimes(*forward),
+        TriedTimes(*backward),
+        elements,
+        shape.flops,
+        threads,
+        other_threads,
     )
 
 
-def _tried(child: ChildProcess, rows: list[dict[str, object]], other_threads: int) -> list[ProductTime]:
-    child.send(
-        "try", operators=rows, number_format=NUMBER_FORMAT, other_threads=other_threads, seconds=_SECONDS
-    )
-    return msgspec.convert(child.receive("tried")["rows"], list[ProductTime])
+@dataclass(slots=True)
+class _ProductTurns:
+    """The turns of one product: a forward and a backward pass in one config."""
+
+    child: ChildProcess
+    product: _Product
+    choices: Choices
+    elements: int = 0
+
+    def turn(self) -> Turn | None:
+        shape = self.product.shape
+        self.child.send(
+            "try",
+            product={"operator": shape.operator, "inputs": shape.inputs, "options": self.product.options},
+            threads=self.choices.threads,
+            number_format=self.choices.number_format,
+        )
+        event = self.child.receive("steps")
+        self.elements = event["elements"]
+        rows = msgspec.convert(event, BareSteps).rows
+        return Turn(rows[0].step_ms, rows) if rows else None
 
 
-def _calm(asked: list[_Asked], tried: list[ProductTime]) -> dict[int, ProductTime]:
-    """By number, the products that were not disturbed: in float32 they took about as long as within the script."""
-    return {
-        one.number: one for one in tried if one.forward.wide_us <= _DISTURBED * asked[one.number].recorded_us
-    }
-
-
-def _asked(trace: Trace, modules: tuple[ModuleFact, ...]) -> list[_Asked]:
+def _products(trace: Trace, modules: tuple[ModuleFact, ...]) -> list[_Product]:
     by_path = {module.path: module for module in modules}
     times: dict[int, list[float]] = {}
     module_of: dict[int, str] = {}
@@ -108,12 +128,12 @@ def _asked(trace: Trace, modules: tuple[ModuleFact, ...]) -> list[_Asked]:
         if wanted and record.name in PRODUCTS:
             times.setdefault(record.shape, []).append(record.duration_us)
             module_of.setdefault(record.shape, trace.modules[record.module] if record.module >= 0 else "")
-    found: list[_Asked] = []
+    found: list[_Product] = []
     for number in sorted(times, key=lambda shape: -sum(times[shape])):
         shape = trace.shapes[number]
         options = _options(shape, by_path.get(module_of[number]))
         if options is not None and _is_wide(shape) and min(times[number]) <= _LONGEST_US:
-            found.append(_Asked(shape, options, median(times[number])))
+            found.append(_Product(shape, options, median(times[number])))
     return found[:_MOST]
 
 

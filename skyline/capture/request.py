@@ -25,10 +25,11 @@ class CaptureRequest:
     step times have settled. ``module`` is the dotted name under which the script is to be run, as by
     ``python -m``. ``evaluation`` says whether a forward pass that the script repeats for an evaluation before
     or between its first steps is run each time. ``ranks`` is how many processes train together: the others
-    are started beside the one that is measured. ``gpu`` names the GPU that the profile is predicted for instead of
-    being measured; empty: it is measured here. ``variables`` are added to the environment of the script. ``trials``
-    says whether, last of all, other numbers of threads and number formats are tried on a CPU; None: where a curve is
-    asked for.
+    are started beside the one that is measured. ``budget_s`` is the time for trials after the script itself is
+    measured: of other batch sizes, threads and number formats. ``gpu`` names the GPU that the profile is predicted for
+    instead of being measured; empty: it is measured here. ``variables`` are added to the environment of the script.
+    ``trials`` says whether, last of all, other numbers of threads and number formats are tried on a CPU; None: where a
+    curve is asked for.
     """
 
     script: Path
@@ -52,6 +53,7 @@ class CaptureRequest:
     gpu: str = ""
     variables: tuple[tuple[str, str], ...] = ()
     trials: bool | None = None
+    budget_s: float = 20.0
     network: Literal["open", "loopback"] = "open"
     """What the script may reach; ``loopback``: this machine alone, as far as Python's own calls are concerned."""
     source_overrides: tuple[tuple[str, str], ...] = ()

@@ -38,6 +38,7 @@ from skyline.capture.product_trials import product_trials
 from skyline.capture.recording import notes_on, record
 from skyline.capture.request import CaptureRequest, OutputCallback, ProgressCallback
 from skyline.capture.script_launcher import ScriptLauncher
+from skyline.capture.trial_budget import TrialBudget
 from skyline.source.knob import KnobSearch
 from skyline.trace.power import PowerFact
 from skyline.trace.product_trial import ProductTrial
@@ -100,29 +101,29 @@ class CaptureSession:
         Once the script itself is recorded there is a profile: what fails from then on costs a note.
         """
         with ExitStack() as stack:
-            base = stack.enter_context(self._launcher.launch())
+            held = stack.enter_context(HeldRun(self._launcher, _PACE))
+            held.launch(quiet=False)
             self._launcher.say("launch", f"starting {self._launcher.script.name}", 0.05)
-            self._launcher.start(base)
+            held.start()
             # The script imports its libraries meanwhile, which takes longer.
-            run = self._measure_base(base, self._launcher.find_knobs())
+            run = self._measure_base(held, self._launcher.find_knobs())
             profile = assemble(run)
             late = Attempts()
             if on_partial is not None:
                 late.to("show the first figures", lambda: on_partial(profile), None)
             if run.failed:
                 return replace(profile, notes=(*profile.notes, *late.notes))
-            held = stack.enter_context(HeldRun(self._launcher, _PACE, total=run.ended_after))
-            child = base if run.ended_after is None else None
-            held.adopt(child, run.ready, run.rows.median_ms, run.recording.peak_bytes)
+            held.measured(run.rows.median_ms, run.recording, run.ended_after)
             sizes = BatchTrials(run)
-            with_curve = self._request.batch_points > 0 and bool(ways(run))
+            budget = TrialBudget(self._request.budget_s)
+            with_curve = self._request.batch_points > 0 and budget.total_s > 0 and bool(ways(run))
             if with_curve:
                 sizes = late.to(
                     "measure other batch sizes",
-                    lambda: measure_batch_sizes(stack, self._launcher, held, run),
+                    lambda: measure_batch_sizes(stack, self._launcher, held, run, budget),
                     sizes,
                 )
-            configs, products = self._with_other_configs(held, sizes, late)
+            configs, products = self._with_other_configs(held, sizes, budget, late)
             finished = assemble(
                 replace(sizes.run, notes=(*sizes.run.notes, *late.notes)),
                 joined((*sizes.trials, *configs)),
@@ -132,7 +133,7 @@ class CaptureSession:
             return finished if with_curve else replace(finished, id=profile.id)
 
     def _with_other_configs(
-        self, held: HeldRun, sizes: BatchTrials, late: Attempts
+        self, held: HeldRun, sizes: BatchTrials, budget: TrialBudget, late: Attempts
     ) -> tuple[tuple[Trial, ...], tuple[ProductTrial, ...]]:
         """Trials of other threads and number formats; of single products where whole iterations cannot be tried.
 
@@ -144,11 +145,11 @@ class CaptureSession:
         self._launcher.say("try", "trying other threads and number formats", 0.95)
         if configs_harmless(run):
             stage = "try other threads and number formats"
-            own = late.to(stage, lambda: config_trials(held, run), ())
+            own = late.to(stage, lambda: config_trials(held, run, budget), ())
             if own:
                 elsewhere = late.to(
                     f"{stage} at other batch sizes",
-                    lambda: config_trials_elsewhere(held, sizes.held, run, own),
+                    lambda: config_trials_elsewhere(held, sizes.held, run, own, budget),
                     (),
                 )
                 return (*own, *elsewhere), ()
@@ -162,11 +163,11 @@ class CaptureSession:
         )
         return (), products
 
-    def _measure_base(self, child: ChildProcess, knobs: KnobSearch) -> ScriptRun:
-        request = self._request
+    def _measure_base(self, held: HeldRun, knobs: KnobSearch) -> ScriptRun:
+        request, child = self._request, held.child
         known = from_source(self._launcher.text, knobs)
         self._launcher.say("launch", f"starting {self._launcher.script.name}", 0.1, known)
-        ready, step_ms = self._launcher.await_ready(child)
+        ready = held.await_ready(quiet=False)
         self._launcher.say("measure", "timing iterations", 0.3)
 
         def tell(rows: BareRows) -> None:
@@ -174,7 +175,7 @@ class CaptureSession:
             self._launcher.say("measure", "timing iterations", 0.35, first)
 
         meter = LoadMeter(child)
-        rows = first_steps(child, request, step_ms, tell)
+        rows = first_steps(child, request, held.typical_ms, tell)
         self._launcher.say("record", "recording iterations", 0.4)
         recording = record(child, iterations_to_record(request, rows), full=min(2, request.recorded))
         late = Attempts()

@@ -10,11 +10,12 @@ import math
 import statistics
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from skyline.capture.bare import BareRows
 from skyline.capture.events import StepRow
+from skyline.errors import Cancelled, SkylineError
 from skyline.trace.trial import Choices, Trial
 
 
@@ -44,6 +45,27 @@ class PastTurn:
     def turn(self) -> Turn:
         """What was measured."""
         return Turn(self.typical_ms)
+
+
+@dataclass(slots=True)
+class Expendable:
+    """A run that has no more turns once one has failed. Runs with the same ``key`` and ``failed`` fail together."""
+
+    run: TakesTurns
+    key: str = ""
+    failed: set[str] = field(default_factory=set[str])
+
+    def turn(self) -> Turn | None:
+        """The turn of the run; None from its first failure on."""
+        if self.key in self.failed:
+            return None
+        try:
+            return self.run.turn()
+        except Cancelled:
+            raise
+        except SkylineError:
+            self.failed.add(self.key)
+            return None
 
 
 @dataclass(frozen=True, slots=True)

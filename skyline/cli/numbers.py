@@ -32,6 +32,11 @@ def seconds(text: str) -> float:
     return _amount(text, _MOST_SECONDS)
 
 
+def seconds_or_none(text: str) -> float:
+    """A time in seconds; 0 stands for none."""
+    return _amount(text, _MOST_SECONDS, least=0.0)
+
+
 def minutes(text: str) -> float:
     """A time above 0, in minutes."""
     return _amount(text, _MOST_SECONDS / 60)
@@ -52,13 +57,14 @@ def _whole(text: str, *, least: int, most: int = _MOST) -> int:
     return value
 
 
-def _amount(text: str, most: float) -> float:
+def _amount(text: str, most: float, least: float = math.nextafter(0.0, 1.0)) -> float:
     try:
         value = float(text)
     except ValueError:
         raise argparse.ArgumentTypeError(f"{_brief(text)} is not a number") from None
-    if not 0 < value <= most or not math.isfinite(value):
-        raise argparse.ArgumentTypeError(f"must be more than 0, and {most:,.0f} at most")
+    if not least <= value <= most or not math.isfinite(value):
+        bound = "more than 0" if least else "0 or more"
+        raise argparse.ArgumentTypeError(f"must be {bound}, and {most:,.0f} at most")
     return value
 
 

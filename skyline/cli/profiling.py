@@ -6,12 +6,13 @@ import argparse
 import signal
 import sys
 import threading
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
-from skyline.cli.numbers import gigabytes, natural, positive, seconds
+from skyline.cli.numbers import gigabytes, natural, positive, seconds, seconds_or_none
 from skyline.cli.project import fill_in
 from skyline.cli.streams import say, write_whole
 from skyline.errors import Cancelled, UsageError
@@ -55,6 +56,13 @@ def add_options(
         ),
         group.add_argument(
             "--timeout", type=seconds, metavar="S", help="longest wait for one iteration, in seconds"
+        ),
+        group.add_argument(
+            "--budget",
+            type=seconds_or_none,
+            metavar="S",
+            help="seconds for trials of other batch sizes, threads and number formats, after the script itself is "
+            "measured (default: 20; 0: none)",
         ),
         group.add_argument(
             "--interpreter",
@@ -134,20 +142,25 @@ def run_capture(
     after the script itself was measured, that much is kept.
     """
     from skyline.capture.session import capture
+    from skyline.capture.warm_pool import WarmPool
 
     request = request_of(script, arguments, options, module=module)
     partial: list[Profile] = []
+
+    def measured(profile: Profile) -> None:
+        partial.append(profile)
+        display.tell(first_lines(profile))
+
     with ExitStack() as stack:
         stack.enter_context(terminable())
         display = stack.enter_context(Display(quiet=options.quiet))
+        # The script runs at several batch sizes: torch is imported once for all of them.
+        warm_pool = WarmPool()
+        stack.callback(warm_pool.close)
         try:
             if request.gpu:
-                from skyline.capture.warm_pool import WarmPool
                 from skyline.predict.gpu_profile import gpu_profile
 
-                # The script is traced at several batch sizes: torch is imported once for all of them.
-                warm_pool = WarmPool()
-                stack.callback(warm_pool.close)
                 return gpu_profile(
                     request,
                     progress=display.progress,
@@ -156,7 +169,11 @@ def run_capture(
                     starter=warm_pool.start,
                 )
             return capture(
-                request, progress=display.progress, output=display.output, on_partial=partial.append
+                request,
+                progress=display.progress,
+                output=display.output,
+                on_partial=measured,
+                starter=warm_pool.start,
             )
         except (KeyboardInterrupt, Cancelled):
             if not partial:
@@ -166,6 +183,17 @@ def run_capture(
     raise Cancelled(
         f"interrupted; the measurements so far are saved in {saved.profile}" if saved else "interrupted"
     )
+
+
+def first_lines(profile: Profile) -> tuple[str, ...]:
+    """The headline and the cause that bounds the step, from a profile whose trials are still to come."""
+    from skyline.analysis.analyse import analyse
+    from skyline.analysis.verdict import verdict
+    from skyline.report.build import head_report
+    from skyline.report.headline import headline
+
+    analysis = analyse(profile)
+    return headline(head_report(analysis)), verdict(analysis.baseline, ()).bound
 
 
 def request_of(
@@ -182,7 +210,12 @@ def request_of(
         )
     from skyline.capture.request import CaptureRequest
 
-    given = {"steps": options.steps, "warmup": options.warmup, "timeout_s": options.timeout}
+    given = {
+        "steps": options.steps,
+        "warmup": options.warmup,
+        "timeout_s": options.timeout,
+        "budget_s": options.budget,
+    }
     return CaptureRequest(
         script=script,
         arguments=arguments,
@@ -278,6 +311,15 @@ class Display:
     def progress(self) -> ProgressCallback:
         """Takes each report of progress."""
         return self._on_progress
+
+    def tell(self, lines: Sequence[str]) -> None:
+        """Print lines above the bar; nothing where the person asked for quiet."""
+        if self._live:
+            for line in lines:
+                self._bar.console.print(cleaned(line), markup=False, highlight=False, soft_wrap=True)
+        else:
+            for line in lines:
+                say(f"skyline: {line}", quiet=self._quiet)
 
     @property
     def output(self) -> OutputCallback:

@@ -31,6 +31,7 @@ def fill_in(options: argparse.Namespace, script: Path, *, gpu: bool = False) -> 
         ("device", "profile.device"),
         ("steps", "profile.steps"),
         ("timeout", "profile.timeoutS"),
+        ("budget", "profile.budgetS"),
     ):
         if getattr(options, option) is None:
             setattr(options, option, values.get(key))

@@ -61,6 +61,15 @@ class ProfileSettings:
         float,
         Meta(gt=0, description="Longest wait for the script's next iteration, in seconds.", extra=_BY_FOLDER),
     ] = 180.0
+    budget_s: Annotated[
+        float,
+        Meta(
+            ge=0,
+            description="Time for trials of other batch sizes, threads and number formats, after the script itself is "
+            "measured, in seconds; 0: no trials.",
+            extra=_BY_FOLDER,
+        ),
+    ] = 20.0
     on_save: Annotated[
         OnSave,
         Meta(

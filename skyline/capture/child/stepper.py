@@ -7,11 +7,10 @@ import sys
 import threading
 import time
 
-from . import facts, imported, styles, trials, user_code
+from . import facts, imported, styles, user_code
 from .devices.in_use import DevicesInUse, devices_in_use
 from .devices.step_clock import StepClock
 from .evaluation import EvaluationReplay
-from .execution_config import ExecutionConfig
 from .observer import Observer
 from .recorded_facts import recorded_facts
 from .recording import heap, memory
@@ -19,6 +18,7 @@ from .recording.light_recording import LightRecording
 from .recording.line_marker import LineMarker
 from .recording.module_names import named_modules
 from .recording.recordings import ProfilerFailed, Recordings
+from .trials import ExecutionConfig, Products
 from .warm_up import WarmUp
 
 # Kept from before the script could put something else in their place.
@@ -58,6 +58,7 @@ class Stepper:
         self.began = _clock()
         self.boundaries = 0
         self._execution = ExecutionConfig()
+        self._products = None
         self.observer = Observer(self._boundary, self._execution.follow)
         self._line_marker = LineMarker()
         self.evaluation = EvaluationReplay(self.observer.stretch) if replay_evaluation else None
@@ -262,6 +263,7 @@ class Stepper:
             else:
                 self._try(command)
             command = self._channel.next_command()
+        self._products = None
         self._look_at_devices()
         self._remaining = command["iterations"]
         # What belongs to a recorded iteration runs in it: the next one finds the devices idle.
@@ -282,10 +284,9 @@ class Stepper:
         self._channel.send("released", free_bytes=told[0] if told else 0)
 
     def _try(self, command):
-        rows = trials.tried(
-            command["operators"], command["number_format"], command["other_threads"], command["seconds"]
-        )
-        self._channel.send("tried", rows=rows)
+        self._products = self._products or Products()
+        row, elements = self._products.turn(command["product"], command["threads"], command["number_format"])
+        self._channel.send("steps", rows=[row] if row else [], elements=elements)
 
     def _recordings_for(self, command):
         if command.get("light"):

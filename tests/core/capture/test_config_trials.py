@@ -234,7 +234,7 @@ def test_a_recording_without_an_iteration_is_left_out(monkeypatch: pytest.Monkey
     monkeypatch.setattr(config_trials, "record_lightly", lambda child, iterations: recordings.pop(0))
     monkeypatch.setattr(config_trials, "run_bare", lambda child, iterations: (ROW,) * iterations)
     plan = config_trials._Plan(2, 1, 1, 1, 2)
-    turns = config_trials._ConfigTurns(cast(Any, Held()), UNCHANGED, 2, plan, set())
+    turns = config_trials._ConfigTurns(cast(Any, Held()), UNCHANGED, 2, plan)
     rounds = in_turns(turns, [], rounds=1, wakes=False)
     assert len(turns.traces) == 1
     assert [one.name for one in turns.trial(rounds, None).operators] == ["aten::mm"]

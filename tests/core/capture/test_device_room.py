@@ -106,7 +106,7 @@ def test_who_stands_still_gives_back_what_it_does_not_need(monkeypatch: pytest.M
     children = [Child(), Child()]
     held = [HeldRun(ScriptLauncher(CaptureRequest(script)), PACE) for _ in children]
     for run, child in zip(held, children, strict=True):
-        run.adopt(cast("Any", child), cast("Any", NO_LOADERS), 2.0, 1)
+        run._child, run._ready = cast("Any", child), cast("Any", NO_LOADERS)
         run.share(Sharing.RELEASING)
     base, other = held
     done = in_turns(base, [other], rounds=8)
@@ -122,7 +122,7 @@ def test_a_run_that_has_the_device_to_itself_is_set_against_what_was_measured_be
     script = tmp_path / "train.py"
     script.write_text("")
     one = HeldRun(ScriptLauncher(CaptureRequest(script)), PACE)
-    one.adopt(cast("Any", Child()), cast("Any", NO_LOADERS), 2.0, 7)
+    one._child, one._ready = cast("Any", Child()), cast("Any", NO_LOADERS)
     assert trial(UNCHANGED, in_turns(PastTurn(4.0), [one], rounds=3)).ratios == (0.5, 0.5, 0.5)
 
 
@@ -133,7 +133,7 @@ class Held(HeldRun):
     full = False
     took: DeviceRoom | None = None
 
-    def launch(self) -> None:
+    def launch(self, *, quiet: bool = True) -> None:
         self._child = cast("Any", Child())
 
     def _begin(self, *, recorded: bool) -> None:

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import pytest
 import torch
 
-from skyline.capture.child.execution_config import ExecutionConfig
 from skyline.capture.child.part_clock import PartClock
+from skyline.capture.child.trials import ExecutionConfig
 
 
 @pytest.fixture

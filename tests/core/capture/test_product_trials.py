@@ -10,7 +10,7 @@ import torch
 
 from skyline.capture import config_trials
 from skyline.capture.child import trials
-from skyline.capture.product_trials import product_trials
+from skyline.capture.product_trials import _ROUNDS, product_trials
 from skyline.capture.request import CaptureRequest
 from skyline.capture.session import capture
 from skyline.trace.facts import Device, Environment
@@ -111,20 +111,29 @@ def test_a_script_without_products_is_asked_nothing(tmp_path: Path) -> None:
 MACHINE = Environment(Device("a CPU", "cpu"), "3.11", "2.13", "linux", 4, 4, 8 << 30)
 
 
-class Held:
-    """A child that answers with what it is given, and notes what it was asked."""
+TURNS = 2 * (2 + 2 * _ROUNDS + 1)
+"""Of a product: on two numbers of threads, in two formats, with those before the rounds and the closing one."""
 
-    def __init__(self, *answers):
+
+class Held:
+    """A child that takes ``us`` for a product in float32, by its second size and the number of the attempt."""
+
+    def __init__(self, us):
+        self.us = us
         self.asked = []
-        self._answers = list(answers)
 
     def send(self, do, **fields):
         assert do == "try"
-        assert fields["other_threads"] == 1
-        self.asked.append([row["inputs"] for row in fields["operators"]])
+        assert fields["threads"] in (1, MACHINE.intraop_threads)
+        self.asked.append(fields["product"]["inputs"][0][1])
+        self.number_format = fields["number_format"]
 
     def receive(self, *_):
-        return {"rows": self._answers.pop(0)}
+        size = self.asked[-1]
+        narrowing = 0.5 if self.number_format == "bfloat16" else 1.0
+        ms = narrowing * self.us[size][(self.asked.count(size) - 1) // TURNS] / 1e3
+        row = {"step_ms": 2 * ms, "data_ms": 0.0, "backward_ms": ms, "optimizer_ms": 0.0}
+        return {"rows": [{**row, "fetches": 0, "backward_calls": 1}], "elements": 8}
 
 
 def test_what_something_else_held_up_is_tried_again_once() -> None:
@@ -137,35 +146,30 @@ def test_what_something_else_held_up_is_tried_again_once() -> None:
     )
     trace = Trace((IterationMark(0, 0.0, 300.0),), (), (), records, shapes=shapes)
 
-    def row(number, narrowing, wide_us):
-        times = {"wide_us": wide_us, "narrow_us": narrowing * wide_us}
-        return {"number": number, "forward": times, "backward": times, "elements": 8}
-
-    child = Held([row(0, 0.5, 210.0), row(1, 1.4, 5_000.0)], [row(0, 0.6, 90.0)])
+    child = Held({8: (210.0,), 16: (5_000.0, 90.0)})
     first, second = product_trials(child, trace, (), MACHINE)
     assert (first.inputs, first.forward.narrowing) == (shapes[0].inputs, 0.5)
-    assert (second.inputs, second.forward.narrowing) == (shapes[1].inputs, 0.6)
-    assert child.asked == [[shapes[0].inputs, shapes[1].inputs], [shapes[1].inputs]]
-    busy = Held([row(0, 1.0, 5_000.0), row(1, 1.4, 5_000.0)], [row(0, 1.2, 4_000.0)])
+    assert (second.inputs, second.forward.wide_us) == (shapes[1].inputs, pytest.approx(90.0))
+    assert (child.asked.count(8), child.asked.count(16)) == (TURNS, 2 * TURNS)
+    busy = Held({8: (5_000.0, 4_000.0), 16: (5_000.0, 4_000.0)})
     assert product_trials(busy, trace, (), MACHINE) == ()
 
 
 LINEAR = {"operator": "aten::linear", "inputs": [[4, 8], [2, 8]], "options": {}}
 
 
-def test_what_cannot_be_called_is_left_out() -> None:
-    asked = [{"operator": "aten::linear", "inputs": [[4, 8], [4, 9]], "options": {}}, LINEAR]
-    [row] = trials.tried(asked, "bfloat16", 1, 10.0)
-    assert (row["number"], row["elements"]) == (1, 8)
-
-
-def test_no_further_one_begins_when_time_is_up() -> None:
-    assert trials.tried([LINEAR], "bfloat16", 1, 0.0) == []
+def test_what_cannot_be_called_gives_no_row() -> None:
+    products = trials.Products()
+    threads = torch.get_num_threads()
+    assert products.turn({**LINEAR, "inputs": [[4, 8], [4, 9]]}, threads, "bfloat16") == (None, 0)
+    row, elements = products.turn(LINEAR, threads, "bfloat16")
+    assert elements == 8
+    assert row["step_ms"] > row["backward_ms"] > 0
 
 
 def test_random_numbers_are_not_drawn() -> None:
     before = torch.random.get_rng_state()
-    trials.tried([LINEAR], "bfloat16", 1, 10.0)
+    trials.Products().turn(LINEAR, 1, "bfloat16")
     assert torch.equal(before, torch.random.get_rng_state())
 
 
@@ -174,13 +178,7 @@ def test_the_script_has_its_threads_back(inputs: list[list[int]]) -> None:
     before = torch.get_num_threads()
     try:
         torch.set_num_threads(2)
-        rows = trials.tried([{**LINEAR, "inputs": inputs}], "bfloat16", 1, 10.0)
+        trials.Products().turn({**LINEAR, "inputs": inputs}, 1, "float32")
         assert torch.get_num_threads() == 2
-        assert all(row["backward"]["narrow_otherwise_us"] > 0 for row in rows)
     finally:
         torch.set_num_threads(before)
-
-
-def test_as_many_threads_are_not_tried_twice() -> None:
-    [row] = trials.tried([LINEAR], "bfloat16", torch.get_num_threads(), 10.0)
-    assert set(row["forward"]) == {"wide_us", "narrow_us"}

@@ -38,7 +38,7 @@ def brief_runs(resident: WarmPool, brief_start: None, monkeypatch: pytest.Monkey
 
     def brief(request: CaptureRequest, **options: Any) -> Profile:
         request = replace(request, settle_s=0.3, trials=False)
-        return capture(request, starter=resident.start, **options)
+        return capture(request, **options)
 
     lent = Lent()
     lent.start = resident.start  # type: ignore[method-assign]

@@ -124,9 +124,21 @@ def test_profile_from_end_to_end(skyline: Run, tmp_path: Path) -> None:
     assert "arguments ['--steps', '400', '--', '--json']" in ran.err
     assert sum(report["phases"].values()) == pytest.approx(report["iteration_ms"]["value"])
     assert sum(line["self_ms"] for line in report["lines"]) == pytest.approx(report["iteration_ms"]["value"])
+    told = ran.err.index("of the step.")
+    assert ran.err.index("per iteration") < told < ran.err.index("skyline: curve")
     saved = list((tmp_path / ".skyline").glob("train-*"))
     assert sorted(path.suffix for path in saved) == [".gz", ".html"]
     assert (tmp_path / "train.py").read_text() == TRAINING
+
+
+@pytest.mark.capture
+def test_no_budget_leaves_the_trials_out(skyline: Run, tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(TRAINING)
+    options = ("--steps", "4", "--warmup", "2", "--budget", "0", "--json", "-")
+    ran = skyline("profile", *options, "train.py", "--steps", "400")
+    assert ran.code == 0, ran.err
+    assert "skyline: curve" not in ran.err
+    assert [point["measured"] for point in json.loads(ran.out)["curve"]] in ([], [True])
 
 
 @pytest.mark.capture
