@@ -10,6 +10,7 @@ from skyline.memory.capacity import ASSUMED_CONTEXT_BYTES, ASSUMED_FRAGMENTS
 from skyline.memory.fit import Fit, fit
 from skyline.report.schema import CurvePointReport, ProfileReport
 from skyline.source.knob import KnobKind
+from skyline.trace.prediction import Prediction
 
 
 def when(created: str) -> str:
@@ -59,7 +60,7 @@ def energy_remark(report: ProfileReport) -> str:
 def basis_parts(report: ProfileReport) -> tuple[str, ...]:
     """The origin of the numbers, in short: date, device, number of steps, overhead."""
     if report.prediction is not None:
-        return (f"predicted {when(report.created)} for {device_name(report)}, nothing was run",)
+        return (f"predicted {when(report.created)} for {device_name(report)}, nothing was run on a GPU",)
     count = report.intraop_threads
     threads = f", {count} thread{'s' if count != 1 else ''}" if report.device.kind == "cpu" else ""
     parts = [f"{report.mode} {when(report.created)} on {device_name(report)}{threads}"]
@@ -76,12 +77,19 @@ def prediction_basis(report: ProfileReport) -> tuple[str, ...]:
     context, fragments = units.format_bytes(ASSUMED_CONTEXT_BYTES), f"{ASSUMED_FRAGMENTS * 100:.0f} %"
     return (
         f"Times of the GPU: {report.prediction.basis}.",
-        "Times of the host (Python, kernel launches, data loading): typical costs.",
+        "Times of the host (Python, kernel launches): typical costs.",
+        *_loading(report.prediction),
         (
             f"Memory: every tensor as traced; {context} of the GPU's are left to the CUDA context and {fragments} to "
             "fragments, both assumed."
         ),
     )
+
+
+def _loading(prediction: Prediction) -> tuple[str, ...]:
+    if prediction.without_loading:
+        return (f"Data loading is not included: {prediction.without_loading}.",)
+    return (prediction.loading,) if prediction.loading else ()
 
 
 def device_name(report: ProfileReport) -> str:
