@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from pathlib import PurePath
 
@@ -126,11 +127,37 @@ def memory_remark(report: ProfileReport) -> str:
     verdict = fit(report.memory.peak_bytes, usable)
     if said.largest_batch is None:
         return f"{verdicts[verdict]}."
-    joint = ", and so do" if verdict is Fit.FITS else ";"
-    verb = "" if verdict is Fit.FITS else " do"
     how = "traced at that size" if said.largest_batch_traced else "extrapolated from the traced sizes"
     further = "; larger ones were not tried" if said.larger_untried else ""
-    return f"{verdicts[verdict]}{joint} batch sizes up to {said.largest_batch}{verb} ({how}{further})."
+    memory = units.format_bytes(report.memory.capacity_bytes or usable).replace(".0 ", " ")
+    return (
+        f"{verdicts[verdict]}. The largest batch that fits {memory} is {said.largest_batch} ({how}{further})"
+        f"{_growth(report.curve, said.largest_batch)}."
+    )
+
+
+_LITTLE_GROWTH = 0.02
+
+
+def _growth(curve: Sequence[CurvePointReport], largest: int) -> str:
+    """From where on a larger batch hardly raises the throughput; empty where the curve has too few sizes."""
+    rates = {
+        point.batch_size: point.batch_size / point.iteration_ms.value
+        for point in curve
+        if point.batch_size <= largest and point.iteration_ms.value > 0
+    }
+    if len(rates) < 2:
+        return ""
+    last = max(rates)
+    knee = min(
+        size
+        for size in rates
+        if all(rates[other] < (1 + _LITTLE_GROWTH) * rates[size] for other in rates if other > size)
+    )
+    if knee == last:
+        return "; throughput grows up to there" if last == largest else f"; throughput grows up to {last}"
+    end = "" if last == largest else f" up to {last}"
+    return f"; beyond {knee} throughput grows by less than {_LITTLE_GROWTH * 100:.0f} %{end}"
 
 
 def point_basis(point: CurvePointReport, *, predicted: bool = False) -> str:

@@ -29,7 +29,7 @@ def render_devices(report: DevicesReport, console: Console) -> None:
     page = Page.on(console, None)
     page.blank()
     page.line(page.text(f"{report.command_line} on {_count(len(report.devices), 'GPU')}", "bold"))
-    page.paragraph(f"predicted {when(report.created)}, nothing was run", style="dim")
+    page.paragraph(f"predicted {when(report.created)}, nothing was run on a GPU", style="dim")
     page.blank()
     _render_iterations(report, page)
     page.blank()
@@ -63,7 +63,7 @@ def _render_iterations(report: DevicesReport, page: Page) -> None:
             page.text(times.number_with_spread(one.as_is.iteration_ms)),
             page.text(_rate(one.as_is)),
             page.text(units.format_share(one.as_is.busy_share)),
-            page.text(units.format_bytes_of(one.as_is.peak_bytes, one.usable_bytes)),
+            page.text(units.format_bytes_of(one.as_is.peak_bytes, one.memory_bytes)),
             page.text(_FITS[one.fits], "red" if one.fits != Fit.FITS.value else "green"),
             page.text(_largest(one)),
             page.text(_there(one)),
