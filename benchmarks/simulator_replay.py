@@ -25,10 +25,11 @@ from skyline.graph.graph import Graph
 from skyline.graph.kineto_graph import KinetoGraph
 from skyline.graph.scaling import scale
 from skyline.graph.selection import select
+from skyline.predict.fetching_costs import FetchingCosts
 from skyline.simulate.engine import simulate
 from skyline.trace.kineto.profiler_trace import ProfilerTrace
 from skyline.trace.kineto.reader import read
-from skyline.whatif.cost.fetching import FetchingCosts, with_workers
+from skyline.whatif.cost.fetching import with_workers
 
 TRACES = Path(__file__).parents[2] / "shared" / "data" / "traces"
 BEFORE, AFTER, WORKERS = "kineto_2101_resnet50_workers0", "kineto_2101_resnet50_workers4", 4

@@ -30,8 +30,8 @@ from torch.nn import functional
 from torch.utils.data import DataLoader, Dataset
 
 from skyline.graph.threads import ThreadUse
+from skyline.predict.fetching_costs import FetchingCosts
 from skyline.whatif.cost.contention import Computing, contended_us
-from skyline.whatif.cost.fetching import FetchingCosts
 
 CORES = os.cpu_count() or 1
 LOADS_MS = (3.0, 10.0, 30.0)

@@ -278,6 +278,8 @@ export interface Prediction {
   readonly largest_batch: number | null;
   readonly largest_batch_traced: boolean;
   readonly larger_untried: boolean;
+  readonly without_loading: string;
+  readonly loading: string;
 }
 
 /** Energy of unrecorded iterations, including everything else that the counted hardware did meanwhile. */

@@ -27,9 +27,9 @@ class CaptureRequest:
     or between its first steps is run each time. ``ranks`` is how many processes train together: the others
     are started beside the one that is measured. ``budget_s`` is the time for trials after the script itself is
     measured: of other batch sizes, threads and number formats. ``gpu`` names the GPU that the profile is predicted for
-    instead of being measured; empty: it is measured here. ``variables`` are added to the environment of the script.
-    ``trials`` says whether, last of all, other numbers of threads and number formats are tried on a CPU; None: where a
-    curve is asked for.
+    instead of being measured; empty: it is measured here. ``gpu_memory_bytes`` takes the place of that GPU's memory.
+    ``variables`` are added to the environment of the script. ``trials`` says whether, last of all, other numbers of
+    threads and number formats are tried on a CPU; None: where a curve is asked for.
     """
 
     script: Path
@@ -51,6 +51,7 @@ class CaptureRequest:
     evaluation: Literal["run", "replay"] = "replay"
     ranks: int = 1
     gpu: str = ""
+    gpu_memory_bytes: int | None = None
     variables: tuple[tuple[str, str], ...] = ()
     trials: bool | None = None
     budget_s: float = 20.0

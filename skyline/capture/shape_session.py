@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from dataclasses import asdict, dataclass, replace
+from math import prod
 from pathlib import Path
 
 import msgspec
@@ -19,6 +20,7 @@ from skyline.capture.request import CaptureRequest, OutputCallback, ProgressCall
 from skyline.capture.script_launcher import ScriptLauncher
 from skyline.errors import ScriptFailed
 from skyline.trace.profile import Profile
+from skyline.trace.record import Record, RecordKind, Trace
 from skyline.trace.repeated_read import RepeatedRead
 from skyline.trace.timed_read import TimedRead
 
@@ -81,6 +83,7 @@ class _Traced:
     asked: tuple[str, ...] = ()
     repeated_reads: tuple[RepeatedRead, ...] = ()
     timed_reads: tuple[TimedRead, ...] = ()
+    untimed_fetches: int = 0
 
 
 def _traced_on_any(launcher: ScriptLauncher, gpu: GpuTarget | None) -> Profile:
@@ -127,12 +130,14 @@ def _traced(launcher: ScriptLauncher, gpu: GpuTarget | None) -> Profile:
             output_tail=child.output.tail_now(),
             redactor=child.redactor,
         )
+    profile = assemble(run.with_batch())
     return replace(
-        assemble(run.with_batch()),
+        profile,
         mode="predicted",
         asked_of_gpu=traced.asked,
         repeated_reads=traced.repeated_reads,
         timed_reads=traced.timed_reads,
+        untimed_loading=_untimed(traced, profile.trace),
     )
 
 
@@ -141,6 +146,24 @@ def _record(child: ChildProcess) -> tuple[_Traced, ChildRecording]:
     child.send("record", iterations=1, path=str(path), stacks=True)
     traced = msgspec.convert(child.receive("recorded"), _Traced)
     return traced, take_recording(path, ChildRecording)
+
+
+def _untimed(traced: _Traced, trace: Trace) -> str:
+    """The reason why the time to load batches is unknown; empty if it is known or nothing is loaded."""
+    if traced.untimed_fetches:
+        return "the data set cannot be read without the GPU"
+    if traced.fetches:
+        return ""
+    copied = any(
+        record.kind is RecordKind.COPY and record.name.endswith("HtoD") and _is_batch(trace, record)
+        for record in trace.records
+    )
+    return "the script makes its batches without a DataLoader" if copied else ""
+
+
+def _is_batch(trace: Trace, record: Record) -> bool:
+    """True for a copy of more than single numbers."""
+    return record.shape >= 0 and any(prod(one) > 1 for one in trace.shapes[record.shape].outputs)
 
 
 def _wants_hardware(failed: ScriptFailed) -> bool:

@@ -78,7 +78,7 @@ def run(arguments: Sequence[str]) -> int:
             )
         for remark in remarks(misplaced(left, own, script)):
             say(f"skyline: {remark}", quiet=options.quiet)
-    chosen = _chosen(options.gpu)
+    chosen = tuple(one.limited(options.memory) for one in _chosen(options.gpu))
     from skyline.predict.energy import own_grid_g_per_kwh
     from skyline.predict.prices import check_provider, own_prices
 

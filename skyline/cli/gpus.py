@@ -37,8 +37,8 @@ _LEFT = ("name", "GPU")
 _SPARED = ("link", "fp64", "L2", "MHz", "SMs", "GPU", "W")
 """Columns that a narrow terminal omits, in this order; ``--json`` has all of them."""
 _UNITS = (
-    "memory in GiB as PyTorch reports it, GB/s of its bandwidth, L2 in MiB, W: limit of the board, link to other GPUs "
-    "in GB/s both ways, fp64 to fp8 in TFLOP/s (dense); -: none. skyline gpus NAME names the source."
+    "memory in GB (10^9 bytes) as PyTorch reports it, GB/s of its bandwidth, L2 in MB, W: limit of the board, link to "
+    "other GPUs in GB/s both ways, fp64 to fp8 in TFLOP/s (dense); -: none. skyline gpus NAME names the source."
 )
 _UNLIMITED = 1000
 
@@ -123,11 +123,11 @@ def _cells(spec: GpuSpec) -> tuple[str, ...]:
     return (
         f"{spec.name} *" if spec.own else spec.name,
         spec.full_name,
-        f"{spec.memory_bytes / 2**30:.1f}",
+        f"{spec.memory_bytes / 1e9:.1f}",
         f"{spec.bandwidth_gb_s:.0f}",
         str(spec.multiprocessors),
         str(spec.clock_mhz),
-        f"{spec.l2_bytes / 2**20:g}",
+        f"{spec.l2_bytes / 1e6:.3g}",
         str(spec.board_power_watts),
         "-" if spec.link_gb_s is None else f"{spec.link_gb_s:g}",
         *("-" if peak is None else f"{peak:g}" for peak in peaks),

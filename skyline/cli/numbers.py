@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import math
 
+from skyline.memory.size import FORMS, size_bytes
+
 _MOST = 1_000_000_000
 """Iterations, ranks, rounds: none come near."""
 _MOST_SECONDS = 1e9
@@ -45,6 +47,14 @@ def minutes(text: str) -> float:
 def gigabytes(text: str) -> int:
     """A number of gigabytes above 0, in bytes."""
     return int(_amount(text, _MOST_GIGABYTES) * 1e9)
+
+
+def device_memory(text: str) -> int:
+    """The memory of a device in bytes, written with its unit."""
+    try:
+        return size_bytes(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"{_brief(text)}: {error}; write {FORMS}") from None
 
 
 def _whole(text: str, *, least: int, most: int = _MOST) -> int:

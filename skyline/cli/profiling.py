@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
-from skyline.cli.numbers import gigabytes, natural, positive, seconds, seconds_or_none
+from skyline.cli.numbers import device_memory, gigabytes, natural, positive, seconds, seconds_or_none
 from skyline.cli.project import fill_in
 from skyline.cli.streams import say, write_whole
 from skyline.errors import Cancelled, UsageError
@@ -46,6 +46,12 @@ def add_options(
             "--gpu",
             metavar=gpu[0],
             help=gpu[1],
+        ),
+        group.add_argument(
+            "--memory",
+            type=device_memory,
+            metavar="SIZE",
+            help="with --gpu: predict for so much of its memory, as 24GB or 24GiB (default: the GPU's own)",
         ),
         group.add_argument("--steps", type=positive, metavar="N", help="iterations to time at least"),
         group.add_argument(
@@ -208,6 +214,11 @@ def request_of(
         raise UsageError(
             "--gpu takes one GPU here", hint=f"Compare several: skyline devices --gpu {options.gpu} {script}"
         )
+    if options.memory is not None and options.gpu is None:
+        raise UsageError(
+            "--memory limits the memory of a predicted GPU, and none is named",
+            hint=f"Name one: skyline profile --gpu h100 --memory 24GB {script}",
+        )
     from skyline.capture.request import CaptureRequest
 
     given = {
@@ -222,6 +233,7 @@ def request_of(
         interpreter=options.interpreter,
         device=options.device or "auto",
         gpu=options.gpu or "",
+        gpu_memory_bytes=options.memory,
         module=module,
         evaluation=options.evaluation,
         ranks=options.ranks,

@@ -63,7 +63,7 @@ def subject_of(source: str, arguments: tuple[str, ...] | None, options: argparse
 
         found = store.latest(path)
         if found is not None:
-            known = _reusable(found, path, arguments, options.gpu, quiet=options.quiet)
+            known = _reusable(found, path, arguments, options.gpu, options.memory, quiet=options.quiet)
             if known is not None:
                 return known
             module = _module_of(found, path)
@@ -113,7 +113,13 @@ def changed_sources(profile: Profile) -> tuple[str, ...]:
 
 
 def _reusable(
-    path: Path, script: Path, arguments: tuple[str, ...] | None, gpu: str | None, *, quiet: bool
+    path: Path,
+    script: Path,
+    arguments: tuple[str, ...] | None,
+    gpu: str | None,
+    memory: int | None,
+    *,
+    quiet: bool,
 ) -> LoadedProfile | None:
     from skyline.predict.gpus import gpu_named
     from skyline.report.basis import when
@@ -130,9 +136,12 @@ def _reusable(
         return None
     if arguments is not None and _as_kept(arguments) != profile.arguments:
         return None
-    # A prediction for a GPU does not answer for this machine, nor for another GPU.
+    # A prediction for a GPU does not answer for this machine, nor for another GPU or other memory.
     of = profile.prediction.gpu if profile.prediction is not None else None
-    if of != (gpu_named(gpu).name if gpu is not None else None):
+    spec = gpu_named(gpu).limited(memory) if gpu is not None else None
+    if of != (spec.name if spec is not None else None):
+        return None
+    if spec is not None and spec.memory_bytes != profile.environment.memory_capacity_bytes:
         return None
     words = " ".join((Path(profile.script).name, *profile.arguments))
     say(

@@ -43,7 +43,7 @@ class DataLoadingBound:
         unit = "a step" if subject.profile is None else "the iteration"
         return Finding.at(
             self.code,
-            f"{cost_ms / total_ms:.0%} of {unit} is data loading, in the script's own process",
+            f"{cost_ms / total_ms:.0%} of {unit} is waiting for data, loaded in the script's own process",
             place,
             cost_ms,
             "num_workers",
@@ -54,8 +54,8 @@ class DataLoadingBound:
 def _found(subject: Subject) -> tuple[CodeLine | None, float, tuple[Evidence, ...]]:
     if subject.recording is not None:
         return (None, 0.0, ()) if has_loader_workers(subject.recording) else _of_trace(subject)
-    # The data set's work on the host is not predicted accurately enough to name lines.
-    if not subject.has_run:
+    # Without timed batches, the data set's work on the host is not predicted accurately enough to name lines.
+    if not subject.has_run and not subject.script.timed_reads:
         return None, 0.0, ()
     idle = [loader for loader in subject.script.loaders if loader.num_workers == 0]
     if not idle:

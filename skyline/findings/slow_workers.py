@@ -8,9 +8,11 @@ from skyline.findings.base import Evidence, Finding
 from skyline.findings.bounds import bounds
 from skyline.findings.counts import plural
 from skyline.findings.gain import best_cure, step_ms
+from skyline.trace.facts import LoaderFact
+from skyline.units import format_ms
 from skyline.whatif.cost.loader_model import COSTS, cores_of
 from skyline.whatif.cost.worker_queue import loader_and_compute_us
-from skyline.whatif.loader_setting import PREFETCH, training_loader
+from skyline.whatif.loader_setting import PREFETCH, present_setting, training_loader
 from skyline.whatif.recording import Recording
 from skyline.whatif.subject import Subject
 from skyline.whatif.trace_facts import has_loader_workers
@@ -31,10 +33,8 @@ class SlowWorkers:
         """Refers to the construction of the DataLoader; the cost is the wait beyond taking a ready batch."""
         if subject.recording is not None:
             return self._of_trace(subject, subject.recording)
-        if not subject.has_run:
-            return None
         loader = training_loader(subject)
-        if loader is None or loader.num_workers == 0:
+        if loader is None or present_setting(subject).workers == 0:
             return None
         waited_us, _ = loader_and_compute_us(subject.outline, subject.lane)
         taking_us = COSTS.taken_us(float(subject.batch_bytes), len(subject.batch_tensors)) * max(
@@ -49,21 +49,13 @@ class SlowWorkers:
             return None
         workers = plural(loader.num_workers, "worker")
         cure, _ = best_cure(subject, ("num_workers", "prefetch_factor"))
-        slow = sum(waited > _WAITED * taking_us / 1e3 for waited in subject.script.times.data_ms)
-        many = len(subject.script.times.data_ms)
         return Finding.at(
             self.code,
-            f"{cost_ms / total_ms:.0%} of the iteration is waiting for the DataLoader's {workers}",
+            f"{cost_ms / total_ms:.0%} of the iteration is waiting for data from the DataLoader's {workers}",
             loader.created_line,
             cost_ms,
             cure,
-            (
-                Evidence(f"the script waited for the batch in {slow} of {many} measured iterations"),
-                Evidence(
-                    f"{loader.prefetch_factor or PREFETCH} batches ahead per worker; "
-                    f"the machine has {cores_of(subject)} cores"
-                ),
-            ),
+            _measured(subject, loader, taking_us) if subject.has_run else _read(subject),
         )
 
     def _of_trace(self, subject: Subject, recording: Recording) -> Finding | None:
@@ -72,8 +64,27 @@ class SlowWorkers:
         path, total_ms = bounds(subject), step_ms(subject)
         if path.data <= _SHARE:
             return None
-        title = f"{path.data:.0%} of a step is waiting for the DataLoader's worker processes"
+        title = f"{path.data:.0%} of a step is waiting for data from the DataLoader's worker processes"
         return Finding.at(self.code, title, None, path.data * total_ms)
+
+
+def _measured(subject: Subject, loader: LoaderFact, taking_us: float) -> tuple[Evidence, ...]:
+    slow = sum(waited > _WAITED * taking_us / 1e3 for waited in subject.script.times.data_ms)
+    many = len(subject.script.times.data_ms)
+    return (
+        Evidence(f"the script waited for the batch in {slow} of {many} measured iterations"),
+        Evidence(
+            f"{loader.prefetch_factor or PREFETCH} batches ahead per worker; "
+            f"the machine has {cores_of(subject)} cores"
+        ),
+    )
+
+
+def _read(subject: Subject) -> tuple[Evidence, ...]:
+    reading_ms = sum(read.took_us for read in subject.script.timed_reads) / 1e3
+    return (
+        Evidence(f"one process reads the batches of an iteration in {format_ms(reading_ms)}, measured here"),
+    )
 
 
 RULE = SlowWorkers()

@@ -33,7 +33,7 @@ def gpu_profile(
     ``on_partial`` receives the profile before other batch sizes are traced for the curve. ``starter`` starts the
     process of each trace. Raises UsageError for an unknown GPU, and the exceptions of ``capture``.
     """
-    spec = gpu_named(request.gpu)
+    spec = gpu_named(request.gpu).limited(request.gpu_memory_bytes)
     predictor = predictor_for(spec)
     tracer = ScriptTracer(request, spec, progress, output, cancel, starter)
     traced = tracer.trace()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 PROCESSOR_VENDOR = "CPU"
 """The vendor field of processors, for any vendor."""
@@ -47,6 +47,10 @@ class GpuSpec:
     """Source of the figures; the memory is PyTorch's figure for such a GPU."""
     own: bool = False
     """True if the user added it in their own file."""
+
+    def limited(self, memory_bytes: int | None) -> GpuSpec:
+        """The same GPU with another amount of memory; None changes nothing."""
+        return self if memory_bytes is None else replace(self, memory_bytes=memory_bytes)
 
     @property
     def is_processor(self) -> bool:

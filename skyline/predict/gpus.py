@@ -8,6 +8,7 @@ from functools import cache
 from importlib.metadata import entry_points
 
 from skyline.errors import UsageError
+from skyline.memory.size import FORMS, size_bytes
 from skyline.predict.gpu_names import find
 from skyline.predict.gpu_spec import GpuSpec
 from skyline.predict.own_table import TableEntry, own_entries
@@ -70,6 +71,7 @@ _KEYS = (
     "vendor",
     "architecture",
     "aliases",
+    "memory",
     "memory_gib",
     "bandwidth_gb_s",
     "multiprocessors",
@@ -110,9 +112,7 @@ def _spec(entry: TableEntry, known: Sequence[GpuSpec]) -> GpuSpec:
         full_name=entry.text("full_name", name),
         vendor=entry.text("vendor", base.vendor if base else "NVIDIA"),
         architecture=entry.text("architecture", base.architecture if base else "other"),
-        memory_bytes=_scaled(
-            entry, "memory_gib", 0.5, 4096, "GiB", _GIB, base.memory_bytes if base else None
-        ),
+        memory_bytes=_memory(entry, base.memory_bytes if base else None),
         bandwidth_gb_s=entry.number(
             "bandwidth_gb_s", 10, 100_000, "GB/s", base.bandwidth_gb_s if base else None
         ),
@@ -150,6 +150,16 @@ def _base(entry: TableEntry, known: Sequence[GpuSpec]) -> GpuSpec | None:
         return find(known, entry.text("like"))
     except UsageError as error:
         raise entry.wrong(f"like: {error.message}", error.hint) from None
+
+
+def _memory(entry: TableEntry, base: int | None) -> int:
+    if "memory" not in entry.values:
+        return _scaled(entry, "memory_gib", 0.5, 4096, "GiB", _GIB, base)
+    text = entry.text("memory")
+    try:
+        return size_bytes(text)
+    except ValueError as error:
+        raise entry.wrong(f"memory = {text!r}: {error}", f"Write {FORMS}.") from None
 
 
 def _scaled(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import sqrt
@@ -10,6 +11,7 @@ from skyline.graph.build import build, main_lane
 from skyline.interval import Interval
 from skyline.predict.gpu_spec import GpuSpec
 from skyline.predict.host_cost import HostCost
+from skyline.predict.loading import Loading
 from skyline.predict.operator_time import OperatorPredictor, OperatorTime, host_cost
 from skyline.predict.schedule import Schedule
 from skyline.simulate.billing import billed_phases, billed_us
@@ -25,8 +27,6 @@ from skyline.trace.timed_read import TimedRead
 _ITERATIONS = 2
 _HOST = "host"
 _READING = "reading"
-_READ = (0.6, 1.6)
-"""Assumed factor between the times of reading the same data twice."""
 _NOMINAL_US = 1.0
 _AS_TF32 = ("high", "medium")
 _PRODUCTS = ("::mm", "::addmm", "::bmm", "::baddbmm", "::linear", "::matmul")
@@ -53,11 +53,20 @@ def timed(
     first = min((mark.index for mark in traced.trace.iterations), default=0)
     schedule = Schedule.of([record for record in traced.trace.records if record.iteration == first])
     times = _times(schedule.records, traced, gpu, predictor, cost)
+    loading = Loading.of(traced, in_workers=not gpu.is_processor)
+    if loading is not None:
+        times = _with_loading(times, loading, schedule, traced, cost)
     values = [one.time_us.value for one in times]
     trace = schedule.trace(traced.trace, values, cost, _ITERATIONS)
     iteration_ms = _iteration(schedule, times, values, cost)
     prediction = Prediction(
-        gpu.name, predictor.name, predictor.basis(gpu), iteration_ms, _unmeasured(schedule.records, times)
+        gpu.name,
+        predictor.name,
+        predictor.basis(gpu),
+        iteration_ms,
+        _unmeasured(schedule.records, times),
+        without_loading=traced.untimed_loading,
+        loading=loading.basis if loading is not None else "",
     )
     environment = replace(
         traced.environment,
@@ -96,13 +105,11 @@ def _times(
         zip(asked, predictor.predict(tuple(asked.values()), gpu), strict=True)
     )
     found: list[_Timed] = []
-    reads: dict[TimedRead, float] = {}
     for record in records:
         shape = shapes[record.shape] if 0 <= record.shape < len(shapes) else None
         answer = answers.get((record.shape, record.kind is RecordKind.COPY))
-        if record.kind is RecordKind.DATA and (read := _read(traced, record)) is not None:
-            share = reads.setdefault(read, _share(records, read))
-            found.append(_Timed(Interval(share, share * _READ[0], share * _READ[1]), _READING, True))
+        if record.kind is RecordKind.DATA and _read(traced, record) is not None:
+            found.append(_Timed(Interval.exact(0.0), _READING, True))
         elif record.kind is RecordKind.DATA:
             # Repeated samples would have taken the time to read them, too.
             stands_for = next(
@@ -117,6 +124,25 @@ def _times(
         else:
             found.append(_Timed(Interval.exact(_NOMINAL_US), _HOST, False))
     return found
+
+
+def _with_loading(
+    times: list[_Timed], loading: Loading, schedule: Schedule, traced: Profile, cost: HostCost
+) -> list[_Timed]:
+    """With the time that the script's thread spends in its loader, divided as reading the batches is."""
+    rest_us = schedule.place([one.time_us.value for one in times], cost)[2] + cost.wait_us
+    spent = loading.on_thread_us(rest_us)
+    reads: Counter[TimedRead] = Counter()
+    inside = [
+        _read(traced, record) if record.kind is RecordKind.DATA else None for record in schedule.records
+    ]
+    reads.update(read for read in inside if read is not None)
+    made = list(times)
+    for index, read in enumerate(inside):
+        if read is not None:
+            share = read.took_us / reads[read] / loading.read_us if loading.read_us else 1 / reads.total()
+            made[index] = replace(times[index], time_us=spent.scaled(share))
+    return made
 
 
 def in_allowed_format(shape: OperatorShape, traced: Profile, gpu: GpuSpec) -> OperatorShape:
@@ -135,12 +161,6 @@ def in_allowed_format(shape: OperatorShape, traced: Profile, gpu: GpuSpec) -> Op
 def _read(traced: Profile, record: Record) -> TimedRead | None:
     """The batch of a record, if the time to read such batches is known."""
     return next((one for one in traced.timed_reads if one.start_us <= record.start_us < one.end_us), None)
-
-
-def _share(records: Sequence[Record], read: TimedRead) -> float:
-    """The share of each record in the time to read a batch."""
-    inside = (one.kind is RecordKind.DATA and read.start_us <= one.start_us < read.end_us for one in records)
-    return read.took_us / max(1, sum(inside))
 
 
 def _copy(record: Record, shape: OperatorShape) -> OperatorShape:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from pathlib import PurePath
 
@@ -10,6 +11,7 @@ from skyline.memory.capacity import ASSUMED_CONTEXT_BYTES, ASSUMED_FRAGMENTS
 from skyline.memory.fit import Fit, fit
 from skyline.report.schema import CurvePointReport, ProfileReport
 from skyline.source.knob import KnobKind
+from skyline.trace.prediction import Prediction
 
 
 def when(created: str) -> str:
@@ -59,7 +61,7 @@ def energy_remark(report: ProfileReport) -> str:
 def basis_parts(report: ProfileReport) -> tuple[str, ...]:
     """The origin of the numbers, in short: date, device, number of steps, overhead."""
     if report.prediction is not None:
-        return (f"predicted {when(report.created)} for {device_name(report)}, nothing was run",)
+        return (f"predicted {when(report.created)} for {device_name(report)}, nothing was run on a GPU",)
     count = report.intraop_threads
     threads = f", {count} thread{'s' if count != 1 else ''}" if report.device.kind == "cpu" else ""
     parts = [f"{report.mode} {when(report.created)} on {device_name(report)}{threads}"]
@@ -76,12 +78,19 @@ def prediction_basis(report: ProfileReport) -> tuple[str, ...]:
     context, fragments = units.format_bytes(ASSUMED_CONTEXT_BYTES), f"{ASSUMED_FRAGMENTS * 100:.0f} %"
     return (
         f"Times of the GPU: {report.prediction.basis}.",
-        "Times of the host (Python, kernel launches, data loading): typical costs.",
+        "Times of the host (Python, kernel launches): typical costs.",
+        *_loading(report.prediction),
         (
             f"Memory: every tensor as traced; {context} of the GPU's are left to the CUDA context and {fragments} to "
             "fragments, both assumed."
         ),
     )
+
+
+def _loading(prediction: Prediction) -> tuple[str, ...]:
+    if prediction.without_loading:
+        return (f"Data loading is not included: {prediction.without_loading}.",)
+    return (prediction.loading,) if prediction.loading else ()
 
 
 def device_name(report: ProfileReport) -> str:
@@ -118,11 +127,37 @@ def memory_remark(report: ProfileReport) -> str:
     verdict = fit(report.memory.peak_bytes, usable)
     if said.largest_batch is None:
         return f"{verdicts[verdict]}."
-    joint = ", and so do" if verdict is Fit.FITS else ";"
-    verb = "" if verdict is Fit.FITS else " do"
     how = "traced at that size" if said.largest_batch_traced else "extrapolated from the traced sizes"
     further = "; larger ones were not tried" if said.larger_untried else ""
-    return f"{verdicts[verdict]}{joint} batch sizes up to {said.largest_batch}{verb} ({how}{further})."
+    memory = units.format_bytes(report.memory.capacity_bytes or usable).replace(".0 ", " ")
+    return (
+        f"{verdicts[verdict]}. The largest batch that fits {memory} is {said.largest_batch} ({how}{further})"
+        f"{_growth(report.curve, said.largest_batch)}."
+    )
+
+
+_LITTLE_GROWTH = 0.02
+
+
+def _growth(curve: Sequence[CurvePointReport], largest: int) -> str:
+    """From where on a larger batch hardly raises the throughput; empty where the curve has too few sizes."""
+    rates = {
+        point.batch_size: point.batch_size / point.iteration_ms.value
+        for point in curve
+        if point.batch_size <= largest and point.iteration_ms.value > 0
+    }
+    if len(rates) < 2:
+        return ""
+    last = max(rates)
+    knee = min(
+        size
+        for size in rates
+        if all(rates[other] < (1 + _LITTLE_GROWTH) * rates[size] for other in rates if other > size)
+    )
+    if knee == last:
+        return "; throughput grows up to there" if last == largest else f"; throughput grows up to {last}"
+    end = "" if last == largest else f" up to {last}"
+    return f"; beyond {knee} throughput grows by less than {_LITTLE_GROWTH * 100:.0f} %{end}"
 
 
 def point_basis(point: CurvePointReport, *, predicted: bool = False) -> str:

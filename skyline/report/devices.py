@@ -164,19 +164,19 @@ def _price(price: Price) -> PriceReport:
 
 
 def _loading(profile: Profile) -> tuple[str, ...]:
-    """A note that workers are left out, if there are any."""
-    if not any(loader.num_workers for loader in profile.loaders):
+    said = profile.prediction
+    if said is None:
         return ()
-    return (
-        "The script's own process reads the batches: loader workers, which read in parallel, are not simulated.",
-    )
+    if said.without_loading:
+        return (f"Data loading is not included: {said.without_loading}.",)
+    return (said.loading,) if said.loading else ()
 
 
 def _assumptions(devices: Sequence[DeviceReport], grid: float, *, default_grid: bool) -> tuple[str, ...]:
     """The basis of the figures, in sentences."""
     context, fragments = units.format_bytes(ASSUMED_CONTEXT_BYTES), f"{ASSUMED_FRAGMENTS * 100:.0f} %"
     said = [
-        "Times of the host (Python, kernel launches, data loading) are typical costs, the same for every GPU.",
+        "Times of the host (Python, kernel launches) are typical costs, the same for every GPU.",
         (
             f"A script fits if all tensors of the traced iteration fit, with {context} reserved for the CUDA context "
             f"and {fragments} for fragmentation (both assumed)."

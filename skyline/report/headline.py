@@ -30,6 +30,8 @@ def headline(report: ProfileReport) -> str:
         parts.append(units.format_throughput(report.throughput.value))
     peak = units.format_bytes_of(report.memory.peak_bytes.value, report.memory.capacity_bytes)
     parts.append(f"peak {peak}")
+    if report.prediction is not None and report.prediction.without_loading:
+        parts.append("without data loading")
     if words := busy_words(report):
         parts.append(words)
     return " · ".join(parts)

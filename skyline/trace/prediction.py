@@ -26,3 +26,7 @@ class Prediction:
     largest_batch: int | None = None
     largest_batch_traced: bool = False
     larger_untried: bool = False
+    without_loading: str = ""
+    """Reason why the time to load batches is left out; empty if it is included or none are loaded."""
+    loading: str = ""
+    """The basis of the time to load batches, as a sentence; empty if it is left out or none are loaded."""

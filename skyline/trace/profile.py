@@ -103,7 +103,9 @@ class Profile:
     repeated_reads: tuple[RepeatedRead, ...] = ()
     """Batches of a traced script that were not read in full."""
     timed_reads: tuple[TimedRead, ...] = ()
-    """Times to read the batches of a script that was traced for this processor."""
+    """Times to read the batches of a traced script."""
+    untimed_loading: str = ""
+    """Reason why the time to load batches of a traced script is unknown; empty if it is known or none are loaded."""
     product_trials: tuple[ProductTrial, ...] = ()
     """Single products in bfloat16 and with other thread counts, on a CPU where whole iterations could not be tried."""
     large_block_us_per_mb: float = 0.0

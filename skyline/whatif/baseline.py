@@ -66,12 +66,18 @@ def baseline(profile: Profile) -> Subject:
         phases=_summing_to(phases, iteration_ms.value),
         peak=peak,
         curve=batch_curve(profile),
-        batch_tensors=batch_tensors(profile.trace),
+        batch_tensors=_batch_tensors(profile),
         step=step_cost(profile.trace),
         billed_us=billed,
         tried=tried,
         host_spread=1.0 if bare is None else host_spread(graph, lane, bare, iteration_ms.value),
     )
+
+
+def _batch_tensors(profile: Profile) -> tuple[int, ...]:
+    """Bytes of each tensor of a batch; a batch of a traced script is known from reading it."""
+    read = (one.tensor_bytes for one in profile.timed_reads if one.tensor_bytes)
+    return next(read, None) or batch_tensors(profile.trace)
 
 
 def _summing_to(phases: PhaseTimes, total_ms: float) -> PhaseTimes:

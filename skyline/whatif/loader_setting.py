@@ -37,9 +37,10 @@ def training_loader(baseline: Subject) -> LoaderFact | None:
 
 
 def present_setting(baseline: Subject) -> LoaderSetting:
-    """How batches are made in the graph. Predictions without a run make them in the script's own process."""
+    """How batches are made in the graph. Predictions without known times make them in the script's own process."""
     loader = training_loader(baseline)
-    if loader is None or baseline.script.mode == "predicted":
+    read_here = not (baseline.on_gpu and baseline.script.timed_reads)
+    if loader is None or (baseline.script.mode == "predicted" and read_here):
         return LoaderSetting(0)
     return LoaderSetting(loader.num_workers, loader.prefetch_factor or PREFETCH, loader.persistent_workers)
 

@@ -21,13 +21,14 @@ def _library_prefixes():
 
 LIBRARY_PREFIXES = _library_prefixes()
 _KNOWN = {}
+_FOLDERS = {}
 
 
 def is_user_file(path):
     """Whether a source path is the person's: a real file outside the standard library and site-packages."""
     known = _KNOWN.get(path)
     if known is None:
-        real = os.path.realpath(path)
+        real = _real(path)
         known = (
             not path.startswith("<")
             and not real.startswith(LIBRARY_PREFIXES)
@@ -37,6 +38,15 @@ def is_user_file(path):
         )
         _KNOWN[path] = known
     return known
+
+
+def _real(path):
+    """As ``os.path.realpath``, which looks at every folder of a path; a thousand modules lie in few folders."""
+    folder, name = os.path.split(os.path.abspath(path))
+    if folder not in _FOLDERS:
+        _FOLDERS[folder] = os.path.realpath(folder)
+    real = os.path.join(_FOLDERS[folder], name)
+    return os.path.realpath(real) if os.path.islink(real) else real
 
 
 def user_frames(frame=None):

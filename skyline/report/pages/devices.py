@@ -41,7 +41,7 @@ def devices_page(report: DevicesReport) -> Document:
     name = f"{report.command_line} on {count} GPU{'' if count == 1 else 's'}"
     basis = (*_bases(report.devices), _traced(report), *report.assumptions, *report.notes)
     return document(
-        Section((Title(name, f"predicted {when(report.created)}, nothing was run", plain=True),)),
+        Section((Title(name, f"predicted {when(report.created)}, nothing was run on a GPU", plain=True),)),
         _iterations(report),
         _span(report),
         _prices(report),
@@ -68,7 +68,7 @@ def _iterations(report: DevicesReport) -> Section:
             times.number_with_spread(one.as_is.iteration_ms),
             _rate(one.as_is),
             units.format_share(one.as_is.busy_share),
-            units.format_bytes_of(one.as_is.peak_bytes, one.usable_bytes),
+            units.format_bytes_of(one.as_is.peak_bytes, one.memory_bytes),
             Cell(_FITS[one.fits], "red" if one.fits != Fit.FITS.value else "green"),
             _largest(one),
             _there(one),

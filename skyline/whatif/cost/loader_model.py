@@ -8,10 +8,10 @@ from skyline.graph.graph import Graph
 from skyline.graph.scaling import scale
 from skyline.graph.selection import select
 from skyline.graph.task import TaskKind
+from skyline.predict.fetching_costs import FetchingCosts
 from skyline.simulate.engine import simulate
 from skyline.spread import median
 from skyline.whatif.cost.contention import USUAL_CROWDING, Computing, contended_us, uncontended
-from skyline.whatif.cost.fetching import FetchingCosts
 from skyline.whatif.cost.thread_scaling import factors, split_in_loader, threads_of
 from skyline.whatif.cost.worker_queue import fetching, loader_and_compute_us, roughly, with_queue
 from skyline.whatif.loader_setting import LoaderSetting, present_setting, threads_in
@@ -24,6 +24,8 @@ _MOST_CROWDING = 1.9
 _WELL_SPLIT = 0.6
 _LONE_THREAD = 1.5
 """A worker computes with one thread what the script may have split over several."""
+_CORES_ELSEWHERE = 24
+"""Assumed cores beside a predicted GPU. Clouds rent out 24 to 26 virtual ones with each H100 (AWS p5, Google a3)."""
 _ALWAYS_WAITED = 0.05
 """The share of the iteration from which on waiting means that the workers do not keep up."""
 
@@ -54,6 +56,8 @@ def inferred_load_us(baseline: Subject) -> float | None:
     deliver take all of their time. Where it does not wait they may be idle for any part of theirs.
     """
     setting = present_setting(baseline)
+    if baseline.script.timed_reads:
+        return sum(read.took_us for read in baseline.script.timed_reads)
     waited_us, compute_us = loader_and_compute_us(baseline.outline, baseline.lane)
     taking_us = COSTS.taken_us(float(baseline.batch_bytes), len(baseline.batch_tensors))
     if setting.workers == 0 or waited_us - taking_us <= _ALWAYS_WAITED * (waited_us + compute_us):
@@ -111,8 +115,11 @@ def reloaded(scenario: Scenario, baseline: Subject, setting: LoaderSetting) -> R
 
 
 def cores_of(baseline: Subject) -> int:
-    """How many cores the script may use."""
-    return max(1, baseline.script.environment.cpu_count)
+    """How many cores the script may use; beside a predicted GPU, an assumed number."""
+    environment = baseline.script.environment
+    if baseline.script.mode == "predicted" and environment.device.kind != "cpu":
+        return _CORES_ELSEWHERE
+    return max(1, environment.cpu_count)
 
 
 def _work(scenario: Scenario, baseline: Subject, graph: Graph) -> _Work:

@@ -55,6 +55,40 @@ def test_a_gpu_and_the_cpu_contradict_each_other(skyline: Run, tmp_path: Path) -
     assert "contradict" in ran.err
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--gpu", "h100", "--memory", "24"], "a number without a unit; write 24GB"),
+        (["--gpu", "h100", "--memory", "24Gbit"], "Gbit is not a unit of memory here"),
+        (["--memory", "24GB"], "--memory limits the memory of a predicted GPU, and none is named"),
+    ],
+)
+def test_a_memory_that_cannot_be_used_says_why(
+    skyline: Run, tmp_path: Path, words: list[str], said: str
+) -> None:
+    (tmp_path / "train.py").write_text(TRAINING)
+    ran = skyline("profile", *words, "train.py")
+    assert ran.code == 2
+    assert said in " ".join(ran.err.split())
+
+
+@pytest.mark.capture
+def test_a_limit_takes_the_place_of_the_memory(skyline: Run, tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(TRAINING)
+    ran = skyline("profile", "--gpu", "a100", "--memory", "0.7GB", "--json", "report.json", "train.py")
+    assert ran.code == 0, ran.err
+    report = json.loads((tmp_path / "report.json").read_text())
+    assert report["memory"]["capacity_bytes"] == 700_000_000
+    largest = report["prediction"]["largest_batch"]
+    # 95 MB are left beside the context and the fragments.
+    assert 500 < largest < 4000
+    assert f"The largest batch that fits 700 MB is {largest}" in " ".join(ran.out.split())
+    again = skyline("whatif", "--gpu", "a100", "train.py", "batch_size=32", "--quiet")
+    assert again.code == 0, again.err
+    # The profile with the limit does not answer for the whole GPU.
+    assert "of 85.0 GB" in " ".join(again.out.split())
+
+
 @pytest.mark.capture
 def test_a_script_is_predicted_for_a_gpu_that_is_not_here(skyline: Run, tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(TRAINING)
@@ -105,5 +139,6 @@ def test_the_table_fits_the_terminal_and_names_its_units(
     ran = skyline("gpus")
     assert max(len(line) for line in ran.out.splitlines()) <= width
     assert "RTX 4090" in ran.out
-    assert "GiB" in ran.out
+    assert "GB (10^9 bytes)" in ran.out
+    assert "GiB" not in ran.out
     assert ("GeForce" in ran.out) is (width > 100)

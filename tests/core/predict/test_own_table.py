@@ -55,6 +55,11 @@ def test_a_gpu_of_ones_own_is_known_by_its_names(write: Write):
     assert gpus()[-1] == spec
 
 
+def test_the_memory_has_its_unit(write: Write):
+    write('[[gpu]]\nname = "Lab"\nlike = "h100"\nmemory = "24 GB"')
+    assert gpu_named("lab").memory_bytes == 24_000_000_000
+
+
 def test_a_gpu_like_another_differs_only_in_what_is_said(write: Write):
     write('[[gpu]]\nname = "Lab"\nlike = "h100"\nmemory_gib = 60\ntflops_fp8 = false')
     base, spec = gpu_named("H100"), gpu_named("lab")
@@ -80,6 +85,8 @@ def test_ones_own_figures_replace_those_of_the_table(write: Write):
     ("line", "said", "hint"),
     [
         ("memoy_gib = 24", "memoy_gib is not known here", "Did you mean memory_gib?"),
+        ('memory = "24"', "memory = '24': a number without a unit", "24GiB"),
+        ("memory = 24", "memory must be a text, not 24", ""),
         (
             "memory_gib = 25769803776",
             "memory_gib = 2.57698e+10 is not between 0.5 and 4096: it is in GiB",

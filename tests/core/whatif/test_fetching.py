@@ -6,8 +6,9 @@ import pytest
 
 from skyline.errors import UsageError
 from skyline.graph.from_kineto import built
+from skyline.predict.fetching_costs import FetchingCosts
 from skyline.trace.kineto.reader import read
-from skyline.whatif.cost.fetching import FetchingCosts, batch_bytes, with_workers
+from skyline.whatif.cost.fetching import batch_bytes, with_workers
 
 FREE = FetchingCosts(0.0, 0.0, 0.0, 0.0, 0.0)
 FETCH = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"

@@ -12,13 +12,13 @@ from skyline.graph.part import PARTS, Part, parts_of
 from skyline.graph.selection import select
 from skyline.graph.task import TaskKind
 from skyline.interval import Interval
+from skyline.predict.fetching_costs import FetchingCosts
 from skyline.trace.phase import Phase
 from skyline.trace.record import IterationMark, Record, RecordKind, Trace
 from skyline.trace.shape import OperatorShape
 from skyline.whatif.baseline import baseline
 from skyline.whatif.catalogue.host.fusion import BEST, LIKELY, Group, fused, regions
 from skyline.whatif.catalogue.memory.batch_scaling import grown
-from skyline.whatif.cost.fetching import FetchingCosts
 from skyline.whatif.cost.thread_scaling import CALL_US, Division, factors, split_in_loader, split_tasks
 from skyline.whatif.subject import Grain
 

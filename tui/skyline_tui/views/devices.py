@@ -79,7 +79,7 @@ class DevicesView(View):
         parts = [
             Content.styled(report.command_line, "bold"),
             Content(batch),
-            Content(f"predicted {when(report.created)}, nothing was run"),
+            Content(f"predicted {when(report.created)}, nothing was run on a GPU"),
             Content(told),
             Content.styled("e predicts anew", MUTED),
         ]
@@ -123,8 +123,8 @@ def _shape(devices: tuple[DeviceReport, ...]) -> list[TableColumn[DeviceReport]]
         ),
         TableColumn[DeviceReport](
             "peak memory",
-            lambda one: units.format_bytes_of(one.as_is.peak_bytes, one.usable_bytes),
-            lambda one: one.as_is.peak_bytes / one.usable_bytes,
+            lambda one: units.format_bytes_of(one.as_is.peak_bytes, one.memory_bytes),
+            lambda one: one.as_is.peak_bytes / one.memory_bytes,
         ),
         TableColumn[DeviceReport]("fits", lambda one: _FITS[one.fits], lambda one: _FITS[one.fits]),
         TableColumn[DeviceReport](

@@ -1,46 +1,55 @@
-"""Data loaders while shapes are traced: no worker processes, and a slow data set is not read over and over."""
+"""Data loaders while shapes are traced: read in the script's own process, really, and timed by line."""
 
 from __future__ import annotations
 
 import inspect
 import time
+from collections import Counter
+from collections.abc import Mapping
+from contextlib import contextmanager
+from statistics import median
 
 import torch
 from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils.data import dataloader as loading
 from torch.utils.data._utils import fetch as fetching
 
+from .line_shares import LineShares
 from .virtual import VirtualTensor
 
 _SLOW_S = 0.25
-"""Of a batch that takes more computing than this no further samples are read, and of later ones only the fewest."""
+"""Of a batch that takes longer than this no further samples are read, and of later ones only the fewest."""
 _SAMPLES = 8
 """The fewest that are read."""
 _PREFETCHED = 2
 """Batches that each worker fetches ahead unless it is told otherwise (PyTorch, torch.utils.data)."""
+_READ = "read a batch"
 
 
 class Loaders:
-    """Changes how loaders read; ``shortened`` tells whether samples were repeated instead of read.
+    """Changes how loaders read; ``shortened`` is true if samples were repeated instead of read.
 
-    With ``timing``, batches of the iterations that are not written down are read without being traced, and timed.
+    Batches are read without being traced, and timed: the model is virtual, its data are real. A data set that works
+    on tensors of the GPU cannot be read that way and is traced like the rest of the script.
     """
 
-    def __init__(self, tracer, *, timing=False):
+    def __init__(self, tracer):
         self.shortened = False
         self.repeated = []
         """As ``skyline.trace.repeated_read``, by the nominal time of the trace."""
         self.timed = []
         """As ``skyline.trace.timed_read``."""
+        self.untimed = 0
+        """Batches of the recorded iteration whose time is unknown."""
         self._tracer = tracer
-        self._timing = timing
-        self._took_us = {}
+        self._reads = {}
         self._slow = set()
 
     def forget(self):
-        """An iteration is written down anew."""
+        """An iteration is recorded anew."""
         self.repeated.clear()
         self.timed.clear()
+        self.untimed = 0
 
     def install(self):
         """Patch the loader before the script makes one."""
@@ -66,74 +75,145 @@ class Loaders:
 
         __init__.__wrapped__ = init
         loading.DataLoader.__init__ = __init__
-        fetcher = fetching._MapDatasetFetcher
-        fetcher.fetch = self._fetched(fetcher.fetch)
+        by_index, in_turn = fetching._MapDatasetFetcher, fetching._IterableDatasetFetcher
+        by_index.fetch = self._fetched(by_index.fetch, again=True)
+        in_turn.fetch = self._fetched(in_turn.fetch, again=False)
 
-    def _fetched(self, fetch):
+    def _fetched(self, fetch, *, again):
+        """``again``: a batch that could not be read without tracing can be read once more."""
+
         def fetched(fetcher, indices):
-            count = len(indices) if fetcher.auto_collation else 1
-            key = id(fetcher.dataset), count
-            if self._timing and not self._tracer.recording:
-                found = self._timed(fetch, fetcher, indices, key)
-                if found is not None:
-                    return found
+            key = id(fetcher.dataset), len(indices) if fetcher.auto_collation else 1
+            reads = self._reads.get(key)
+            if reads is None:
+                reads = self._reads[key] = _Reads(tried=again)
+            batch = self._timed(fetch, fetcher, indices, reads) if reads.tried else None
+            if batch is not None:
+                if self._tracer.recording:
+                    self._record(reads, batch)
+                return batch
+            if self._tracer.recording:
+                self.untimed += 1
             start_us = self._tracer.rows.now_us
-            batch, _ = self._read(fetch, fetcher, indices)
-            if self._tracer.recording and self._took_us.get(key):
-                end_us = self._tracer.rows.now_us
-                self.timed.append({"start_us": start_us, "end_us": end_us, "took_us": self._took_us[key]})
+            batch, times, _ = self._read(fetch, fetcher, indices)
+            if times > 1:
+                self.repeated.append(
+                    {"start_us": start_us, "end_us": self._tracer.rows.now_us, "times": times}
+                )
+            reads.tried = reads.tried or (not reads.failed and _is_ordinary(batch))
             return batch
 
         return fetched
 
     def _read(self, fetch, fetcher, indices):
-        """The batch, and how many samples it has for each that was read."""
+        """The batch, the number of its samples for each that was read, and the seconds that a whole batch takes."""
         dataset = fetcher.dataset
-        if not fetcher.auto_collation or getattr(dataset, "__getitems__", None):
-            return fetch(fetcher, indices), 1.0
+        began, started = _now_s(), time.perf_counter()
+        if (
+            not fetcher.auto_collation
+            or not isinstance(fetcher, fetching._MapDatasetFetcher)
+            or getattr(dataset, "__getitems__", None)
+        ):
+            batch = fetch(fetcher, indices)
+            return batch, 1.0, _now_s() - began
         indices, samples = list(indices), []
-        began, start_us = time.process_time(), self._tracer.rows.now_us
         for index in indices:
             samples.append(dataset[index])
-            if time.process_time() - began > _SLOW_S:
+            if time.perf_counter() - started > _SLOW_S:
                 self._slow.add(id(dataset))
             if len(samples) >= _SAMPLES and id(dataset) in self._slow:
                 break
         times = len(indices) / max(1, len(samples))
-        if times > 1:
-            self.shortened = True
-            self.repeated.append({"start_us": start_us, "end_us": self._tracer.rows.now_us, "times": times})
-        return fetcher.collate_fn([samples[at % len(samples)] for at in range(len(indices))]), times
+        self.shortened = self.shortened or times > 1
+        read_s = _now_s() - began
+        batch = fetcher.collate_fn([samples[at % len(samples)] for at in range(len(indices))])
+        return batch, times, read_s * times + _now_s() - began - read_s
 
-    def _timed(self, fetch, fetcher, indices, key):
-        """The batch as it is read where nothing is traced; None where that cannot be, as with tensors of the GPU."""
-        if self._took_us.get(key, 1.0) is None:
-            return None
-        began = time.perf_counter()
+    def _timed(self, fetch, fetcher, indices, reads):
+        """The batch, read where nothing is traced; None where that is impossible, as with tensors of the GPU."""
+        shares = LineShares()
         try:
-            with _disable_current_modes(), torch._C.DisableTorchFunction():
-                batch, times = self._read(fetch, fetcher, indices)
+            with _disable_current_modes(), torch._C.DisableTorchFunction(), _one_thread():
+                shares.start()
+                try:
+                    batch, _, took_s = self._read(fetch, fetcher, indices)
+                finally:
+                    shares.stop()
+        except StopIteration:
+            raise
         except Exception:
-            # What is wrong with it comes to light when it is read again.
-            batch, times = None, 1.0
-        took_us = (time.perf_counter() - began) * 1e6 * times
-        if batch is None or not all(_is_ordinary(one) for one in _leaves(batch)):
-            self._took_us[key] = None
+            # The error of the script's own code is raised when the batch is read again.
+            batch = None
+        if batch is None or not _is_ordinary(batch):
+            reads.failed, reads.tried = True, False
             return None
-        self._took_us[key] = min(took_us, self._took_us.get(key, took_us))
+        reads.took_us.append(took_s * 1e6)
+        reads.lines.update(shares.counts(self._tracer.places))
         return batch
+
+    def _record(self, reads, batch):
+        """Records of a read batch: its time by the lines on which it is spent."""
+        here = self._tracer.places.current()
+        total = sum(reads.lines.values())
+        shares = {line: count / total for line, count in reads.lines.items()} or {here.line: 1.0}
+        took_us = median(reads.took_us)
+        for line, share in sorted(shares.items(), key=lambda row: -row[1]):
+            start_us = self._tracer.rows.now_us
+            self._tracer.rows.host(_READ, here.on(line), kind="data")
+            end_us = self._tracer.rows.now_us
+            self.timed.append(
+                {"start_us": start_us, "end_us": end_us, "took_us": took_us * share, "tensor_bytes": ()}
+            )
+        self.timed[-len(shares)]["tensor_bytes"] = [
+            leaf.numel() * leaf.element_size() for leaf in _leaves(batch) if isinstance(leaf, torch.Tensor)
+        ]
+
+
+class _Reads:
+    """The timed batches of one data set and one size; ``tried``: the next one is read without tracing."""
+
+    __slots__ = ("failed", "lines", "took_us", "tried")
+
+    def __init__(self, tried):
+        self.took_us = []
+        self.lines = Counter()
+        self.tried = tried
+        self.failed = False
+
+
+@contextmanager
+def _one_thread():
+    """With one thread for each operator, as in a worker process."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def _now_s():
+    """A clock of this thread that stands still while other programs have the processor, if the system tells."""
+    try:
+        with open("/proc/thread-self/schedstat") as file:
+            queued_s = int(file.read().split()[1]) * 1e-9
+    except (OSError, ValueError, IndexError):
+        queued_s = 0.0
+    return time.perf_counter() - queued_s
+
+
+def _is_ordinary(batch):
+    """True if all tensors of a batch lie in the host's memory."""
+    return all(
+        not isinstance(leaf, VirtualTensor)
+        and (not isinstance(leaf, torch.Tensor) or leaf.device.type == "cpu")
+        for leaf in _leaves(batch)
+    )
 
 
 def _leaves(batch):
-    if isinstance(batch, dict):
+    if isinstance(batch, Mapping):
         batch = batch.values()
     elif not isinstance(batch, (list, tuple)):
         return [batch]
     return [leaf for one in batch for leaf in _leaves(one)]
-
-
-def _is_ordinary(value):
-    """Whether a tensor is one of the host's memory; whatever is no tensor is, too."""
-    if isinstance(value, VirtualTensor):
-        return False
-    return not isinstance(value, torch.Tensor) or value.device.type == "cpu"

@@ -28,6 +28,10 @@ class Attribution:
         self.phase = phase
         self.root_call = root_call
 
+    def on(self, line):
+        """The same on another line."""
+        return Attribution(line, self.call_lines, self.module, self.phase, self.root_call)
+
 
 class Attributor:
     """Tells the place of the operator that runs now."""
@@ -106,8 +110,11 @@ class Attributor:
 
     def number(self, frame):
         """The index of the line on which a frame of the person's stands."""
-        code = frame.f_code
-        key = (self._real(code.co_filename), frame.f_lineno, user_code.qualified_name(code))
+        return self.number_of(frame.f_code, frame.f_lineno)
+
+    def number_of(self, code, line):
+        """The index of a line of the user's code."""
+        key = (self._real(code.co_filename), line, user_code.qualified_name(code))
         return self._lines.setdefault(key, len(self._lines))
 
     def _real(self, path):

@@ -44,7 +44,7 @@ class ShapeStepper(measured.Stepper):
         processor = bool(gpu and gpu.get("processor"))
         self._tracer = tracer = OperatorTracer(gpu is not None, self._scope, processor)
         self._evaluations = Evaluation(tracer)
-        self._loaders = Loaders(tracer, timing=processor)
+        self._loaders = Loaders(tracer)
         self._facade = Facade(tracer, gpu)
         tracer.modules = Modules(tracer, self._evaluations)
         tracer.places = Attributor(self.observer, tracer.modules)
@@ -136,6 +136,7 @@ class ShapeStepper(measured.Stepper):
             samples_repeated=self._loaders.shortened,
             repeated_reads=self._loaders.repeated,
             timed_reads=self._loaders.timed,
+            untimed_fetches=self._loaders.untimed,
             evaluations_skipped=self._evaluations.replayed,
         )
         super()._wait(frame)

@@ -90,7 +90,9 @@ def _assumed(
     )
     threads, cores = threads_in(scenario, baseline), cores_of(baseline)
     sharing = (
-        f"workers and computing share {cores} cores"
+        f"the machine with the GPU has {cores} cores"
+        if baseline.script.mode == "predicted" and baseline.on_gpu
+        else f"workers and computing share {cores} cores"
         if threads + setting.workers <= cores
         else f"{threads} computing threads and {setting.workers} workers share {cores} cores and hold each other up"
     )
