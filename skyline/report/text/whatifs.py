@@ -9,7 +9,14 @@ from rich.text import Text
 from skyline import units
 from skyline.interval import Interval
 from skyline.report.schema import BaselineReport, EstimateReport, WhatIfReport
-from skyline.report.speedup import Direction, baseline_doubt, direction, one_off_words, speedup_words
+from skyline.report.speedup import (
+    Direction,
+    baseline_doubt,
+    direction,
+    one_off_words,
+    speedup_cell,
+    speedup_words,
+)
 from skyline.report.text.ledger import render_records
 from skyline.report.text.page import GUTTER, Column, Page, column_width
 
@@ -24,6 +31,8 @@ REASONS_SHOWN = 4
 """Number of inapplicable what-ifs with reasons; further ones are listed by name."""
 DIRECTION_STYLES: dict[Direction, str] = {"better": "green", "worse": "red", "": ""}
 """Colour is for what the range of a change leaves no doubt about."""
+_WIDE_PAGE = 64
+"""Columns that the table takes beside the names, with the range of the speed; narrower pages show its value alone."""
 _AGAINST_SCRIPT = "change per iteration relative to the unchanged script"
 _AGAINST_RECORDED = "change per step relative to the recording"
 _TEXTS = ("", "results", "from")
@@ -106,12 +115,13 @@ def _render_table(
     baseline = report.baseline
     time = units.time_scale(estimate.change_ms.value for estimate in shown)
     titles = ["", f"{time.unit}", "speed", "peak memory", "results", "from"]
-    cells = [_numbers(estimate, baseline, time, page) for estimate in shown]
+    longest = max(len(choice_name(estimate)) for estimate in estimates)
+    ranged = page.width >= _WIDE_PAGE + longest
+    cells = [_numbers(estimate, baseline, time, page, ranged=ranged) for estimate in shown]
     if of_trace:
         titles.pop(3)
         cells = [(*row[:2], *row[3:]) for row in cells]
     taken = [column_width(title, [row[i] for row in cells]) + GUTTER for i, title in enumerate(titles[1:])]
-    longest = max(len(choice_name(estimate)) for estimate in estimates)
     # A name is what a person types: before one is cut, the last column goes below the table.
     below = longest + sum(taken) > page.width
     room = max(12, page.width - sum(taken[:-1] if below else taken))
@@ -157,13 +167,13 @@ def _provenances(estimates: list[EstimateReport]) -> str:
 
 
 def _numbers(
-    estimate: EstimateReport, baseline: BaselineReport, time: units.UnitScale, page: Page
+    estimate: EstimateReport, baseline: BaselineReport, time: units.UnitScale, page: Page, *, ranged: bool
 ) -> tuple[Text, ...]:
     signed = time.change_with_spread(estimate.change_ms)
     better = DIRECTION_STYLES[direction(estimate.speedup_range)]
     return (
         page.text(signed, better),
-        page.text(units.format_ratio(estimate.speedup), better),
+        page.text(speedup_cell(estimate.speedup, estimate.speedup_range, ranged=ranged), better),
         page.text(memory_change(estimate, baseline)),
         page.text(estimate.semantics, _STYLES[estimate.semantics]),
         page.text(_provenance(estimate), "dim"),
