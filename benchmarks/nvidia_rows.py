@@ -77,12 +77,10 @@ def nvidia_results(
     rows, left_out = nvidia_rows(folder)
     pairs: dict[str, dict[str, list[Pair]]] = {}
     for row in rows:
-        model, size, batch, parameters = _MODELS[row.model]
         told: dict[tuple[str, str], float] = {}
         for precision, layout in (("fp32", "nchw"), ("amp", "nhwc")):
-            step = ImageRow(
-                model, model, True, row.gpu, precision, layout, False, _VERSION, size, batch, 0.0, parameters
-            )
+            step = step_of(row, precision, layout)
+            batch = step.batch
             table = programs.table(step)
             if table is None:
                 left_out.setdefault(programs.store.why_missing(programs.key(step)), []).append(row.model)
@@ -108,6 +106,14 @@ def nvidia_results(
         for group, by in sorted(pairs.items())
     }
     return scored, left_out
+
+
+def step_of(row: NvidiaRow, precision: str, layout: str) -> ImageRow:
+    """The step of a row in one precision, as a row of image models; its time is not set."""
+    model, size, batch, parameters = _MODELS[row.model]
+    return ImageRow(
+        model, model, True, row.gpu, precision, layout, False, _VERSION, size, batch, 0.0, parameters
+    )
 
 
 def _read(one: Mapping[str, Any], heading: str) -> Sequence[NvidiaRow]:

@@ -101,7 +101,8 @@ class _GraphBuilder:
         if not device:
             return Graph(self._structure(()), self.durations, self.gaps)
         launched = self._launched_by(device)
-        times = LaunchConstants(self._latency_us(device, launched, ()), self._turn_around(device))
+        latency_us = self._latency_us(device, launched, ())
+        times = LaunchConstants(latency_us, self._turn_around(device, launched, latency_us))
         waits = self._stream_waits(device, launched, times)
         waiting = {wait.target for wait in waits}
         times = replace(times, launch_latency_us=self._latency_us(device, launched, waiting))
@@ -297,14 +298,17 @@ class _GraphBuilder:
             Dependency(copy, following, Cause.SYNC, self.records[call].end_us - self.records[copy].end_us)
         ]
 
-    def _turn_around(self, device: Sequence[int]) -> float:
+    def _turn_around(self, device: Sequence[int], launched: Mapping[int, int], latency_us: float) -> float:
+        """Only work that was queued in time shows how closely it follows the work before."""
         pauses: list[float] = []
         previous: dict[str, Record] = {}
         for kernel in device:
             record = self.records[kernel]
             if record.lane in previous:
-                pause = record.start_us - previous[record.lane].end_us
-                if 0 <= pause <= _TURNAROUND_LIMIT_US:
+                free = previous[record.lane].end_us
+                pause, call = record.start_us - free, launched.get(kernel)
+                queued = call is None or self.records[call].start_us + 2 * latency_us <= free
+                if queued and 0 <= pause <= _TURNAROUND_LIMIT_US:
                     pauses.append(pause)
             previous[record.lane] = record
         turnaround = median(pauses) if pauses else 0.0

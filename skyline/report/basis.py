@@ -59,7 +59,7 @@ def energy_remark(report: ProfileReport) -> str:
 
 
 def basis_parts(report: ProfileReport) -> tuple[str, ...]:
-    """The origin of the numbers, in short: date, device, number of steps, overhead."""
+    """The origin of the numbers, in short: date, device, number of steps."""
     if report.prediction is not None:
         return (f"predicted {when(report.created)} for {device_name(report)}, nothing was run on a GPU",)
     count = report.intraop_threads
@@ -67,8 +67,19 @@ def basis_parts(report: ProfileReport) -> tuple[str, ...]:
     parts = [f"{report.mode} {when(report.created)} on {device_name(report)}{threads}"]
     if report.mode == "measured":
         parts.append(f"{len(report.steps)} step{'s' if len(report.steps) != 1 else ''}")
-        parts.append(f"overhead of recording {units.format_ratio(report.overhead)}")
     return tuple(parts)
+
+
+def recording_remarks(report: ProfileReport) -> tuple[str, ...]:
+    """How near the recording and its simulation are to the timed iterations; empty where nothing was measured."""
+    if report.mode != "measured":
+        return ()
+    error = units.format_share(report.replay_error)
+    difference = "the difference between the simulated and the measured iteration"
+    return (
+        f"A recorded iteration takes {units.format_ratio(report.overhead)} the time of the others.",
+        f"Simulation error {error}: {difference}. Predictions start from the simulated one.",
+    )
 
 
 def prediction_basis(report: ProfileReport) -> tuple[str, ...]:

@@ -30,6 +30,21 @@ def speedup_words(speedup: float, speedup_range: Interval | None) -> str:
     return units.format_ratio(speedup) if speedup_range is None else units.format_ratio_range(speedup_range)
 
 
+def speedup_cell(speedup: float, speedup_range: Interval | None) -> str:
+    """``1.30x`` of a table; ``~`` before a figure whose range holds no change."""
+    words = units.format_ratio(speedup)
+    unsure = speedup_range is not None and speedup_range.low <= 1 <= speedup_range.high
+    return f"~{words}" if unsure and speedup_range.low < speedup_range.high else words
+
+
+def range_cell(speedup_range: Interval | None) -> str:
+    """``1.21–1.40x`` of a table; empty where the ends look equal."""
+    if speedup_range is None:
+        return ""
+    low, high = units.format_ratio(speedup_range.low), units.format_ratio(speedup_range.high)
+    return "" if low == high else f"{low.removesuffix('x')}–{high}"
+
+
 def baseline_doubt(speedup: float, baseline_ms: Interval) -> str:
     """Why a large factor says little: ``from a baseline within noise, 0.20 ms ±0.15``; empty where it does not."""
     if speedup < _FACTOR_FROM or baseline_ms.half_width < _NOISE * baseline_ms.value:

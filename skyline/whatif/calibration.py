@@ -63,7 +63,7 @@ def calibrated(
     if len(recorded.structure.lanes) == 1:
         return calibrate(recorded, lane, parts_ms)
     unheld = recorded if bare is None else _unheld(recorded, lane, bare)
-    return _fitted(unheld, lane, iteration_ms.value, ahead)
+    return fitted(unheld, lane, iteration_ms.value, ahead)
 
 
 def without_lines(graph: Graph) -> Graph:
@@ -103,8 +103,8 @@ def host_spread(graph: Graph, lane: str, bare: BareTimes, step_ms: float) -> flo
     return max(1.0, min(float(np.median(sums)) / own_ms, step_ms / host_ms))
 
 
-def _fitted(graph: Graph, lane: str, target_ms: float, ahead: bool) -> Graph:
-    """With the host and all else scaled by the two factors nearest to 1 that make the step as long as it was bare.
+def fitted(graph: Graph, lane: str, target_ms: float, ahead: bool) -> Graph:
+    """The host and all else scaled by the two factors nearest to 1 that make the step as long as it was bare.
 
     Of a step that waits for its GPU the time does not tell how fast the host is, and the other way round. The
     elasticity tells how much of the step is the host's: each side takes part in the correction by its own share, so

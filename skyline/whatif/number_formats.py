@@ -136,8 +136,27 @@ def factors(subject: Subject, graph: Graph, chosen: Indices, target: str) -> Fac
         if key not in known:
             known[key] = _factor(shape, present, target, spec, predictor)
         rows.append(known[key])
+    least = [
+        _least_factor(*row, target, spec) for row in zip(sizes, now, graph.durations[chosen], strict=True)
+    ]
     columns = ([getattr(row, end) for row in rows] for end in ("value", "low", "high"))
-    return Factors(*(np.array(column, np.float64) for column in columns))
+    return Factors(*(np.maximum(np.array(column, np.float64), least) for column in columns))
+
+
+def _least_factor(
+    shape: OperatorShape | None, present: str, now_us: float, target: str, spec: GpuSpec | None
+) -> float:
+    """The part of a product's time that stays at least: memory and units are no faster than the data sheet says."""
+    if shape is None or spec is None or shape.flops <= 0:
+        return 0.0
+    before_us, after_us = (
+        max(
+            _in(shape, name).bytes_moved / (spec.bandwidth_gb_s * 1e3),
+            shape.flops / (_peak(spec, name) * 1e6),
+        )
+        for name in (present, target)
+    )
+    return min(1.0, after_us / max(now_us, before_us))
 
 
 def _factor(

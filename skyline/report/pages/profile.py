@@ -15,6 +15,7 @@ from skyline.report.basis import (
     iteration_remark,
     memory_remark,
     prediction_basis,
+    recording_remarks,
 )
 from skyline.report.document import (
     Block,
@@ -39,16 +40,13 @@ from skyline.report.pages.curve import curve_section
 from skyline.report.pages.findings import findings_section
 from skyline.report.pages.lines import SHOWN, SHOWN_IN_FULL, lines_section
 from skyline.report.pages.phases import bounds_section, gpu_is_known, phases_section
+from skyline.report.pages.verdict import verdict_blocks
 from skyline.report.pages.whatifs import whatif_sections
 from skyline.report.place import place, shown_from
-from skyline.report.schema import ProfileReport, WhatIfReport
+from skyline.report.schema import ProfileReport, VerdictReport, WhatIfReport
 from skyline.trace.side_effect import SideEffect
 
 _FILES = ("file", "folder", "removal", "download")
-_ERROR_HINT = (
-    "Difference between the simulated and the measured iteration. Predictions start from the simulated one."
-)
-
 _EFFECTS = "What the script did beside training"
 _SOURCE = "As it was when it was profiled. The darker a line, the more of the iteration it takes."
 
@@ -77,7 +75,7 @@ def profile_page(
     """
     base = shown_from(base, report.script, tuple(line.file for line in report.lines))
     return document(
-        *_head(report),
+        *_head(report, whatifs.verdict if whatifs is not None else None, base),
         phases_section(report, base),
         bounds_section(report.critical_path, only_html=not gpu_is_known(report)),
         Section((Drawing("memory"),), "Memory over one iteration", "live tensors by owner", only="html")
@@ -89,25 +87,27 @@ def profile_page(
         findings_section(report.findings, base, full=full),
         paragraphs("Notes", report.notes),
         paragraphs("Basis of the prediction", prediction_basis(report), "basis"),
+        paragraphs("Measurement", recording_remarks(report)),
         *_effects(report, base),
         Section((Drawing("source"),), "Source", _SOURCE, only="html") if report.lines else None,
         _saved(saved, base) if saved is not None and (saved.profile or saved.html) else None,
     )
 
 
-def _head(report: ProfileReport) -> Iterator[Section]:
-    """The headline numbers and what they rest on; a prediction's basis follows its numbers."""
+def _head(report: ProfileReport, verdict: VerdictReport | None, base: Path | None) -> Iterator[Section]:
+    """The headline numbers, the verdict, and their basis; a prediction's basis follows its numbers."""
     basis, predicted = " · ".join(basis_parts(report)), report.mode == "predicted"
     yield Section((Title(command_line(report), "" if predicted else basis),))
-    busy = busy_words(report)
+    busy = "" if verdict is not None and verdict.caution else busy_words(report)
     yield Section(
         (
             Figures(tuple(_figures(report, predicted=predicted))),
             *said(busy, tone="yellow"),
             *said(basis if predicted else ""),
-            *said(iteration_remark(report), memory_remark(report), energy_remark(report)),
         )
     )
+    yield Section(tuple(verdict_blocks(verdict, place(report.script, 0, base), base)))
+    yield Section(tuple(said(iteration_remark(report), memory_remark(report), energy_remark(report))))
 
 
 def _figures(report: ProfileReport, *, predicted: bool) -> Iterator[Figure]:
@@ -121,9 +121,6 @@ def _figures(report: ProfileReport, *, predicted: bool) -> Iterator[Figure]:
         yield Figure("Throughput", "unknown", before="samples/s ", after=": no batch dimension was seen")
     memory = units.format_bytes_of(report.memory.peak_bytes.value, report.memory.capacity_bytes)
     yield Figure(f"Peak memory{beside}", memory, before="peak ")
-    if report.mode == "measured":
-        error = units.format_share(report.replay_error)
-        yield Figure("Simulation error", error, before="simulation error ", hint=_ERROR_HINT)
 
 
 def _figure(name: str, scale: units.UnitScale, value: Interval, after: str = "") -> Figure:

@@ -25,8 +25,9 @@ from skyline.report.document import (
 from skyline.report.pages.findings import findings_section
 from skyline.report.pages.lines import heat
 from skyline.report.pages.phases import bounds_section, phase_parts
+from skyline.report.pages.verdict import verdict_blocks
 from skyline.report.pages.whatifs import whatif_sections
-from skyline.report.schema import WhatIfReport
+from skyline.report.schema import VerdictReport, WhatIfReport
 from skyline.report.traced import TraceReport, trace_name
 from skyline.whatif.subject import DOUBTFUL_REPLAY
 
@@ -44,7 +45,7 @@ def trace_page(report: TraceReport, whatifs: WhatIfReport | None) -> Document:
         ("Costliest lines", report.lines),
     )
     return document(
-        *_head(report),
+        *_head(report, whatifs.verdict if whatifs is not None else None),
         _phases(report),
         bounds_section(report.critical_path, *said(_twice_as_fast(report))),
         *(_costs(title, each) for title, each in costs if each),
@@ -56,10 +57,12 @@ def trace_page(report: TraceReport, whatifs: WhatIfReport | None) -> Document:
 
 def trace_answers_page(report: TraceReport, whatifs: WhatIfReport) -> Document:
     """The answers to some what-ifs, with what they rest on."""
-    return document(*_head(report), *whatif_sections(whatifs, script="TRACE", of_trace=True, detail=True))
+    return document(
+        *_head(report, None), *whatif_sections(whatifs, script="TRACE", of_trace=True, detail=True)
+    )
 
 
-def _head(report: TraceReport) -> tuple[Section, Section]:
+def _head(report: TraceReport, verdict: VerdictReport | None) -> tuple[Section, ...]:
     of = f" of {report.world_size}" if report.world_size else ""
     rank = f" · rank {report.rank}{of}" if report.rank is not None and (report.world_size or 0) > 1 else ""
     title = Title(
@@ -73,7 +76,12 @@ def _head(report: TraceReport) -> tuple[Section, Section]:
         figures.append(Figure("Peak memory", f"peak {units.format_bytes(report.peak_bytes)}"))
     doubtful = report.replay_error > DOUBTFUL_REPLAY
     remarks = (*said(_steps(report)), *said(_replay(report), tone="yellow" if doubtful else "dim"))
-    return Section((title,)), Section((Figures(tuple(figures)), *remarks))
+    return (
+        Section((title,)),
+        Section((Figures(tuple(figures)),)),
+        Section(tuple(verdict_blocks(verdict, trace_name(report)))),
+        Section(remarks),
+    )
 
 
 def _read(report: TraceReport) -> str:

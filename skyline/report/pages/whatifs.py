@@ -19,7 +19,15 @@ from skyline.report.document import (
     said,
 )
 from skyline.report.schema import BaselineReport, BestReport, EstimateReport, WhatIfReport
-from skyline.report.speedup import Direction, baseline_doubt, direction, one_off_words, speedup_words
+from skyline.report.speedup import (
+    Direction,
+    baseline_doubt,
+    direction,
+    one_off_words,
+    range_cell,
+    speedup_cell,
+    speedup_words,
+)
 from skyline.report.verification import correction_words, record_of, record_words
 
 _SEMANTICS = {
@@ -154,7 +162,8 @@ def _table(estimates: list[EstimateReport], report: WhatIfReport, *, of_trace: b
             Cell(name, "bold"),
             Cell("", graphic=_track(one, reach)),
             Cell(time.change_with_spread(one.change_ms), better),
-            Cell(units.format_ratio(one.speedup), better),
+            Cell(speedup_cell(one.speedup, one.speedup_range), better),
+            Cell(range_cell(one.speedup_range), "dim"),
             Cell(_throughput(one)),
             Cell(memory_change(one, baseline)),
             Cell(one.semantics, _SEMANTICS[one.semantics][0]),
@@ -170,15 +179,16 @@ def _table(estimates: list[EstimateReport], report: WhatIfReport, *, of_trace: b
         Column("for the same work", left=True, only="html"),
         Column(time.unit),
         Column("speed"),
+        Column("range", left=True, spared=1),
         Column("samples/s", only="html"),
         Column("peak memory"),
         Column("results", left=True),
-        Column("from", left=True, spared=1, below=_provenances(estimates)),
+        Column("from", left=True, spared=2, below=_provenances(estimates)),
     )
     rows = [row(one) for one in shown]
     if of_trace:
-        columns = (*columns[:5], *columns[6:])
-        rows = [Row((*one.cells[:5], *one.cells[6:])) for one in rows]
+        columns = (*columns[:6], *columns[7:])
+        rows = [Row((*one.cells[:6], *one.cells[7:])) for one in rows]
     yield Table(columns, tuple(rows), sums=int(combined is not None))
     if doubt := baseline_doubt(max(one.speedup for one in shown), baseline.iteration_ms):
         yield Paragraph(f"the speed is {doubt}", "yellow", "!")

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from skyline.report.basis import basis_parts, measured_range
+from skyline.report.basis import basis_parts, measured_range, recording_remarks
 from skyline.report.headline import headline
 from skyline.report.schema import ProfileReport
 from skyline.trace.facts import Device
@@ -22,10 +22,16 @@ def test_basis_names_machine_moment_and_effort(profile_report: ProfileReport) ->
     assert basis_parts(profile_report) == (
         "measured 2026-03-14 14:02 on CPU (AMD EPYC 7B13), 2 threads",
         "8 steps",
-        "overhead of recording 1.10x",
     )
     on_gpu = replace(profile_report, device=Device("NVIDIA H200", "cuda"))
     assert basis_parts(on_gpu)[0] == "measured 2026-03-14 14:02 on NVIDIA H200"
+
+
+def test_the_recording_has_its_cost_and_its_simulation_error(profile_report: ProfileReport) -> None:
+    cost, error = recording_remarks(replace(profile_report, overhead=1.1, replay_error=0.004))
+    assert "1.10x" in cost
+    assert error.startswith("Simulation error 0.4 %")
+    assert not recording_remarks(replace(profile_report, mode="predicted"))
 
 
 def test_measured_range(profile_report: ProfileReport) -> None:

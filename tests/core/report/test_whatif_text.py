@@ -12,7 +12,7 @@ from rich.console import Console
 from skyline.interval import Interval
 from skyline.report.pages.whatifs import whatifs_page
 from skyline.report.schema import BestReport, EstimateReport, WhatIfReport
-from skyline.report.speedup import baseline_doubt, direction
+from skyline.report.speedup import baseline_doubt, direction, range_cell, speedup_cell
 from skyline.report.terminal import print_document
 from skyline.whatif.estimate import speedup_range
 
@@ -112,3 +112,16 @@ def test_a_large_factor_from_a_baseline_within_noise_says_so(whatif_report: What
     page = shown(replace(report, baseline=replace(report.baseline, iteration_ms=noisy)))
     assert "71x" in page
     assert "the speed is from a baseline within noise, 0.20 ms ±0.15" in page
+
+
+def test_the_speed_has_a_mark_where_its_range_holds_no_change():
+    assert speedup_cell(1.3, Interval(1.3, 1.21, 1.4)) == "1.30x"
+    assert speedup_cell(1.1, Interval(1.1, 0.9, 1.4)) == "~1.10x"
+    assert speedup_cell(0.9, Interval(0.9, 0.8, 1.0)) == "~0.90x"
+    assert speedup_cell(1.0, Interval.exact(1.0)) == "1.00x"
+    assert speedup_cell(1.2, None) == "1.20x"
+
+
+def test_the_range_of_the_speed_is_empty_where_there_is_none():
+    assert range_cell(Interval(1.3, 1.21, 1.4)) == "1.21–1.40x"
+    assert range_cell(Interval.exact(1.0)) == range_cell(None) == ""

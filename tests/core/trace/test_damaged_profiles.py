@@ -22,9 +22,9 @@ from skyline.browser.following import FileFollower
 from skyline.browser.subject import ShownProfile
 from skyline.errors import UsageError
 from skyline.report import html
+from skyline.report.build import profile_report, whatif_report
 from skyline.report.pages.profile import SavedPlaces, profile_page
 from skyline.report.terminal import print_document
-from skyline.report.build import profile_report, whatif_report
 from skyline.trace import store
 
 RECORDED = Path(__file__).parents[2] / "data" / "linear.profile.json.gz"

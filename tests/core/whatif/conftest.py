@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import pytest
@@ -12,6 +12,7 @@ from skyline.trace.facts import Device
 from skyline.trace.phase import Phase
 from skyline.trace.profile import Profile
 from skyline.trace.record import CodeLine, IterationMark, Record, RecordKind, Trace
+from skyline.trace.shape import OperatorShape
 
 MAIN, STREAM = "cpu:main", "gpu0:stream7"
 
@@ -63,3 +64,43 @@ def on_a100(profile: Profile) -> Callable[..., Profile]:
 def gpu_steps() -> Callable[..., Trace]:
     """Three iterations, by the µs of the host in forward pass, backward pass and update, and of the GPU in all."""
     return trace
+
+
+def layer_trace(kernels: Sequence[tuple[str, Phase, int, float]], shape: OperatorShape) -> Trace:
+    """Three iterations of kernels, each with its name, pass, layer and µs; the host launches each in 5 µs.
+
+    Layers are the modules ``Net.0``, ``Net.1``, …; all are called with one shape.
+    """
+    records: list[Record] = []
+    marks: list[IterationMark] = []
+    now, number = 0.0, 0
+    for index in range(3):
+        begin = free = now
+        for name, phase, layer, took in kernels:
+            number += 1
+            launch = Record("cudaLaunchKernel", RecordKind.RUNTIME, phase, MAIN, index, now, 5.0, line=0)
+            records.append(replace(launch, correlation=number, module=layer))
+            start = max(free, now + 5.0)
+            free = start + took
+            kernel = Record(name, RecordKind.KERNEL, phase, STREAM, index, start, took, line=0)
+            records.append(replace(kernel, correlation=number, module=layer, shape=0))
+            now += 5.0
+        wait = max(0.0, free - now) + 8
+        records.append(
+            Record("cudaDeviceSynchronize", RecordKind.RUNTIME, Phase.OTHER, MAIN, index, now, wait)
+        )
+        now += wait
+        marks.append(IterationMark(index, begin, now))
+    layers = 1 + max(layer for _, _, layer, _ in kernels)
+    modules = tuple(f"Net.{layer}" for layer in range(layers))
+    return Trace(tuple(marks), (CodeLine("/project/train.py", 3),), modules, tuple(records), shapes=(shape,))
+
+
+@pytest.fixture
+def layered(on_a100: Callable[..., Profile]) -> Callable[..., Profile]:
+    """Makes a profile of such kernels on an A100; the step takes as long as they do."""
+
+    def made(kernels: Sequence[tuple[str, Phase, int, float]], shape: OperatorShape) -> Profile:
+        return on_a100(layer_trace(kernels, shape), sum(took for *_, took in kernels) / 1e3, 0.01, 0.0)
+
+    return made

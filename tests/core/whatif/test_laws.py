@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from skyline.analysis.estimate import answer, ranked
@@ -31,6 +31,7 @@ from skyline.trace.shape import OperatorShape
 from skyline.trace.store import load
 from skyline.trace.trial import Choices, Trial
 from skyline.whatif.baseline import baseline
+from skyline.whatif.catalogue.host.fusion import regions
 from skyline.whatif.composition import compose
 from skyline.whatif.question import Choice
 from skyline.whatif.recorded import recorded
@@ -156,7 +157,7 @@ def with_bare(profile, factor):
 def made_up(test):
     """Runs a law on a few scripts that are made up, and on five hundred of them where there is time."""
     quiet = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
-    few = settings(max_examples=4, deadline=None, suppress_health_check=quiet, derandomize=True)
+    few = settings(max_examples=40, deadline=None, suppress_health_check=quiet, derandomize=True)
     many = settings(max_examples=500, deadline=None, suppress_health_check=quiet)
 
     @pytest.mark.parametrize(
@@ -215,8 +216,11 @@ def test_order_makes_no_difference_for_scripts_that_are_made_up(profile, script)
 
 @made_up
 def test_a_larger_batch_and_then_a_change_is_the_change_at_that_batch(profile, script):
-    larger = 4
+    """The bare steps are those of the host and the GPU: of one that is longer, nothing says whose time that is."""
+    script, larger = (script[0], script[1], 1.0), 4
     small, large = (profile_of(profile, script, factor) for factor in (1.0, larger))
+    # Of a few launches of some µs no recording shows how closely kernels can follow one another.
+    assume(small.times.steps_ms[0] >= 0.2)
     ratio = large.times.steps_ms[0] / small.times.steps_ms[0]
     trial = Trial(Choices(batch_size=16 * larger), large.times, (ratio,) * 5, peak_bytes=10**8)
     start = baseline(replace(small, trials=(trial,)))
@@ -226,7 +230,9 @@ def test_a_larger_batch_and_then_a_change_is_the_change_at_that_batch(profile, s
         if one.applicable and one.name not in ("batch_size", "grad_accumulation", "checkpointing"):
             both = answer(start, [size, Choice(one.name, one.value)])
             if not both.reason:
-                assert both.iteration_ms.value == pytest.approx(one.iteration_ms.value, rel=0.1), one.name
+                # 5 %, and a launch of 5 µs.
+                room = 0.05 * one.iteration_ms.value + 0.005
+                assert abs(both.iteration_ms.value - one.iteration_ms.value) <= room, one.name
 
 
 def busiest_ms(graph):
@@ -271,16 +277,44 @@ def test_no_answer_is_below_its_busiest_lane_for_scripts_that_are_made_up(profil
 
 @made_up
 def test_no_kernel_is_faster_than_memory_and_units_allow(profile, script):
-    """In 16 bits half as much is moved, and products run at the peak of that format at most."""
+    """In 16 bits half as much is moved, and products run at the peak of their format at most; a step's update stays."""
     subject = baseline(profile_of(profile, (script[0], script[1], 1.0)))
     records, shapes = subject.script.trace.records, subject.script.trace.shapes
-    for name in ("amp", "compile", "channels_last", "cuda_graphs"):
-        graph = compose(subject, [Choice(name)]).scenario.graph
-        for task in select(graph, kind=TaskKind.KERNEL, name="aten::mm").tolist():
-            shape = shapes[records[int(graph.tasks.origin[task])].shape]
-            moved_us = shape.bytes_moved / 2 / (GPU.bandwidth_gb_s * 1e3)
-            least_us = max(moved_us, shape.flops / (GPU.tflops_bf16 * 1e6))
-            assert graph.durations[task] >= 0.98 * least_us, (name, shape)
+    for one in ranked(subject):
+        if not one.applicable or one.name in ("compile", "fused_optimizer", "offload_optimizer"):
+            continue
+        graph = compose(subject, [Choice(one.name, one.value)]).scenario.graph
+        peak = GPU.tflops_bf16 if one.name == "amp" else GPU.tflops_tf32
+        for task in select(graph, kind=TaskKind.KERNEL).tolist():
+            origin = int(graph.tasks.origin[task])
+            if origin < 0:
+                continue
+            shape = shapes[records[origin].shape]
+            narrow = one.name == "amp" and records[origin].phase is not Phase.OPTIMIZER
+            before_us = least(shape, 1.0, GPU.tflops_fp32)
+            after_us = least(shape, 0.5 if narrow else 1.0, peak)
+            now_us = subject.operators.durations[np.flatnonzero(subject.operators.tasks.origin == origin)[0]]
+            # Calibration may have left a kernel less time than it needs: the change takes no more of it.
+            left = min(1.0, after_us / max(now_us, before_us))
+            assert graph.durations[task] >= 0.98 * left * now_us, (one.name, shape)
+
+
+def least(shape, part, peak_tflops):
+    """µs for a part of the bytes at the bandwidth, or for the arithmetic at a peak."""
+    return max(part * shape.bytes_moved / (GPU.bandwidth_gb_s * 1e3), shape.flops / (peak_tflops * 1e6))
+
+
+@made_up
+def test_no_fused_kernel_is_faster_than_what_it_still_moves(profile, script):
+    """What a group reads from outside and writes for others moves once; products stay as they are."""
+    subject = baseline(profile_of(profile, (script[0], script[1], 1.0)))
+    now = subject.operators
+    graph = compose(subject, [Choice("compile")]).scenario.graph
+    for group in regions(subject, now).groups:
+        least_us = group.external_bytes / (GPU.bandwidth_gb_s * 1e3)
+        assert graph.durations[group.tasks].sum() >= 0.98 * min(least_us, now.durations[group.tasks].sum())
+    products = select(now, kind=TaskKind.KERNEL, name="aten::mm")
+    assert np.array_equal(graph.durations[products], now.durations[products])
 
 
 def check_untouched(subject, answers):

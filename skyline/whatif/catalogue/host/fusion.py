@@ -17,6 +17,7 @@ from skyline.trace.shape import OperatorShape
 from skyline.whatif.catalogue.host.operator_class import CostClass, kernel_class, operator_class
 from skyline.whatif.catalogue.host.traffic import bandwidth, external_bytes, most_numbers, traffic
 from skyline.whatif.cost.thread_scaling import gained
+from skyline.whatif.number_formats import gpu
 from skyline.whatif.origins import shapes
 from skyline.whatif.subject import Subject
 
@@ -166,7 +167,7 @@ def regions(subject: Subject, graph: Graph) -> Regions:
         len(counted) / steps,
         len(breaking) / steps,
         len({group.calls or (len(group.tasks),) for group in groups}),
-        _rate(graph, groups),
+        _rate(subject, graph, groups),
     )
 
 
@@ -252,14 +253,15 @@ def _numbers_drawn(call: OperatorShape) -> float:
     return float(most_numbers(call)) if call.operator.startswith(_DRAWS) else 0.0
 
 
-def _rate(graph: Graph, groups: Sequence[Group]) -> float | None:
-    """Bytes per µs of the plain calls in the groups."""
+def _rate(subject: Subject, graph: Graph, groups: Sequence[Group]) -> float | None:
+    """Bytes per µs of the plain calls in the groups; no more than the data sheet of a known GPU says."""
     calls = [
         (call, float(took))
         for group in groups
         for call, took in zip(group.calls, graph.durations[group.tasks].tolist(), strict=False)
     ]
-    return bandwidth(calls)
+    rate, spec = bandwidth(calls), gpu(subject)
+    return rate if rate is None or spec is None else min(rate, spec.bandwidth_gb_s * 1e3)
 
 
 def _inside(subject: Subject, graph: Graph) -> Flags:

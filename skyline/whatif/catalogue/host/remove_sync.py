@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 
 import numpy as np
 
-from skyline.graph.column import Flags, Indices
+from skyline.graph.column import Flags, Ids, Indices
 from skyline.graph.dependency import CAUSE, Cause
 from skyline.graph.edges import cut_dependencies
 from skyline.graph.graph import Graph
 from skyline.graph.launch_ahead import ending_waits
 from skyline.graph.launching import launches
+from skyline.graph.python_frames import file_of, frames, in_library, innermost
 from skyline.graph.scaling import scale
 from skyline.graph.selection import select
 from skyline.graph.task import TaskKind
 from skyline.graph.tasks import KIND, ON_GPU
+from skyline.trace.kineto.profiler_trace import ProfilerTrace
 from skyline.whatif.base import Applicability, Grain, Scenario, Stage, Subject, UsualWhatIf
 from skyline.whatif.catalogue.host.reading import READS, ReadingLine, reading_lines, total_ms
 from skyline.whatif.constant import Constant
@@ -38,6 +41,7 @@ but for the reading of one number, whose use is the script's own."""
 _CALLED_WITHIN = Constant.at(
     3, "operators up to its wait: ``is_nonzero`` calls ``item``, which calls ``_local_scalar_dense``"
 )
+_PASSED_THROUGH = ("torch/_tensor", "torch/cuda/", "torch/utils/_contextlib", "torch/_ops")
 ALL = "all"
 
 
@@ -179,7 +183,9 @@ def _deciding(graph: Graph, lane: str, waiting: Indices) -> Flags:
 
 
 def _of_libraries(subject: Subject, graph: Graph, waiting: Indices) -> Flags:
-    """Flags of waits on lines where only a library read numbers."""
+    """Flags of waits that only a library asks for, by the lines of a profile or the Python functions of a trace."""
+    if subject.recording is not None:
+        return _called_by_libraries(subject.recording.trace, graph.tasks.origin[waiting])
     profile = subject.profile
     told = () if profile is None else [call for call in profile.calls if call.name in (*READS, "bool")]
     lines = [
@@ -189,6 +195,23 @@ def _of_libraries(subject: Subject, graph: Graph, waiting: Indices) -> Flags:
     theirs = lines[0] - lines[1]
     rows = [row for row, one in enumerate(graph.structure.lines) if (one.file, one.line) in theirs]
     return np.isin(graph.tasks.line[waiting], rows)
+
+
+def _called_by_libraries(trace: ProfilerTrace, rows: Ids) -> Flags:
+    """Flags of calls whose innermost Python function belongs to a library; none where functions were not recorded."""
+    found = np.zeros(len(rows), np.bool_)
+    known = np.flatnonzero(rows >= 0)
+    callers = innermost(trace, frames(trace, lambda file: not _passes_on(file)), rows[known].astype(np.int64))
+    found[known] = [row >= 0 and in_library(file_of(trace.name_of(row))) for row in callers.tolist()]
+    return found
+
+
+def _passes_on(file: str) -> bool:
+    """True for files through which a call of the script's own goes: methods of tensors, logging, `torch.cuda`."""
+    return (
+        file.startswith(_PASSED_THROUGH)
+        or file.split("/", 1)[0].removesuffix(".py") in sys.stdlib_module_names
+    )
 
 
 def _times(graph: Graph, waiting: Indices) -> int:

@@ -25,7 +25,7 @@ from skyline.whatif.base import (
     Subject,
     UsualWhatIf,
 )
-from skyline.whatif.calibration import simulated_ms
+from skyline.whatif.calibration import fitted, simulated_ms
 from skyline.whatif.catalogue.memory.batch_scaling import grown, grown_on_gpu, growth
 from skyline.whatif.cost.embedding_rows import cleared_shares
 from skyline.whatif.whole_number import whole_number
@@ -80,7 +80,10 @@ class BatchSize(UsualWhatIf):
             scaled = grown(graph, baseline.lane, parts, by_part, larger, standing, tried)
         # On several lanes the parts overlap; the curve is of whole iterations and has the last word.
         simulated = simulated_ms(scaled, baseline.lane, baseline.runs_ahead)
-        if simulated > 0:
+        if baseline.runs_ahead:
+            # A host that launches as much as before is not the slower for a step that its GPU bounds.
+            scaled = fitted(scaled, baseline.lane, wanted, ahead=True)
+        elif simulated > 0:
             scaled = scale(scaled, everything, wanted / simulated, gaps=True)
         peak = curve.peak_bytes(size)
         extrapolated = curve.extrapolated(size)

@@ -20,7 +20,14 @@ from skyline.whatif.catalogue.models.foreach_step import (
     step_memory,
     temporary_bytes,
 )
-from skyline.whatif.catalogue.models.traced_step import HOST, fused, traced_form, why_not_fusible
+from skyline.whatif.catalogue.models.traced_step import (
+    HOST,
+    foreach_form,
+    fused,
+    fused_from_foreach,
+    traced_form,
+    why_not_fusible,
+)
 from skyline.whatif.cost.optimizer_step import (
     FIXED_US,
     TRAFFIC_UNCERTAINTY,
@@ -82,9 +89,18 @@ class FusedOptimizer(UsualWhatIf):
             hint = "Give the name alone, or fused_optimizer=foreach."
             raise UsageError(f"fused_optimizer={value} is not possible", hint=hint)
         if subject.recording is not None:
-            form = traced_form(subject.recording)
             if value == FOREACH:
                 return replace(scenario, reason=NEEDS_PROFILE)
+            if (many := foreach_form(subject.recording)) is not None:
+                return scenario.between(
+                    subject,
+                    *fused_from_foreach(subject.recording, many, scenario.graph),
+                    assumptions=(
+                        f"{many.calls:.0f} calls for many tensors in a step become two",
+                        "kernels of the step are memory traffic, which shrinks with the bytes moved",
+                    ),
+                )
+            form = traced_form(subject.recording)
             if form is None:
                 return scenario
             return scenario.between(

@@ -15,6 +15,7 @@ from skyline.graph.task import TaskKind
 from skyline.trace.facts import OptimizerFact
 from skyline.trace.kineto.category import Category
 from skyline.trace.phase import Phase
+from skyline.whatif.constant import Constant
 from skyline.whatif.cost.optimizer_step import Update, update_of
 from skyline.whatif.recording import Recording
 from skyline.whatif.trace_facts import optimizer_names
@@ -32,6 +33,10 @@ _FIXED_US = 50.0
 _TRAFFIC = (0.4, 1.9)
 """Time of the fused traffic over the modelled one, low and high, as for profiles."""
 HOST = (TaskKind.CPU, TaskKind.LAUNCH, TaskKind.SYNC)
+_FOREACH = "_foreach_"
+_FUSED_CALLS = Constant.at(
+    2, "a fused step counts the steps of all tensors with one call, and updates with another"
+)
 _QUICK = 10
 """Percentile of the operators' times that is the cost of a bare call."""
 
@@ -46,6 +51,15 @@ class TracedForm:
     call_us: float
 
 
+@dataclass(frozen=True, slots=True)
+class ForeachForm:
+    """A step for many tensors with each call: its update, the calls of a step, and their time on the host."""
+
+    update: Update
+    calls: float
+    called_us: float
+
+
 def why_not_fusible(recording: Recording) -> str:
     """Why the step of the trace cannot be fused, or is not known well enough; empty where it can."""
     names = optimizer_names(recording)
@@ -54,8 +68,10 @@ def why_not_fusible(recording: Recording) -> str:
     called = _called(recording)
     if any("_fused_" in name for name in called):
         return "the optimizer is fused already"
-    if any("_foreach_" in name for name in called):
-        return "the optimizer steps many tensors at a time: what more fusing brings is not known"
+    if any(_FOREACH in name for name in called):
+        if foreach_form(recording) is None:
+            return f"{', '.join(names)}: a fused step moves no fewer bytes, or its traffic is not known"
+        return ""
     if traced_form(recording) is None:
         return f"{', '.join(names)}: not known from a trace what its step does tensor by tensor"
     return ""
@@ -85,6 +101,42 @@ def fused(recording: Recording, form: TracedForm, graph: Graph) -> tuple[Graph, 
             moved,
         )
         for calls, moved in cases
+    )
+    return likely, least, most
+
+
+def foreach_form(recording: Recording) -> ForeachForm | None:
+    """How the optimizer steps many tensors with each call; None where it does not, or fusing saves nothing."""
+    names = optimizer_names(recording)
+    called = {name: count for name, count in _called(recording).items() if _FOREACH in name}
+    if len(names) != 1 or not called:
+        return None
+    momentum = names[0] == "SGD" and f"aten::{_FOREACH}mul_" in called
+    update = update_of(OptimizerFact(names[0], 1, 1, 1, int(momentum), {}))
+    if update is None or not update.saves_traffic:
+        return None
+    trace, rows = recording.trace, _operators(recording)
+    codes: list[int] = trace.name[rows].tolist()
+    own = np.array([_FOREACH in trace.strings[code] for code in codes], np.bool_)
+    called_us = float(trace.duration_us[rows[own]].sum()) / recording.steps
+    return ForeachForm(update, sum(called.values()) / recording.steps, called_us)
+
+
+def fused_from_foreach(recording: Recording, form: ForeachForm, graph: Graph) -> tuple[Graph, Graph, Graph]:
+    """The graph with one call for many: the likely one, the best and the worst case.
+
+    Kernels shrink with the bytes that they move; the host keeps what it does around the calls.
+    """
+    host = select(graph, phase=Phase.OPTIMIZER, kind=HOST)
+    work = select(graph, phase=Phase.OPTIMIZER, kind=TaskKind.KERNEL)
+    host_us = float((graph.durations + graph.gaps)[host].sum()) / recording.steps
+    if host_us <= 0:
+        return graph, graph, graph
+    saved_us = form.called_us * max(0.0, 1 - _FUSED_CALLS.value / form.calls)
+    traffic = form.update.fused_bytes / (form.update.foreach_bytes or form.update.unfused_bytes)
+    likely, least, most = (
+        scale(scale(graph, host, max(0.0, 1 - part * saved_us / host_us), gaps=True), work, moved)
+        for part, moved in ((1.0, traffic), (1.0, 0.8 * traffic), (0.5, min(1.0, _TRAFFIC[1] * traffic)))
     )
     return likely, least, most
 

@@ -220,7 +220,8 @@ def _on_gpu(
     durations = graph.durations.copy()
     durations[heavy] *= factor
     beyond = np.maximum(0.0, durations[light] - _LEAST_US.value)
-    durations[light] -= (1 - lighter) * beyond
+    least = durations[light] * _least_part(subject, graph, light)
+    durations[light] = np.maximum(durations[light] - (1 - lighter) * beyond, least)
     weighted = heavy[_has_weight(graph, heavy)]
     durations[weighted] += casting * _cast_us(subject, graph, weighted)
     if converted:
@@ -231,6 +232,17 @@ def _on_gpu(
         called = launches_of(graph, weighted[graph.tasks.phase[weighted] == PHASE[phase]])
         durations[called] += casting * casts * host_us
     return graph.with_times(durations=durations)
+
+
+def _least_part(subject: Subject, graph: Graph, light: Indices) -> Times:
+    """The part of a kernel's time in which half of its bytes move at the bandwidth of the data sheet."""
+    spec = gpu(subject)
+    if spec is None:
+        return np.zeros(len(light))
+    moved = [0.0 if one is None else float(one.bytes_moved) for one in shapes(subject, graph, light)]
+    least_us = np.array(moved, np.float64) / (spec.bandwidth_gb_s * 1e3)
+    longer_us = np.maximum(graph.durations[light], least_us)
+    return 0.5 * np.divide(least_us, longer_us, out=np.zeros(len(light)), where=longer_us > 0)
 
 
 def _conversions_us(

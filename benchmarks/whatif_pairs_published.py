@@ -1,0 +1,331 @@
+"""Scores what-ifs by published pairs: one model measured with a change and without it.
+
+``whatif_pairs_published.py --data FOLDER`` takes a folder with ``published`` (image models with and without channels
+last and compiling, and NVIDIA's single and mixed precision) and ``traces`` (a training script with and without loader
+workers). The side without the change becomes a predicted profile, or is the recorded trace; the what-if then changes
+its graph, as ``skyline whatif`` does. The side with the change is used for the score alone.
+
+Baselines: "no change", the roofline of the operators of both sides, and both sides predicted apart.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from statistics import fmean, median
+
+from image_rows import ImageRow, Programs, image_rows, sampled
+from machine import Machine
+from nvidia_rows import nvidia_rows, step_of
+from operator_table import STORE, TableRow, TableStore
+from predicted_steps import predicted_step
+from result_file import RESULTS, table, write
+from table_profile import predicted_profile
+
+from skyline.analysis.estimate import answer
+from skyline.predict.gpus import gpu_named
+from skyline.predict.operator_time import OperatorPredictor
+from skyline.predict.registry import predictor_for
+from skyline.trace.kineto.reader import read
+from skyline.whatif.baseline import baseline
+from skyline.whatif.estimate import Estimate
+from skyline.whatif.question import Choice
+from skyline.whatif.recorded import recorded
+from skyline.whatif.subject import Subject
+from skyline_predictors.roofline import Roofline
+
+_CLEAR = 0.05
+"""Published effects below this are left out of the count of signs: repeats of one row differ by as much."""
+_USABLE = 0.9
+"""Share of a GPU's memory that a step may take."""
+_WORKERS = (("kineto_2101_resnet50_workers0", "kineto_2101_resnet50_workers4", "4"),)
+_BANDS = ((0.0, 0.05), (0.05, 0.15), (0.15, 0.3), (0.3, 0.5), (0.5, 1.0))
+"""Half widths of the predicted range, relative to the ratio, by which containment is counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """The time with a change over that without: measured, predicted with its range, and by the baselines."""
+
+    whatif: str
+    group: str
+    model: str
+    family: str
+    measured: float
+    predicted: float
+    low: float
+    high: float
+    roofline: float | None = None
+    apart: float | None = None
+
+    @property
+    def clear(self) -> bool:
+        """True if the measured effect exceeds the scatter of repeated rows."""
+        return abs(self.measured - 1) > _CLEAR
+
+    @property
+    def right(self) -> bool:
+        """True if the prediction has the sign of the measured effect."""
+        return (self.predicted - 1) * (self.measured - 1) > 0
+
+    @property
+    def inside(self) -> bool:
+        """True if the predicted range contains the measured ratio."""
+        return self.low <= self.measured <= self.high
+
+    @property
+    def width(self) -> float:
+        """Half of the range, relative to the prediction."""
+        return (self.high - self.low) / 2 / self.predicted
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A pair without a prediction, with the product's reason."""
+
+    whatif: str
+    model: str
+    reason: str
+
+
+def image_pairs(rows: Sequence[ImageRow], programs: Programs) -> Iterator[Pair | Refused]:
+    """Channels last and compiling, of every pair of rows that differ in nothing else."""
+    by_key: dict[tuple[object, ...], ImageRow] = {}
+    for row in rows:
+        by_key[_key(row, row.layout, row.compiled)] = row
+    for row in by_key.values():
+        if row.layout != "nchw" or row.compiled:
+            continue
+        changed = {
+            "channels_last": by_key.get(_key(row, "nhwc", False)),
+            "compile": by_key.get(_key(row, "nchw", True)),
+        }
+        if not any(changed.values()) or programs.table(row) is None:
+            continue
+        subject = _subject(row, programs)
+        for name, after in changed.items():
+            if after is not None:
+                yield _image_pair(name, row, after, subject, programs)
+
+
+def _key(row: ImageRow, layout: str, compiled: bool) -> tuple[object, ...]:
+    return (row.model, row.image_size, row.training, row.gpu, row.precision, row.torch, layout, compiled)
+
+
+def _subject(row: ImageRow, programs: Programs) -> Subject:
+    stored = programs.table(row)
+    assert stored is not None
+    gpu = gpu_named(row.gpu)
+    profile = predicted_profile(
+        stored, row.batch, gpu, predictor_for(gpu), training=row.training, renamed=row.renamed
+    )
+    return baseline(profile)
+
+
+def _image_pair(
+    name: str, before: ImageRow, after: ImageRow, subject: Subject, programs: Programs
+) -> Pair | Refused:
+    measured = (after.step_ms / after.batch) / (before.step_ms / before.batch)
+    said = answer(subject, [Choice(name)])
+    mode = "training" if before.training else "inference"
+    group = f"{name}, {mode}, {before.gpu}"
+    if said.reason:
+        return Refused(name, before.model, said.reason)
+    return _with_baselines(_pair(name, group, before, measured, said), before, after, programs)
+
+
+def _with_baselines(pair: Pair, before: ImageRow, after: ImageRow, programs: Programs) -> Pair:
+    """The pair with the ratios of both sides predicted by themselves; without them where a side is not stored."""
+    ratios: list[float] = []
+    for predictor in (Roofline(), predictor_for(gpu_named(before.gpu))):
+        under, over = (_apart(row, programs, predictor) for row in (before, after))
+        if under is None or over is None:
+            return pair
+        ratios.append(over / under)
+    return replace(pair, roofline=ratios[0], apart=ratios[1])
+
+
+def _pair(name: str, group: str, row: ImageRow, measured: float, said: Estimate) -> Pair:
+    found = said.speedup_range
+    low, high = (1 / found.high, 1 / found.low) if found is not None else (1.0, 1.0)
+    return Pair(name, group, row.model, row.family, measured, 1 / said.speedup, low, high)
+
+
+def _apart(row: ImageRow, programs: Programs, predictor: OperatorPredictor) -> float | None:
+    """Predicted time of a sample of one side, by itself."""
+    stored = programs.table(row)
+    if stored is None:
+        return None
+    calls: Sequence[TableRow] = stored.fused if row.compiled else stored.calls
+    shapes = [call.at(row.batch, row.renamed) for call in calls]
+    return predicted_step(calls, shapes, gpu_named(row.gpu), predictor).value_ms / row.batch
+
+
+def precision_pairs(folder: Path, programs: Programs) -> Iterator[Pair | Refused]:
+    """NVIDIA's single against mixed precision; mixed precision ran in float16 and channels last."""
+    rows, _ = nvidia_rows(folder)
+    for row in rows:
+        before, after = step_of(row, "fp32", "nchw"), step_of(row, "amp", "nhwc")
+        if programs.table(before) is None:
+            yield Refused("amp", row.model, programs.store.why_missing(programs.key(before)))
+            continue
+        subject = _fitting(before, programs)
+        said = answer(subject, [Choice("amp", "fp16"), Choice("channels_last")])
+        if said.reason:
+            yield Refused("amp", row.model, said.reason)
+            continue
+        sides = [replace(side, batch=subject.batch_size or side.batch) for side in (before, after)]
+        measured = row.single_per_s / row.mixed_per_s
+        group = f"amp + channels_last, training, {row.gpu[:4]} ({row.single})"
+        yield _with_baselines(_pair("amp", group, before, measured, said), sides[0], sides[1], programs)
+
+
+def _fitting(row: ImageRow, programs: Programs) -> Subject:
+    """The step in single precision; in half the batch as often as needed, since that of mixed precision may not fit."""
+    for halvings in range(4):
+        smaller = replace(row, batch=row.batch >> halvings)
+        subject = _subject(smaller, programs)
+        if subject.peak.total < _USABLE * gpu_named(row.gpu).memory_bytes:
+            break
+    return subject
+
+
+def worker_pairs(folder: Path) -> Iterator[Pair | Refused]:
+    """Loader workers, from a recorded trace without them."""
+    for before, after, workers in _WORKERS:
+        paths = [folder / f"{name}.json.gz" for name in (before, after)]
+        if not all(path.exists() for path in paths):
+            yield Refused("num_workers", before, "the traces are not in the folder")
+            continue
+        subject, other = (recorded(read(path)) for path in paths)
+        said = answer(subject, [Choice("num_workers", workers)])
+        if said.reason or said.speedup_range is None:
+            yield Refused("num_workers", before, said.reason or "no range")
+            continue
+        found = said.speedup_range
+        yield Pair(
+            "num_workers",
+            "num_workers, trace",
+            before,
+            "resnet",
+            other.iteration_ms.value / subject.iteration_ms.value,
+            1 / said.speedup,
+            1 / found.high,
+            1 / found.low,
+        )
+
+
+def page(pairs: Sequence[Pair], refused: Sequence[Refused]) -> str:
+    """Scores by what-if and setting, containment by the width of the range, and what was refused."""
+    groups: dict[str, list[Pair]] = defaultdict(list)
+    for pair in pairs:
+        groups[pair.whatif].append(pair)
+    for pair in pairs:
+        groups[pair.group].append(pair)
+    head = (
+        "change",
+        "pairs",
+        "error",
+        "p90",
+        "bias",
+        "right sign",
+        "inside",
+        "width",
+        "no change",
+        "roofline",
+        "apart",
+    )
+    rows = [_line(name, own) for name, own in groups.items()]
+    reasons: dict[str, list[str]] = defaultdict(list)
+    for one in refused:
+        reasons[f"`{one.whatif}`: {one.reason}"].append(one.model)
+    told = "\n".join(
+        f"- {why}: {len(names)} ({', '.join(sorted(set(names))[:6])})" for why, names in reasons.items()
+    )
+    return (
+        f"{len(pairs)} pairs. The figure is the time of a sample with the change over that without. `error` is the "
+        "mean of the absolute relative error of that ratio, `p90` is exceeded by one in ten, `bias` is the median. "
+        f"`right sign` counts measured effects beyond {_CLEAR:.0%}. `inside` counts measured ratios inside the "
+        "predicted range, `width` is half of that range relative to the ratio (median). `no change`, `roofline` "
+        "(operators "
+        "of both sides) and `apart` (both sides predicted by themselves, which needs the changed program) are mean "
+        "errors of other answers. Calls that a stored program counts together are put in order by the sizes of their "
+        "tensors.\n\n"
+        f"{table(head, rows)}\n\n## Containment by width\n\n{_reliability(pairs)}"
+        f"\n\n## Without an answer\n\n{told or 'none'}"
+    )
+
+
+def _line(name: str, own: Sequence[Pair]) -> tuple[str, ...]:
+    errors = sorted(abs(pair.predicted / pair.measured - 1) for pair in own)
+    clear = [pair for pair in own if pair.clear]
+    roofline = [abs(pair.roofline / pair.measured - 1) for pair in own if pair.roofline is not None]
+    apart = [abs(pair.apart / pair.measured - 1) for pair in own if pair.apart is not None]
+    return (
+        name,
+        str(len(own)),
+        f"{fmean(errors):.1%}",
+        f"{errors[min(len(errors) - 1, int(0.9 * len(errors)))]:.1%}",
+        f"{median(pair.predicted / pair.measured - 1 for pair in own):+.1%}",
+        f"{sum(pair.right for pair in clear)} of {len(clear)}",
+        f"{sum(pair.inside for pair in own)} of {len(own)}",
+        f"±{median(pair.width for pair in own):.0%}",
+        f"{fmean(abs(1 / pair.measured - 1) for pair in own):.1%}",
+        f"{fmean(roofline):.1%}" if roofline else "",
+        f"{fmean(apart):.1%}" if apart else "",
+    )
+
+
+def _reliability(pairs: Sequence[Pair]) -> str:
+    rows: list[tuple[str, ...]] = []
+    for name in dict.fromkeys(pair.whatif for pair in pairs):
+        own = [pair for pair in pairs if pair.whatif == name]
+        for least, most in _BANDS:
+            inside = [pair.inside for pair in own if least <= pair.width < most]
+            if inside:
+                rows.append((name, f"±{least:.0%} to ±{most:.0%}", str(len(inside)), f"{fmean(inside):.0%}"))
+    return table(("change", "half width", "pairs", "inside"), rows)
+
+
+def main() -> None:
+    """Score all pairs, and write the page."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--data", type=Path, required=True, help="folder with published and traces")
+    parser.add_argument("--sample", type=int, default=0, help="only so many models, spread over the families")
+    parser.add_argument("--store", type=Path, default=STORE, help="file of operator tables")
+    parser.add_argument("--results", type=Path, default=RESULTS)
+    options = parser.parse_args()
+    machine = Machine.here()
+    programs = Programs(TableStore(options.store))
+    rows = [row for row in image_rows(options.data / "published") if programs.stored(row)]
+    if options.sample:
+        rows = sampled(rows, options.sample)
+    found = [
+        *worker_pairs(options.data / "traces"),
+        *precision_pairs(options.data / "published", programs),
+        *image_pairs(rows, programs),
+    ]
+    programs.close()
+    pairs = [one for one in found if isinstance(one, Pair)]
+    refused = [one for one in found if isinstance(one, Refused)]
+    body = page(pairs, refused)
+    figures = {"pairs": [asdict(one) for one in pairs], "refused": [asdict(one) for one in refused]}
+    print(
+        write(
+            "whatif_pairs_published",
+            "What-ifs and published pairs",
+            machine,
+            body,
+            figures,
+            results=options.results,
+        )
+    )
+
+
+if __name__ == "__main__":
+    main()

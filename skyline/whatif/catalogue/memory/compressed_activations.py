@@ -1,0 +1,151 @@
+"""What if activations were kept in fewer bits between the forward and the backward pass."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from math import prod
+
+from skyline.errors import UsageError
+from skyline.graph.graph import Graph
+from skyline.graph.insertion import InsertedGpuWork, insert_gpu_work
+from skyline.graph.launching import launches
+from skyline.graph.selection import select
+from skyline.graph.task import Task, TaskKind, WorkClass
+from skyline.interval import Interval
+from skyline.trace.phase import Phase
+from skyline.whatif.base import Applicability, Scenario, Semantics, Subject, UsualWhatIf
+from skyline.whatif.constant import Constant
+from skyline.whatif.number_formats import gpu
+from skyline.whatif.origins import shapes
+
+_BYTES = Constant.at(2.0, "a number in 16 bits, which is kept for the backward pass")
+_VALUES = {"fp16": _BYTES.value, "fp8": _BYTES.value / 2}
+_WIDE_BYTES = Constant.at(4.0, "the width of a number in float32")
+_KEPT = re.compile(r"relu|gelu|silu|tanh|sigmoid|batch_norm|layer_norm|group_norm|pool", re.IGNORECASE)
+"""Operators that keep what goes into them, or comes out."""
+_LEAST_US = Constant.at(2.0, "an assumption: the start and end of a kernel, in µs")
+_SLOWER = Constant(
+    1.0,
+    0.8,
+    2.0,
+    "an assumption: time of a conversion over that of its bytes at the bandwidth of the data sheet",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Tensor:
+    """A tensor that is kept: the kernels that make it and need it again, and how many numbers it has."""
+
+    forward: int
+    backward: int
+    numbers: float
+
+
+@dataclass(frozen=True, slots=True)
+class CompressedActivations(UsualWhatIf):
+    """Adds a conversion after each layer that keeps a tensor, and one before its backward pass.
+
+    As Gist does with reduced precision (Jain and others, 2018): computing stays in 32 bits.
+    """
+
+    name: str = "compressed_activations"
+    semantics: Semantics = Semantics.NUMERICS
+
+    def title(self, value: str) -> str:
+        """What the change does, in a few words."""
+        return f"keep activations in {value or 'fp16'} until the backward pass"
+
+    def detect(self, subject: Subject) -> Applicability:
+        """Applicable to activations in 32 bits on a known GPU whose backward work is known."""
+        # A trace, which has no script, does not give the sizes of activations.
+        if not subject.script.trace.shapes and subject.on_gpu:
+            return Applicability.no("the sizes of activations were not recorded")
+        if not subject.on_gpu:
+            return Applicability.no("nothing ran on a GPU")
+        if gpu(subject) is None:
+            return Applicability.no("the bandwidth of the GPU is not known: see skyline gpus")
+        if not _kept(subject, subject.graph_of(self.grain)):
+            return Applicability.no("no activation in float32 is known to be kept for the backward pass")
+        return Applicability(True, values=tuple(_VALUES), default="fp16")
+
+    def transform(self, scenario: Scenario, value: str, subject: Subject) -> Scenario:
+        """Insert the conversions, and shrink what is kept."""
+        if value not in _VALUES:
+            raise UsageError(
+                f"{self.name}={value} is not possible", hint=f"Possible: {self.name}={', '.join(_VALUES)}."
+            )
+        kept = _kept(subject, scenario.graph)
+        larger = scenario.batch_factor(subject)
+        likely, least, most = (
+            _converted(subject, scenario.graph, kept, larger, _VALUES[value], slower)
+            for slower in (_SLOWER.value, _SLOWER.low, _SLOWER.high)
+        )
+        steps = max(1, subject.steps)
+        numbers = larger * sum(one.numbers for one in kept) / steps
+        saved = (_WIDE_BYTES.value - _VALUES[value]) * numbers
+        largest = _WIDE_BYTES.value * larger * max((one.numbers for one in kept), default=0.0)
+        return scenario.between(
+            subject,
+            likely,
+            least,
+            most,
+            assumptions=(
+                "each conversion reads and writes once, at the bandwidth of the GPU",
+                f"training bears activations of {8 * _VALUES[value]:.0f} bits in the backward pass",
+            ),
+            memory=lambda memory: memory.less(
+                "activations", Interval(max(0.0, saved - largest), 0.5 * max(0.0, saved - largest), saved)
+            ),
+        )
+
+
+def _kept(subject: Subject, graph: Graph) -> list[_Tensor]:
+    chosen = select(graph, kind=TaskKind.KERNEL, name=_KEPT, phase=(Phase.FORWARD, Phase.BACKWARD))
+    tasks = graph.tasks
+    backward: dict[tuple[int, int], int] = {}
+    forward: dict[tuple[int, int], tuple[int, float]] = {}
+    for task, shape in zip(chosen.tolist(), shapes(subject, graph, chosen), strict=True):
+        key = int(tasks.iteration[task]), int(tasks.module[task])
+        if key[1] < 0:
+            continue
+        if tasks[task].phase is Phase.BACKWARD:
+            backward.setdefault(key, task)
+        elif shape is not None and shape.inputs and shape.dtypes[:1] == ("float32",):
+            forward.setdefault(key, (task, float(prod(shape.inputs[0]))))
+    return [
+        _Tensor(task, backward[key], numbers)
+        for key, (task, numbers) in forward.items()
+        if key in backward
+    ]  # fmt: skip
+
+
+def _converted(
+    subject: Subject, graph: Graph, kept: list[_Tensor], larger: float, narrow: float, slower: float
+) -> Graph:
+    spec = gpu(subject)
+    assert spec is not None
+    found = launches(graph)
+    called = dict(zip(found.target.tolist(), found.source.tolist(), strict=True))
+    work: list[InsertedGpuWork] = []
+    for one in kept:
+        us = slower * larger * one.numbers * (_WIDE_BYTES.value + narrow) / (spec.bandwidth_gb_s * 1e3)
+        for name, task, before in (("compress", one.forward, False), ("decompress", one.backward, True)):
+            launch = called.get(task)
+            own = graph.tasks[task]
+            if launch is not None:
+                made = Task(
+                    name, TaskKind.KERNEL, WorkClass.OTHER, own.lane, own.phase, own.iteration, own.line
+                )
+                after = _before_on_lane(graph, launch) if before else launch
+                work.append(InsertedGpuWork(made, max(_LEAST_US.value, us), after))
+    return insert_gpu_work(graph, work) if work else graph
+
+
+def _before_on_lane(graph: Graph, task: int) -> int:
+    """The task before on the same lane; the task itself where there is none."""
+    before = int(graph.structure.before[task])
+    return task if before < 0 else before
+
+
+WHATIF = CompressedActivations()

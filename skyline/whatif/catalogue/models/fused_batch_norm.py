@@ -1,0 +1,113 @@
+"""What if batch normalization were part of the convolutions beside it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+
+from skyline.graph.column import Indices
+from skyline.graph.graph import Graph
+from skyline.graph.launching import launches_of
+from skyline.graph.scaling import scale
+from skyline.graph.selection import select
+from skyline.graph.task import TaskKind, WorkClass
+from skyline.interval import Interval
+from skyline.trace.phase import Phase
+from skyline.whatif.base import Applicability, Provenance, Scenario, Stage, Subject, UsualWhatIf
+from skyline.whatif.constant import Constant
+from skyline.whatif.number_formats import NARROW
+from skyline.whatif.origins import shapes
+
+_NORM = re.compile(r"batch_?norm|(?<![a-z])bn_(fw|bw)", re.IGNORECASE)
+_RECTIFIER = re.compile(r"relu|clamp_min|threshold_backward", re.IGNORECASE)
+_PASSES = (Phase.FORWARD, Phase.BACKWARD)
+_LEFT = Constant(
+    0.5,
+    0.3,
+    0.85,
+    "restructured batch normalization reads its input once instead of twice (Jung and others, 2019); Daydream takes "
+    "half of the time for it",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class FusedBatchNorm(UsualWhatIf):
+    """Halves batch normalization, and takes the rectifiers that follow it away with their launches.
+
+    The statistics become part of the convolution before, the scaling and the rectifier of the convolution behind.
+    """
+
+    name: str = "fused_batch_norm"
+    words: str = "batch normalization and rectifiers as part of the convolutions beside them"
+    stage: Stage = Stage.FUSION
+    excludes: tuple[str, ...] = ("compile",)
+
+    def detect(self, subject: Subject) -> Applicability:
+        """Applicable to batch normalization that trains between convolutions on a GPU."""
+        if not subject.on_gpu:
+            return Applicability.no("nothing ran on a GPU")
+        graph = subject.graph_of(self.grain)
+        if not len(select(graph, kind=TaskKind.KERNEL, work=WorkClass.CONVOLUTION)):
+            return Applicability.no("no convolution was recorded")
+        if not len(_norms(graph)):
+            return Applicability.no("no batch normalization was recorded")
+        if not len(select(graph, kind=TaskKind.KERNEL, phase=Phase.BACKWARD)):
+            return Applicability.no(
+                "without a backward pass it is folded into the weights: export the model so"
+            )
+        return Applicability(True)
+
+    def transform(self, scenario: Scenario, value: str, subject: Subject) -> Scenario:
+        """Scale the kernels of the normalization, and take those of the rectifiers away."""
+        graph = scenario.graph
+        norms = _norms(graph)
+        rectifiers = _beside(graph, norms)
+        bare = scale(graph, rectifiers, 0.0, gaps=True)
+        bare = scale(
+            bare, np.setdiff1d(launches_of(graph, rectifiers), subject.step_marks(graph)), 0.0, gaps=True
+        )
+        likely, least, most = (scale(bare, norms, left) for left in (_LEFT.value, _LEFT.low, _LEFT.high))
+        saved = scenario.batch_factor(subject) * _kept_bytes(subject, graph, rectifiers)
+        steps = max(1, subject.steps)
+        return scenario.between(
+            subject,
+            likely,
+            least,
+            most,
+            assumptions=(
+                f"{len(norms) / steps:.0f} kernels of batch normalization in a step take half their time",
+                f"{len(rectifiers) / steps:.0f} kernels of rectifiers beside them are no longer needed",
+                "kernels of convolutions that compute both exist for this GPU, and are as fast as those now",
+            ),
+            memory=lambda memory: memory.less("activations", Interval(saved, 0.0, saved)),
+            provenance=Provenance.ASSUMED,
+        )
+
+
+def _norms(graph: Graph) -> Indices:
+    return select(graph, kind=TaskKind.KERNEL, name=_NORM, phase=_PASSES)
+
+
+def _beside(graph: Graph, norms: Indices) -> Indices:
+    """Rectifiers directly behind a normalization on its stream in the forward pass, directly before in the backward."""
+    named = select(graph, kind=TaskKind.KERNEL, name=_RECTIFIER, phase=_PASSES)
+    before, after = graph.structure.before, graph.structure.after
+    forward = np.array([graph.tasks[one].phase is Phase.FORWARD for one in named.tolist()], np.bool_)
+    neighbour = np.where(forward, before[named], after[named])
+    return named[np.isin(neighbour, norms)]
+
+
+def _kept_bytes(subject: Subject, graph: Graph, rectifiers: Indices) -> float:
+    """What the rectifiers of one forward pass give, which is computed again from the input of the normalization."""
+    found = 0.0
+    for task, shape in zip(rectifiers.tolist(), shapes(subject, graph, rectifiers), strict=True):
+        if shape is not None and shape.inputs and graph.tasks[task].phase is Phase.FORWARD:
+            narrow = bool(shape.dtypes) and shape.dtypes[0] in NARROW
+            found += prod(shape.inputs[0]) * (2.0 if narrow else 4.0)
+    return found / max(1, subject.steps)
+
+
+WHATIF = FusedBatchNorm()
