@@ -72,7 +72,7 @@ async def test_enter_explains(desk) -> None:
             "the loader keeps up",
             "modelled: a model",
             "exact: the same numbers",
-            "simulation error 0.4 %",
+            "0.4 % for the simulation",
         ):
             assert part in made.text, part
         await pilot.press("escape")
@@ -162,7 +162,7 @@ async def test_a_stale_profile_is_marked_in_words(desk) -> None:
         await pilot.pause()
         made.session.say(profileId="profile-1", stale=True)
         await pilot.pause()
-        assert "1.10x stale" in made.text
+        assert "8 steps stale" in made.text
         assert "182.0 ms" in made.text
         made.session.say(profileId="profile-1", stale=False)
         await pilot.pause()

@@ -43,6 +43,7 @@ from skyline_tui.widgets.sort_table import SortTable
 from skyline_tui.widgets.source import Source
 from skyline_tui.widgets.status import Status
 from skyline_tui.widgets.trouble import Trouble
+from skyline_tui.widgets.verdict import Verdict
 from skyline_tui.widgets.view_tabs import VIEWS, ViewTabs
 from skyline_tui.widgets.whatifs import WhatIfs
 
@@ -152,6 +153,10 @@ class SkylineApp(NewsApp):
         lines = self.query_one(LinesView)
         lines.open(message.file, message.line)
         lines.query_one(Source).focus()
+
+    def on_verdict_wanted(self, message: Verdict.Wanted) -> None:
+        """Check the recommended change."""
+        self._bench.check(message.whatif)
 
     def on_findings_view_tried(self, message: FindingsView.Tried) -> None:
         """Ask for the effect of a fix."""

@@ -7,6 +7,7 @@ from textual.app import ComposeResult
 from skyline_tui.views.view import Place, View
 from skyline_tui.widgets.panels import Panels
 from skyline_tui.widgets.phase_bar import PhaseBar
+from skyline_tui.widgets.verdict import Verdict
 from skyline_tui.widgets.workbench import Workbench
 
 
@@ -18,7 +19,8 @@ class Overview(View):
         self._uri = uri
 
     def compose(self) -> ComposeResult:
-        """Phases above, the workbench below."""
+        """The verdict and the phases above, the workbench below."""
+        yield Verdict()
         yield PhaseBar()
         yield Workbench(self._uri)
 

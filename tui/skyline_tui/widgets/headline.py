@@ -70,7 +70,6 @@ class Headline(Static):
             first = [Content.styled(self._first, "bold")] if self._first else []
             return Content("\n").join([spread(title, mode, width), *first])
         numbers = [Content.styled(self._first, "bold")] if self._first else _numbers(profile)
-        replay = f"simulation error {units.format_share(profile.replay_error)}"
         stale = (
             Content.styled("stale", "bold $text-warning on $warning-muted") if self._stale else Content("")
         )
@@ -78,11 +77,9 @@ class Headline(Static):
         room = width - title.cell_length - len("   ") - mode.cell_length - len(" stale ") - 2
         basis = fitting(room, *(" · ".join(_basis(profile, cells)) for cells in (40, 28, 16, 0)))
         if width >= NARROW and len(basis) <= room:
-            if not self._first:
-                numbers.append(Content(replay))
             first = title + Content("   ") + Content.styled(basis, MUTED) + Content(" ") + stale
             return Content("\n").join([spread(first, mode, width), flow(numbers, width)])
-        lines = [[*_basis(profile, cells), replay.replace("error", "off")] for cells in (28, 16, 0)]
+        lines = [_basis(profile, cells) for cells in (28, 16, 0)]
         parts = next((line for line in lines if len(" · ".join(line)) <= width), lines[-1])
         below = flow([Content.styled(part, MUTED) for part in parts], width, separator=" · ")
         return Content("\n").join(
@@ -115,5 +112,5 @@ def _basis(profile: ProfileReport, device_cells: int) -> list[str]:
         device += f", {profile.intraop_threads} thread{'s' * (profile.intraop_threads != 1)}"
     parts = [f"{profile.mode} {moment} on {device}"]
     if profile.mode == "measured":
-        parts += [f"{len(profile.steps)} steps", f"overhead {units.format_ratio(profile.overhead)}"]
+        parts.append(f"{len(profile.steps)} steps")
     return parts

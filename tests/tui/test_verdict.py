@@ -1,0 +1,41 @@
+"""The verdict on the first page: both sentences where there is room, and a click that asks for the change."""
+
+from __future__ import annotations
+
+import pytest
+
+from skyline_tui.widgets.verdict import Verdict
+from skyline_tui.widgets.whatifs import WhatIfs
+
+BOUND, ADVICE = (
+    "The model's forward and backward passes take 80 %",
+    "Fused optimizer step (fused=True): 1.03x",
+)
+
+
+@pytest.mark.parametrize(("size", "both"), [((80, 24), False), ((120, 40), True)])
+async def test_both_sentences_where_there_is_room(desk, size, both) -> None:
+    made = desk(live=False)
+    async with made.app.run_test(size=size) as pilot:
+        await pilot.pause()
+        assert ADVICE in made.text
+        assert (BOUND in made.text) is both
+
+
+async def test_a_click_asks_for_the_change(desk) -> None:
+    made = desk(live=False)
+    async with made.app.run_test(size=(120, 40)) as pilot:
+        await pilot.pause()
+        assert made.app.query_one(WhatIfs).checked == ()
+        await pilot.click(Verdict)
+        await pilot.pause()
+        assert made.app.query_one(WhatIfs).checked == ("fused_optimizer",)
+
+
+async def test_without_a_verdict_it_takes_no_room(desk) -> None:
+    made = desk(live=False)
+    async with made.app.run_test(size=(120, 40)) as pilot:
+        await pilot.pause()
+        made.app.query_one(Verdict).show(None)
+        await pilot.pause()
+        assert not made.app.query_one(Verdict).display
