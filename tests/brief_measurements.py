@@ -15,19 +15,19 @@ from skyline.cli.main import main
 SERVER = (sys.executable, __file__, "lsp")
 """Program and arguments of the language server."""
 SETTLE_S = 0.3
-CURVE_S = 3.0
+CURVE_SHARE = 0.15
 ROUNDS = 3
 
 
 def shorten_server() -> None:
     """Shorten the measurements that a language server in this process starts."""
     import skyline_lsp.profiling
-    from skyline.capture import batch_trials
+    from skyline.capture import trial_budget
     from skyline.capture.request import CaptureRequest
 
     brief = partial(CaptureRequest, settle_s=SETTLE_S, trials=False)
     skyline_lsp.profiling.CaptureRequest = brief  # type: ignore[misc]
-    batch_trials._BUDGET_S = CURVE_S
+    trial_budget._CURVE_SHARE = CURVE_SHARE
 
 
 def shorten_terminal() -> None:

@@ -16,7 +16,7 @@ import pytest
 
 pytest.importorskip("torch", reason="captures need torch")
 
-from skyline.capture import batch_trials, session, shape_session
+from skyline.capture import batch_trials, session, shape_session, trial_budget
 from skyline.capture.recording import ChildRecording
 from skyline.capture.request import CaptureRequest, Progress
 from skyline.capture.shape_session import GpuTarget, trace_shapes
@@ -199,7 +199,7 @@ def on_a_card(monkeypatch: pytest.MonkeyPatch) -> Callable[[float, float], None]
             return replace(recording, device_memory=memory)
 
         monkeypatch.setattr(session, "record", on_a_card)
-        monkeypatch.setattr(batch_trials, "_BUDGET_S", 0.1)
+        monkeypatch.setattr(trial_budget, "_CURVE_SHARE", 0.005)
 
     return install
 
