@@ -406,6 +406,7 @@ export interface Verdict {
   readonly rewritten: boolean;
   readonly file: string;
   readonly line: number;
+  readonly obstacle: string;
   readonly caution: string;
 }
 

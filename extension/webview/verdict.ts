@@ -17,6 +17,7 @@ export function verdict(state: ViewState, post: (message: FromView) => void): HT
       { class: "verdict" },
       h("div", {}, found.bound, found.file ? " " : "", found.file ? place(profile, found.file, found.line, post) : ""),
       h("div", {}, found.advice, " ", action(state, found.choice, found.rewritten, post)),
+      found.obstacle ? h("div", { class: "muted" }, `By hand: ${found.obstacle}`) : "",
     ),
   ];
 }

@@ -45,6 +45,8 @@ class Verdict:
     rewritten: bool = False
     file: str = ""
     line: int = 0
+    obstacle: str = ""
+    """Why Skyline cannot make the change; empty where it can, or where there is no source."""
     caution: str = ""
     """Why the figures need care, such as a busy machine; empty where they do not."""
 
@@ -60,6 +62,7 @@ def verdict(subject: Subject, estimates: Sequence[Estimate]) -> Verdict:
         chosen is not None and chosen.rewrite == "available",
         place.file if place else "",
         place.line if place else 0,
+        (chosen.rewrite_reason or "") if chosen is not None and chosen.rewrite == "refused" else "",
         _caution(subject),
     )
 

@@ -128,6 +128,7 @@ class _OtherSizes:
             peak_bytes=peak_bytes,
             free_bytes=host_bytes if room is None else room.tensor_bytes,
             dataset_size=self._run.dataset_size,
+            budget_s=self._budget.curve_s,
         )
         self._launcher.say("curve", f"starting at batch sizes {', '.join(map(str, sizes))}", 0.6)
         launcher = self._launcher
@@ -219,6 +220,9 @@ def _without_literal(run: ScriptRun, refused: Sequence[str]) -> ScriptRun:
 
 _FACTORS = (2.0, 0.25, 4.0, 0.5, 8.0)
 """Spread wide, upward first: going up is what people ask about."""
+_LEAST_SIZES = 2
+_STEPS_OF_A_SIZE = 9
+"""Iterations of a slow script at another size: five to warm up, one in each of the least rounds and before them."""
 
 
 def sizes_to_measure(
@@ -231,16 +235,24 @@ def sizes_to_measure(
     peak_bytes: int,
     free_bytes: int,
     dataset_size: int | None,
+    budget_s: float,
 ) -> tuple[int, ...]:
-    """Up to ``count`` sizes around the script's own that can be expected to fit in time and memory."""
+    """Up to ``count`` sizes around the script's own that can be expected to fit in time and memory.
+
+    The first ones are chosen whatever they cost: a curve needs them.
+    """
     chosen: list[int] = []
+    spent_s = 0.0
     for factor in _FACTORS:
         size = max(1, round(batch_size * factor))
         fits = tensor_bytes(size, batch_size, fixed_bytes, peak_bytes) < free_bytes
         quick = size <= batch_size or step_ms * size / batch_size <= longest_step_ms
         enough_data = dataset_size is None or size <= dataset_size
-        if size != batch_size and size not in chosen and fits and quick and enough_data:
+        takes_s = _STEPS_OF_A_SIZE * step_ms * size / batch_size / 1e3
+        affordable = len(chosen) < _LEAST_SIZES or spent_s + takes_s <= budget_s
+        if size != batch_size and size not in chosen and fits and quick and enough_data and affordable:
             chosen.append(size)
+            spent_s += takes_s
         if len(chosen) == count:
             break
     return tuple(chosen)

@@ -225,12 +225,13 @@ describe("the page", () => {
   });
 
   it("writes the batch size that the verdict names", () => {
-    const found = { bound: "Bound.", advice: "Advice.", choice: "batch_size=64", rewritten: true, file: "", line: 0, caution: "" };
+    const found = { bound: "Bound.", advice: "Advice.", choice: "batch_size=64", rewritten: true, file: "", line: 0, obstacle: "", caution: "" };
     show({ whatifs: { ...now.whatifs, verdict: found } });
     one("[data-key='verdict change']").click();
     expect(sent.pop()).toEqual({ type: "batchSize", batchSize: 64 });
-    show({ whatifs: { ...now.whatifs, verdict: { ...found, rewritten: false } } });
+    show({ whatifs: { ...now.whatifs, verdict: { ...found, rewritten: false, obstacle: "It is set elsewhere." } } });
     expect(all("[data-key='verdict change']")).toEqual([]);
+    expect(one(".verdict").textContent).toContain("By hand: It is set elsewhere.");
   });
 
   it("keeps diff, take back and verify where a new profile has the change in it", () => {

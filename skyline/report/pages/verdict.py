@@ -19,4 +19,6 @@ def verdict_blocks(verdict: VerdictReport | None, script: str, base: Path | None
     yield Paragraph(verdict.advice, "bold")
     if verdict.choice and verdict.rewritten:
         yield Paragraph(f"make it: skyline apply {script} {verdict.choice}", "dim", indent=3)
+    elif verdict.obstacle:
+        yield Paragraph(f"by hand: {verdict.obstacle}", "dim", indent=3)
     yield from said(verdict.caution, tone="yellow")

@@ -88,11 +88,11 @@ def test_a_change_of_training_is_only_named_where_no_other_helps(subject, estima
 
 
 def test_a_change_that_can_be_written_comes_before_one_that_cannot(subject, estimates) -> None:
-    by_hand = an_estimate(estimates, "compile", 1.5, rewrite="refused")
+    by_hand = an_estimate(estimates, "compile", 1.5, rewrite="refused", rewrite_reason="no model is known")
     written = an_estimate(estimates, "amp", 1.1)
     assert verdict(subject, (by_hand, written)).choice == "amp"
     alone = verdict(subject, (by_hand,))
-    assert (alone.choice, alone.rewritten) == ("compile", False)
+    assert (alone.choice, alone.rewritten, alone.obstacle) == ("compile", False, "no model is known")
 
 
 @pytest.mark.parametrize("further", [{"present": "on"}, {"applicable": False}, {"name": "gpu"}])

@@ -26,7 +26,11 @@ def test_a_change_that_can_be_written_has_its_command() -> None:
 def test_without_a_change_there_is_no_command_and_a_caution_stands_last() -> None:
     found = VerdictReport(BOUND, "No change helps.", caution="The machine was busy.")
     assert texts(found) == [BOUND, "No change helps.", "The machine was busy."]
-    assert not any("apply" in text for text in texts(VerdictReport(BOUND, "By hand.", "compile")))
+
+
+def test_a_change_that_cannot_be_written_has_the_reason() -> None:
+    found = VerdictReport(BOUND, "Mixed precision: 2x.", "amp", obstacle="autocast is chosen elsewhere")
+    assert texts(found)[-1] == "by hand: autocast is chosen elsewhere"
 
 
 def test_without_answers_there_is_none() -> None:
