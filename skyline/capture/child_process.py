@@ -19,6 +19,7 @@ from skyline.capture.ended_early import complaint, usage_text
 from skyline.capture.event_bus import Event, EventBus
 from skyline.capture.events import Ended, Failed, StackRow
 from skyline.capture.guard import Guard, RunLimits
+from skyline.capture.known_failures import next_step
 from skyline.capture.output import ScriptOutput
 from skyline.capture.parent_death_reaper import ParentDeathReaper
 from skyline.capture.process import ENTRY, KEPT, Start, Starter, start_fresh
@@ -37,10 +38,6 @@ _GONE_GRACE_S = 2.0
 _END_TIMEOUT_S = 10.0
 _USAGE_STATUS = 2
 _DEFAULT_LIMITS = RunLimits()
-_ROOM_HINT = (
-    "What the script writes is kept in the temporary folder while it is profiled: "
-    "set TMPDIR to one with more room."
-)
 
 
 class ScriptEnded(Exception):
@@ -291,8 +288,9 @@ class ChildProcess:
             refused = _arguments_refused(failed, message, traceback, shown=self.output.passed_on)
             if refused is not None:
                 return refused
-        hint = _ROOM_HINT if "No space left on device" in message else ""
-        error = ScriptFailed(message, traceback=traceback, hint=hint, file=failed.file, line=failed.line)
+        error = ScriptFailed(
+            message, traceback=traceback, hint=next_step(message), file=failed.file, line=failed.line
+        )
         error.files = failed.modules
         return error
 

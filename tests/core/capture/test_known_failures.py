@@ -1,0 +1,24 @@
+"""The next step for failures of scripts whose cause is known."""
+
+from __future__ import annotations
+
+import pytest
+
+from skyline.capture.known_failures import next_step
+
+
+@pytest.mark.parametrize(
+    ("message", "words"),
+    [
+        ("ModuleNotFoundError: No module named 'imageio.v3'", "no module imageio.v3"),
+        ("OSError: [Errno 28] No space left on device: '/tmp/x'", "TMPDIR"),
+        ("AssertionError: Torch not compiled with CUDA enabled", "--gpu h100"),
+        ("RuntimeError: Found no NVIDIA driver on your system.", "--gpu h100"),
+    ],
+)
+def test_a_known_cause_has_a_next_step(message: str, words: str) -> None:
+    assert words in next_step(message)
+
+
+def test_an_unknown_one_has_none() -> None:
+    assert next_step("ValueError: not a number") == ""
