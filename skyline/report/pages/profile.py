@@ -106,8 +106,9 @@ def _head(report: ProfileReport, verdict: VerdictReport | None, base: Path | Non
             *said(basis if predicted else ""),
         )
     )
-    yield Section(tuple(verdict_blocks(verdict, place(report.script, 0, base), base)))
-    yield Section(tuple(said(iteration_remark(report), memory_remark(report), energy_remark(report))))
+    found = verdict_blocks(verdict, place(report.script, 0, base), base)
+    remarks = said(iteration_remark(report), memory_remark(report), energy_remark(report))
+    yield Section((*found, *remarks))
 
 
 def _figures(report: ProfileReport, *, predicted: bool) -> Iterator[Figure]:

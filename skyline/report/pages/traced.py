@@ -79,8 +79,7 @@ def _head(report: TraceReport, verdict: VerdictReport | None) -> tuple[Section, 
     return (
         Section((title,)),
         Section((Figures(tuple(figures)),)),
-        Section(tuple(verdict_blocks(verdict, trace_name(report)))),
-        Section(remarks),
+        Section((*verdict_blocks(verdict, trace_name(report)), *remarks)),
     )
 
 
