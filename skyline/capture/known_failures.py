@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 
-_MORE_ROOM = "The script's files go to the folder for temporary files while it is profiled: set TMPDIR to one with more room."
+_MORE_ROOM = (
+    "Files of a profiled script go to the folder for temporary files: set TMPDIR to one with more room."
+)
 _NO_MODULE = (
     "The script's interpreter has no module {name}. Install it there, or name another interpreter: "
     "--interpreter PYTHON."
