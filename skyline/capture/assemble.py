@@ -47,9 +47,9 @@ class ScriptRun:
     notes: tuple[str, ...]
     in_force: BatchInForce = UNKNOWN
     ended_after: int | None = None
-    """How many iterations the script has in all, where it came to its end while it was timed."""
+    """Total number of iterations of the script, if it ended while it was timed."""
     failed: bool = False
-    """Whether the run failed after it was recorded, so that nothing more can be asked of it."""
+    """True if the run failed after it was recorded, so that nothing more can be asked of it."""
     paired_ms: tuple[float, ...] = ()
     """Bare iterations from directly before and after the recorded ones."""
     power: PowerFact | None = None

@@ -104,7 +104,7 @@ def beside_recording(
 ) -> tuple[float, ...]:
     """Bare iterations in ms from directly before and after the recorded ones, to set them against.
 
-    What is measured after is added to ``into``. On a machine that drifts, the median over all bare iterations
+    Later measurements are added to ``into``. On a machine that drifts, the median over all bare iterations
     would say less of what recording costs. Call it right after the recording.
 
     ``on_device``: each recorded iteration waited for its device; so does what it is set against, and is not added.
@@ -123,7 +123,7 @@ def beside_recording(
 def slower_since(rows: BareRows, recorded_at: int) -> tuple[str, ...]:
     """A note where the iterations from ``recorded_at`` on, behind the recording, take longer than those before it.
 
-    What records a device's kernels may stay attached to it.
+    The recorder of a device's kernels may stay attached to it.
     """
     earlier, later = rows.steps_ms[:recorded_at], rows.steps_ms[recorded_at:]
     if min(len(earlier), len(later)) < _LEAST_STEPS:

@@ -23,7 +23,7 @@ class BatchInForce:
     loader: LoaderSeen | None = None
     places: tuple[SettingPlace, ...] = ()
     sure: bool = False
-    """Whether a loader or the first dimension of what was fed shows it: the second may be something else."""
+    """True if a loader or the first dimension of the model's input shows it; the second may be something else."""
 
 
 UNKNOWN = BatchInForce(None)
@@ -35,7 +35,7 @@ def batch_in_force(
     rows: BareRows,
     settings: tuple[tuple[str, str], ...] = (),
 ) -> BatchInForce:
-    """What the run shows. ``settings`` are the files of settings that it opened, as (path, text).
+    """The batch size that the run shows. ``settings`` are the files of settings that it opened, as (path, text).
 
     A loader in the loop is the truth, whatever the source seems to say. Without one a candidate or a setting must be
     exactly a leading dimension: the first of what the model was fed before the second, which is the batch of recurrent
@@ -69,7 +69,7 @@ def loop_loader(facts: RunFacts, rows: BareRows) -> LoaderSeen | None:
 
 
 def may_follow(knob: Knob, facts: RunFacts) -> bool:
-    """Whether a run without a batch of the knob's size may still be set by it: it feeds multiples of that.
+    """True if a run without a batch of the knob's size may still be set by it: it feeds multiples of that.
 
     A sequence model that flattens its batch does. It proves nothing: another value of the knob has to be tried.
     """

@@ -111,7 +111,7 @@ class _OtherSizes:
         self.any_ran = False
 
     def measure(self) -> bool:
-        """Whether the batch of the run follows; where it does, each size is measured or has a note.
+        """True if the batch of the run follows; each size is then measured or has a note.
 
         Where not all runs fit on the device, they are there one at a time, and none of them is held afterwards.
         """
@@ -197,7 +197,7 @@ class _OtherSizes:
                 self.trials.append(found)
 
     def _warmed_up(self, size: int, one: HeldRun) -> bool | None:
-        """Whether a run at this size could be warmed up, with a note where not; None where its batch is another."""
+        """True if a run at this size could be warmed up, with a note where not; None where its batch is another."""
         try:
             one.warm_up()
         except ScriptEnded as ended:
@@ -259,5 +259,5 @@ def sizes_to_measure(
 
 
 def tensor_bytes(size: int, batch_size: int, fixed_bytes: int, peak_bytes: int) -> int:
-    """What tensors can be expected to take at another size: what outlives an iteration stays as it is."""
+    """The expected bytes of tensors at another size; memory that outlives an iteration does not change."""
     return fixed_bytes + max(0, peak_bytes - fixed_bytes) * size // batch_size

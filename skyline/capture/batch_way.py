@@ -1,4 +1,4 @@
-"""How the script is made to run at another batch size, and whether a run that was really had it."""
+"""The ways to run the script at another batch size, and the check that a run really had it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ BatchWay = Knob | SettingPlace | LoaderWay
 
 @dataclass(frozen=True, slots=True)
 class SizedRun:
-    """What differs in a run at another batch size: texts by real path, arguments, loaders."""
+    """The differences of a run at another batch size: texts by real path, arguments, loaders."""
 
     sources: dict[str, str] = field(default_factory=dict[str, str])
     arguments: tuple[str, ...] = ()
@@ -96,7 +96,7 @@ def ignored(way: BatchWay) -> str:
 def followed_by(
     way: BatchWay, batch_size: int, wanted: int, before: RunFacts, loader: LoaderSeen | None, after: RunFacts
 ) -> bool:
-    """Whether a run at ``wanted`` had it, as facts ``before`` show ``batch_size``; ``loader`` is the loop's, if any."""
+    """True if a run at ``wanted`` had it, as facts ``before`` show ``batch_size``; ``loader`` is the loop's, if any."""
     if loader is None or not loader.batch_size:
         return followed(batch_size, wanted, before.first_dimensions, after.first_dimensions) or followed(
             batch_size, wanted, before.leading, after.leading
@@ -120,7 +120,7 @@ def showed(batch_size: int, wanted: int, before: RunFacts, after: RunFacts) -> b
 
 
 def followed(batch_size: int, wanted: int, before: Iterable[int], after: Iterable[int]) -> bool:
-    """Whether what runs saw of their batches moved from one size to another, or from a multiple to that multiple."""
+    """True if the sizes seen moved from one batch size to the other, or from a multiple of it to that multiple."""
     seen_before, seen_after = set(before), set(after)
     multiples = {dimension // batch_size for dimension in seen_before if dimension % batch_size == 0}
     return any(wanted * multiple in seen_after for multiple in multiples if multiple)

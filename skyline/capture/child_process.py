@@ -141,16 +141,16 @@ class ChildProcess:
 
     @property
     def redactor(self) -> Redactor:
-        """What must not be kept of this run."""
+        """The secrets of this run."""
         return self._redactor
 
     def side_effects(self) -> tuple[SideEffect, ...]:
-        """What the script has done to the world so far, and what became of it."""
+        """The script's effects outside its process so far, with their outcomes."""
         self.keep_downloads()
         return read_side_effects(self.scratch, self._redactor, self._downloads.kept)
 
     def protection(self) -> Protection | None:
-        """What keeps the run from the person's files."""
+        """The protection of the user's files from the run."""
         return read_protection(self.scratch)
 
     def keep_downloads(self) -> None:

@@ -33,7 +33,7 @@ _ALL_TIMES = 5.6
 """An iteration in each of the four configs, over one of the unchanged script: up to twice on one thread."""
 _CONFIGS = 4
 _FIRST_SETTLES = 4
-"""How many times as many iterations autocast settles in at first: the allocator meets blocks of other sizes."""
+"""Factor on the settling iterations of the first turn under autocast: the allocator meets blocks of other sizes."""
 _MOST_RECORDS = 60_000
 """Of all recorded iterations together: reading more takes longer than computing them."""
 _LEAST_S, _MOST_S, _RECORDED_ROUNDS = 5.0, 8.0, 2
@@ -88,7 +88,7 @@ _PLANS = (
 
 
 def configs_wanted(run: ScriptRun) -> bool:
-    """Whether other configs are measured: on CPUs, in scripts that go on for long enough."""
+    """True if other configs are measured: on CPUs, in scripts that go on for long enough."""
     ended_soon = run.ended_after is not None and run.ended_after < run.ready.warmup + _LEAST_ITERATIONS
     wanted = run.request.batch_points > 0 if run.request.trials is None else run.request.trials
     return (
@@ -97,7 +97,7 @@ def configs_wanted(run: ScriptRun) -> bool:
 
 
 def configs_harmless(run: ScriptRun) -> bool:
-    """Whether iterations in another config neither leave lasting effects nor compile the model again."""
+    """True if iterations in another config neither leave lasting effects nor compile the model again."""
     alone = run.facts.world_size == 1 and run.request.side_effects == "redirect"
     return alone and _COMPILED not in run.facts.styles
 

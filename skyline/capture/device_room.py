@@ -1,4 +1,4 @@
-"""Whether further runs of a script fit on its device beside the one that is held there."""
+"""The room on a device for further runs of a script at the same time as the one that is held there."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from enum import Enum
 from skyline.trace.facts import DeviceMemoryFact
 
 _LARGEST_CONTEXT_BYTES = 1 << 30
-"""Where the driver does not tell this process from others, what is beside the allocator may be theirs."""
+"""Limit where the driver does not distinguish processes: memory outside the allocator may belong to others."""
 _LEAST_FRAGMENTS = 0.05
 """Other sizes are laid out in other ways: so much of what is reserved may be of no use to any tensor."""
 
 
 class Sharing(Enum):
-    """How several runs get by with one device."""
+    """The way in which several runs share one device."""
 
     TOGETHER = "together"
     """All of them stay there."""
     RELEASING = "releasing"
-    """One computes; the others stand still and keep their tensors, but not what their allocator holds beside."""
+    """One computes; the others stand still and keep their tensors, but not the unused memory of their allocator."""
     ALONE = "alone"
     """One at a time is there at all."""
 
@@ -55,12 +55,12 @@ class DeviceRoom:
 
     @property
     def tensor_bytes(self) -> int:
-        """What the tensors of a run may take that has the device to itself but for other programs."""
+        """Bytes available to the tensors of a run that shares the device with other programs only."""
         usable = self.free_bytes + self.reserved_bytes
         return max(0, round(usable * (1 - self.fragments)))
 
     def sharing(self, peaks: Sequence[int]) -> Sharing:
-        """How runs whose tensors take so much at their peaks get by beside the one that is held."""
+        """The way to share the device of the held run with runs of these peaks, in bytes of tensors."""
         runs = [self._run_bytes(peak) for peak in peaks]
         if sum(runs) <= self.free_bytes:
             return Sharing.TOGETHER

@@ -55,7 +55,7 @@ def usage_text(output: str) -> str:
 
 
 def complaint(text: str) -> str:
-    """What is wrong with the arguments, in the script's words; empty where no line says it."""
+    """The error in the arguments, in the script's words; empty if no line names it."""
     lines = text.splitlines()
     for index, line in enumerate(lines):
         found = _COMPLAINT.search(line)

@@ -42,7 +42,7 @@ class EventBus:
         return str(self._listener.address)
 
     def wait_for_call(self, timeout_s: float) -> bool:
-        """Whether a process has called, waiting for it a little."""
+        """True if a process has called, waiting for it a little."""
         return self._called.wait(timeout_s)
 
     def send(self, message: Event) -> None:
@@ -52,7 +52,7 @@ class EventBus:
         self._lines[-1].send_bytes(json.dumps(message).encode())
 
     def waiting(self) -> bool:
-        """Whether an event can be taken at once."""
+        """True if an event can be taken at once."""
         return bool(self._lines) and bool(wait(self._lines, 0))
 
     def next_event(self, timeout_s: float) -> Event | None:

@@ -1,4 +1,4 @@
-"""What the child tells, as types: the JSON events of the channel are read into these at once."""
+"""Types of the child's messages: the JSON events of the channel are read into these at once."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class LoaderSeen:
 
 @dataclass(frozen=True, slots=True)
 class RunFacts:
-    """What the run showed of itself; ``leading`` are leading dimensions of batches and module inputs.
+    """Facts that the run showed; ``leading`` are leading dimensions of batches and module inputs.
 
     Of a tensor these are the first two; ``first_dimensions`` are the first alone, and ``fed_dimensions`` the first of
     what entered a model as its first argument.
@@ -93,7 +93,7 @@ class RunFacts:
     settings_files: tuple[str, ...] = ()
     """Real paths of files of settings that the script opened, the last one opened last."""
     device_identities: tuple[str, ...] = ()
-    """What the driver tells the GPUs of the run from others by (``GPU-…``); empty where PyTorch does not say."""
+    """The driver's identities of the run's GPUs (``GPU-…``); empty if unknown."""
 
     @property
     def batch_sizes_seen(self) -> tuple[int, ...]:
@@ -120,7 +120,7 @@ class Ready:
     loop: LoopFrame | None
     facts: RunFacts
     script_s: float = 0.0
-    """How long the script has run by then."""
+    """Run time of the script until then."""
     warmup_reason: str = ""
 
 
@@ -141,7 +141,7 @@ class Ended:
     fetches: int
     modules: tuple[str, ...] = ()
     processes: tuple[str, ...] = ()
-    """What the script started beside itself, where it was seen."""
+    """Processes that the script started, as far as they were seen."""
 
 
 @dataclass(frozen=True, slots=True)

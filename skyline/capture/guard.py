@@ -26,7 +26,7 @@ _MOST_FILES_COUNTED = 20_000
 
 @dataclass(frozen=True, slots=True)
 class RunLimits:
-    """What a run may take; None: a share of what is free when it starts.
+    """Limits of a run; None: a share of the free amount at its start.
 
     ``memory_bytes`` is resident memory of all its processes, ``scratch_bytes`` what it writes.
     """

@@ -29,14 +29,14 @@ _TAKEN_BY_RECORDING = 4
 _SHORT_RUN = 24
 """A script with no more iterations than this has a warm-up of one iteration."""
 _ALONE_TURNS = 4
-"""How many times as long a turn lasts for which the script is started again."""
+"""Factor on the length of a turn for which the script is started again."""
 
 _Result = TypeVar("_Result")
 
 
 @dataclass(frozen=True, slots=True)
 class TurnPace:
-    """How long the turns of a run are.
+    """The length of the turns of a run.
 
     A turn takes about ``turn_s``, at least ``least`` iterations (for a loader with several workers that many times the
     number of workers) and at most ``most``. A script that ends has iterations for ``turns_per_life`` turns, where
@@ -81,7 +81,7 @@ class HeldRun:
         self._used = 0
         """Iterations of this life of the script."""
         self._total = total
-        """How many iterations the script has, where that is known."""
+        """Number of the script's iterations, if known."""
         self._lives = 0
         self._warmup = launcher.request.warmup
         self.peak_bytes: int | None = None
@@ -106,7 +106,7 @@ class HeldRun:
 
     @property
     def lives(self) -> int:
-        """How often the script was started."""
+        """Number of starts of the script."""
         return self._lives
 
     @property

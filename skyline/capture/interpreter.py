@@ -47,7 +47,7 @@ def resolve_interpreter(script: Path, asked: str | None) -> str:
 
 
 def has_torch(interpreter: str) -> bool:
-    """Whether this interpreter can find torch, without importing it."""
+    """True if this interpreter can find torch, without importing it."""
     try:
         probe = subprocess.run(
             [interpreter, "-c", _PROBE],

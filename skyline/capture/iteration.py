@@ -1,4 +1,4 @@
-"""What one iteration of the script is, in figures and in one sentence."""
+"""One iteration of the script, described in figures and in one sentence."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _FRAMEWORKS = (
 
 
 def iteration_fact(facts: RunFacts, rows: BareRows) -> IterationFact:
-    """How the run was cut into iterations, from the end of warm-up and the iterations that were timed."""
+    """The division of the run into iterations, from the end of warm-up and the timed iterations."""
     styles = _styles(facts, rows)
     return IterationFact(
         meaning=_meaning(facts, rows, styles),

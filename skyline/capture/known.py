@@ -1,4 +1,4 @@
-"""What can be said of a run before its profile is there: from the source at once, then from the first iterations."""
+"""Facts about a run before its profile exists: from the source at once, then from the first iterations."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def from_first_iterations(source: Known, knobs: KnobSearch, ready: Ready, rows: 
 
 
 def micro_batches(facts: RunFacts, rows: BareRows) -> int:
-    """How many batches one iteration takes: gradients may be gathered over several."""
+    """Number of batches in one iteration: gradients may be accumulated over several."""
     if any(loader.fetches for loader in facts.loaders) and rows.fetches:
         return max(1, round(rows.fetches))
     if "closure" in facts.styles:

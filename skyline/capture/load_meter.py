@@ -1,4 +1,4 @@
-"""Reads how busy the machine is, beside a run and with it."""
+"""Measures the load of the machine, by a run and by other programs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the script prints: passed on as it comes, with only the end of it kept."""
+"""The output of the script: passed on at once; only the end of it is kept."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LONGEST_LINE = 2000
 _PROFILER_CHATTER = re.compile(
     rb"^(USDT:.*Profiler|\[W.*CPUAllocator.*Memory block of unknown size).*\n?", re.MULTILINE
 )
-"""What PyTorch's profiler itself prints on standard error, which is not the script's doing."""
+"""Messages of PyTorch's own profiler on standard error."""
 _CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
@@ -37,7 +37,7 @@ class ScriptOutput:
 
     @property
     def passed_on(self) -> bool:
-        """Whether somebody is given what is printed as it comes."""
+        """True if a callback receives the output."""
         return self._callback is not None
 
     def tail(self, lines: int = 20) -> str:

@@ -29,9 +29,9 @@ rm -rf -- "$0"
 class ParentDeathReaper:
     """A tiny shell that waits for the end of its standard input, which is ours, and then clears away a run.
 
-    It knows the run's folder from the beginning, and is told the process group once there is one. The run listens for
+    It knows the run's folder from the beginning, and receives the process group once there is one. The run listens for
     our end itself, but cannot while native code keeps the interpreter from running. With a keeper (``kept``) that one
-    is told, since it knows what left the group.
+    is ended, since it knows the processes that left the group.
     """
 
     def __init__(self, scratch: Path, *, kept: bool = False) -> None:

@@ -113,15 +113,15 @@ def gpu_counter(name: str, identities: tuple[str, ...] = ()) -> Counter | None:
 
 
 def _is_part(name: str) -> bool:
-    """Whether this names an instance of a GPU that is divided (MIG): a board's energy is that of all its parts."""
+    """True if this names an instance of a GPU that is divided (MIG): a board's energy is that of all its parts."""
     return "MIG" in name.replace("-", " ").split()
 
 
 def _handle(nvml: Any, name: str) -> Any:
     """The GPU that a script sees first, where PyTorch does not say which one it is; None where that is not sure.
 
-    Among boards of one name it is the first of ``CUDA_VISIBLE_DEVICES``. CUDA counts the fastest first unless it is
-    told to count as the driver does, so that on mixed boards a number alone tells nothing.
+    Among boards of one name it is the first of ``CUDA_VISIBLE_DEVICES``. CUDA counts the fastest first unless it counts
+    as the driver does, so that on mixed boards a number alone is ambiguous.
     """
     count = nvml.nvmlDeviceGetCount()
     handles = [nvml.nvmlDeviceGetHandleByIndex(index) for index in range(count)]

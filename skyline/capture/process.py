@@ -13,12 +13,12 @@ from typing import IO, Protocol
 ENTRY = Path(__file__).parent / "child" / "__main__.py"
 CHANNEL_KEY = "SKYLINE_CHANNEL_KEY"
 KEPT = sys.platform == "linux"
-"""Whether a run's process is the keeper, which has the script's below it (``child/keeper.py``), or the script's own."""
+"""True if a run's process is the keeper, which has the script's below it (``child/keeper.py``), or the script's own."""
 
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """What a run's process is started with; it calls back at ``address`` and proves itself with ``key``.
+    """The start of a run's process; it calls back at ``address`` and authenticates itself with ``key``.
 
     ``stdin`` is a descriptor that stays the caller's; None for one with nothing to read.
     """
@@ -42,7 +42,7 @@ class RunningProcess(Protocol):
 
     @property
     def stdout(self) -> IO[bytes] | None:
-        """What it writes, on either of its outputs."""
+        """Its stdout and stderr."""
         ...
 
     def poll(self) -> int | None:

@@ -80,7 +80,7 @@ class ProcessFamily:
         found: set[str] = set()
         for process in self.members():
             try:
-                # The mode is told on Linux alone.
+                # Only Linux reports the mode.
                 found.update(
                     file.path for file in process.open_files() if set(getattr(file, "mode", "w")) & set("wa+")
                 )

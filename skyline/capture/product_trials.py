@@ -146,7 +146,7 @@ def _is_wide(shape: OperatorShape) -> bool:
 
 
 def _options(shape: OperatorShape, module: ModuleFact | None) -> dict[str, object] | None:
-    """The arguments of a convolution beside its tensors; None where no layer shows them."""
+    """The arguments of a convolution other than its tensors; None where no layer shows them."""
     if not shape.operator.startswith("aten::conv"):
         return {}
     known = module is not None and module.library and module.options.get("padding_mode") == "zeros"

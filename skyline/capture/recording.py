@@ -44,11 +44,11 @@ class ChildRecording:
     light_failure: str = ""
     """Why the light recording could not be read; the times are then those of the full one. Empty where it could."""
     ended_after: int | None = None
-    """How many iterations the script has in all, where it came to its end while it was recorded."""
+    """Total number of iterations of the script, if it ended while it was recorded."""
     settings: TorchSettings | None = None
     modules: tuple[ModuleFact, ...] = ()
     module_count: int = 0
-    """How many modules the model has; ``modules`` are the larger ones of very many."""
+    """Number of modules of the model; ``modules`` are the larger ones of very many."""
     parallel: ParallelFact | None = None
     calls: tuple[CallFact, ...] = ()
 
@@ -93,7 +93,7 @@ def take_recording(path: Path, kind: type[_Recorded]) -> _Recorded:
 
 
 def notes_on(recording: ChildRecording, device_kind: str) -> tuple[str, ...]:
-    """What the person should know of a recording."""
+    """Notes about a recording for the user."""
     notes: list[str] = []
     if device_kind != "cpu" and not any(record.kind in ON_DEVICE for record in recording.trace.records):
         notes.append(

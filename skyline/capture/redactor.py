@@ -87,7 +87,7 @@ class Redactor:
 
     def __init__(self, values: Iterable[str] = ()) -> None:
         known = {part.strip() for value in values for part in (value, *value.splitlines())}
-        # The longest first: one may be a part of another. A value of several lines may be told with `\\n` between them.
+        # The longest first: one may be a part of another. Values of several lines may be printed with `\\n` in them.
         ordered = sorted(known | {value.replace("\n", r"\n") for value in known}, key=len, reverse=True)
         long = [re.escape(value) for value in ordered if len(value) >= _LEAST_LENGTH]
         short = [
@@ -142,7 +142,7 @@ def _hidden_value(found: re.Match[str]) -> str:
 
 
 def hides_something(arguments: Iterable[str]) -> bool:
-    """Whether a command line cannot be run again, because something in it was not kept."""
+    """True if a command line cannot be run again, because something in it was not kept."""
     return any(HIDDEN in argument for argument in arguments)
 
 
@@ -174,7 +174,7 @@ _Value = TypeVar("_Value")
 
 
 def secret_free(profile: Profile, redactor: Redactor) -> Profile:
-    """The profile without secrets. What stands in the source is kept as it is: it is the person's to keep."""
+    """The profile without secrets. Source texts are kept unchanged: they are the user's own."""
     scrub = cache(redactor.scrub)
 
     def options(given: dict[str, _Value]) -> dict[str, _Value | str]:

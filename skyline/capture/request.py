@@ -25,7 +25,7 @@ class CaptureRequest:
     step times have settled. ``module`` is the dotted name under which the script is to be run, as by
     ``python -m``. ``evaluation`` says whether a forward pass that the script repeats for an evaluation before
     or between its first steps is run each time. ``ranks`` is how many processes train together: the others
-    are started beside the one that is measured. ``budget_s`` is the time for trials after the script itself is
+    are started together with the measured one. ``budget_s`` is the time for trials after the script itself is
     measured: of other batch sizes, threads and number formats. ``gpu`` names the GPU that the profile is predicted for
     instead of being measured; empty: it is measured here. ``gpu_memory_bytes`` takes the place of that GPU's memory.
     ``variables`` are added to the environment of the script. ``trials`` says whether, last of all, other numbers of
@@ -56,7 +56,7 @@ class CaptureRequest:
     trials: bool | None = None
     budget_s: float = 20.0
     network: Literal["open", "loopback"] = "open"
-    """What the script may reach; ``loopback``: this machine alone, as far as Python's own calls are concerned."""
+    """Hosts that the script may reach; ``loopback``: this machine alone, as far as Python's own calls are concerned."""
     source_overrides: tuple[tuple[str, str], ...] = ()
     """(path, text) pairs: run this text in place of the file, as for an editor's unsaved buffer.
 
@@ -68,7 +68,7 @@ class CaptureRequest:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What is known of a run while it is under way; the figures of the profile to come may differ a little.
+    """Facts known during a run; the figures of the later profile may differ a little.
 
     Before the first timed iterations all of it comes from the source, and ``iteration_ms`` is None.
     """
@@ -79,14 +79,14 @@ class Known:
     throughput: Interval | None = None
     """Samples per second."""
     script_s: float | None = None
-    """How long the script ran until its first timed iteration."""
+    """Run time of the script until its first timed iteration."""
     files: tuple[str, ...] = ()
     """Real paths of the person's modules that the script has imported."""
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a capture is: ``stage`` is a word (launch, warm up, measure, record, curve, analyse).
+    """The progress of a capture: ``stage`` is a word (launch, warm up, measure, record, curve, analyse).
 
     ``known`` comes with the two events at which there is news: at the launch, and with the first times.
     """

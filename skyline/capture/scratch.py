@@ -61,7 +61,7 @@ def remove_tree(path: str) -> None:
     The standard library's removal of a temporary folder changes the mode of the file behind a link (CVE-2023-6597),
     and its recursion fails at a thousand folders. Here each folder is moved to the top before it is emptied, and
     modes of folders alone are changed. The processes of the run have ended: nothing changes between a look at a name
-    and its use. What cannot be removed stays.
+    and its use. Files that cannot be removed stay.
     """
     names = (f"{secrets.token_hex(8)}-{number}" for number in count())
     with contextlib.suppress(OSError):

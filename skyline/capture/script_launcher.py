@@ -168,7 +168,7 @@ def variables_of_first_rank(ranks: int) -> dict[str, str]:
         "TORCHELASTIC_MAX_RESTARTS": "0",
     }
     if "OMP_NUM_THREADS" not in os.environ:
-        # What torchrun sets, so that the ranks do not fight over the cores.
+        # The default of torchrun, so that the ranks do not compete for the cores.
         variables["OMP_NUM_THREADS"] = "1"
     return variables
 

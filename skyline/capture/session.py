@@ -244,7 +244,7 @@ class CaptureSession:
 
 @dataclass(frozen=True, slots=True)
 class _Later:
-    """What the iterations after the recording show; ``failed``: the run is of no use any more."""
+    """Results of the iterations after the recording; ``failed``: the run is of no use any more."""
 
     paired_ms: tuple[float, ...] = ()
     power: PowerFact | None = None

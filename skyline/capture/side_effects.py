@@ -64,7 +64,7 @@ def read_side_effects(
 
 
 def read_protection(scratch: Path) -> Protection | None:
-    """What keeps the run from the person's files; None where it has not said so."""
+    """The protection of the user's files from the run; None if the run has not reported it."""
     try:
         return msgspec.json.decode(read_start(scratch / _PROTECTION_NAME, _SMALL_BYTES), type=Protection)
     except (OSError, *UNREADABLE):

@@ -23,7 +23,7 @@ class EmptyTerminal:
             raise OSError("no terminals on this platform") from error
         self._master, slave = os.openpty()
         self.descriptor = -1
-        """What a run gets as its standard input."""
+        """The standard input of a run."""
         try:
             lines, columns = _size()
             ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))

@@ -43,7 +43,7 @@ class PastTurn:
     typical_ms: float
 
     def turn(self) -> Turn:
-        """What was measured."""
+        """The earlier measurement."""
         return Turn(self.typical_ms)
 
 
@@ -99,7 +99,7 @@ class Round:
 
     @property
     def others_cores(self) -> float:
-        """How many cores other programs kept busy on average."""
+        """Mean number of cores that other programs kept busy."""
         turns = (self.base, self.again, *self.variants)
         return statistics.fmean(turn.others_cores for turn in turns if turn is not None)
 

@@ -25,7 +25,7 @@ _LEAVE_TIMEOUT_S = 3.0
 _LOOK_S = 0.2
 _TOLD_WITHIN_S = 1.0
 _UNKNOWN_STATUS = -int(signal.SIGKILL)
-"""What a run is said to have ended with when the process that would know is gone too: it takes its runs along."""
+"""Reported exit status of a run whose parent process is gone too: it ends its runs with it."""
 
 _NO_RUN = "0" * 16
 """Takes the place of a run's tag: the forks write theirs over it."""
@@ -116,12 +116,12 @@ class WarmParent:
 
     @property
     def busy(self) -> bool:
-        """Whether a run is under way in one of its forks."""
+        """True if a run is under way in one of its forks."""
         with self._state:
             return bool(self._running)
 
     def is_current(self) -> bool:
-        """Whether it lives, and what it has imported is still what the disk holds."""
+        """True if it lives, and its imports are still current on disk."""
         with self._state:
             files, stamp = self._files, self._stamp
             if self._gone:
@@ -250,7 +250,7 @@ class WarmParent:
 
 
 def _stamp(files: list[str]) -> Stamp:
-    """What tells that one of these files was replaced, or that something was installed into a folder."""
+    """A value that changes if one of these files is replaced, or if something is installed into a folder."""
     found: list[tuple[str, int, int, int]] = []
     for file in files:
         try:

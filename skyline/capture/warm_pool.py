@@ -39,7 +39,7 @@ _READ_AT_IMPORT = (
     "TORCH",
     "VIRTUAL_ENV",
 )
-"""How the names of variables begin that matter while an interpreter starts and imports; the rest is set in the fork."""
+"""Prefixes of variables that matter while an interpreter starts and imports; the fork sets the others."""
 
 _Key = tuple[str, str, tuple[tuple[str, str], ...]]
 
@@ -111,7 +111,7 @@ class WarmPool:
                 if len(self._parents) <= self._most:
                     break
                 self._retired.append(self._parents.pop(other))
-            # What a retired one forked for other runs goes on until those are over.
+            # Runs that a retired one forked go on until their end.
             for retired in [one for one in self._retired if not one.busy]:
                 self._retired.remove(retired)
                 retired.close()

@@ -25,7 +25,7 @@ def install(on_compile):
 
 
 def _plain(value):
-    """What was given as it can be told: a backend may be a function."""
+    """The value as text or switch: a backend may be a function."""
     return value if value is None or isinstance(value, (bool, str)) else getattr(value, "__name__", "given")
 
 

@@ -64,7 +64,7 @@ class EvaluationReplay:
         self._calls.clear()
 
     def replayed(self):
-        """What was replayed: the module's class, how often, and the person's line of the first time."""
+        """The replayed passes: the module's class, their number, and the user's line of the first one."""
         return [
             {"module": name, "count": count, "line": self._lines[name]}
             for name, count in self._counts.items()
@@ -144,7 +144,7 @@ class EvaluationReplay:
         result = self._inside(original, module, args, kwargs)
         calls[0] += 1
         if not _alike(before, _lasting(module)):
-            # What it leaves behind would be missing afterwards: random numbers that were drawn, counts, averages.
+            # A replay would omit its side effects: random numbers that were drawn, counts, averages.
             calls[0] = -1 << 30
         elif calls[0] >= _REAL_CALLS and _copyable(result) and _fits(result):
             calls[1] = (_copy(result),)
@@ -152,7 +152,7 @@ class EvaluationReplay:
 
 
 def _lasting(module):
-    """What a forward pass may change for good."""
+    """The state that a forward pass may change permanently."""
     numpy = sys.modules.get("numpy")
     versions = [buffer._version for buffer in module.buffers() if not buffer.is_inference()]
     return versions, random.getstate(), numpy and numpy.random.get_state()[1:3], backend.random_states()
@@ -173,7 +173,7 @@ def _has_hooks(module):
 
 
 def _signature(value, depth=0):
-    """What makes two calls alike: shapes and kinds, not contents; None where that cannot be said."""
+    """A key that equal calls share: shapes and types, not contents; None for other values."""
     if isinstance(value, torch.Tensor):
         return (tuple(value.shape), value.dtype, value.device)
     if isinstance(value, _PLAIN):
@@ -200,7 +200,7 @@ def _tensors(value):
 
 
 def _copyable(value):
-    """Whether a result is built of tensors, plain values and ordinary containers alone."""
+    """True if a result is built of tensors, plain values and ordinary containers alone."""
     if type(value) is torch.Tensor:
         return value.layout is torch.strided
     if isinstance(value, _PLAIN):
@@ -232,7 +232,7 @@ def _is_named_tuple(value):
 
 
 def _fits(result):
-    """Whether the result may be kept beside what the script itself needs."""
+    """True if the free memory suffices to keep the result."""
     tensors = list(_tensors(result))
     size = sum(tensor.numel() * tensor.element_size() for tensor in tensors)
     return size <= _free_bytes(tensors) * _SHARE_OF_FREE_MEMORY

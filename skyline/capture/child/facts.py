@@ -1,4 +1,4 @@
-"""What the run tells about itself beside its timings."""
+"""Facts about the run, other than its timings."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def environment(devices):
 
 
 def facts_of_run(observer, optimizers, devices):
-    """Optimizers, loaders and leading dimensions as they stand now."""
+    """Optimizers, loaders and leading dimensions at this moment."""
     return {
         "optimizers": [_optimizer(seen, optimizer) for seen, optimizer in optimizers],
         "loaders": observer.loaders.facts(observer.leading),
@@ -112,7 +112,7 @@ def _cpuinfo():
 
 
 _BYTES = 40 << 20
-"""More than the 32 MiB (2**25) up to which glibc keeps what is given back to it, whatever it is told."""
+"""More than the 32 MiB (2**25) up to which glibc keeps freed memory, whatever its settings."""
 _TIMES = 3
 
 

@@ -8,7 +8,7 @@ _MOST_NODES = 4096
 
 
 class HandWrittenUpdates:
-    """Sees from a parameter's gradient whether a backward pass starts anew or adds to the passes before it.
+    """Sees from a parameter's gradient whether a backward pass starts again or adds to the passes before it.
 
     A script without an optimizer clears its gradients when it has used them. So the passes between two that
     start on clear gradients make one update.

@@ -31,7 +31,7 @@ def stand(watched):
     """
     if sys.platform != "linux":
         return
-    # What comes before this process can take notice of it would otherwise be lost.
+    # Signals that arrive before this process has its handlers would otherwise be lost.
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _BLOCKED)
     ctypes.CDLL(None).prctl(_CHILD_SUBREAPER, 1, 0, 0, 0)
     if os.getsid(0) != os.getpid():

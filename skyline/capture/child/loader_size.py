@@ -42,7 +42,7 @@ def _made_there(asked):
 def _resize(arguments, size, wanted):
     sampler = arguments.get("batch_sampler")
     if sampler is not None:
-        # What a sampler of the person's makes of it is seen in the batches that come.
+        # The batches show the effect on a sampler of the user's.
         if getattr(sampler, "batch_size", None) == size:
             try:
                 sampler.batch_size = wanted

@@ -1,4 +1,4 @@
-"""What the modules of the model that trains are like."""
+"""Facts about the modules of the model that trains."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ def module_facts(named, seen, births, updated=()):
 
     ``named`` are pairs of a path and a module, in the order of ``named_modules()`` under each root; only roots
     with a parameter among those that are ``updated`` count. Where none has one, because the script updates them by
-    hand or through flattened copies, those with a parameter that takes a gradient do. Of more than ``MOST`` those
-    are told that hold or keep most memory.
+    hand or through flattened copies, those with a parameter that takes a gradient do. Of more than ``MOST``, the ones
+    that hold or keep most memory are reported.
     """
     roots = _roots(named)
     addresses = {id(parameter) for parameter in updated}
@@ -155,7 +155,7 @@ _LONGEST = 40
 
 
 def is_library(module):
-    """Whether PyTorch defines the class of a module."""
+    """True if PyTorch defines the class of a module."""
     return type(module).__module__.partition(".")[0] == "torch"
 
 
@@ -183,7 +183,7 @@ def _is_own(name, value):
 
 
 def _plain(value):
-    """The value where it is one that can be told, else this function."""
+    """The value if it is plain, else this function."""
     if value is None or type(value) in (int, float, bool):
         return value
     if type(value) is str:

@@ -1,4 +1,4 @@
-"""What a training script does, seen from PyTorch's own seams: optimizer steps, backward passes, loaders."""
+"""Observation of a training script at PyTorch's own seams: optimizer steps, backward passes, loaders."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Observer:
     gradients that overflowed, counts as one; a step that is captured in a graph counts each time that the graph is
     replayed, and not when it is captured. Only a script that never makes an optimizer (it updates its
     parameters by hand) is cut at its backward passes: after the last one before the gradients are cleared.
-    ``on_part`` is told which part of an iteration is under way each time that it becomes another one.
+    ``on_part`` is called with the current part of an iteration at each change.
     """
 
     def __init__(self, on_boundary, on_part=None):
@@ -102,17 +102,17 @@ class Observer:
         self._stop_watching_modules()
 
     def iterations(self):
-        """How many iterations there were, by what counts as one now: the first few steps may have been another's."""
+        """Number of iterations by the current anchor: the first few steps may have been of another optimizer."""
         anchor = self._anchor or self._provisional_anchor()
         return anchor.steps if anchor is not None else self._updates
 
     def all_stepped(self):
-        """Whether every optimizer that still exists has stepped."""
+        """True if every optimizer that still exists has stepped."""
         return all(seen.steps for seen in self.optimizers.values() if seen.optimizer() is not None)
 
     @property
     def parts(self):
-        """What this iteration consisted of until now."""
+        """The parts of this iteration so far."""
         return self._clock.parts
 
     def current_part(self):
@@ -120,11 +120,11 @@ class Observer:
         return self._clock.innermost()
 
     def stretch(self):
-        """How many backward passes and optimizer steps there were."""
+        """The numbers of backward passes and of optimizer steps."""
         return self.backward_calls, self._step_count
 
     def take_parts(self):
-        """The parts since the last call, and start anew."""
+        """The parts since the last call; start again."""
         return self._clock.take()
 
     def new_iteration(self):
@@ -227,7 +227,7 @@ class Observer:
 
     def _before_step(self, optimizer, args, kwargs):
         self._clock.enter("optimizer")
-        # What a closure does, forward and backward, is not the optimizer's work. Hooks of a torch function get
+        # The forward and backward passes of a closure are not the optimizer's work. Hooks of a torch function get
         # the optimizer among the arguments.
         for index, value in enumerate(args):
             if index <= 1 and value is not optimizer and callable(value):

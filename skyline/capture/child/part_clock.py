@@ -1,4 +1,4 @@
-"""Time within an iteration that can be told apart without a profiler, and counts of what happened in it."""
+"""Times of the parts of an iteration that need no profiler, and counts of its events."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Parts:
 class PartClock:
     """Attributes time to the innermost part that is entered: time is exclusive, parts may be nested.
 
-    ``on_part`` is told the innermost part each time that it becomes another one.
+    ``on_part`` is called with the innermost part at each change.
     """
 
     def __init__(self, on_part=None):
@@ -33,7 +33,7 @@ class PartClock:
         self._on_part = on_part
 
     def inside(self, part):
-        """Whether a part is entered, at any depth."""
+        """True if a part is entered, at any depth."""
         return any(entered[0] == part for entered in self._inside)
 
     def innermost(self):
@@ -41,7 +41,7 @@ class PartClock:
         return self._inside[-1][0] if self._inside else None
 
     def enter(self, part):
-        """What follows belongs to ``part``."""
+        """The time from now on belongs to ``part``."""
         now = _clock()
         if self._inside:
             outer = self._inside[-1]
@@ -78,6 +78,6 @@ class PartClock:
             self._on_part(self.innermost())
 
     def take(self):
-        """The parts since the last call, and start anew."""
+        """The parts since the last call; start again."""
         parts, self.parts = self.parts, Parts()
         return parts

@@ -72,9 +72,9 @@ def _set_up(module, request, path):
 
 
 def _wind_up_threads():
-    """What Python does itself when the script has come to its end: it waits for threads that still work.
+    """Wait for threads that still work, as Python does at the end of a script.
 
-    Pools that nobody shut down are told first that no more is coming: their threads would wait for ever.
+    Pools without a shutdown are closed first; otherwise their threads would wait forever.
     """
     for told in reversed(getattr(threading, "_threading_atexits", [])):
         told()

@@ -1,4 +1,4 @@
-"""What a recording tells beside its rows: settings, modules, how gradients are joined, and calls."""
+"""Facts of a recording other than its rows: settings, modules, the joining of gradients, and calls."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def _plain(reason):
 
 
 def settings(devices, autocast):
-    """What decides how fast and how exactly PyTorch computes, as of ``skyline.trace.Settings``.
+    """The settings of PyTorch that affect speed and accuracy, as of ``skyline.trace.Settings``.
 
     ``autocast`` is what was seen around the forward pass. A switch that this version of PyTorch does not have,
     or does not tell, is None. A device is only asked where the script computes on it.

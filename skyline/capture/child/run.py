@@ -24,7 +24,7 @@ def main(address, key):
         with contextlib.suppress(ImportError):
             import torch
         request = channel.next_command()
-    # Compiled before torch is imported: a syntax error is told at once.
+    # Compiled before torch is imported: a syntax error is reported at once.
     code, problem = compile_script(request)
     if problem is not None:
         channel.send("failed", boundaries=0, **problem)
@@ -75,7 +75,7 @@ def observe(request, claim):
 
 
 def protect(request):
-    """What every process of the run needs: files kept apart, and the text of the sources as it is to be run."""
+    """Set up every process of the run: the sandbox, and the source texts to run."""
     from .ranks import process_group
 
     policy, network = request.get("side_effects", "redirect"), request.get("network", "open")

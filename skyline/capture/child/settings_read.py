@@ -44,7 +44,7 @@ def opened(path):
     if text.endswith(".py") and not _is_scripts(sys._getframe(2).f_code.co_filename):
         return None
     text = os.path.abspath(text)
-    # What is opened again comes last: the later of two files overrides the earlier one.
+    # A file that is opened again comes last: the later of two files overrides the earlier one.
     _read.pop(text, None)
     if len(_read) < _MOST:
         _read[text] = True
@@ -58,7 +58,7 @@ def files():
 
 
 def _is_scripts(caller):
-    """Whether code of this file is the person's, or a text that ``exec`` runs."""
+    """True if code of this file is the person's, or a text that ``exec`` runs."""
     return user_code.is_user_file(caller) or (
         caller.startswith("<") and not caller.startswith(("<frozen", "<eval_with_key>"))
     )

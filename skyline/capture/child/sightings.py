@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 
 READS = ("item", "tolist", "cpu", "numpy", "print", "float", "int", "bool", "format", "read")
-"""Calls that need the numbers of a tensor, by the names that they are told under."""
+"""Calls that need the numbers of a tensor, by their reported names."""
 
 _MOST = 500
-"""As many different calls are told; a script has a few dozen."""
+"""Limit of reported different calls; a script has a few dozen."""
 
 CHECKPOINT_FILE = "torch/utils/checkpoint.py"
 
@@ -28,7 +28,7 @@ class ObservedCall:
 
 
 class ModuleCalls:
-    """How often a module was called in forward passes; ``lines`` are those of its calls, by the pass they are in."""
+    """Number of calls of a module in forward passes; ``lines`` are those of its calls, by the number of the pass."""
 
     __slots__ = ("calls", "checkpointed", "lines")
 
@@ -39,7 +39,7 @@ class ModuleCalls:
 
 
 class Sightings:
-    """What is seen of ``iterations`` whole iterations; ``lines`` are the rows of the table that numbers refer to.
+    """The sightings of ``iterations`` whole iterations; ``lines`` are the rows of the table that numbers refer to.
 
     ``kept`` are the bytes that forward passes keep for the backward pass, by the path of a module. ``complete`` is
     whether every call of a module was seen: compiled code makes calls that are not. ``trained`` are the numbers of
@@ -81,7 +81,7 @@ class Sightings:
         return self.line(seen.lines[first])
 
     def calls_per_iteration(self, address):
-        """How often a module was called; once where that was not to be seen."""
+        """Number of calls of a module in an iteration; 1 if it could not be seen."""
         if address in self.modules:
             return self.modules[address].calls / self.iterations
         return 0.0 if self.complete else 1.0
@@ -109,7 +109,7 @@ class Sightings:
 
 
 def runs_under_checkpoint(frame):
-    """Whether ``torch.utils.checkpoint`` is among the callers of a frame."""
+    """True if ``torch.utils.checkpoint`` is among the callers of a frame."""
     while frame is not None:
         if frame.f_code.co_filename.replace(os.sep, "/").endswith(CHECKPOINT_FILE):
             return True

@@ -25,7 +25,7 @@ from .warm_up import WarmUp
 _clock, _monotonic = time.perf_counter, time.monotonic
 
 _MOST_WARMUP_FOR_IDLE_OPTIMIZERS = 4
-"""How much longer, in multiples of the warm-up, to wait for optimizers that were made but have not stepped."""
+"""Multiple of the warm-up for which to wait for optimizers that have not stepped yet."""
 
 _LEAST_FOR_IDLE_OPTIMIZERS = 3
 _HEARTBEAT_S = 1.0
@@ -71,7 +71,7 @@ class Stepper:
             self.evaluation.install()
 
     def ended(self):
-        """What was seen until the script came to its end; what was recorded by then is kept."""
+        """The counts at the end of the script; its recording so far is kept."""
         observer = self.observer
         if self._recordings is not None:
             self._recordings.end(self._loop)
@@ -223,7 +223,7 @@ class Stepper:
             )
 
     def _fail(self, message, hint):
-        """What is no fault of the script's: the parent is told, and ends the run."""
+        """Report a failure that is not the script's; the parent then ends the run."""
         self._channel.send("failed", message=message, traceback="", file="", line=0, hint=hint)
         self._channel.next_command()
 
@@ -266,7 +266,7 @@ class Stepper:
         self._products = None
         self._look_at_devices()
         self._remaining = command["iterations"]
-        # What belongs to a recorded iteration runs in it: the next one finds the devices idle.
+        # All work of a recorded iteration runs in it: the next one finds the devices idle.
         self._waits = command["do"] == "record" or command.get("waiting", False)
         if command["do"] == "run":
             self._mode = self._running

@@ -81,7 +81,7 @@ def _autocast_dtype():
 
 
 def compiled_frames():
-    """How many functions torch.compile has compiled, or tried to, in this process."""
+    """Number of functions that torch.compile has compiled, or tried to, in this process."""
     dynamo = sys.modules.get("torch._dynamo.utils")
     counters = getattr(dynamo, "counters", None)
     return counters["frames"]["total"] + counters["stats"]["unique_graphs"] if counters else 0

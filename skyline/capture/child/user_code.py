@@ -25,7 +25,7 @@ _FOLDERS = {}
 
 
 def is_user_file(path):
-    """Whether a source path is the person's: a real file outside the standard library and site-packages."""
+    """True if a source path is the person's: a real file outside the standard library and site-packages."""
     known = _KNOWN.get(path)
     if known is None:
         real = _real(path)

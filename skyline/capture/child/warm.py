@@ -47,7 +47,7 @@ def serve(descriptor):
         _send(control, {"event": "unable", "message": str(error)})
         os._exit(0)
     gc.collect()
-    # What was imported stays out of every later collection, so that the pages stay shared with the forks.
+    # Imported objects stay out of every later collection, so that the pages stay shared with the forks.
     gc.freeze()
     handlers = {number: signal.getsignal(number) for number in _SIGNALS}
     woken, wake = os.pipe()

@@ -20,7 +20,7 @@ class WarmUp:
 
     The steps have settled when the last three agree within a tenth, or, on a machine that is busy with other
     things, when the last three are not faster than the three before them. Steps in which torch.compile worked
-    or in which the device's allocator took more memory start the count anew and are not charged to the time that
+    or in which the device's allocator took more memory restart the count and are not charged to the time that
     warm-up may take.
     """
 
@@ -35,7 +35,7 @@ class WarmUp:
         self.reason = ""
 
     def over(self, count, step_ms, reserved_bytes=0, behind=0):
-        """Whether ``count`` iterations are enough. One took ``step_ms`` (None: not known): the last, or so many before.
+        """True if ``count`` iterations are enough. One took ``step_ms`` (None: not known): the last, or so many before.
 
         ``reserved_bytes`` is what the device's allocator has taken by now.
         """

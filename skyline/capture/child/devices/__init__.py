@@ -1,4 +1,4 @@
-"""What the script computes on: the one place that asks PyTorch about devices.
+"""The devices that the script computes on: the one place that asks PyTorch about them.
 
 NVIDIA's and AMD's GPUs are ``cuda``, Intel's ``xpu``, Apple's ``mps``; without any of them there is the ``cpu``, on
 which nothing is ever waited for. A backend of somebody else's, on PyTorch's PrivateUse1 seam, is a device of a kind of

@@ -12,23 +12,23 @@ _KNOWN = ("cuda", "xpu", "mps")
 _GRAPHS = ("CUDAGraph", "XPUGraph")
 _UNNAMED = "privateuseone"
 _ACCELERATOR_NAMES = {"mem_get_info": "get_memory_info"}
-"""What ``torch.accelerator`` calls otherwise."""
+"""Names that differ in ``torch.accelerator``."""
 _WITHOUT_INITIALISING = "PYTORCH_NVML_BASED_CUDA_CHECK"
 
 
 class Backend:
-    """The devices of one kind, by their index. What the version of PyTorch does not tell is None or 0."""
+    """The devices of one kind, by their index. Facts that this version of PyTorch does not report are None or 0."""
 
     def __init__(self, kind, module):
         self.kind = kind
         self._module = module
 
     def is_used(self):
-        """Whether this process has begun to use it."""
+        """True if this process has begun to use it."""
         return bool(self._asked("is_initialized"))
 
     def count(self):
-        """How many there are; asked only of what is used, since the answer may initialise it."""
+        """The number of devices; ask only a backend in use, since the answer may initialise it."""
         return self._asked("device_count") or 0
 
     def current(self):
@@ -46,7 +46,7 @@ class Backend:
         return event
 
     def times(self, index):
-        """Whether events tell times."""
+        """True if events measure times."""
         try:
             first, second = self.event(index), self.event(index)
             second.synchronize()
@@ -55,23 +55,23 @@ class Backend:
             return False
 
     def is_capturing(self):
-        """Whether what is launched now goes into a graph and is not executed."""
+        """True if launches go into a graph and are not executed."""
         return bool(self._asked("is_current_stream_capturing"))
 
     def allocated_bytes(self, index):
-        """What tensors use."""
+        """Bytes of tensors."""
         nested = self._nested_stats(index)
         if nested is not None:
             return nested["allocated_bytes"]["all"]["current"]
         return self._asked("memory_allocated", index) or 0
 
     def _nested_stats(self, index):
-        """What CUDA's allocator keeps, as it keeps it: making a flat list of it takes the host five times as long."""
+        """The statistics of CUDA's allocator as nested dictionaries: the flat form takes five times as long."""
         ask = getattr(torch._C, "_cuda_memoryStats", None) if self._module is torch.cuda else None
         return ask(index) if ask is not None else None
 
     def reserved_bytes(self, index):
-        """What the allocator took from the device."""
+        """Bytes that the allocator took from the device."""
         return self._asked("memory_reserved", index) or 0
 
     def peak_bytes(self, index):
@@ -88,7 +88,7 @@ class Backend:
         return None if told is None else (int(told[0]), int(told[1]))
 
     def stats(self, index):
-        """What the caching allocator says of itself."""
+        """Statistics of the caching allocator."""
         return self._asked("memory_stats", index) or {}
 
     def empty_cache(self):
@@ -96,11 +96,11 @@ class Backend:
         self._asked("empty_cache")
 
     def name(self, index):
-        """What the maker calls it; empty where it is not told."""
+        """The vendor's name; empty if unknown."""
         return self._asked("get_device_name", index) or ""
 
     def identity(self, index):
-        """What the driver tells it from others by, as ``GPU-…``; empty where PyTorch does not say."""
+        """The driver's identity of the device, as ``GPU-…``; empty if unknown."""
         uuid = getattr(self._asked("get_device_properties", index), "uuid", None)
         if uuid is None:
             return ""
@@ -113,7 +113,7 @@ class Backend:
         return list(told) if isinstance(told, (tuple, list)) else None
 
     def processes(self, index):
-        """What the driver says of the processes that use it, in words."""
+        """The driver's text about the processes that use it."""
         return self._asked("list_gpu_processes", index) or ""
 
     def random_state(self, index):
@@ -164,12 +164,12 @@ def used_backends():
 
 
 def is_capturing():
-    """Whether what the script launches now goes into a graph: nothing may be waited for, and nothing happens yet."""
+    """True if launches go into a graph: nothing may be waited for, and nothing is executed yet."""
     return any(backend.is_capturing() for backend in used_backends())
 
 
 def is_available(kind):
-    """Whether there is such a device, asked in a way after which forked processes can still use it."""
+    """True if there is such a device, asked in a way after which forked processes can still use it."""
     module = getattr(torch, kind, None)
     if module is None:
         return False
@@ -185,7 +185,7 @@ def is_available(kind):
 
 
 def profiler_activities(kind):
-    """What PyTorch's profiler is to record for a script on this kind of device."""
+    """The activities that PyTorch's profiler records for a script on this kind of device."""
     known = torch.profiler.ProfilerActivity
     names = {"cuda": "CUDA", "xpu": "XPU", CPU: "", "mps": ""}
     own = getattr(known, names.get(kind, "PrivateUse1") or "CPU", None)

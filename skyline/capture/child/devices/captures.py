@@ -37,7 +37,7 @@ class Captures:
             graph_class.replay = self._replaying(graph_class.replay)
 
     def under_way(self):
-        """Whether what the script launches now is only captured."""
+        """True if launches of the script are only captured."""
         if self._graph is not None:
             return True
         return any(backend.is_used() and backend.is_capturing() for backend in self._backends)

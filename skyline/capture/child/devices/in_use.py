@@ -58,7 +58,7 @@ class DevicesInUse:
     def room_and_capacity_bytes(self):
         """Of what is free and of what there is in all, as much as a script spread over the devices like this one uses.
 
-        What it takes more it takes on each in proportion to what it has there: the device that is full first bounds
+        Further memory is assumed in proportion to the memory in use on each: the device that is full first bounds
         all of them. None where one does not tell.
         """
         told = [self._backend.free_and_total_bytes(index) for index in self.indices]
@@ -81,7 +81,7 @@ class DevicesInUse:
         return totals
 
     def processes(self):
-        """What the driver says of the processes on each."""
+        """The driver's texts about the processes on each."""
         return [self._backend.processes(index) for index in self.indices]
 
     def empty_cache(self):
@@ -94,7 +94,7 @@ class DevicesInUse:
         return self._backend.name(self.indices[0]) if self.indices else ""
 
     def identities(self):
-        """What the driver tells them from others by; empty where PyTorch does not say."""
+        """The driver's identities of the devices; empty if unknown."""
         found = [self._backend.identity(index) for index in self.indices]
         return found if all(found) else []
 

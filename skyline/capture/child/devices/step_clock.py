@@ -36,7 +36,7 @@ class StepClock:
 
     @property
     def behind(self):
-        """How many iterations late ``latest_ms`` is."""
+        """Number of iterations by which ``latest_ms`` is late."""
         return 1 if self._by_events else 0
 
     @property
@@ -79,7 +79,7 @@ class StepClock:
         if self._by_events:
             for event in arrived.events:
                 event.synchronize()
-            # Their times are told, and the events can go.
+            # Their times are known, and the events can go.
             del self._steps[: -1 - self.behind]
         return self._between_ms(left, arrived)
 

@@ -1,4 +1,4 @@
-"""The other ranks of a distributed script: the same program, run beside the observed one and not observed."""
+"""The other ranks of a distributed script: the same program as the observed one, not observed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _GRACE_S = 2.0
 
 
 def start(request, channel):
-    """Start ranks 1 and up in our own process group, so that they end with us; a failure of one is told."""
+    """Start ranks 1 and up in our own process group, so that they end with us; a failure of one is reported."""
     path = os.path.join(request["scratch"], _FILE)
     with open(path, "w") as file:
         json.dump(request, file)
@@ -29,7 +29,7 @@ def start(request, channel):
 
 
 def first_problem(request):
-    """What went wrong in another rank, waiting a little for it to say so; None if nothing did."""
+    """The failure of another rank, after a short wait for its report; None if there is none."""
     deadline = time.monotonic() + _GRACE_S
     while True:
         for rank in range(1, request["ranks"]):

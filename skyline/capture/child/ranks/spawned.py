@@ -1,4 +1,4 @@
-"""Processes that the script starts anew with multiprocessing: they too can be the ones that train."""
+"""Processes that the script spawns with multiprocessing: they too can be the ones that train."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What devices did and which thread called their runtime, from the profiler's events in the form of any version."""
+"""The work of devices and the threads that called their runtime, from the events of any version's profiler."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Activity(NamedTuple):
 
 
 class Activities:
-    """What the profiler's list of events tells that its tree does not.
+    """The facts that the profiler's list of events has and its tree has not.
 
     The tree holds devices' own events as if they were calls of the thread that profiled, and calls of the
     runtime without an operator around them as if that thread had made them. ``calls`` are the nodes of both;
@@ -53,7 +53,7 @@ class Activities:
                 self._note(event, spans)
 
     def is_on_device(self, node):
-        """Whether a node of the tree is no call but an event of a device's."""
+        """True if a node of the tree is no call but an event of a device's."""
         return self._key(node) in self._on_device
 
     def thread_of(self, node):
@@ -105,12 +105,12 @@ class Activities:
 
 
 def is_call(node):
-    """Whether a node of the tree may be a call of the device's runtime: Kineto's own remarks have no number."""
+    """True if a node of the tree may be a call of the device's runtime: Kineto's own remarks have no number."""
     return is_kineto(node) and 0 < node.correlation_id < _LARGEST_CORRELATION
 
 
 def is_kineto(node):
-    """Whether a node of the tree was noted by Kineto, and not by PyTorch: a runtime call or a device's event."""
+    """True if a node of the tree was noted by Kineto, and not by PyTorch: a runtime call or a device's event."""
     return type(node.extra_fields).__name__ == "_ExtraFields_Kineto"
 
 

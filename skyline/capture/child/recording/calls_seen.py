@@ -65,7 +65,7 @@ class CallsSeen:
         self._known = {}
 
     def entered(self, node, fields, is_python, context):
-        """What stands for a call in the contexts below it, where only plumbing lies between it and the person's code.
+        """The observed call for the contexts below it, where only plumbing lies between it and the user's code.
 
         None as long as there is but plumbing, False inside of a library, else the call.
         """
@@ -88,7 +88,7 @@ class CallsSeen:
         return self.sightings.add(name, context.line) if name else _ELSEWHERE
 
     def _name_of(self, callsite):
-        """What a Python function is told under: None for one of no interest, empty for one to keep out of."""
+        """The reported name of a Python function: None for one of no interest, empty for one to ignore inside."""
         key = callsite.file_name, text_of(callsite, "function_name")
         if key not in self._known:
             file = key[0].replace("\\", "/")
@@ -133,7 +133,7 @@ class CallsSeen:
             call.options.setdefault("device", _device(fields))
             call.options["reads"] = True
         elif context.phase != "optimizer":
-            # What an optimizer counts in tensors is its own affair.
+            # Reads by an optimizer of its own counters do not count.
             # A symbol makes no call: without the line marker it is not known on which line it stands.
             line = -1 if call is None and context.function is None else context.line
             read = self.sightings.add("read", line, device=_device(fields))
@@ -178,7 +178,7 @@ def _settle(call, functions):
 
 
 def _moved(call, node):
-    """What a move to a device was given; to another number format only, it is none.
+    """Note the arguments of a move to a device; a change of the number format alone is none.
 
     From the arguments of the operator's overloads: (tensor, dtype, layout, device, pinned, non_blocking, copy,
     format), (tensor, device, dtype, non_blocking, copy, format) and (tensor, dtype, non_blocking, copy, format).

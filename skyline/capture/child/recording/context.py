@@ -1,4 +1,4 @@
-"""What is known at a place of the event tree from the calls around it."""
+"""Facts at a place of the event tree, from the calls around it."""
 
 from __future__ import annotations
 
@@ -78,12 +78,12 @@ class Step:
         self._group = -1
 
     def next_group(self):
-        """What follows works on the next parameter group."""
+        """The calls from now on work on the next parameter group."""
         self._group += 1
 
     @property
     def label(self):
-        """What stands for the optimizer, and its parameter group, among the modules."""
+        """The name of the optimizer and its parameter group among the modules."""
         return (
             self.name if self._group < 0 or self.name is None else f"{self.name}.param_groups[{self._group}]"
         )

@@ -105,7 +105,7 @@ class EventTree:
         }
 
     def sightings(self, evaluated):
-        """What calls there were, after ``trace`` of a full recording (see ``CallsSeen.finish``)."""
+        """The calls seen, after ``trace`` of a full recording (see ``CallsSeen.finish``)."""
         trained = {record["root_call"] for record in self._records if record["grad"]}
         seen = self._calls.finish(trained, evaluated, self._places, len(self.iterations))
         last = [row for row in self._allocations if row["time_us"] >= self.iterations[-1]["start_us"]]
@@ -223,7 +223,7 @@ class EventTree:
                 calls = 0 if reads_clock(child) else 2
                 is_long = end_ns - cursor >= WORTH_SPLITTING_NS
                 if run and run[2] is plain and run[3] is None and not is_long:
-                    # There may be a million of them: they are told together.
+                    # There may be a million of them: they are merged.
                     run[1], run[4] = end_ns, run[4] + calls
                 else:
                     self._python_run(run)
@@ -273,7 +273,7 @@ class EventTree:
         return self.iteration_at(self.microseconds(node.start_time_ns))
 
     def _is_plain(self, call, context):
-        """Whether a call is part of its line's own Python."""
+        """True if a call is part of its line's own Python."""
         return (
             not call.children
             and (context.function is not None or call.end_time_ns - call.start_time_ns < _WORTH_NAMING_NS)
@@ -383,7 +383,7 @@ class EventTree:
             waiting.extend(here.children)
 
     def _visit_thread(self, root):
-        """Threads beside the main one (autograd's, a communication library's): outermost operators, runtime calls."""
+        """Other threads (autograd's, a communication library's): outermost operators, runtime calls."""
         self._lane = f"cpu:{root.start_tid}"
         waiting = [(root, Context())]
         while waiting:
@@ -430,7 +430,7 @@ class EventTree:
             self._open = (end_ns, context.line, context.call_line, context.function)
 
     def _continues(self, start_ns, end_ns, context):
-        """Whether interpreter time goes on where the last record was, on behalf of the same."""
+        """True if interpreter time goes on where the last record was, on behalf of the same."""
         if not self._records or end_ns <= start_ns:
             return False
         last = self._records[-1]

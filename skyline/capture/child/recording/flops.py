@@ -10,7 +10,7 @@ import math
 
 
 def is_known(name):
-    """Whether the operator has a formula."""
+    """True if the operator has a formula."""
     return name in _FORMULAS
 
 
@@ -50,7 +50,7 @@ def _attention_backward(arguments):
 def _convolution_backward(arguments):
     """As much again as the forward for the weight, and for the input where that needs a gradient.
 
-    Whether it does is not noted: the first layer of a network counts double.
+    The recording does not show the latter: the first layer of a network counts double.
     """
     gradient, source, weight = arguments[:3]
     return 2 * convolution(gradient, weight, bool(arguments[7]), source)

@@ -1,4 +1,4 @@
-"""How much memory of the C library's is in use, where recordings grow unseen by the system's own figures."""
+"""Memory in use of the C library's heap: recordings grow there, unseen by the system's own figures."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _FIELDS = "arena ordblks smblks hblks hblkhd usmblks fsmblks uordblks fordblks k
 
 
 class _Mallinfo2(ctypes.Structure):
-    """What glibc tells of its heap."""
+    """The heap statistics of glibc."""
 
     _fields_ = tuple((name, ctypes.c_size_t) for name in _FIELDS.split())
 

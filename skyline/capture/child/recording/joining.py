@@ -42,7 +42,7 @@ def _by_place(trace):
 
 
 def _line(trace, number):
-    """What a line is in any recording, whatever its number in this one."""
+    """The identity of a line in any recording, independent of its number in this one."""
     if number < 0:
         return None
     line = trace["lines"][number]

@@ -1,4 +1,4 @@
-"""What the forward passes of modules keep for the backward pass."""
+"""Memory that the forward passes of modules keep for the backward pass."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ class LightRecording:
 
     @property
     def remaining(self):
-        """How many iterations are still needed."""
+        """Number of iterations still needed."""
         return self._recorder.remaining
 
     def start(self):

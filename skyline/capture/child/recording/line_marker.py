@@ -62,7 +62,7 @@ class LineMarker(TorchFunctionMode):
 
 
 def _backward_arguments(tensor, gradient=None, retain_graph=None, create_graph=False, inputs=None):
-    """What ``Tensor.backward`` hands on."""
+    """The arguments that ``Tensor.backward`` passes on."""
     return tensor, gradient, retain_graph, create_graph, None, inputs
 
 

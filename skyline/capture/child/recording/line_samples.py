@@ -13,7 +13,7 @@ WORTH_SPLITTING_NS = 2_000_000
 
 
 class LineSamples:
-    """The profiler sees calls only. A loop that calls nothing is told apart by these samples.
+    """The profiler sees calls only. These samples show the lines of a loop without calls.
 
     They are taken by a thread, which gets its turn every few milliseconds of Python at the latest. Times are
     nanoseconds of the system's clock, as the profiler's.
@@ -24,7 +24,7 @@ class LineSamples:
         self._over = threading.Event()
         self._thread = None
         self.told = False
-        """Whether any stretch was divided by what was seen."""
+        """True if samples divided any stretch."""
 
     def start(self):
         """Watch the calling thread, from now on or again."""

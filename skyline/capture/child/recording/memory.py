@@ -12,7 +12,7 @@ import torch
 def live_tensors(device_kind, optimizers):
     """Bytes of the distinct storages that live on the script's device, by who owns them.
 
-    Owners are told apart in this order: parameters of the optimizers and modules, their gradients, optimizer
+    Owners are distinguished in this order: parameters of the optimizers and modules, their gradients, optimizer
     state, everything else (buffers, datasets held as tensors, whatever the script keeps).
     """
     seen = set()
@@ -29,7 +29,7 @@ def live_tensors(device_kind, optimizers):
 
 
 def of_optimizers(optimizers):
-    """The parameters that optimizers update, and the tensors that they keep beside them."""
+    """The parameters that optimizers update, and the tensors of their state."""
     parameters, states = [], []
     for _, optimizer in optimizers:
         parameters += [parameter for group in optimizer.param_groups for parameter in group["params"]]
@@ -51,7 +51,7 @@ def peak(live, allocations):
 
 
 def state_bytes(optimizer):
-    """Bytes that an optimizer keeps beside the parameters."""
+    """Bytes of an optimizer's state."""
     return sum(value.numel() * value.element_size() for value in _states(optimizer))
 
 
@@ -106,7 +106,8 @@ def split(stats, free, total, own_bytes=None):
     """The device's memory by who holds it.
 
     ``stats`` are the caching allocator's, ``own_bytes`` what the driver says this process holds. Where the driver
-    says nothing, the context cannot be told from other processes: all that is beside the allocator counts as context.
+    reports nothing, the context cannot be distinguished from other processes: all memory outside the
+    allocator counts as context.
     """
     reserved = stats.get("reserved_bytes.all.current", 0)
     used = total - free

@@ -1,4 +1,4 @@
-"""What the modules of the script are called."""
+"""The names of the script's modules."""
 
 from __future__ import annotations
 

@@ -133,7 +133,7 @@ def _cut(call, above, before):
 
 
 def _is_at_end(node, above):
-    """Whether a node without length stands at the end of another: it belongs there."""
+    """True if a node without length stands at the end of another: it belongs there."""
     return node.start_time_ns == node.end_time_ns == above.end_time_ns and _is_leaf(node)
 
 

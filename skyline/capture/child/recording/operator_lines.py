@@ -92,13 +92,13 @@ class OperatorLines:
 
 
 def is_mark(fields):
-    """Whether a Python call is the line marker's."""
+    """True if a Python call is the line marker's."""
     callsite = fields.callsite
     return text_of(callsite, "function_name") == _MARKER and callsite.file_name.endswith("line_marker.py")
 
 
 def is_operator(node):
-    """Whether it is an operator, and no span that someone opened by hand."""
+    """True if it is an operator, and no span that someone opened by hand."""
     return type(node.extra_fields).__name__ == "_ExtraFields_TorchOp" and not is_user_span(node)
 
 

@@ -118,7 +118,7 @@ class PlaceTable:
 
 
 def _is_own(file):
-    """Whether a file, a part of its path stripped, is one of this package's."""
+    """True if a file, a part of its path stripped, is one of this package's."""
     name, known = os.path.basename(file), "/" + file.lstrip("/")
     return any(f"{folder}/{name}".endswith(known) for folder in _own_folders())
 

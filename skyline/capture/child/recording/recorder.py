@@ -41,12 +41,12 @@ class Recorder:
 
     @property
     def whole(self):
-        """How many iterations it holds from their beginning to their end."""
+        """Number of complete iterations that it holds."""
         return max(0, self._marks - 1)
 
     @property
     def has_long_stretches(self):
-        """Whether there was Python that made no calls for long, so that samples were needed to tell its lines."""
+        """True if Python ran so long without calls that samples were needed to find its lines."""
         return self._samples is not None and self._samples.told
 
     def start(self):
@@ -109,7 +109,7 @@ class Recorder:
             return self._read(loop, module_names, evaluated or {})
         finally:
             self._profiler.profiler = self._profiler = None
-            # What was made here is young.
+            # The objects made here are young.
             gc.collect(1)
             if collects:
                 gc.enable()

@@ -1,4 +1,4 @@
-"""What one command to record comes to: a full recording, and a light one whose times count."""
+"""The recordings of one command: a full one, and a light one whose times count."""
 
 from __future__ import annotations
 
@@ -56,17 +56,17 @@ class Recordings:
 
     @property
     def remaining(self):
-        """How many iterations the recording under way still needs."""
+        """Number of iterations that the current recording still needs."""
         return self._recorder.remaining
 
     @property
     def wants_memory(self):
-        """Whether ``note_memory`` is to be called before the script goes on."""
+        """True if ``note_memory`` is to be called before the script goes on."""
         return self._full is not None and "memory" not in self._full
 
     @property
     def wants_facts(self):
-        """Whether ``note_facts`` is to be called before the script goes on."""
+        """True if ``note_facts`` is to be called before the script goes on."""
         return self.sightings is not None and "settings" not in self._full
 
     def start(self):
@@ -150,14 +150,14 @@ class Recordings:
             self.read(loop)
 
     def note_facts(self, told):
-        """What the run told of its settings, modules and calls, as the full recording ends."""
+        """Take the settings, modules and calls of the run at the end of the full recording."""
         self._full.update(told)
 
     def note_memory(self, live, on_device):
-        """What is alive as the full recording ends, by owner, and what the device's memory holds."""
+        """Take the live memory by owner, and the device's memory, at the end of the full recording."""
         peak_bytes = memory.peak(live, self._full["trace"]["allocations"])
         if self._allocator_peak is not None:
-            # It also has what operators take for themselves, and what libraries keep beside them.
+            # It also contains temporary memory of operators, and memory of libraries.
             peak_bytes = self._allocator_peak
             if on_device is not None:
                 on_device["allocated_peak_bytes"] = peak_bytes

@@ -1,4 +1,4 @@
-"""What operators were called with, from the profiler's notes, and the arithmetic that follows from it."""
+"""The arguments of operators, from the profiler's notes, and the arithmetic that follows from them."""
 
 from __future__ import annotations
 

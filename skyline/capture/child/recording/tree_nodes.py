@@ -1,4 +1,4 @@
-"""What single nodes of the profiler's event tree are."""
+"""Properties of single nodes of the profiler's event tree."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ def text_of(thing, attribute):
 
 
 def is_closure(fields):
-    """Whether an optimizer calls back: what runs in there is not its own work."""
+    """True if an optimizer calls back: the work inside is not its own."""
     caller, callee = (place.file_name.replace("\\", "/") for place in (fields.caller, fields.callsite))
     return "torch/optim/" in caller and not caller.endswith("/optimizer.py") and "torch/" not in callee
 
 
 def reads_clock(node):
-    """Whether a call asks what time it is."""
+    """True if a call reads a clock."""
     return _is_of_a_clock(text_of(node, "name"))
 
 
@@ -33,7 +33,7 @@ def _is_of_a_clock(name):
 
 
 def is_user_span(node):
-    """Whether someone opened it by hand (record_function)."""
+    """True if it was opened by hand (record_function)."""
     fields = node.extra_fields
     return type(fields).__name__ == "_ExtraFields_TorchOp" and str(fields.scope).endswith("USER_SCOPE")
 
@@ -54,7 +54,7 @@ def named(nodes, name):
 
 
 def has_python_call(node, is_wanted):
-    """Whether a Python function from a file that ``is_wanted`` runs below a node."""
+    """True if a Python function from a file that ``is_wanted`` runs below a node."""
     waiting = list(node.children)
     while waiting:
         child = waiting.pop()

@@ -160,7 +160,7 @@ def _calls(overlay):
 
     def linking(call):
         def link(src, dst, *args, **kwargs):
-            # What a symbolic link holds is no path of this moment.
+            # The target of a symbolic link is no path of this moment.
             source = kwargs.pop("src_dir_fd", None)
             target = kwargs.pop("dst_dir_fd", kwargs.pop("dir_fd", None))
             return overlay.make_link(
@@ -276,7 +276,7 @@ def _install_in_tempfile(overlay):
 
 
 class _Entries:
-    """What ``os.scandir`` gives for a folder of two layers."""
+    """The result of ``os.scandir`` for a folder of two layers."""
 
     def __init__(self, overlay, path, names):
         self._entries = iter([_Entry(overlay, path, name, at) for name, at in names.items()])

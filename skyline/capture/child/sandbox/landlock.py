@@ -49,7 +49,7 @@ def version():
 
 
 def gaps(number):
-    """What a version of Landlock does not cover, in words; empty where it covers all that Skyline asks of it."""
+    """A description of the gaps of a version of Landlock; empty if it covers everything that Skyline needs."""
     missing = []
     if number < _TRUNCATE_SINCE:
         missing.append("truncating files (Linux 6.2 does)")

@@ -105,14 +105,14 @@ class FileLayers:
         raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), named)
 
     def _link_at(self, canonical):
-        """What the symbolic link holds that the script sees there; None where there is none."""
+        """The target of the symbolic link that the script sees there; None if there is none."""
         try:
             return self.native.readlink(self.locate(canonical) if self.in_use[0] else canonical)
         except (OSError, ValueError):
             return None
 
     def _real_folder(self, path, depth=0):
-        # What the run made can change at any time, and by other processes.
+        # Links of the run can change at any time, and by other processes.
         if self.in_use[1]:
             return self._virtual_folder(path)
         known = self._folders.get(path)
@@ -201,11 +201,11 @@ class FileLayers:
         return scratch
 
     def exists(self, canonical):
-        """Whether the script sees anything there."""
+        """True if the script sees anything there."""
         return self.mode_of(self.locate(canonical)) is not None
 
     def is_folder(self, canonical):
-        """Whether the script sees a folder there."""
+        """True if the script sees a folder there."""
         try:
             return stat.S_ISDIR(self.native.stat(self.locate(self._followed(canonical, canonical))).st_mode)
         except (OSError, ValueError):
@@ -235,7 +235,7 @@ class FileLayers:
         return found
 
     def is_empty(self, canonical):
-        """Whether the script sees nothing in a folder."""
+        """True if the script sees nothing in a folder."""
         names = self.names_in(canonical)
         return not (self.native.listdir(self.locate(canonical)) if names is None else names)
 

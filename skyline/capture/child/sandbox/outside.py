@@ -1,4 +1,4 @@
-"""What the script does outside its own process: programs it starts and hosts it talks to, noted as they happen."""
+"""Effects outside the script's own process: programs that it starts and hosts that it talks to."""
 
 from __future__ import annotations
 

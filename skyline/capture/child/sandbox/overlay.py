@@ -51,7 +51,7 @@ class Overlay(FileLayers):
         return scratch
 
     def diverts(self, canonical, kind):
-        """Whether this change is kept away from the real file system; notes it in the log either way."""
+        """True if this change is redirected from the real file system; notes it in the log either way."""
         if not self.redirects:
             fetched = kind != "removal" and write_policy.is_download()
             self.log.note("download" if fetched else kind, canonical, "allowed")
@@ -222,7 +222,7 @@ class Overlay(FileLayers):
         return None
 
     def change_open(self, descriptor, call, *args, **kwargs):
-        """The same of a file that is open."""
+        """As ``change``, for an open file."""
         path = self.path_of(descriptor)
         if path is None or not os.path.isabs(path) or self.policy.is_open_to_all(path):
             return call(descriptor, *args, **kwargs)

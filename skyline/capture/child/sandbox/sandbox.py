@@ -1,8 +1,8 @@
 """Keeps what a profiled run does to the world away from the person's files and accounts, and lists it.
 
-What the script or a library writes goes to a scratch folder, and reading it back finds it there; what it
-removes or renames only seems so. Caches of libraries are theirs and pass; what is fetched is taken out of the scratch
-folder by the parent process. Beneath lies the kernel's lock, where there is one: it holds for native code and for
+Writes of the script and of libraries go to a scratch folder, and reads find them there. Files that the script
+removes or renames stay. Caches of libraries are written for real; the parent process takes downloads out of the scratch
+folder. Below that is the kernel's lock, where there is one: it holds for native code and for
 programs that the script starts, too.
 """
 
@@ -40,7 +40,7 @@ class Sandbox:
     def install(self):
         """Patch the ways in which a script reaches the world; it runs afterwards."""
         if self._redirects:
-            # Compiled modules beside the person's sources are files too.
+            # Compiled modules next to the user's sources are files too.
             sys.dont_write_bytecode = True
             self._move_temporary_files()
             trackers.hold_back(self._folder, self.log)

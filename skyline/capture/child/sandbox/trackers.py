@@ -32,7 +32,7 @@ _HOSTS = (".wandb.ai", ".comet.com", ".comet.ml", ".neptune.ai", ".clear.ml", ".
 
 
 def is_tracker_host(host):
-    """Whether a network name belongs to a tracker's service."""
+    """True if a network name belongs to a tracker's service."""
     return ("." + host).endswith(_HOSTS)
 
 

@@ -136,11 +136,11 @@ class WritePolicy:
         return path.startswith(self._own)
 
     def is_cache(self, path):
-        """Whether a path lies in a folder where libraries keep what they fetch and compile."""
+        """True if a path lies in a folder where libraries keep what they fetch and compile."""
         return (path + os.sep).startswith(self._prefixes)
 
     def is_library_cache(self, path):
-        """Whether a library keeps its own files there: fonts, compiled kernels, downloaded models."""
+        """True if a library keeps its own files there: fonts, compiled kernels, downloaded models."""
         return self.is_cache(path) and not written_by_user()
 
 
@@ -150,7 +150,7 @@ def _shared():
 
 
 def written_by_user(frame=None):
-    """Whether the call came from the person's code, directly or through the standard library only."""
+    """True if the call came from the person's code, directly or through the standard library only."""
     frame = frame or sys._getframe(1)
     while frame is not None:
         name = frame.f_code.co_filename
@@ -163,7 +163,7 @@ def written_by_user(frame=None):
 
 
 def is_download(frame=None):
-    """Whether a library that fetches data or models writes here: nearer up the stack than the person's code."""
+    """True if a library that fetches data or models writes here: nearer up the stack than the person's code."""
     frame = frame or sys._getframe(1)
     for _ in range(_MOST_FRAMES):
         if frame is None:
@@ -181,7 +181,7 @@ def is_download(frame=None):
 
 
 def is_downloader(file):
-    """Whether a source file belongs to a downloader that is installed; a folder of that name is none."""
+    """True if a source file belongs to a downloader that is installed; a folder of that name is none."""
     real = os.path.realpath(file)
     # The longest first: installed libraries lie within the folder of the standard one.
     added = (os.path.realpath(entry) + os.sep for entry in sys.path if entry.endswith(_PACKAGES))
