@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, TypeVar
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
+from typing import Any, TypeVar, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +19,42 @@ ROWS_KEPT = 50_000
 """Largest number of row objects to cache; more of them would exhaust the memory for a large graph."""
 
 _Value = TypeVar("_Value")
+
+
+class RowSequence(Sequence[_Value]):
+    """Columns of equal length as a sequence of rows; the objects of a short one are cached in ``_rows``."""
+
+    __slots__ = ()
+    _rows: tuple[_Value, ...] | None
+
+    @abstractmethod
+    def _made(self, part: slice) -> Iterator[_Value]:
+        """Create the rows of a part of the columns."""
+
+    @overload
+    def __getitem__(self, index: int) -> _Value: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[_Value, ...]: ...
+    def __getitem__(self, index: int | slice) -> _Value | tuple[_Value, ...]:
+        if self._rows is not None or len(self) <= ROWS_KEPT:
+            return self._kept()[index]
+        if isinstance(index, slice):
+            return tuple(self._made(index))
+        row = range(len(self))[index]
+        return next(self._made(slice(row, row + 1)))
+
+    def __iter__(self) -> Iterator[_Value]:
+        return (
+            iter(self._kept())
+            if self._rows is not None or len(self) <= ROWS_KEPT
+            else self._made(slice(None))
+        )
+
+    def _kept(self) -> tuple[_Value, ...]:
+        if self._rows is None:
+            object.__setattr__(self, "_rows", tuple(self._made(slice(None))))
+        assert self._rows is not None
+        return self._rows
 
 
 def frozen(values: npt.ArrayLike, dtype: Any) -> npt.NDArray[Any]:

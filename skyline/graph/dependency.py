@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import overload
 
 import numpy as np
 import numpy.typing as npt
 
-from skyline.graph.column import ROWS_KEPT, Codes, Flags, Ids, Indices, Times, frozen
+from skyline.graph.column import Codes, Flags, Ids, Indices, RowSequence, Times, frozen
 
 
 class Cause(str, Enum):
@@ -51,7 +50,7 @@ class Dependency:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Dependencies(Sequence[Dependency]):
+class Dependencies(RowSequence[Dependency]):
     """A sequence of dependencies, stored as read-only columns of equal length."""
 
     source: Ids
@@ -102,28 +101,7 @@ class Dependencies(Sequence[Dependency]):
     def __len__(self) -> int:
         return len(self.source)
 
-    @overload
-    def __getitem__(self, index: int) -> Dependency: ...
-    @overload
-    def __getitem__(self, index: slice) -> tuple[Dependency, ...]: ...
-    def __getitem__(self, index: int | slice) -> Dependency | tuple[Dependency, ...]:
-        if self._rows is not None or len(self) <= ROWS_KEPT:
-            return self._kept()[index]
-        if isinstance(index, slice):
-            return tuple(self.taken(index))
-        row = range(len(self))[index]
-        return next(self._made(slice(row, row + 1)))
-
-    def __iter__(self) -> Iterator[Dependency]:
-        return iter(self._kept()) if self._rows is not None or len(self) <= ROWS_KEPT else self._made()
-
-    def _kept(self) -> tuple[Dependency, ...]:
-        if self._rows is None:
-            object.__setattr__(self, "_rows", tuple(self._made()))
-        assert self._rows is not None
-        return self._rows
-
-    def _made(self, part: slice = slice(None)) -> Iterator[Dependency]:
+    def _made(self, part: slice) -> Iterator[Dependency]:
         return map(
             Dependency,
             self.source[part].tolist(),

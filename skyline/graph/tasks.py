@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, overload
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from skyline.graph.column import (
-    ROWS_KEPT,
     Codes,
     Flags,
     Ids,
     Indices,
+    RowSequence,
     Times,
     coded,
     frozen,
@@ -61,7 +61,7 @@ _DEFAULTS: dict[str, int] = {
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Tasks(Sequence[Task]):
+class Tasks(RowSequence[Task]):
     """A sequence of tasks, stored as read-only columns of equal length.
 
     ``name`` and ``lane`` index ``names`` and ``lanes``; ``kind``, ``work`` and ``phase`` are codes. The other columns
@@ -141,29 +141,7 @@ class Tasks(Sequence[Task]):
     def __len__(self) -> int:
         return len(self.name)
 
-    @overload
-    def __getitem__(self, index: int) -> Task: ...
-    @overload
-    def __getitem__(self, index: slice) -> tuple[Task, ...]: ...
-    def __getitem__(self, index: int | slice) -> Task | tuple[Task, ...]:
-        if self._rows is not None or len(self) <= ROWS_KEPT:
-            return self._kept()[index]
-        if isinstance(index, slice):
-            return tuple(self.taken(np.arange(len(self))[index]))
-        row = range(len(self))[index]
-        return next(self._made(row, row + 1))
-
-    def __iter__(self) -> Iterator[Task]:
-        return iter(self._kept()) if self._rows is not None or len(self) <= ROWS_KEPT else self._made()
-
-    def _kept(self) -> tuple[Task, ...]:
-        if self._rows is None:
-            object.__setattr__(self, "_rows", tuple(self._made()))
-        assert self._rows is not None
-        return self._rows
-
-    def _made(self, begin: int = 0, end: int | None = None) -> Iterator[Task]:
-        part = slice(begin, end)
+    def _made(self, part: slice) -> Iterator[Task]:
         return map(
             Task,
             map(self.names.__getitem__, self.name[part].tolist()),

@@ -4,6 +4,7 @@ Operators are called through PyTorch's own functions. Those without a function g
 longer than their call in a backward pass: ``INDIRECT`` names them.
 """
 
+from functools import partial
 from math import prod
 
 import torch
@@ -19,14 +20,6 @@ _FORMATS = {
     # Created in float32 and narrowed by the one operator that takes it.
     "fp8": torch.float32,
 }
-_POINTWISE = {
-    **{
-        op: getattr(torch, op)
-        for op in ("relu", "tanh", "exp", "sqrt", "log", "sigmoid", "add", "mul", "div")
-    },
-    "gelu": torch._C._nn.gelu,
-}
-_TWO = ("add", "mul", "div")
 
 
 def call_of(op, sizes, dtype, device):
@@ -52,24 +45,21 @@ class _Tensors:
         return torch.randint(below, (count,), device=self.device)
 
 
-def _linear(new, s):
-    bias, x, w = new(s["n"]), new(s["m"], s["k"]), new(s["n"], s["k"]).t()
-    return lambda: torch.addmm(bias, x, w)
+def _on(function, *shapes, arguments=(), transposed=()):
+    """Call ``function`` on tensors of these shapes, given as names of sizes, then with ``arguments``.
+
+    The tensors with the numbers ``transposed`` are passed transposed.
+    """
+
+    def make(new, s):
+        tensors = [new(*(s[name] for name in shape.split())) for shape in shapes]
+        given = [one.t() if place in transposed else one for place, one in enumerate(tensors)]
+        return partial(function, *given, *arguments)
+
+    return make
 
 
-def _mm(new, s):
-    x, w = new(s["m"], s["k"]), new(s["k"], s["n"])
-    return lambda: torch.mm(x, w)
-
-
-def _mm_t(new, s):
-    x, w = new(s["k"], s["m"]).t(), new(s["k"], s["n"])
-    return lambda: torch.mm(x, w)
-
-
-def _bmm(new, s):
-    x, w = new(s["b"], s["m"], s["k"]), new(s["b"], s["k"], s["n"])
-    return lambda: torch.bmm(x, w)
+_MATRIX = "rows cols"
 
 
 def _conv(new, s):
@@ -91,52 +81,9 @@ def _filters(new, s):
     return x, w, ([stride] * 2, [pad] * 2, [1, 1], False, [0, 0], groups)
 
 
-def _pointwise(op):
-    function = _POINTWISE[op]
-
-    def make(new, s):
-        tensors = [new(s["rows"], s["cols"]) for _ in range(2 if op in _TWO else 1)]
-        return lambda: function(*tensors)
-
-    return make
-
-
-def _with_number(function, number=1.25):
-    def make(new, s):
-        x = new(s["rows"], s["cols"])
-        return lambda: function(x, number)
-
-    return make
-
-
-def _updated(function, others):
-    """Operators of optimizers, in place; repeated calls keep the values in range."""
-
-    def make(new, s):
-        x, *rest = (new(s["rows"], s["cols"]) for _ in range(1 + others))
-        return lambda: function(x, *rest)
-
-    return make
-
-
 def _bce(new, s):
     x, y = new(s["rows"], s["cols"]) / 2, new(s["rows"], s["cols"]) / 2
     return lambda: torch._C._nn.binary_cross_entropy(x, y, None, 2)
-
-
-def _relu_bwd(new, s):
-    g, x = new(s["rows"], s["cols"]), new(s["rows"], s["cols"])
-    return lambda: aten.threshold_backward.default(g, x, 0)
-
-
-def _gelu_bwd(new, s):
-    g, x = new(s["rows"], s["cols"]), new(s["rows"], s["cols"])
-    return lambda: aten.gelu_backward.default(g, x)
-
-
-def _softmax(new, s):
-    x = new(s["rows"], s["cols"])
-    return lambda: torch._softmax(x, -1, False)
 
 
 def _softmax_bwd(new, s):
@@ -188,36 +135,6 @@ def _pool_bwd(new, s):
     g = torch.ones_like(y)
     both, none, one = [2, 2], [0, 0], [1, 1]
     return lambda: aten.max_pool2d_with_indices_backward.default(g, x, both, both, none, one, False, places)
-
-
-def _sum(new, s):
-    x = new(s["rows"], s["cols"])
-    return lambda: torch.sum(x, [0], True)
-
-
-def _mean(new, s):
-    x = new(s["rows"], s["cols"])
-    return lambda: torch.mean(x, [1], True)
-
-
-def _copy(new, s):
-    x = new(s["rows"], s["cols"])
-    return lambda: torch.clone(x)
-
-
-def _transpose(new, s):
-    x = new(s["rows"], s["cols"]).t()
-    return lambda: torch.clone(x, memory_format=torch.contiguous_format)
-
-
-def _dropout(new, s):
-    x = new(s["rows"], s["cols"])
-    return lambda: torch.nn.functional.dropout(x, 0.1, True)
-
-
-def _bernoulli(new, s):
-    x = new(s["rows"], s["cols"])
-    return lambda: x.bernoulli_(0.9)
 
 
 def _lstm_parts(new, s):
@@ -343,26 +260,26 @@ def _host_module(new, s):
 
 
 _CALLS = {
-    "linear": _linear,
-    "mm": _mm,
-    "mm_t": _mm_t,
-    "bmm": _bmm,
+    "linear": _on(torch.addmm, "n", "m k", "n k", transposed=(2,)),
+    "mm": _on(torch.mm, "m k", "k n"),
+    "mm_t": _on(torch.mm, "k m", "k n", transposed=(0,)),
+    "bmm": _on(torch.bmm, "b m k", "b k n"),
     "conv": _conv,
     "conv_bwd": _conv_bwd,
-    **{op: _pointwise(op) for op in _POINTWISE},
-    "addu": _with_number(torch.add),
-    "mulu": _with_number(torch.mul),
-    "divu": _with_number(torch.div),
-    "powu": _with_number(torch.pow),
-    "mul_": _with_number(torch.Tensor.mul_, 1.0),
-    "add_": _updated(lambda x, y: x.add_(y, alpha=1e-9), 1),
-    "lerp_": _updated(lambda x, y: x.lerp_(y, 1e-9), 1),
-    "addcmul_": _updated(lambda x, y, z: x.addcmul_(y, z, value=1e-9), 2),
-    "addcdiv_": _updated(lambda x, y, z: x.addcdiv_(y, z, value=-1e-9), 2),
+    **{op: _on(getattr(torch, op), _MATRIX) for op in ("relu", "tanh", "exp", "sqrt", "log", "sigmoid")},
+    **{op: _on(getattr(torch, op), _MATRIX, _MATRIX) for op in ("add", "mul", "div")},
+    **{f"{op}u": _on(getattr(torch, op), _MATRIX, arguments=(1.25,)) for op in ("add", "mul", "div", "pow")},
+    "gelu": _on(torch._C._nn.gelu, _MATRIX),
+    # Operators of optimizers, in place; repeated calls keep the values in range.
+    "mul_": _on(torch.Tensor.mul_, _MATRIX, arguments=(1.0,)),
+    "add_": _on(lambda x, y: x.add_(y, alpha=1e-9), _MATRIX, _MATRIX),
+    "lerp_": _on(torch.Tensor.lerp_, _MATRIX, _MATRIX, arguments=(1e-9,)),
+    "addcmul_": _on(lambda x, y, z: x.addcmul_(y, z, value=1e-9), _MATRIX, _MATRIX, _MATRIX),
+    "addcdiv_": _on(lambda x, y, z: x.addcdiv_(y, z, value=-1e-9), _MATRIX, _MATRIX, _MATRIX),
     "bce": _bce,
-    "relu_bwd": _relu_bwd,
-    "gelu_bwd": _gelu_bwd,
-    "softmax": _softmax,
+    "relu_bwd": _on(aten.threshold_backward.default, _MATRIX, _MATRIX, arguments=(0,)),
+    "gelu_bwd": _on(aten.gelu_backward.default, _MATRIX, _MATRIX),
+    "softmax": _on(torch._softmax, _MATRIX, arguments=(-1, False)),
     "softmax_bwd": _softmax_bwd,
     "ln": _ln,
     "ln_bwd": _ln_bwd,
@@ -370,12 +287,14 @@ _CALLS = {
     "bn_bwd": _bn_bwd,
     "pool": _pool,
     "pool_bwd": _pool_bwd,
-    "sum": _sum,
-    "mean": _mean,
-    "copy": _copy,
-    "transpose": _transpose,
-    "dropout": _dropout,
-    "bernoulli": _bernoulli,
+    "sum": _on(torch.sum, _MATRIX, arguments=([0], True)),
+    "mean": _on(torch.mean, _MATRIX, arguments=([1], True)),
+    "copy": _on(torch.clone, _MATRIX),
+    "transpose": _on(
+        lambda x: torch.clone(x, memory_format=torch.contiguous_format), _MATRIX, transposed=(0,)
+    ),
+    "dropout": _on(torch.nn.functional.dropout, _MATRIX, arguments=(0.1, True)),
+    "bernoulli": _on(torch.Tensor.bernoulli_, _MATRIX, arguments=(0.9,)),
     "lstm": _lstm,
     "lstm_bwd": _lstm_bwd,
     "embedding": _embedding,

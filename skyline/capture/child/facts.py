@@ -10,7 +10,7 @@ import time
 import torch
 from torch.utils import _python_dispatch
 
-from . import imported, settings_read
+from . import user_code, variant
 from .recording import memory
 
 # Kept from before the script could put something else in its place.
@@ -45,8 +45,8 @@ def facts_of_run(observer, optimizers, devices):
         "first_dimensions": observer.first_dimensions,
         "fed_dimensions": observer.fed_dimensions[0],
         "fed_second_dimensions": observer.fed_dimensions[1],
-        "settings_files": settings_read.files(),
-        "modules": imported.imported_files(),
+        "settings_files": variant.files(),
+        "modules": user_code.imported_files(),
         "environment": environment(devices),
         "device_identities": devices.identities(),
         "large_block_us_per_mb": large_block_us_per_mb(devices.kind),

@@ -7,10 +7,9 @@ import os
 import sys
 import time
 
-from . import imported, loader_size, settings_read
+from . import user_code, variant
 from .channel import Channel
 from .program import compile_script, execute
-from .sandbox import overrides
 from .sandbox.sandbox import Sandbox
 
 
@@ -51,7 +50,7 @@ def main(address, key):
     if problem is not None and request.get("ranks", 1) > 1:
         problem = followers.first_problem(request) or problem
     if problem is not None:
-        channel.send("failed", boundaries=stepper.boundaries, modules=imported.imported_files(), **problem)
+        channel.send("failed", boundaries=stepper.boundaries, modules=user_code.imported_files(), **problem)
     else:
         channel.send("finished", **stepper.ended(), processes=spawned.started())
     _leave(0)
@@ -81,9 +80,9 @@ def protect(request):
     policy, network = request.get("side_effects", "redirect"), request.get("network", "open")
     sandbox = Sandbox(request["scratch"], request["script"], policy, network)
     sandbox.install()
-    settings_read.serve(request["sources"], request["scratch"])
-    overrides.install(request["sources"])
-    loader_size.install(request.get("loader_batch"))
+    variant.serve_files(request["sources"], request["scratch"])
+    variant.override_sources(request["sources"])
+    variant.resize_loaders(request.get("loader_batch"))
     process_group.install()
 
 

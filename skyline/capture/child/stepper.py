@@ -7,17 +7,16 @@ import sys
 import threading
 import time
 
-from . import facts, imported, styles, user_code
+from . import facts, styles, user_code
 from .devices.in_use import DevicesInUse, devices_in_use
 from .devices.step_clock import StepClock
 from .evaluation import EvaluationReplay
+from .module_facts import named_modules
 from .observer import Observer
 from .recorded_facts import recorded_facts
 from .recording import heap, memory
-from .recording.light_recording import LightRecording
 from .recording.line_marker import LineMarker
-from .recording.module_names import named_modules
-from .recording.recordings import ProfilerFailed, Recordings
+from .recording.recordings import LightRecording, ProfilerFailed, Recordings
 from .trials import ExecutionConfig, Products
 from .warm_up import WarmUp
 
@@ -82,7 +81,7 @@ class Stepper:
             "stepped": sum(1 for seen in observer.optimizers.values() if seen.steps),
             "backward_calls": observer.backward_calls,
             "fetches": observer.loaders.fetches,
-            "modules": imported.imported_files(),
+            "modules": user_code.imported_files(),
         }
 
     def _boundary(self, frame):

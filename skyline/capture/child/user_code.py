@@ -6,6 +6,7 @@ import os
 import site
 import sys
 import sysconfig
+import types
 
 FOLDER = os.path.dirname(os.path.abspath(__file__))
 """Where the code lies that observes."""
@@ -78,3 +79,23 @@ def innermost_line():
     """Where the person's code stands now, or None."""
     frames = user_frames(sys._getframe(1))
     return line_of(frames[0]) if frames else None
+
+
+def imported_files():
+    """Real paths of the person's modules that are imported now, the script itself left out."""
+    found = {}
+    for name, module in list(sys.modules.items()):
+        path = _source_of(module)
+        if name != "__main__" and path and path.endswith(".py") and is_user_file(path):
+            found[os.path.realpath(path)] = True
+    return list(found)
+
+
+def _source_of(module):
+    if not issubclass(type(module), types.ModuleType):
+        return None
+    # Not getattr: modules that load lazily would load now.
+    names = object.__getattribute__(module, "__dict__")
+    origin = getattr(names.get("__spec__"), "origin", None)
+    path = names.get("__file__") or origin
+    return path if isinstance(path, str) else None

@@ -37,10 +37,8 @@ def blocking_copies(trace: ProfilerTrace, names: Names, work: GpuWork) -> Blocki
     copy is done. Small copies are staged before they begin and block nobody.
     """
     start, end = work.start_us, work.end_us
-    called = np.where(work.call >= 0, trace.start_us[work.call], np.inf)
+    called, free = work.called_us(trace), work.free_us
     returned = np.where(work.call >= 0, called + trace.duration_us[work.call], -np.inf)
-    follows = np.append(False, work.lane[1:] == work.lane[:-1])[: len(work)]
-    free = np.where(follows, np.append(-np.inf, end[:-1])[: len(work)], -np.inf)
     copy = (trace.category[work.event] == Category.COPY) & ~names.on_device[work.event]
     holding = copy & (returned > start) & (names.pageable[work.event] | (returned >= end - _ROUNDING_US))
     chosen = np.flatnonzero(holding)

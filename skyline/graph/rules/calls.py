@@ -27,6 +27,20 @@ class GpuWork:
     def __len__(self) -> int:
         return len(self.event)
 
+    @property
+    def follows(self) -> Flags:
+        """True for work that is not the first on its stream."""
+        return np.append(False, self.lane[1:] == self.lane[:-1])[: len(self)]
+
+    @property
+    def free_us(self) -> Times:
+        """The end of the previous work on the stream; minus infinity for the first."""
+        return np.where(self.follows, np.append(-np.inf, self.end_us[:-1])[: len(self)], -np.inf)
+
+    def called_us(self, trace: ProfilerTrace) -> Times:
+        """The start of the launching call; infinite if it was not recorded."""
+        return np.where(self.call >= 0, trace.start_us[self.call], np.inf)
+
 
 def gpu_work(trace: ProfilerTrace) -> GpuWork:
     """Join work and calls by correlation number; flow arrows also exist for calls without work.

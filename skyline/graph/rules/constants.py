@@ -26,14 +26,12 @@ class LaunchConstants:
 
 def constants_of(trace: ProfilerTrace, work: GpuWork) -> LaunchConstants:
     """Means of the middle halves: with clocks of whole microseconds, a median jumps by a fifth of a latency."""
-    start, end = work.start_us, work.end_us
+    start = work.start_us
     launched = work.call >= 0
-    called = np.where(launched, trace.start_us[work.call], np.inf)
-    follows = np.append(False, work.lane[1:] == work.lane[:-1])[: len(work)]
-    free = np.where(follows, np.append(-np.inf, end[:-1])[: len(work)], -np.inf)
+    called, free = work.called_us(trace), work.free_us
     at_once = launched & (free <= called)
     latency = _middle((start - called)[at_once]) if at_once.any() else USUAL_LATENCY_US
-    waiting = launched & follows & (called + 2 * latency <= free)
+    waiting = launched & work.follows & (called + 2 * latency <= free)
     pause = (start - free)[waiting]
     turnaround = _middle(np.maximum(pause, 0.0))
     return LaunchConstants(latency, turnaround)

@@ -33,10 +33,7 @@ def backlog(draft: GraphDraft, origin: int, constants: LaunchConstants) -> Depen
     Such work keeps its recorded start, since nothing in the recording starts it. Without a pause of the stream, the
     stream's order is sufficient. ``origin`` is the number of the point from which the time counts.
     """
-    lane = draft.work.lane
-    follows = np.append(False, lane[1:] == lane[:-1])[: len(lane)]
-    free = np.where(follows, np.append(-np.inf, draft.work.end_us[:-1])[: len(lane)], -np.inf)
-    paused = draft.work.start_us - free > constants.turnaround_us + _PAUSE_US
+    paused = draft.work.start_us - draft.work.free_us > constants.turnaround_us + _PAUSE_US
     work = np.flatnonzero((draft.launch < 0) & paused) + draft.first_work
     lag = draft.start_us[work] - draft.start_us[origin]
     return Dependencies.columns(

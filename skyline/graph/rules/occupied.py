@@ -25,10 +25,9 @@ def occupied(
     (``explained`` are the explained places); another stream ran a kernel at that time or shortly before; and waiting
     for the end of that kernel is closer to the measured start than not waiting.
     """
-    follows = np.append(False, work.lane[1:] == work.lane[:-1])[: len(work)]
-    called = np.where(work.call >= 0, trace.start_us[work.call], np.inf)
-    free = np.where(follows, np.append(-np.inf, work.end_us[:-1])[: len(work)], -np.inf)
-    ready = np.maximum(called + constants.launch_latency_us, free + constants.turnaround_us)
+    ready = np.maximum(
+        work.called_us(trace) + constants.launch_latency_us, work.free_us + constants.turnaround_us
+    )
     kernel = trace.category[work.event] == Category.KERNEL
     late = np.flatnonzero((work.start_us - ready > _NEGLIGIBLE_US) & kernel)
     late = late[~np.isin(late, explained)]

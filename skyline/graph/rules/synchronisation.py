@@ -9,8 +9,8 @@ import numpy as np
 from skyline.graph.column import Ids, Times
 from skyline.graph.dependency import Cause, Dependencies
 from skyline.graph.rules.draft import GraphDraft
+from skyline.graph.rules.event_wait import WAIT_EVENT
 from skyline.graph.rules.pieces import Role
-from skyline.graph.rules.recorded_wait import WAIT_EVENT
 
 _WAITS_FOR_ALL = "Context Sync"
 _ROUNDING_US = 2.0

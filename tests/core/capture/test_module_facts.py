@@ -14,7 +14,7 @@ from skyline.capture.child.births import Births
 from skyline.capture.child.devices.in_use import DevicesInUse
 from skyline.capture.child.module_facts import options
 from skyline.capture.child.recorded_facts import parallel, settings
-from skyline.capture.child.recording.kept import kept_bytes
+from skyline.capture.child.recording.rows import kept_bytes
 from skyline.capture.child.sightings import Sightings
 
 

@@ -137,6 +137,63 @@ class Backend:
             return None
 
 
+class AppleBackend(Backend):
+    """Apple's GPU. Its module knows one device, and has other names for memory and another clock for events."""
+
+    def is_used(self):
+        """True if tensors are on it, since PyTorch has no other query."""
+        return torch.backends.mps.is_available() and self.allocated_bytes(0) > 0
+
+    def count(self):
+        """Always one."""
+        return 1
+
+    def current(self):
+        """The only one."""
+        return 0
+
+    def wait(self, index):
+        """Until all work is done."""
+        self._module.synchronize()
+
+    def times(self, index):
+        """False: its events do not follow the stream's clock."""
+        return False
+
+    def allocated_bytes(self, index):
+        """Bytes of tensors."""
+        return self._asked("current_allocated_memory") or 0
+
+    def reserved_bytes(self, index):
+        """Bytes that Metal took for this process."""
+        return self._asked("driver_allocated_memory") or 0
+
+    def peak_bytes(self, index):
+        """None: no peak is kept."""
+        return
+
+    def reset_peak(self, index):
+        """No effect: no peak is kept."""
+
+    def free_and_total_bytes(self, index):
+        """Of what Metal recommends to use of the memory that it shares with the host."""
+        total = self._asked("recommended_max_memory")
+        return None if not total else (max(0, total - self.reserved_bytes(index)), total)
+
+    def stats(self, index):
+        """No statistics."""
+        return {}
+
+    def name(self, index):
+        """The vendor's name."""
+        ask = getattr(torch.backends.mps, "get_name", None)
+        return ask() if ask is not None else "Apple GPU"
+
+    def random_state(self, index):
+        """The state of its random numbers."""
+        return self._asked("get_rng_state")
+
+
 def kinds():
     """Kinds of accelerators that this PyTorch can know, whether there are any or not."""
     own = torch._C._get_privateuse1_backend_name()
@@ -150,11 +207,7 @@ def backend_of(kind):
     module = getattr(torch, kind, None)
     if module is None:
         return None
-    if kind != "mps":
-        return Backend(kind, module)
-    from .apple import AppleBackend
-
-    return AppleBackend(kind, module)
+    return AppleBackend(kind, module) if kind == "mps" else Backend(kind, module)
 
 
 def used_backends():

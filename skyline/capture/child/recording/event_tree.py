@@ -8,12 +8,10 @@ from ..sightings import CHECKPOINT_FILE
 from .backward_thread import BACKWARD_PREFIX, nest_backward_thread
 from .calls_seen import CallsSeen
 from .context import CALL_US, FULL_OPERATOR_US, OPERATOR_US, Context, ForwardSource, Step
-from .kept import kept_bytes
 from .line_samples import WORTH_SPLITTING_NS
 from .operator_lines import is_mark, is_operator
-from .phases import settle_phases
 from .places import PlaceTable
-from .rows import clipped, coalesced, iterations_between
+from .rows import clipped, coalesced, iterations_between, kept_bytes, settle_phases
 from .shapes import Shapes, operator_flops
 from .tree_nodes import has_python_call, is_closure, is_user_span, named, reads_clock, start_ns, text_of
 

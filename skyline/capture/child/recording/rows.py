@@ -1,8 +1,51 @@
-"""Records as rows: cut at the iterations' ends, and neighbours merged."""
+"""Records after the walk through the event tree: phases, cut and merged rows, and the memory that modules keep."""
 
 from __future__ import annotations
 
 import itertools
+import linecache
+import re
+from bisect import bisect_left
+
+_FETCHES = re.compile(r"batch|data|sample|loader|fetch|\.to\(|\.cuda\(", re.IGNORECASE)
+_ASSIGNS_OR_LOOPS = re.compile(r"^\s*(for\b|[\w\s,\[\]().*]+=[^=])")
+
+
+def settle_phases(records, lines):
+    """Records (dictionaries with scratch keys ``grad`` and ``root_call``) with their final phases.
+
+    - A module call none of whose operators got a backward pass is evaluation, not forward.
+    - An operator outside every module whose backward ran (a loss, an assembled product) is forward, and so is
+      the interpreter time on its line.
+    - A statement of the training loop that assigns or iterates something called batch, data or sample, and
+      takes part in no other phase, is data loading written by hand.
+    """
+    trained = {record["root_call"] for record in records if record["grad"]}
+    for record in records:
+        if record["phase"] == "forward" and record["root_call"] not in trained:
+            record["phase"] = "other"
+        elif record["phase"] == "other" and record["grad"]:
+            record["phase"] = "forward"
+    forward_lines = {record["line"] for record in records if record["phase"] == "forward" and record["grad"]}
+    for record in records:
+        if record["phase"] == "other" and record["kind"] == "python" and record["line"] in forward_lines:
+            record["phase"] = "forward"
+    busy = {record["call_line"] for record in records if record["phase"] not in ("other", "data")}
+    fetching = {
+        index
+        for index in {record["call_line"] for record in records}
+        if index >= 0 and index not in busy and _is_fetching(lines[index])
+    }
+    for record in records:
+        if record["phase"] == "other" and record["call_line"] in fetching:
+            record["phase"] = "data"
+    return records
+
+
+def _is_fetching(line):
+    text = linecache.getline(line["file"], line["line"])
+    return bool(_ASSIGNS_OR_LOOPS.match(text) and _FETCHES.search(text))
+
 
 _SAME = ("name", "kind", "phase", "iteration", "line", "call_line", "module", "function")
 
@@ -53,3 +96,46 @@ def coalesced(records):
             rows.append(record)
             last[record["lane"]] = record
     return rows
+
+
+def kept_bytes(allocations, records, paths):
+    """Bytes by the path of a module, of what is taken in it or inside and still there when backward work begins.
+
+    ``allocations`` are those of one iteration with the number of a module in ``paths`` as their ``module``. With
+    several micro-batches it is the largest that any of them keeps.
+    """
+    backward = sorted(record["start_us"] for record in records if record["phase"] == "backward")
+    taken, kept = {}, {}
+
+    def settle(block, until):
+        begins = bisect_left(backward, block["time_us"])
+        if block["module"] >= 0 and begins < len(backward) and until >= backward[begins]:
+            sizes = kept.setdefault(begins, {})
+            sizes[block["module"]] = sizes.get(block["module"], 0) + block["size_bytes"]
+
+    for allocation in sorted(allocations, key=lambda row: row["time_us"]):
+        if allocation["size_bytes"] > 0:
+            if allocation["phase"] == "forward":
+                taken[allocation["address"]] = allocation
+        else:
+            block = taken.pop(allocation["address"], None)
+            if block is not None:
+                settle(block, allocation["time_us"])
+    for block in taken.values():
+        settle(block, float("inf"))
+    return _largest(kept.values(), paths)
+
+
+def _largest(passes, paths):
+    """The most that each module keeps in any pass, all modules inside it included."""
+    largest = {}
+    for sizes in passes:
+        total = {}
+        for number, size in sizes.items():
+            parts = paths[number].split(".")
+            for depth in range(1, len(parts) + 1):
+                path = ".".join(parts[:depth])
+                total[path] = total.get(path, 0) + size
+        for path, size in total.items():
+            largest[path] = max(largest.get(path, 0), size)
+    return largest

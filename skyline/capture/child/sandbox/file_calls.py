@@ -11,7 +11,7 @@ import shutil
 import sys
 import tempfile
 
-from .. import settings_read
+from .. import variant
 from . import refusal
 
 _READING = (
@@ -83,7 +83,7 @@ def _opening(overlay):
                 )
             else:
                 target = overlay.find(file) if overlay.in_use[0] else file
-                target = settings_read.opened(file) or target
+                target = variant.opened(file) or target
             if target is not file:
                 return _told_of(overlay, file, native, target, mode, *args, **kwargs)
         return native(file, mode, *args, **kwargs)

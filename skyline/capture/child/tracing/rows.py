@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from ..recording import flops
-from ..recording.phases import settle_phases
+from ..recording.rows import settle_phases
 
 TICK_US = 1.0
 HOST = "cpu:main"

@@ -13,8 +13,8 @@ from .. import user_code
 from ..devices.backend import backend_of
 from ..devices.in_use import DevicesInUse
 from ..recording import memory
-from ..recording.kept import kept_bytes
 from ..recording.memory import of_optimizers
+from ..recording.rows import kept_bytes
 from .autocast import Autocast
 from .facade import Facade
 from .loaders import Loaders
