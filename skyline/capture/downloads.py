@@ -9,13 +9,9 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
 
-import msgspec
-
-from skyline.bounded_read import read_start
-from skyline.capture.side_effects import UNREADABLE
+from skyline.capture.side_effects import logged
 
 _LOG_NAME = "fetched.jsonl"
-_LOG_BYTES = 16 << 20
 _TREE = "tree"
 _NEVER_WITHIN = frozenset((".git", ".ssh", "site-packages", "dist-packages"))
 _SYSTEM = ("/bin/", "/boot/", "/etc/", "/lib/", "/lib64/", "/sbin/", "/usr/")
@@ -56,17 +52,7 @@ class Downloads:
                 self._keep(source, path, busy)
 
     def _fetched(self) -> list[str]:
-        try:
-            lines = read_start(self._scratch / _LOG_NAME, _LOG_BYTES).splitlines()
-        except OSError:
-            return []
-        found: dict[str, bool] = {}
-        for line in lines:
-            try:
-                row = msgspec.json.decode(line, type=_DownloadRow)
-            except UNREADABLE:
-                continue  # a process was ended in the middle of it
-            found[row.path] = row.fetched
+        found = {row.path: row.fetched for row in logged(self._scratch / _LOG_NAME, _DownloadRow)}
         return [path for path, fetched in found.items() if fetched and path not in self.kept]
 
     def _keep(self, source: Path, path: str, busy: Collection[str]) -> None:

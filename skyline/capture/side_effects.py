@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 
@@ -20,6 +21,7 @@ _MOST_KEPT = 500
 _LOG_BYTES = 16 << 20
 """The sandbox notes at most 2,000 targets of a process, a few times each."""
 _SMALL_BYTES = 64 << 10
+_Row = TypeVar("_Row")
 UNREADABLE = (msgspec.MsgspecError, RecursionError)
 """Raised for a row that was cut off, or that the script itself wrote."""
 
@@ -41,17 +43,9 @@ def read_side_effects(
 
     ``kept`` are the downloads that have come to where the script wanted them.
     """
-    try:
-        lines = read_start(scratch / _LOG_NAME, _LOG_BYTES).splitlines()
-    except OSError:
-        return ()
     counts: dict[tuple[str, str, str], dict[int, int]] = {}
     first: dict[tuple[str, str, str], CodeLine | None] = {}
-    for line in lines:
-        try:
-            row = msgspec.json.decode(line, type=_EffectRow)
-        except UNREADABLE:
-            continue  # a process was ended in the middle of it
+    for row in logged(scratch / _LOG_NAME, _EffectRow):
         outcome = "allowed" if row.kind == "download" and row.target in kept else row.outcome
         key = (row.kind, redactor.scrub(row.target), outcome)
         by_process = counts.setdefault(key, {})
@@ -61,6 +55,19 @@ def read_side_effects(
         SideEffect(kind, target, outcome, sum(by_process.values()), first[kind, target, outcome])
         for (kind, target, outcome), by_process in list(counts.items())[:_MOST_KEPT]
     )
+
+
+def logged(path: Path, kind: type[_Row]) -> Iterator[_Row]:
+    """The rows of a log of the run; none where there is no log yet."""
+    try:
+        lines = read_start(path, _LOG_BYTES).splitlines()
+    except OSError:
+        return
+    for line in lines:
+        try:
+            yield msgspec.json.decode(line, type=kind)
+        except UNREADABLE:
+            continue  # a process was ended in the middle of it
 
 
 def read_protection(scratch: Path) -> Protection | None:

@@ -7,13 +7,13 @@ evaluation inside a measured iteration runs, and is billed.
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import random
 import sys
 import types
 
 import torch
+from torch.utils._pytree import tree_flatten, tree_map
 
 from . import user_code
 from .devices import backend
@@ -172,68 +172,35 @@ def _has_hooks(module):
     return any(part._forward_hooks or part._forward_pre_hooks for part in module.modules())
 
 
-def _signature(value, depth=0):
+def _signature(value):
     """A key that equal calls share: shapes and types, not contents; None for other values."""
-    if isinstance(value, torch.Tensor):
-        return (tuple(value.shape), value.dtype, value.device)
-    if isinstance(value, _PLAIN):
-        return (type(value).__name__, value)
-    if isinstance(value, (list, tuple)) and depth < 6:
-        parts = tuple(_signature(item, depth + 1) for item in value)
-    elif isinstance(value, dict) and depth < 6:
-        parts = tuple((str(name), _signature(item, depth + 1)) for name, item in value.items())
-        return None if any(part is None for _, part in parts) else (type(value).__name__, parts)
-    else:
-        return None
-    return None if any(part is None for part in parts) else (type(value).__name__, parts)
-
-
-def _tensors(value):
-    if isinstance(value, torch.Tensor):
-        yield value
-    elif isinstance(value, dict):
-        for item in value.values():
-            yield from _tensors(item)
-    elif isinstance(value, (list, tuple)):
-        for item in value:
-            yield from _tensors(item)
+    leaves, structure = tree_flatten(value)
+    parts = []
+    for leaf in leaves:
+        if isinstance(leaf, torch.Tensor):
+            parts.append((tuple(leaf.shape), leaf.dtype, leaf.device))
+        elif isinstance(leaf, _PLAIN):
+            parts.append((type(leaf).__name__, leaf))
+        else:
+            return None
+    return tuple(parts), str(structure)
 
 
 def _copyable(value):
     """True if a result is built of tensors, plain values and ordinary containers alone."""
-    if type(value) is torch.Tensor:
-        return value.layout is torch.strided
-    if isinstance(value, _PLAIN):
-        return True
-    if isinstance(value, dict):
-        return (type(value) is dict or dataclasses.is_dataclass(value)) and all(
-            map(_copyable, value.values())
-        )
-    if type(value) in (list, tuple) or _is_named_tuple(value):
-        return all(map(_copyable, value))
-    return False
+    return all(
+        leaf.layout is torch.strided if type(leaf) is torch.Tensor else isinstance(leaf, _PLAIN)
+        for leaf in tree_flatten(value)[0]
+    )
 
 
 def _copy(value):
-    if isinstance(value, torch.Tensor):
-        return value.clone()
-    if isinstance(value, dict):
-        copies = {name: _copy(item) for name, item in value.items()}
-        return copies if type(value) is dict else type(value)(**copies)
-    if _is_named_tuple(value):
-        return type(value)(*map(_copy, value))
-    if isinstance(value, (list, tuple)):
-        return type(value)(map(_copy, value))
-    return value
-
-
-def _is_named_tuple(value):
-    return isinstance(value, tuple) and hasattr(value, "_fields")
+    return tree_map(lambda leaf: leaf.clone() if isinstance(leaf, torch.Tensor) else leaf, value)
 
 
 def _fits(result):
     """True if the free memory suffices to keep the result."""
-    tensors = list(_tensors(result))
+    tensors = [leaf for leaf in tree_flatten(result)[0] if isinstance(leaf, torch.Tensor)]
     size = sum(tensor.numel() * tensor.element_size() for tensor in tensors)
     return size <= _free_bytes(tensors) * _SHARE_OF_FREE_MEMORY
 

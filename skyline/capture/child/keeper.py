@@ -52,15 +52,11 @@ def _keep(run, above, watched):
     for number in (signal.SIGHUP, signal.SIGINT):
         signal.signal(number, signal.SIG_IGN)
     _close_all()
-    _set_name()
+    set_name(_NAME)
     gone = [_opened(pid) for pid in (above, *watched)]
-    woken, wake = os.pipe()
-    for end in (woken, wake):
-        os.set_blocking(end, False)
+    woken = wake_at_signals()
     told = []
     signal.signal(signal.SIGTERM, lambda number, frame: told.append(number))
-    signal.signal(signal.SIGCHLD, lambda number, frame: None)
-    signal.set_wakeup_fd(wake)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _BLOCKED)
     poll = select.poll()
     for descriptor in (woken, *(one for one in gone if one is not None)):
@@ -71,7 +67,7 @@ def _keep(run, above, watched):
     while status is None and not told and os.getppid() == above:
         ready = [descriptor for descriptor, _ in poll.poll(pause_ms)]
         if woken in ready:
-            _drain(woken)
+            drain(woken)
         status = _reap(run)
         if any(one in ready for one in gone):
             break
@@ -161,7 +157,18 @@ def _close_all():
     os.closerange(3, most if 0 < most < _MOST_FILES else _MOST_FILES)
 
 
-def _drain(descriptor):
+def wake_at_signals():
+    """A descriptor that becomes readable with each signal, the end of a process included."""
+    woken, wake = os.pipe()
+    for end in (woken, wake):
+        os.set_blocking(end, False)
+    signal.signal(signal.SIGCHLD, lambda number, frame: None)
+    signal.set_wakeup_fd(wake)
+    return woken
+
+
+def drain(descriptor):
+    """Read everything that has arrived."""
     try:
         while os.read(descriptor, 512):
             pass
@@ -169,9 +176,13 @@ def _drain(descriptor):
         pass
 
 
-def _set_name():
+def set_name(name):
+    """Show ``name`` in process lists where the system allows it; gives the name there was."""
     try:
-        with open("/proc/self/comm", "w") as file:
-            file.write(_NAME)
+        with open("/proc/self/comm", "r+") as file:
+            before = file.read().strip()
+            file.seek(0)
+            file.write(name)
+            return before
     except OSError:
-        pass
+        return name

@@ -39,7 +39,7 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD)
 def serve(descriptor):
     """Fork at the server's request until it goes away. In each fork, gives the run's address and key."""
     control = socket.socket(fileno=descriptor)
-    names = _set_name(_NAME)
+    names = keeper.set_name(_NAME)
     try:
         for name in _IMPORTED:
             importlib.import_module(name)
@@ -50,18 +50,14 @@ def serve(descriptor):
     # Imported objects stay out of every later collection, so that the pages stay shared with the forks.
     gc.freeze()
     handlers = {number: signal.getsignal(number) for number in _SIGNALS}
-    woken, wake = os.pipe()
-    for end in (woken, wake):
-        os.set_blocking(end, False)
-    signal.signal(signal.SIGCHLD, lambda number, frame: None)
-    signal.set_wakeup_fd(wake)
+    woken = keeper.wake_at_signals()
     _send(control, {"event": "ready", "files": _foundations()})
     running = set()
     above = os.getppid()
     while True:
         readable = select.select([control, woken], [], [])[0]
         if woken in readable:
-            _drain(woken)
+            keeper.drain(woken)
             _report_ended(control, running)
         if control in readable:
             request, descriptors = _receive(control)
@@ -69,7 +65,7 @@ def serve(descriptor):
                 _leave(running)
             pid, started = _fork()
             if pid == 0:
-                signal.set_wakeup_fd(-1)
+                wake = signal.set_wakeup_fd(-1)
                 for number, handler in handlers.items():
                     signal.signal(number, handler)
                 control.close()
@@ -77,7 +73,7 @@ def serve(descriptor):
                     os.close(end)
                 keeper.stand((above,))
                 _become(request, *descriptors)
-                _set_name(names)
+                keeper.set_name(names)
                 os.write(started, b"1")
                 os.close(started)
                 return request["address"], bytes.fromhex(request["key"])
@@ -169,14 +165,6 @@ def _leave(running):
     os._exit(0)
 
 
-def _drain(descriptor):
-    try:
-        while os.read(descriptor, 512):
-            pass
-    except BlockingIOError:
-        pass
-
-
 def _send(control, message):
     data = json.dumps(message).encode()
     try:
@@ -206,15 +194,3 @@ def _receive(control):
 
 def _gone():
     raise ConnectionError("the server is gone")
-
-
-def _set_name(name):
-    """Show ``name`` in process lists where the system allows it; gives the name there was."""
-    try:
-        with open("/proc/self/comm", "r+") as file:
-            before = file.read().strip()
-            file.seek(0)
-            file.write(name)
-            return before
-    except OSError:
-        return name

@@ -64,10 +64,6 @@ class StepClock:
         if self._origin is None:
             self._origin = self._left
 
-    def wait(self):
-        """Until the devices have done everything."""
-        self.devices.wait()
-
     def latest_ms(self):
         """The last iteration that is known, without the device running dry; None if there is none yet.
 

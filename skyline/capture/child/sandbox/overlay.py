@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import shutil
@@ -80,10 +81,7 @@ class Overlay(FileLayers):
         canonical = self.canonical(path)
         if canonical is None or self.policy.is_open_to_all(canonical):
             return self.native.mkdir(path, mode)
-        if self.exists(canonical):
-            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
-        if not self.is_folder(os.path.dirname(canonical)):
-            raise _missing(path)
+        self._check_new(canonical, path)
         if self.diverts(canonical, "folder"):
             return self.make_scratch_folder(canonical)
         self._make_real_folder(os.path.dirname(canonical))
@@ -179,10 +177,7 @@ class Overlay(FileLayers):
             self.policy.is_open_to_all(new) and call is not getattr(self.native, "link", None)
         ):
             return call(source, target, *args, **kwargs)
-        if self.exists(new):
-            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), source, None, target)
-        if not self.is_folder(os.path.dirname(new)):
-            raise _missing(source, target)
+        self._check_new(new, source, target)
         opened = self.policy.is_open_to_all(new)
         if not opened and not self.diverts(new, "file"):
             return call(source, target, *args, **kwargs)
@@ -200,10 +195,7 @@ class Overlay(FileLayers):
         new = self.canonical(path)
         if new is None or self.policy.is_open_to_all(new):
             return call(path, *args, **kwargs)
-        if self.exists(new):
-            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
-        if not self.is_folder(os.path.dirname(new)):
-            raise _missing(path)
+        self._check_new(new, path)
         if not self.diverts(new, "file"):
             return call(path, *args, **kwargs)
         self.make_scratch_folder(os.path.dirname(new))
@@ -234,34 +226,34 @@ class Overlay(FileLayers):
 
     def make_scratch_folder(self, canonical):
         """The folder in the scratch tree."""
-        os_path = self.scratch_of(canonical)
-        missing = []
-        while self.mode_of(os_path) is None:
-            missing.append(os_path)
-            os_path = os.path.dirname(os_path)
-        for folder in reversed(missing):
-            try:
-                self.native.mkdir(folder, 0o777)
-            except FileExistsError:
-                pass
+        self._make_folders(self.scratch_of(canonical))
         self.in_use[0] = 1
+
+    def _make_folders(self, path):
+        missing = []
+        while self.mode_of(path) is None:
+            missing.append(path)
+            path = os.path.dirname(path)
+        for folder in reversed(missing):
+            with contextlib.suppress(FileExistsError):
+                self.native.mkdir(folder, 0o777)
 
     def _make_real_folder(self, canonical):
         """A download goes into a folder that so far was made in the scratch tree only."""
-        missing = []
-        while self.mode_of(canonical) is None and canonical != os.sep:
-            missing.append(canonical)
-            canonical = os.path.dirname(canonical)
-        for folder in reversed(missing):
-            try:
-                self.native.mkdir(folder, 0o777)
-            except OSError:
-                return
+        with contextlib.suppress(OSError):
+            self._make_folders(canonical)
 
     def _hide(self, canonical):
         self.moved = {path: at for path, at in self.moved.items() if not _under(path, canonical)}
         self.moved[canonical] = None
         self.in_use[0] = 1
+
+    def _check_new(self, canonical, path, target=None):
+        """As the real call would: nothing is there yet, and its folder is."""
+        if self.exists(canonical):
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path, None, target)
+        if not self.is_folder(os.path.dirname(canonical)):
+            raise _missing(path, target)
 
     def _check_kind(self, real, call, path):
         """As the real call would: a folder is not removed as a file, nor a file as a folder."""
