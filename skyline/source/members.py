@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from skyline.source.arguments import passed, position_of
 from skyline.source.command_line import later_default
@@ -17,7 +18,6 @@ from skyline.source.origin import (
     HolderKind,
     Instance,
     ModuleFound,
-    OriginSearch,
     Route,
     Value,
     same,
@@ -26,12 +26,15 @@ from skyline.source.program import Store
 from skyline.source.scope import BindingKind, is_main_guard, own_scope
 from skyline.source.syntax import Function, dotted, last_name, literal_key, text_of
 
+if TYPE_CHECKING:
+    from skyline.source.resolver import Resolver
+
 _PARSERS = {"parse_args", "parse_known_args", "parse_intermixed_args"}
 _VIEWS = {"vars", "asdict", "astuple", "to_dict", "dict"}
 
 
 def attribute(
-    follower: OriginSearch, found: Found, name: str, route: Route, use: ast.expr | None = None
+    follower: Resolver, found: Found, name: str, route: Route, use: ast.expr | None = None
 ) -> list[Found]:
     """All possible values of ``found.name``; ``use`` is the place of the access."""
     with follower.looking_up(found, name) as first:
@@ -39,7 +42,7 @@ def attribute(
 
 
 def item(
-    follower: OriginSearch, found: Found, key: str, route: Route, use: ast.expr | None = None
+    follower: Resolver, found: Found, key: str, route: Route, use: ast.expr | None = None
 ) -> list[Found]:
     """All possible values of ``found["key"]``."""
     with follower.looking_up(found, key) as first:
@@ -47,7 +50,7 @@ def item(
 
 
 def _attribute(
-    follower: OriginSearch, found: Found, name: str, route: Route, use: ast.expr | None
+    follower: Resolver, found: Found, name: str, route: Route, use: ast.expr | None
 ) -> list[Found]:
     stored = _stored(follower, found, name, route, use, ast.Attribute)
     if stored.final:
@@ -55,7 +58,7 @@ def _attribute(
     return stored.values + _declared(follower, found, name, _marked(route, stored)) + stored.maybe
 
 
-def _item(follower: OriginSearch, found: Found, key: str, route: Route, use: ast.expr | None) -> list[Found]:
+def _item(follower: Resolver, found: Found, key: str, route: Route, use: ast.expr | None) -> list[Found]:
     stored = _stored(follower, found, key, route, use, ast.Subscript)
     if stored.final:
         return stored.values
@@ -70,7 +73,7 @@ def _item(follower: OriginSearch, found: Found, key: str, route: Route, use: ast
     return stored.values + _declared(follower, found, key, marked) + stored.maybe
 
 
-def by_name(follower: OriginSearch, name: str, route: Route) -> list[Found]:
+def by_name(follower: Resolver, name: str, route: Route) -> list[Found]:
     """All members of this name in the program that an object of unknown type may have."""
     found = _option(follower, name, route)
     for module, node in follower.program.members_of(name):
@@ -103,7 +106,7 @@ class _Stores:
 
 
 def _stored(
-    follower: OriginSearch,
+    follower: Resolver,
     found: Found,
     name: str,
     route: Route,
@@ -163,7 +166,7 @@ def _mentions(node: ast.expr, name: str) -> bool:
     )
 
 
-def _declared(follower: OriginSearch, found: Found, name: str, route: Route) -> list[Found]:
+def _declared(follower: Resolver, found: Found, name: str, route: Route) -> list[Found]:
     match found:
         case ModuleFound():
             frame = Frame(found.module, found.module.top)
@@ -178,7 +181,7 @@ def _declared(follower: OriginSearch, found: Found, name: str, route: Route) -> 
             return []
 
 
-def _entries(follower: OriginSearch, found: Value, key: str, route: Route) -> list[Found]:
+def _entries(follower: Resolver, found: Value, key: str, route: Route) -> list[Found]:
     """Entries of a dict display, of ``dict(…)``, of a parsed command line, or of an unknown call with that argument."""
     node, frame = found.node, found.frame
     entry = route.through(KnobKind.DICT_ENTRY, Holder(HolderKind.ITEM, key, frame.module))
@@ -197,7 +200,7 @@ def _entries(follower: OriginSearch, found: Value, key: str, route: Route) -> li
     return _given(follower, node, frame, key, route)
 
 
-def updates(follower: OriginSearch, found: Value, route: Route) -> list[tuple[ast.Call, Frame]]:
+def updates(follower: Resolver, found: Value, route: Route) -> list[tuple[ast.Call, Frame]]:
     """Every ``mapping.update(…)`` of this mapping, the last one first."""
     calls: list[tuple[ast.Call, Frame]] = []
     for module, call in reversed(follower.program.calls_of("update")):
@@ -209,7 +212,7 @@ def updates(follower: OriginSearch, found: Value, route: Route) -> list[tuple[as
     return calls
 
 
-def _given(follower: OriginSearch, node: ast.Call, frame: Frame, key: str, route: Route) -> list[Found]:
+def _given(follower: Resolver, node: ast.Call, frame: Frame, key: str, route: Route) -> list[Found]:
     """The arguments for one key of a call that takes entries as keywords or mappings."""
     callee = last_name(node.func)
     given = passed(node, key, None)
@@ -226,7 +229,7 @@ def _given(follower: OriginSearch, node: ast.Call, frame: Frame, key: str, route
     return []
 
 
-def _items_of(follower: OriginSearch, node: ast.expr, frame: Frame, key: str, route: Route) -> list[Found]:
+def _items_of(follower: Resolver, node: ast.expr, frame: Frame, key: str, route: Route) -> list[Found]:
     if isinstance(node, ast.Starred | ast.Constant):
         return []
     found: list[Found] = []
@@ -235,7 +238,7 @@ def _items_of(follower: OriginSearch, node: ast.expr, frame: Frame, key: str, ro
     return found
 
 
-def _option(follower: OriginSearch, name: str, route: Route) -> list[Found]:
+def _option(follower: Resolver, name: str, route: Route) -> list[Found]:
     found: list[Found] = []
     for option in follower.options:
         if option.destination != name:
@@ -252,7 +255,7 @@ def _option(follower: OriginSearch, name: str, route: Route) -> list[Found]:
     return found
 
 
-def _class_attribute(follower: OriginSearch, owner: ClassFound, name: str, route: Route) -> list[Found]:
+def _class_attribute(follower: Resolver, owner: ClassFound, name: str, route: Route) -> list[Found]:
     scope = own_scope(owner.module.scopes, owner.node)
     frame = Frame(owner.module, scope)
     for binding in reversed(scope.bindings.get(name, [])):
@@ -273,7 +276,7 @@ def _class_attribute(follower: OriginSearch, owner: ClassFound, name: str, route
     return []
 
 
-def _instance_attribute(follower: OriginSearch, found: Instance, name: str, route: Route) -> list[Found]:
+def _instance_attribute(follower: Resolver, found: Instance, name: str, route: Route) -> list[Found]:
     owner, module = found.of, found.of.module
     takes_fields = _is_dataclass(owner.node) or not _method(owner.node, "__init__")
     if takes_fields and found.call is not None and found.frame is not None:
@@ -301,7 +304,7 @@ def _instance_attribute(follower: OriginSearch, found: Instance, name: str, rout
 
 
 def _assigned_to_self(
-    follower: OriginSearch, found: Instance, method: Function, name: str, route: Route
+    follower: Resolver, found: Instance, method: Function, name: str, route: Route
 ) -> list[Found]:
     values: list[Found] = []
     module = found.of.module
@@ -321,7 +324,7 @@ def method_frame(owner: Instance, method: Function) -> Frame:
     return Frame(module, own_scope(module.scopes, method), method, call, caller, owner)
 
 
-def _bases(follower: OriginSearch, owner: ClassFound, route: Route) -> list[ClassFound]:
+def _bases(follower: Resolver, owner: ClassFound, route: Route) -> list[ClassFound]:
     frame = Frame(owner.module, owner.module.scope(owner.node))
     return [
         found

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import ast
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from enum import Enum, auto
-from typing import Protocol
 
 from skyline.source.command_line import Option
 from skyline.source.knob import KnobKind
-from skyline.source.program import Module, Program
+from skyline.source.program import Module
 from skyline.source.scope import NameScope
 from skyline.source.syntax import Function
 
@@ -126,33 +124,6 @@ class Instance:
 
 
 Found = Value | ClassFound | FunctionFound | ModuleFound | Instance
-
-
-class OriginSearch(Protocol):
-    """The interface between the parts of the search."""
-
-    program: Program
-    options: tuple[Option, ...]
-
-    def follow(self, node: ast.expr, frame: Frame, route: Route) -> list[Found]:
-        """All possible origins of an expression, likeliest first."""
-        ...
-
-    def looking_up(self, found: Found, name: str) -> AbstractContextManager[bool]:
-        """Guard the search for one member; yields False if that search is already running."""
-        ...
-
-    def bound(
-        self, scope: NameScope, name: str, frame: Frame, route: Route, before: ast.expr | None
-    ) -> list[Found]:
-        """All possible origins of a name bound in exactly this scope, at the place ``before``."""
-        ...
-
-    def called(
-        self, function: FunctionFound, call: ast.Call | None, frame: Frame, owner: Instance | None
-    ) -> list[Found]:
-        """All values that a function may return."""
-        ...
 
 
 def same(one: Found, other: Found) -> bool:

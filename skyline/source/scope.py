@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 
 from skyline.source.syntax import Function, children
@@ -96,6 +96,10 @@ class _ScopeBuilder:
 
     def statement(self, node: ast.stmt, scope: NameScope, conditional: bool) -> None:
         self.scopes[node] = scope
+
+        def bound(kind: BindingKind, value: ast.expr | None = None) -> Binding:
+            return Binding("", kind, node, value, (), conditional)
+
         match node:
             case ast.FunctionDef() | ast.AsyncFunctionDef():
                 self.bind(scope, Binding(node.name, BindingKind.DEFINED, node, conditional=conditional))
@@ -114,26 +118,18 @@ class _ScopeBuilder:
             case ast.Assign():
                 self.expression(node.value, scope, conditional)
                 for target in node.targets:
-                    self.target(
-                        target, Binding("", BindingKind.ASSIGNED, node, node.value, (), conditional), scope
-                    )
+                    self.target(target, bound(BindingKind.ASSIGNED, node.value), scope)
             case ast.AnnAssign():
                 self.expression(node.annotation, scope, conditional)
                 if node.value:
                     self.expression(node.value, scope, conditional)
-                self.target(
-                    node.target, Binding("", BindingKind.ASSIGNED, node, node.value, (), conditional), scope
-                )
+                self.target(node.target, bound(BindingKind.ASSIGNED, node.value), scope)
             case ast.AugAssign():
                 self.expression(node.value, scope, conditional)
-                self.target(
-                    node.target, Binding("", BindingKind.REASSIGNED, node, node.value, (), conditional), scope
-                )
+                self.target(node.target, bound(BindingKind.REASSIGNED, node.value), scope)
             case ast.For() | ast.AsyncFor():
                 self.expression(node.iter, scope, conditional)
-                self.target(
-                    node.target, Binding("", BindingKind.LOOP, node, node.iter, (), conditional), scope
-                )
+                self.target(node.target, bound(BindingKind.LOOP, node.iter), scope)
                 self.body([*node.body, *node.orelse], scope, True)
             case ast.While() | ast.If():
                 self.expression(node.test, scope, conditional)
@@ -145,8 +141,7 @@ class _ScopeBuilder:
                 for item in node.items:
                     self.expression(item.context_expr, scope, conditional)
                     if item.optional_vars:
-                        opaque = Binding("", BindingKind.OPAQUE, node, None, (), conditional)
-                        self.target(item.optional_vars, opaque, scope)
+                        self.target(item.optional_vars, bound(BindingKind.OPAQUE), scope)
                 self.body(node.body, scope, conditional)
             case ast.Try():
                 self.body([*node.body, *node.orelse, *node.finalbody], scope, conditional)
@@ -224,17 +219,12 @@ class _ScopeBuilder:
         self.scopes[target] = scope
         match target:
             case ast.Name():
-                made = Binding(
-                    target.id, binding.kind, binding.node, binding.value, binding.unpack, binding.conditional
-                )
-                self.bind(scope, made)
+                self.bind(scope, replace(binding, name=target.id))
             case ast.Tuple() | ast.List():
                 for index, element in enumerate(target.elts):
-                    unpack = (*binding.unpack, index)
-                    part = Binding("", binding.kind, binding.node, binding.value, unpack, binding.conditional)
-                    self.target(element, part, scope)
+                    self.target(element, replace(binding, unpack=(*binding.unpack, index)), scope)
             case ast.Starred():
-                opaque = Binding("", BindingKind.OPAQUE, binding.node, None, (), binding.conditional)
+                opaque = replace(binding, kind=BindingKind.OPAQUE, value=None, unpack=())
                 self.target(target.value, opaque, scope)
             case _:
                 for child in children(target):
