@@ -149,8 +149,8 @@ def _trials_at(
     if plan is None:
         return []
     variants = _turns(held, [replace(one, batch_size=batch_size) for one in configs], run, plan)
-    unchanged = _turns(base, [UNCHANGED], run, replace(plan, recorded_rounds=0))
-    rounds = in_turns(*_expendable(unchanged), _expendable(variants), rounds=plan.rounds, wakes=False)
+    (unchanged,) = _expendable(_turns(base, [UNCHANGED], run, replace(plan, recorded_rounds=0)))
+    rounds = in_turns(unchanged, _expendable(variants), rounds=plan.rounds, wakes=False)
     found = [one.trial(rounds, number) for number, one in enumerate(variants)]
     return found if all(one.operators for one in found) else []
 

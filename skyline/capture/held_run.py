@@ -88,7 +88,7 @@ class HeldRun:
         """Peak of live tensor memory in an iteration; None where it ended too soon to be recorded."""
         self.room: DeviceRoom | None = None
         """The memory that it leaves of its device; None on a CPU, and where it ended too soon to be recorded."""
-        self._sharing = Sharing.TOGETHER
+        self._sharing: Sharing = Sharing.TOGETHER
         self.cycle = 1
         """Over how many iterations a typical one is formed: see ``typical_ms``."""
 
