@@ -1,7 +1,7 @@
 """Compares what-ifs on predicted profiles with predictions of the changed scripts.
 
 ResNet-50 and GPT-2 of ``tracing_models`` are traced without autocast and predicted for several GPUs; the what-ifs are
-asked there. Then the scripts are changed, traced and predicted anew. Both answers rest on the same predictor: the
+asked there. Then the scripts are changed, traced and predicted again. Both answers rest on the same predictor: the
 difference is that of the what-ifs' changes of operators, and says nothing about the predictor.
 """
 

@@ -27,7 +27,7 @@ _LONE_THREAD = 1.5
 """A worker computes with one thread what the script may have split over several."""
 _CORES_ELSEWHERE = Constant.at(
     24,
-    "cores beside a predicted GPU: clouds rent out 24 to 26 virtual ones with each H100 (AWS p5, Google a3)",
+    "cores with a predicted GPU: clouds rent out 24 to 26 virtual ones with each H100 (AWS p5, Google a3)",
 )
 _ALWAYS_WAITED = 0.05
 """The share of the iteration from which on waiting means that the workers do not keep up."""
@@ -118,7 +118,7 @@ def reloaded(scenario: Scenario, baseline: Subject, setting: LoaderSetting) -> R
 
 
 def cores_of(baseline: Subject) -> int:
-    """How many cores the script may use; beside a predicted GPU, an assumed number."""
+    """How many cores the script may use; with a predicted GPU, an assumed number."""
     environment = baseline.script.environment
     if baseline.script.mode == "predicted" and environment.device.kind != "cpu":
         return round(_CORES_ELSEWHERE.value)

@@ -32,7 +32,7 @@ class FusedTimes:
 def fused_as_predicted(subject: Subject, graph: Graph, found: Regions) -> FusedTimes | None:
     """The joined kernels as the predictor has them; None where nothing is predicted.
 
-    What a group takes now is scaled by the ratio of both predictions, so that changes before this one are kept.
+    The present time of a group is scaled by the ratio of both predictions, so that changes before this one are kept.
     """
     known = PredictedKernels.of(subject, graph)
     groups = [group for group in found.groups if group.calls and group.external_bytes > 0]
