@@ -1,7 +1,7 @@
-"""How long a prediction for a GPU takes: tracing a training script by shape, and the times of its operators.
+"""Measures the time of a prediction for a GPU: tracing a training script by shape, and the times of its operators.
 
-Each script of ``tracing_models`` is traced in a new process and predicted for the H100. Processor time counts beside
-wall time, since the machine may be shared. The imports of the script itself, measured in processes that do nothing
+Each script of ``tracing_models`` is traced in a new process and predicted for the H100. Processor time and wall
+time are given, since the machine may be shared. The imports of the script itself, measured in processes that do nothing
 else, are subtracted. GPT-2 with 12, 24 and 48 blocks shows the growth with the number of operators.
 """
 

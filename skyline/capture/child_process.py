@@ -88,9 +88,10 @@ class ChildProcess:
         environment[RUN_TAG] = tag
         if side_effects == "redirect":
             environment["WANDB_MODE"] = "disabled"
-        if device == "cpu":
-            environment["CUDA_VISIBLE_DEVICES"] = ""
         environment.update(variables or {})
+        if device == "cpu":
+            # Last: variables of the user's settings may name GPUs. AMD's runtime reads either name.
+            environment["CUDA_VISIBLE_DEVICES"] = environment["HIP_VISIBLE_DEVICES"] = ""
         try:
             self._process = starter(
                 Start(

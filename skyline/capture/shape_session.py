@@ -32,6 +32,10 @@ _NO_HARDWARE = (
 )
 _HARDWARE = (Path("/dev/nvidiactl"), Path("/dev/dxg"), Path("/dev/kfd"))
 """What the drivers of NVIDIA, of Windows for its Linux, and of AMD put there."""
+_GPU_IN_SIGHT = (
+    "The script fails without this machine's GPU, so that GPU was visible to it: what it does outside of the trace, "
+    "such as reading data, may have used it."
+)
 
 
 def trace_shapes(
@@ -100,7 +104,8 @@ def _traced_on_any(launcher: ScriptLauncher, gpu: GpuTarget | None) -> Profile:
         if request.device == "cpu" or not _wants_hardware(failed):
             raise
     launcher.request = replace(request, device="auto")
-    return _traced(launcher, gpu)
+    traced = _traced(launcher, gpu)
+    return replace(traced, notes=(*traced.notes, _GPU_IN_SIGHT))
 
 
 def _traced(launcher: ScriptLauncher, gpu: GpuTarget | None) -> Profile:

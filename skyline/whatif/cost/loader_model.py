@@ -11,6 +11,7 @@ from skyline.graph.task import TaskKind
 from skyline.predict.fetching_costs import FetchingCosts
 from skyline.simulate.engine import simulate
 from skyline.spread import median
+from skyline.whatif.constant import Constant
 from skyline.whatif.cost.contention import USUAL_CROWDING, Computing, contended_us, uncontended
 from skyline.whatif.cost.thread_scaling import factors, split_in_loader, threads_of
 from skyline.whatif.cost.worker_queue import fetching, loader_and_compute_us, roughly, with_queue
@@ -24,8 +25,10 @@ _MOST_CROWDING = 1.9
 _WELL_SPLIT = 0.6
 _LONE_THREAD = 1.5
 """A worker computes with one thread what the script may have split over several."""
-_CORES_ELSEWHERE = 24
-"""Assumed cores beside a predicted GPU. Clouds rent out 24 to 26 virtual ones with each H100 (AWS p5, Google a3)."""
+_CORES_ELSEWHERE = Constant.at(
+    24,
+    "cores with a predicted GPU: clouds rent out 24 to 26 virtual ones with each H100 (AWS p5, Google a3)",
+)
 _ALWAYS_WAITED = 0.05
 """The share of the iteration from which on waiting means that the workers do not keep up."""
 
@@ -115,10 +118,10 @@ def reloaded(scenario: Scenario, baseline: Subject, setting: LoaderSetting) -> R
 
 
 def cores_of(baseline: Subject) -> int:
-    """How many cores the script may use; beside a predicted GPU, an assumed number."""
+    """How many cores the script may use; with a predicted GPU, an assumed number."""
     environment = baseline.script.environment
     if baseline.script.mode == "predicted" and environment.device.kind != "cpu":
-        return _CORES_ELSEWHERE
+        return round(_CORES_ELSEWHERE.value)
     return max(1, environment.cpu_count)
 
 

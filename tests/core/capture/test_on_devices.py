@@ -256,16 +256,22 @@ for _ in range(100):
 TARGET = GpuTarget("Example", 8 << 30, (9, 0), 10)
 
 
-def traced(path: Path) -> str:
-    request = CaptureRequest(path, working_directory=path.parent, timeout_s=60.0)
-    return trace_shapes(request, TARGET, progress=lambda _: None).output_tail
+def traced(path: Path, *notes: str, **variables: str) -> str:
+    request = CaptureRequest(
+        path, working_directory=path.parent, timeout_s=60.0, variables=tuple(variables.items())
+    )
+    profile = trace_shapes(request, TARGET, progress=lambda _: None)
+    assert all(any(note in said for said in profile.notes) for note in notes)
+    return profile.output_tail
 
 
 def test_the_gpus_that_are_here_are_hidden_from_a_script_that_is_to_see_another(
     script: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3")
-    assert "visible: \n" in traced(script(VISIBLE.format(needs=False))) + "\n"
+    path = script(VISIBLE.format(needs=False))
+    assert "visible: \n" in traced(path) + "\n"
+    assert "visible: \n" in traced(path, CUDA_VISIBLE_DEVICES="3") + "\n"
 
 
 def test_a_script_that_cannot_do_without_them_sees_them(
@@ -274,7 +280,7 @@ def test_a_script_that_cannot_do_without_them_sees_them(
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3")
     path = script(VISIBLE.format(needs=True))
     monkeypatch.setattr(shape_session, "_HARDWARE", (path,))
-    assert "visible: 3" in traced(path)
+    assert "visible: 3" in traced(path, "that GPU was visible to it")
     monkeypatch.setattr(shape_session, "_HARDWARE", (path / "none",))
     with pytest.raises(ScriptFailed, match="No CUDA GPUs"):
         traced(path)

@@ -80,7 +80,7 @@ def test_a_limit_takes_the_place_of_the_memory(skyline: Run, tmp_path: Path) -> 
     report = json.loads((tmp_path / "report.json").read_text())
     assert report["memory"]["capacity_bytes"] == 700_000_000
     largest = report["prediction"]["largest_batch"]
-    # 95 MB are left beside the context and the fragments.
+    # The context and the fragments leave 95 MB.
     assert 500 < largest < 4000
     assert f"The largest batch that fits 700 MB is {largest}" in " ".join(ran.out.split())
     again = skyline("whatif", "--gpu", "a100", "train.py", "batch_size=32", "--quiet")

@@ -25,6 +25,7 @@ from skyline.whatif.catalogue.host.compiling import (
     KERNEL_CALL_US,
     compiling_s,
 )
+from skyline.whatif.catalogue.host.fused_as_predicted import fused_as_predicted
 from skyline.whatif.catalogue.host.fusion import BEST, LIKELY, WORST, FusionBound, Regions, fused, regions
 from skyline.whatif.catalogue.host.masks import MASK_NS, MASK_PART, kept_masks
 from skyline.whatif.cost.thread_scaling import gained, threads_of
@@ -83,10 +84,14 @@ class Compile(UsualWhatIf):
         checkpointed = _checkpointed(scenario, subject)
         masks = larger * kept_masks(subject, graph, found, larger, checkpointed)
 
+        told = None if checkpointed is not None else fused_as_predicted(subject, graph, found)
+
         def compiled(case: FusionBound, calls: float, tuned: float, mask_ns: float) -> Graph:
             durations, gaps = fused(
                 graph, found, case, larger=larger, threads=threads, checkpointed=checkpointed
             )
+            if told is not None:
+                durations[told.heads] = {LIKELY: told.likely, BEST: told.least}.get(case, told.most)
             masks_us = masks * mask_ns / 1e3 * gained(MASK_PART, threads)
             return _compiled(graph, found, calls, mode, tuned, (durations + masks_us, gaps))
 

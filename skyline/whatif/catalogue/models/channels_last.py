@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 import numpy as np
@@ -17,6 +17,7 @@ from skyline.graph.task import TaskKind, WorkClass
 from skyline.interval import Interval
 from skyline.trace.facts import ModuleFact
 from skyline.trace.phase import Phase
+from skyline.trace.shape import OperatorShape
 from skyline.whatif.base import (
     Applicability,
     Provenance,
@@ -25,12 +26,16 @@ from skyline.whatif.base import (
     Subject,
     UsualWhatIf,
 )
+from skyline.whatif.catalogue.numerics.predicted_narrowing import in_format
 from skyline.whatif.constant import EXAMPLES, XEON, Constant
 from skyline.whatif.dropout import OTHER_DRAWS, draws
 from skyline.whatif.number_formats import FLOAT32, NARROW, formats
 from skyline.whatif.origins import shapes
+from skyline.whatif.predicted_kernels import PredictedKernels
 
 _PASSES = (Phase.FORWARD, Phase.BACKWARD)
+_LAST = "channels last"
+"""As the tracer writes it."""
 CONVERSIONS = ("nchwToNhwc", "nhwcToNchw")
 """Kernels by which cuDNN brings tensors into the layout that its matrix units read, and back."""
 _PLAIN = "a GPU computes convolutions in plain float32 about as fast in either layout"
@@ -87,10 +92,11 @@ class ChannelsLast(UsualWhatIf):
         """Scale each operator by what its kind gains; memory may grow by one copy where something converts back."""
         graph = scenario.graph
         if subject.on_gpu:
-            made, assumed = _on_gpu(subject, graph, scenario.product_format in NARROW)
+            made, assumed, provenance = _on_gpu(subject, graph, scenario.product_format)
         else:
             made = tuple(scale(graph, *_factors(subject, graph, end)) for end in ("value", "low", "high"))
             assumed = ("every operator between the convolutions has a form for this layout",)
+            provenance = Provenance.MODELLED
         if draws(graph):
             assumed = (*assumed, OTHER_DRAWS)
         spare = Interval(0.0, 0.0, _largest_bytes(subject, graph))
@@ -99,7 +105,7 @@ class ChannelsLast(UsualWhatIf):
             *made,
             assumptions=assumed,
             memory=lambda memory: memory.more("activations", spare),
-            provenance=Provenance.ASSUMED if subject.on_gpu else Provenance.MODELLED,
+            provenance=provenance,
         )
 
 
@@ -111,9 +117,17 @@ def lie_channels_last(subject: Subject) -> bool:
 
 
 def _on_gpu(
-    subject: Subject, graph: Graph, narrow: bool
-) -> tuple[tuple[Graph, Graph, Graph], tuple[str, ...]]:
-    """Without conversions, as a trace shows them, and with the convolutions within a range."""
+    subject: Subject, graph: Graph, product_format: str
+) -> tuple[tuple[Graph, Graph, Graph], tuple[str, ...], Provenance]:
+    """As the predictor has it; else without conversions, as a trace shows them, and convolutions within a range."""
+    predicted = _as_predicted(subject, graph, product_format)
+    if predicted is not None:
+        return (
+            predicted,
+            ("every kernel between the convolutions keeps the layout that its images have",),
+            Provenance.MODELLED,
+        )
+    narrow = product_format in NARROW
     conversions = select(graph, kind=TaskKind.KERNEL, name=CONVERSIONS)
     bare = scale(graph, launches_of(graph, conversions), 0.0, gaps=True)
     bare = scale(bare, conversions, 0.0, gaps=True)
@@ -134,7 +148,24 @@ def _on_gpu(
         assumed.append(f"the {count:.0f} conversions between layouts in a step are no longer needed")
     if not all(on_units):
         assumed.append(_PLAIN)
-    return (likely, least, most), tuple(assumed)
+    return (likely, least, most), tuple(assumed), Provenance.ASSUMED
+
+
+def _as_predicted(subject: Subject, graph: Graph, product_format: str) -> tuple[Graph, Graph, Graph] | None:
+    """The kernels on images as the predictor has them in this layout; None where nothing is predicted."""
+    known = PredictedKernels.of(subject, graph)
+    if known is None:
+        return None
+    now = [
+        in_format(one, product_format) if product_format in NARROW and _has_images(one) else one
+        for one in known.shapes
+    ]
+    laid = [replace(one, layout=_LAST) if _has_images(one) else one for one in now]
+    return known.factors(now, laid).applied(graph, known.kernels)
+
+
+def _has_images(shape: OperatorShape) -> bool:
+    return any(len(size) == 4 and size[2] * size[3] > 1 for size in (*shape.inputs, *shape.outputs))
 
 
 def _factors(subject: Subject, graph: Graph, end: str) -> tuple[Indices, npt.NDArray[np.float64]]:

@@ -24,6 +24,7 @@ from skyline.whatif.catalogue.numerics.narrow_trials import (
     tried_factors,
     wide_inputs,
 )
+from skyline.whatif.catalogue.numerics.predicted_narrowing import as_predicted
 from skyline.whatif.constant import EXAMPLES, XEON, Constant
 from skyline.whatif.cost.thread_scaling import gained, threads_of
 from skyline.whatif.number_formats import NARROW, factors, gpu
@@ -146,6 +147,14 @@ def narrowed(
         )
         return likely, least, most
     light = _light(subject, graph)
+    predicted = as_predicted(subject, graph, heavy, light, target)
+    if predicted is not None:
+        as_they_are = np.ones(len(heavy))
+        likely, least, most = (
+            _on_gpu(subject, one, heavy, as_they_are, light, 1.0, casting, converted=False)
+            for one, casting in zip(predicted, (1.0, 0.5, 1.5), strict=True)
+        )
+        return likely, least, most
     products = factors(subject, graph, heavy, target)
     likely, least, most = (
         _on_gpu(subject, graph, heavy, factor, light, *ends, converted=converted)

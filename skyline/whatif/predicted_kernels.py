@@ -1,0 +1,105 @@
+"""Kernels of a predicted profile in another form, such as another number format: the predictor gives both times."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from math import sqrt
+
+import numpy as np
+import numpy.typing as npt
+
+from skyline.errors import UsageError
+from skyline.graph.column import Indices
+from skyline.graph.graph import Graph
+from skyline.graph.selection import select
+from skyline.graph.task import TaskKind
+from skyline.interval import Interval
+from skyline.predict.gpu_spec import GpuSpec
+from skyline.predict.gpus import gpu_named
+from skyline.predict.operator_time import OperatorPredictor
+from skyline.predict.registry import predictor_for, predictors
+from skyline.predict.timed import in_allowed_format
+from skyline.trace.profile import Profile
+from skyline.trace.shape import OperatorShape
+from skyline.whatif.origins import shapes
+from skyline.whatif.subject import Subject
+
+
+@dataclass(frozen=True, slots=True)
+class PredictedKernels:
+    """The kernels of a graph of a predicted profile, with the shapes of their operators."""
+
+    profile: Profile
+    spec: GpuSpec
+    predictor: OperatorPredictor
+    kernels: Indices
+    shapes: tuple[OperatorShape, ...]
+
+    @classmethod
+    def of(cls, subject: Subject, graph: Graph) -> PredictedKernels | None:
+        """None of a measured subject, of a processor, and of a GPU or predictor that is no longer known."""
+        profile = subject.profile
+        if profile is None or profile.prediction is None or not subject.on_gpu:
+            return None
+        try:
+            spec = gpu_named(profile.prediction.gpu)
+            predictor = predictors().get(profile.prediction.predictor) or predictor_for(spec)
+        except UsageError:
+            return None
+        kernels = select(graph, kind=TaskKind.KERNEL)
+        known = shapes(subject, graph, kernels)
+        told = np.array([one is not None for one in known], np.bool_)
+        return cls(profile, spec, predictor, kernels[told], tuple(one for one in known if one is not None))
+
+    def us(self, asked: Sequence[OperatorShape]) -> dict[OperatorShape, Interval]:
+        """Times of the shapes as the operators of one step: a predictor may take formats of others into account."""
+        distinct = tuple(dict.fromkeys(asked))
+        allowed = tuple(in_allowed_format(one, self.profile, self.spec) for one in distinct)
+        times = _predicted(self.predictor, allowed, self.spec)
+        return dict(zip(distinct, times, strict=True))
+
+    def factors(self, before: Sequence[OperatorShape], after: Sequence[OperatorShape]) -> Factors:
+        """The time of each kernel in its form ``after`` over that in the form ``before``.
+
+        The errors of both forms have half of their variance in common.
+        """
+        past, future = self.us(before), self.us(after)
+        found = [_ratio(past[old], future[new]) for old, new in zip(before, after, strict=True)]
+        ends = ([getattr(one, end) for one in found] for end in ("value", "low", "high"))
+        return Factors(*(np.array(one, np.float64) for one in ends))
+
+
+@dataclass(frozen=True, slots=True)
+class Factors:
+    """Time after a change over time before it, by kernel: likely, at best and at worst."""
+
+    likely: npt.NDArray[np.float64]
+    least: npt.NDArray[np.float64]
+    most: npt.NDArray[np.float64]
+
+    def applied(self, graph: Graph, kernels: Indices) -> tuple[Graph, Graph, Graph]:
+        """The graph with changed kernels: likely, at best and at worst."""
+        likely, least, most = (_scaled(graph, kernels, one) for one in (self.likely, self.least, self.most))
+        return likely, least, most
+
+
+def _scaled(graph: Graph, kernels: Indices, factors: npt.NDArray[np.float64]) -> Graph:
+    durations = graph.durations.copy()
+    durations[kernels] *= factors
+    return graph.with_times(durations=durations)
+
+
+def _ratio(before: Interval, after: Interval) -> Interval:
+    if before.value <= 0 or after.value <= 0:
+        return Interval.exact(1.0)
+    value = after.value / before.value
+    return Interval(value, value * sqrt(after.low / after.value), value * sqrt(after.high / after.value))
+
+
+@lru_cache(maxsize=32)
+def _predicted(
+    predictor: OperatorPredictor, asked: tuple[OperatorShape, ...], spec: GpuSpec
+) -> tuple[Interval, ...]:
+    return tuple(one.time_us for one in predictor.predict(asked, spec))
