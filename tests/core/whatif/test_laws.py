@@ -306,7 +306,7 @@ def least(shape, part, peak_tflops):
 
 @made_up
 def test_no_fused_kernel_is_faster_than_what_it_still_moves(profile, script):
-    """What a group reads from outside and writes for others moves once; products stay as they are."""
+    """Data that a group reads from outside and writes for others moves once; products stay as they are."""
     subject = baseline(profile_of(profile, (script[0], script[1], 1.0)))
     now = subject.operators
     graph = compose(subject, [Choice("compile")]).scenario.graph

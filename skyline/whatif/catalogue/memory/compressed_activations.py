@@ -53,7 +53,7 @@ class CompressedActivations(UsualWhatIf):
     semantics: Semantics = Semantics.NUMERICS
 
     def title(self, value: str) -> str:
-        """What the change does, in a few words."""
+        """The change in a few words."""
         return f"keep activations in {value or 'fp16'} until the backward pass"
 
     def detect(self, subject: Subject) -> Applicability:

@@ -1,4 +1,4 @@
-"""What if batch normalization were part of the convolutions beside it."""
+"""What if batch normalization were part of the neighbouring convolutions."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class FusedBatchNorm(UsualWhatIf):
     """
 
     name: str = "fused_batch_norm"
-    words: str = "batch normalization and rectifiers as part of the convolutions beside them"
+    words: str = "batch normalization and rectifiers as part of the neighbouring convolutions"
     stage: Stage = Stage.FUSION
     excludes: tuple[str, ...] = ("compile",)
 
@@ -79,7 +79,7 @@ class FusedBatchNorm(UsualWhatIf):
             most,
             assumptions=(
                 f"{len(norms) / steps:.0f} kernels of batch normalization in a step take half their time",
-                f"{len(rectifiers) / steps:.0f} kernels of rectifiers beside them are no longer needed",
+                f"{len(rectifiers) / steps:.0f} kernels of neighbouring rectifiers are no longer needed",
                 "kernels of convolutions that compute both exist for this GPU, and are as fast as those now",
             ),
             memory=lambda memory: memory.less("activations", Interval(saved, 0.0, saved)),
@@ -101,7 +101,7 @@ def _beside(graph: Graph, norms: Indices) -> Indices:
 
 
 def _kept_bytes(subject: Subject, graph: Graph, rectifiers: Indices) -> float:
-    """What the rectifiers of one forward pass give, which is computed again from the input of the normalization."""
+    """Bytes that rectifiers of one forward pass give; they are computed again from the input of the normalization."""
     found = 0.0
     for task, shape in zip(rectifiers.tolist(), shapes(subject, graph, rectifiers), strict=True):
         if shape is not None and shape.inputs and graph.tasks[task].phase is Phase.FORWARD:

@@ -1,4 +1,4 @@
-"""What the optimizer step of a profiler trace is made of, and what is left of it when it is fused."""
+"""The parts of the optimizer step of a profiler trace, and the rest of it when it is fused."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _QUICK = 10
 
 @dataclass(frozen=True, slots=True)
 class TracedForm:
-    """How the optimizer steps now: its update, and operators and tensors per step."""
+    """The present form of the optimizer's step: its update, and operators and tensors per step."""
 
     update: Update
     tensors: float
@@ -106,7 +106,7 @@ def fused(recording: Recording, form: TracedForm, graph: Graph) -> tuple[Graph, 
 
 
 def foreach_form(recording: Recording) -> ForeachForm | None:
-    """How the optimizer steps many tensors with each call; None where it does not, or fusing saves nothing."""
+    """The form of a step for many tensors with each call; None without one, or where fusing saves nothing."""
     names = optimizer_names(recording)
     called = {name: count for name, count in _called(recording).items() if _FOREACH in name}
     if len(names) != 1 or not called:
@@ -142,7 +142,7 @@ def fused_from_foreach(recording: Recording, form: ForeachForm, graph: Graph) ->
 
 
 def traced_form(recording: Recording) -> TracedForm | None:
-    """How the optimizer steps; None where the operators do not tell."""
+    """The form of the optimizer's step; None where the operators do not show it."""
     names = optimizer_names(recording)
     called = _called(recording)
     if len(names) != 1 or names[0] not in _ONCE_PER_TENSOR or not called:
@@ -159,7 +159,7 @@ def traced_form(recording: Recording) -> TracedForm | None:
 
 
 def _called(recording: Recording) -> Counter[str]:
-    """How often each operator of optimizer steps was called in the whole recording."""
+    """Number of calls of each operator of optimizer steps in the whole recording."""
     trace = recording.trace
     names: list[int] = trace.name[_operators(recording)].tolist()
     return Counter(trace.strings[name] for name in names)
