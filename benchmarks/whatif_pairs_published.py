@@ -11,6 +11,7 @@ Baselines: "no change", the roofline of the operators of both sides, and both si
 from __future__ import annotations
 
 import argparse
+import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
