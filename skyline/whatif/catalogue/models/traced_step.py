@@ -28,8 +28,9 @@ _ONCE_PER_TENSOR = {
 }
 """An operator that the update calls once for each tensor, tensor by tensor; plain SGD has no other at all."""
 _MOMENTUM = "aten::mul_"
-_FIXED_US = 50.0
-"""The fused call itself, and the grouping of tensors by device and type."""
+_FIXED_US = Constant.at(
+    50.0, "an assumption: µs of the fused call itself, and of the grouping of tensors by device and type"
+)
 _TRAFFIC = (0.4, 1.9)
 """Time of the fused traffic over the modelled one, low and high, as for profiles."""
 HOST = (TaskKind.CPU, TaskKind.LAUNCH, TaskKind.SYNC)
@@ -89,7 +90,7 @@ def fused(recording: Recording, form: TracedForm, graph: Graph) -> tuple[Graph, 
     host_us = float((graph.durations + graph.gaps)[host].sum()) / recording.steps
     if host_us <= 0:
         return graph, graph, graph
-    calls_us = form.tensors * form.update.fused_calls * form.call_us + _FIXED_US
+    calls_us = form.tensors * form.update.fused_calls * form.call_us + _FIXED_US.value
     traffic = form.update.fused_bytes / form.update.unfused_bytes
     # On a CPU the operators' own time beyond their calls is memory traffic.
     moving_us = 0.0 if len(work) else max(0.0, host_us - form.calls * form.call_us)
