@@ -191,11 +191,10 @@ def precision_pairs(folder: Path, programs: Programs) -> Iterator[Pair | Refused
 
 def _fitting(row: ImageRow, programs: Programs) -> Subject:
     """The step in single precision; in half the batch as often as needed, since that of mixed precision may not fit."""
-    for halvings in range(4):
-        smaller = replace(row, batch=row.batch >> halvings)
-        subject = _subject(smaller, programs)
-        if subject.peak.total < _USABLE * gpu_named(row.gpu).memory_bytes:
-            break
+    subject = _subject(row, programs)
+    while subject.peak.total > _USABLE * gpu_named(row.gpu).memory_bytes and row.batch > 1:
+        row = replace(row, batch=row.batch // 2)
+        subject = _subject(row, programs)
     return subject
 
 
