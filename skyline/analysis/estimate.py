@@ -19,6 +19,7 @@ from skyline.interval import Interval
 from skyline.trace.phase import Phase
 from skyline.whatif.base import Applicability
 from skyline.whatif.composition import Composition, compose, detected_in
+from skyline.whatif.conformal import published_factors, stretched
 from skyline.whatif.estimate import Estimate, break_even, speedup_range
 from skyline.whatif.question import Choice, Question
 from skyline.whatif.registry import whatif_named, whatifs
@@ -133,6 +134,15 @@ def _estimate(subject: Subject, composed: Composition, rewrites: Rewrites | None
     )
 
 
+def _stretch(subject: Subject, composed: Composition) -> float | None:
+    """The factor for the range of a predicted profile, by published pairs of the same changes."""
+    if subject.profile is None or subject.profile.prediction is None or composed.untouched:
+        return None
+    factors = [published_factors().get(name) for name, _ in composed.made]
+    known = [one for one in factors if one is not None]
+    return max(known) if known and len(known) == len(factors) else None
+
+
 def _of_other_ranks(subject: Subject, composed: Composition) -> tuple[str, ...]:
     """The assumption about collectives in the trace of one rank, which does not show how long others wait."""
     waiting = select(subject.graph, kind=TaskKind.KERNEL, phase=Phase.COMMUNICATION)
@@ -164,10 +174,16 @@ def _times(subject: Subject, composed: Composition) -> tuple[Interval, Interval]
     def upper(share: float) -> float:
         return hypot(above, share * (now.high - now.value))
 
-    whole = Interval(value, max(_LEAST_SHARE * value, value - lower(ratio)), value + upper(ratio))
     own = abs(1 - ratio)
-    least = max(-now.value, change - lower(own))
-    return now if composed.untouched else whole, Interval(change, least, change + upper(own))
+    changed = Interval(change, max(-now.value, change - lower(own)), change + upper(own))
+    if (factor := _stretch(subject, composed)) is not None:
+        # The range of the ratio, from pairs that were measured, in place of the modelled one.
+        ends = (max(_LEAST_SHARE, 1 + end / now.value) for end in (changed.value, changed.low, changed.high))
+        wide = stretched(Interval(*ends), factor).scaled(now.value)
+        below, above = value - wide.low, wide.high - value
+        changed = Interval(change, change - below, change + above)
+    whole = Interval(value, max(_LEAST_SHARE * value, value - lower(ratio)), value + upper(ratio))
+    return now if composed.untouched else whole, changed
 
 
 def _with_slower_host(subject: Subject, composed: Composition) -> float:

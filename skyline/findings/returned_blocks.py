@@ -17,7 +17,7 @@ _SHARE = 0.05
 
 @dataclass(frozen=True, slots=True)
 class ReturnedBlocks:
-    """Blocks above 32 MiB cost at least a twentieth of the iteration, because the system clears each anew."""
+    """Blocks above 32 MiB cost at least a twentieth of the iteration, because the system clears each of them again."""
 
     code: str = "SKY404"
 

@@ -1,4 +1,4 @@
-"""What a what-if is: a change to the graph and the memory, with what it takes for granted."""
+"""Definition of a what-if: a change to the graph and the memory, with its assumptions."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = [
 
 
 class Semantics(str, Enum):
-    """What the change does to the training itself."""
+    """The effect of the change on the training itself."""
 
     EXACT = "exact"
     """The same numbers come out, up to the order of floating-point sums."""
@@ -39,12 +39,12 @@ class Stage(int, Enum):
     """In which order what-ifs are applied together: first what changes the work, last what moves it."""
 
     WORKLOAD = 0
-    """How many samples and of what size: everything scales with it."""
+    """Number and size of the samples: everything scales with it."""
     ALGORITHM = 1
     """Which operators run, and how often."""
     PRECISION = 2
     LAYOUT = 3
-    """How operators lie in memory, and which of several implementations runs."""
+    """The layout of operators' tensors in memory, and the choice of one of several implementations."""
     FUSION = 4
     """Operators and launches become fewer."""
     OPTIMIZER = 5
@@ -57,7 +57,7 @@ class Stage(int, Enum):
 
 @dataclass(frozen=True, slots=True)
 class Applicability:
-    """Whether a what-if makes sense for a script, why not, and which values to offer.
+    """Applicability of a what-if to a script: the reason if there is none, and the values to offer.
 
     ``default`` is the value that is meant where none is given. ``only_with`` names what-ifs of which one has to be
     asked together with it, where it does not make sense by itself.
@@ -75,7 +75,7 @@ class Applicability:
         return cls(False, reason)
 
     def beside(self, names: Collection[str]) -> bool:
-        """Whether it makes sense in a question that asks for these what-ifs."""
+        """True if it makes sense in a question that asks for these what-ifs."""
         return self.applicable or any(name in names for name in self.only_with)
 
 
@@ -93,7 +93,7 @@ class WhatIf(Protocol):
 
     @property
     def semantics(self) -> Semantics:
-        """What the change does to the training itself."""
+        """The effect of the change on the training itself."""
         ...
 
     @property
@@ -103,7 +103,7 @@ class WhatIf(Protocol):
 
     @property
     def grain(self) -> Grain:
-        """How fine a graph it has to see."""
+        """The grain of the graph that it reads."""
         ...
 
     @property
@@ -112,11 +112,11 @@ class WhatIf(Protocol):
         ...
 
     def title(self, value: str) -> str:
-        """What the change does, in a few words, for this value."""
+        """The change in a few words, for this value."""
         ...
 
     def detect(self, subject: Subject) -> Applicability:
-        """Whether the change makes sense for this script."""
+        """True if the change makes sense for this script."""
         ...
 
     def transform(self, scenario: Scenario, value: str, subject: Subject) -> Scenario:
@@ -144,5 +144,5 @@ class UsualWhatIf:
     excludes: tuple[str, ...] = ()
 
     def title(self, value: str) -> str:
-        """What the change does, in a few words, for this value."""
+        """The change in a few words, for this value."""
         return self.words

@@ -1,4 +1,4 @@
-"""The repeated blocks of a model: layers of one class, one beside the other, that its forward pass goes through."""
+"""The repeated blocks of a model: layers of one class, one after the other, that its forward pass goes through."""
 
 from __future__ import annotations
 

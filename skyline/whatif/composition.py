@@ -38,13 +38,13 @@ class Composition:
 
     @property
     def untouched(self) -> bool:
-        """Whether the graph is that of the unchanged script."""
+        """True if the graph is that of the unchanged script."""
         return self.scenario.graph is self.start.graph
 
     @property
     def title(self) -> str:
-        """What all of it does, in a few words."""
-        return " + ".join(whatif.title(value) for whatif, value in self.asked) or "the script as it stands"
+        """All changes in a few words."""
+        return " + ".join(whatif.title(value) for whatif, value in self.asked) or "the unchanged script"
 
     @property
     def words(self) -> tuple[str, str]:
@@ -109,7 +109,7 @@ def compose(subject: Subject, choices: Sequence[Choice], *, at_least: Grain = Gr
 
 
 def detected_in(subject: Subject, whatif: WhatIf) -> Applicability:
-    """Whether a what-if applies; it does not where it fails, and the reason says so."""
+    """Applicability of a what-if; one that fails does not apply, and the reason says so."""
     if subject.has_unseen_gpu and whatif.stage is not Stage.LOADING and whatif.name not in _MEASURED:
         return Applicability.no(UNSEEN_GPU)
     try:
@@ -136,7 +136,7 @@ def _transformed(whatif: WhatIf, scenario: Scenario, value: str, subject: Subjec
 
 
 def _values(found: Applicability, asked: str) -> tuple[str, ...]:
-    """What is offered, in its order; a value beyond that is last, except among numbers, which are sorted."""
+    """The values on offer, in their order; any other value is last, except among numbers, which are sorted."""
     offered = tuple(dict.fromkeys((*found.values, *((asked,) if asked else ()))))
     if not found.applicable or len(offered) < 2:
         return ()

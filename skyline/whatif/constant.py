@@ -13,7 +13,7 @@ EXAMPLES = ("examples/image_classifier.py", "examples/recommender.py", "examples
 
 @dataclass(frozen=True, slots=True)
 class Constant(Interval):
-    """A constant of a model beside which it stands, with its low and high end.
+    """A constant of the model in the same module, with its low and high end.
 
     ``set_on`` names the scripts that it was set on: none where it was measured by itself, or comes from the
     literature. No such script counts as unseen by that model (``benchmarks/held_out.toml``).

@@ -1,4 +1,4 @@
-"""Whether a script draws random numbers in its forward pass."""
+"""Random numbers in the forward pass of a script."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ OTHER_DRAWS = "dropout draws other random numbers: training is as random as it w
 
 
 def draws(graph: Graph) -> bool:
-    """Whether dropout was recorded."""
+    """True if dropout was recorded."""
     return any("dropout" in name for name in graph.tasks.names)

@@ -1,4 +1,4 @@
-"""What starting loader workers adds to a scenario: each epoch anew, or once where they persist.
+"""The share of starting loader workers in a scenario: in each epoch, or once where they persist.
 
 And how an iteration gets shorter by time that only some of them take.
 """

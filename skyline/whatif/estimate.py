@@ -14,9 +14,9 @@ _LEAST_SHARE = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """What one what-if, or a combination, would bring.
+    """The predicted effect of one what-if, or of a combination.
 
-    ``speedup`` is samples per second over those of the script as it stands. Where ``applicable`` is false
+    ``speedup`` is samples per second over those of the unchanged script. Where ``applicable`` is false
     the numbers are those of the parts of the question that could be answered, ``reason`` says what could
     not, and nothing is claimed about it.
     """
@@ -26,7 +26,7 @@ class Estimate:
     title: str
     iteration_ms: Interval
     change_ms: Interval
-    """What the change itself does to the iteration. Its spread is that of the prediction: the scatter of the
+    """The effect of the change itself on the iteration. Its spread is that of the prediction: the scatter of the
     iteration would be there with the change and without it."""
     throughput: Interval | None
     """Samples per second; None where the samples of an iteration are not known."""
@@ -44,11 +44,11 @@ class Estimate:
     batch_size: int | None = None
     extrapolated: bool = False
     one_off_s: Interval | None = None
-    """What it costs once and not in each iteration, such as compiling; None for nothing to speak of."""
+    """One-off cost, not in each iteration, such as compiling; None for a negligible one."""
     break_even_iterations: int | None = None
     """After how many iterations that is paid back; None where there is nothing to pay, or nothing is gained."""
     occasional_ms: float = 0.0
-    """What of the iteration is its share of something that only few do, such as starting workers in each epoch."""
+    """The iteration's share of work that only few iterations do, such as starting workers in each epoch."""
     values: tuple[str, ...] = ()
     """Of a single what-if that applies the values it offers, ``value`` among them; empty where there is no choice."""
     speedup_range: Interval | None = None
@@ -62,7 +62,7 @@ class Estimate:
     Looked for where every what-if is listed, not in the answers to single questions; ``removal`` likewise.
     """
     removal: Literal["available", "refused", "none"] = "none"
-    """Whether Skyline can take a change that is present out of the code."""
+    """True if Skyline can take a change that is present out of the code."""
     removal_reason: str | None = None
 
     @property

@@ -62,7 +62,7 @@ class Memory:
     def to_peak(self, peak: Interval, batch_bytes: float, factor: float) -> Memory:
         """With the activations such that the whole has this peak, the batch being ``factor`` times ``batch_bytes``.
 
-        What stays from one iteration to the next (parameters, gradients, optimizer state, and of the rest all but the
+        Memory that stays between iterations (parameters, gradients, optimizer state, and of the rest all but the
         batch) is kept as long as it fits.
         """
         other = self.other.value + (factor - 1.0) * min(batch_bytes, self.other.value)
@@ -79,7 +79,7 @@ class Memory:
 
 
 MemoryChange = Callable[[Memory], Memory]
-"""What a change does to the memory."""
+"""The effect of a change on the memory."""
 
 
 def product(first: Interval, second: Interval) -> Interval:

@@ -110,7 +110,7 @@ def formats(subject: Subject, graph: Graph, chosen: Indices) -> list[str]:
 
 
 def allows_tf32(subject: Subject, *, convolution: bool) -> bool:
-    """Whether float32 products of a profile may be computed in TF32: convolutions are by default, others not."""
+    """True if float32 products of a profile may be computed in TF32: convolutions are by default, others not."""
     if not subject.on_gpu or capability(subject) < FIRST_WITH_TF32 or subject.profile is None:
         return False
     settings = subject.profile.settings
@@ -120,7 +120,7 @@ def allows_tf32(subject: Subject, *, convolution: bool) -> bool:
 
 
 def factors(subject: Subject, graph: Graph, chosen: Indices, target: str) -> Factors:
-    """How long products would take in another format, over what they take now.
+    """The time of products in another format, over their time now.
 
     With shapes and a known GPU the installed predictor says how near to its limits a product of this size comes in
     either format; what it really reached is carried over. Without shapes the peaks alone give a range.

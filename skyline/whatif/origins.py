@@ -1,4 +1,4 @@
-"""What the tasks of a graph were made of: bytes and shapes, by the rows of the recording that they come from."""
+"""The origin of a graph's tasks: bytes and shapes, by the rows of the recording that they come from."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from skyline.whatif.subject import Subject
 
 
 def shapes(subject: Subject, graph: Graph, chosen: Indices) -> list[OperatorShape | None]:
-    """What each chosen task was called with; None where that is not known, as for all tasks of a trace."""
+    """The call of each chosen task; None where it is not known, as for all tasks of a trace."""
     profile = subject.profile
     if profile is None:
         return [None] * len(chosen)
@@ -27,7 +27,7 @@ def flops(subject: Subject, graph: Graph, chosen: Indices) -> Times:
 
 
 def bytes_moved(subject: Subject, graph: Graph, chosen: Indices) -> Times:
-    """What each chosen task reads and writes at least, 0 where that is not known; of copies what they copy."""
+    """Bytes that each chosen task reads and writes at least, 0 where that is not known; of copies those copied."""
     if subject.recording is not None:
         origin = graph.tasks.origin[chosen]
         known = np.where(origin >= 0, subject.recording.trace.size_bytes[np.maximum(origin, 0)], 0)

@@ -27,7 +27,7 @@ class PluginWhatIf:
 
     @property
     def semantics(self) -> Semantics:
-        """What the change does to the training itself."""
+        """The effect of the change on the training itself."""
         return self.whatif.semantics
 
     @property
@@ -37,7 +37,7 @@ class PluginWhatIf:
 
     @property
     def grain(self) -> Grain:
-        """How fine a graph it has to see."""
+        """The grain of the graph that it reads."""
         return self.whatif.grain
 
     @property
@@ -46,14 +46,14 @@ class PluginWhatIf:
         return self.whatif.excludes
 
     def title(self, value: str) -> str:
-        """What the change does; its name where it cannot say."""
+        """The change in a few words; its name where it has none."""
         try:
             return self.whatif.title(value)
         except Exception:
             return self.name
 
     def detect(self, subject: Subject) -> Applicability:
-        """Whether it applies; it does not where it fails."""
+        """True if it applies; it does not where it fails."""
         try:
             found: Any = self.whatif.detect(subject)
         except Exception as error:
@@ -76,7 +76,7 @@ class PluginWhatIf:
 
 
 def lacking(value: Any) -> str:
-    """What an object lacks to be a what-if, in words; empty where it is one."""
+    """The parts that an object lacks to be a what-if, in words; empty where it is one."""
     name = getattr(value, "name", None)
     if not isinstance(name, str) or not name.isidentifier():
         return "its `name` is not an identifier"

@@ -1,4 +1,4 @@
-"""What a person asks: a batch size, some what-ifs, or both together."""
+"""A person's question: a batch size, some what-ifs, or both together."""
 
 from __future__ import annotations
 

@@ -54,16 +54,16 @@ class Recording:
 
     @property
     def steps(self) -> int:
-        """How many steps the graph holds."""
+        """Number of steps in the graph."""
         return len(self.steps_ms)
 
     def step_ms(self, graph: Graph) -> float:
-        """What a step of a changed graph takes in a run that goes on, in ms: see ``settled_ms``."""
+        """Time of a step of a changed graph in a run that goes on, in ms: see ``settled_ms``."""
         return self.settled_ms if graph is self.graph else self._settled_ms(graph, simulate(graph))
 
     @property
     def has_steps(self) -> bool:
-        """Whether the script marked steps, or they could be told by their batches or updates."""
+        """True if the script marked steps, or if batches or updates show them."""
         return len(self.kineto.steps) > 0
 
     @cached_property
@@ -79,7 +79,7 @@ class Recording:
 
     @property
     def count(self) -> int:
-        """How many steps are counted."""
+        """Number of counted steps."""
         return len(self.steps_ms[self.counted])
 
     @cached_property
@@ -91,28 +91,28 @@ class Recording:
 
     @property
     def on_gpu(self) -> bool:
-        """Whether work ran on streams."""
+        """True if work ran on streams."""
         return bool(ON_GPU[self.graph.tasks.kind].any())
 
     @cached_property
     def settled_ms(self) -> float:
-        """What a step takes in the unchanged simulation, in a run that goes on."""
+        """Time of a step in the unchanged simulation, in a run that goes on."""
         return self._settled_ms(self.graph, self.timeline)
 
     @property
     def running_ms(self) -> Interval:
-        """What a step takes in a run that goes on: as measured, or longer where the recorded script ran ahead."""
+        """Time of a step in a run that goes on: as measured, or longer where the recorded script ran ahead."""
         simulated = median(self.simulated_steps_ms[self.counted])
         longer = self.settled_ms / simulated if simulated > 0 else 1.0
         return self.iteration_ms.scaled(longer) if longer > 1 + _RUNS_AHEAD else self.iteration_ms
 
     @property
     def gpu_lags(self) -> bool:
-        """Whether the script launched more work in its steps than the GPU did meanwhile."""
+        """True if the script launched more work in its steps than the GPU did meanwhile."""
         return self.running_ms is not self.iteration_ms
 
     def _settled_ms(self, graph: Graph, timeline: Timeline) -> float:
-        """What a step takes in a run that goes on, in ms: the script's thread, or a stream that is busy for longer.
+        """Time of a step in a run that goes on, in ms: the script's thread, or a stream that is busy for longer.
 
         The script's thread may run ahead of the GPU in the few steps of a recording. In a run it could not for long:
         then a step takes what its busiest stream does.
@@ -176,7 +176,7 @@ class Recording:
 def _launched(timeline: Timeline, begin: Times, end: Times) -> tuple[Ids, Indices]:
     """The GPU's work that was launched within some spans of time, which are in order, and in which of them."""
     tasks, found = timeline.graph.tasks, launches(timeline.graph)
-    # What was launched before the recording hangs on a point of the script's thread and on no launch.
+    # Work launched before the recording hangs on a point of the script's thread and on no launch.
     found = found.taken(tasks.kind[found.source] != KIND[TaskKind.CPU])
     called = timeline.starts[found.source]
     span = np.searchsorted(begin, called, side="right") - 1

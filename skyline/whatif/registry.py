@@ -39,7 +39,7 @@ def whatifs() -> dict[str, WhatIf]:
 
 
 def problems() -> tuple[str, ...]:
-    """What other packages install as what-ifs and could not be used, with the reasons."""
+    """What-ifs of other packages that could not be used, with the reasons."""
     return _found()[1]
 
 

@@ -32,13 +32,13 @@ class Scenario:
     reason: str = ""
     memory_changed: bool = False
     samples_factor: float = 1.0
-    """Samples in an iteration over those of the script as it stands, the batch size apart."""
+    """Samples in an iteration over those of the unchanged script, the batch size apart."""
     product_format: str = ""
-    """The number format that a change made before gave to the products of both passes; empty: as they stand."""
+    """The number format that a change made before gave to the products of both passes; empty: unchanged."""
     one_off_s: Interval | None = None
-    """What the changes cost once and not in each iteration, such as compiling; None for nothing to speak of."""
+    """One-off cost of the changes, not in each iteration, such as compiling; None for a negligible one."""
     occasional_ms: float = 0.0
-    """What the graph has in each iteration as its share of something that only few of them do."""
+    """The share in each iteration of the graph of work that only few of them do."""
     provenance: Provenance = Provenance.MEASURED
     """Where the answer comes from: the weakest of the changes made so far."""
     choices: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -46,13 +46,13 @@ class Scenario:
 
     @classmethod
     def of(cls, subject: Subject, grain: Grain = Grain.PHASES) -> Scenario:
-        """The script as it stands."""
+        """The unchanged script."""
         # The unchanged script was measured, unless it was predicted itself.
         start = Provenance.MEASURED if subject.profile is None or subject.has_run else Provenance.MODELLED
         return cls(subject.graph_of(grain), subject.memory, subject.batch_size, provenance=start)
 
     def batch_factor(self, subject: Subject) -> float:
-        """How many times as many samples an iteration takes as it did when it was recorded."""
+        """The samples of an iteration over those of the recorded one."""
         recorded = subject.batch_size
         return self.batch_size / recorded if self.batch_size and recorded else 1.0
 

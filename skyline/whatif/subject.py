@@ -50,7 +50,7 @@ _NO_STEP = StepCost(1.0, 0.0)
 
 
 class Grain(int, Enum):
-    """How finely a graph divides the work; the coarser, the sooner simulated."""
+    """The division of the work in a graph; a coarser graph is simulated sooner."""
 
     PHASES = 0
     """A task for each stretch of one kind of work in one phase."""
@@ -197,7 +197,7 @@ class Subject:
     def window_us(self) -> tuple[float, float]:
         """Begin and end of the simulation that figures are of; where the thread runs ahead, without the run-in.
 
-        The last iteration's work on the GPU would go on beside the next one's.
+        The last iteration's work on the GPU would go on during the next one's.
         """
         if self.recording is not None:
             return self.recording.window_us
@@ -236,7 +236,7 @@ class Subject:
 
     @cached_property
     def thread_use(self) -> ThreadUse:
-        """How much of the computing runs on several threads."""
+        """The part of the computing that runs on several threads."""
         return thread_use(self.script.trace)
 
     @cached_property

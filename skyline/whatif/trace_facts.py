@@ -1,4 +1,4 @@
-"""What a recording tells about its script without saying so: loaders, optimizers, number formats."""
+"""Facts about its script that a recording shows indirectly: loaders, optimizers, number formats."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def optimizer_names(recording: Recording) -> tuple[str, ...]:
 
 
 def has_loader_workers(recording: Recording) -> bool:
-    """Whether a ``DataLoader`` with worker processes delivered batches."""
+    """True if a ``DataLoader`` with worker processes delivered batches."""
     return any(
         "_MultiProcessingDataLoaderIter" in name
         for name in _names(recording, Category.ANNOTATION, Category.CPU_OP)
@@ -31,7 +31,7 @@ def has_loader_workers(recording: Recording) -> bool:
 
 
 def computes_in_16_bits(recording: Recording) -> bool:
-    """Whether matrix products and their like had inputs of 16 bits, by recorded types or by the kernels' names."""
+    """True if matrix products and their like had inputs of 16 bits, by recorded types or by the kernels' names."""
     trace = recording.trace
     heavy = np.array([work_class(text) is not WorkClass.OTHER for text in trace.strings])[trace.name]
     types: list[int] = np.unique(trace.types[heavy & (trace.category == Category.CPU_OP)]).tolist()

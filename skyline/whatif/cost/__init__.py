@@ -1,1 +1,1 @@
-"""What changed work costs: models that several what-ifs share, each with its source."""
+"""Costs of changed work: models that several what-ifs share, each with its source."""

@@ -1,4 +1,4 @@
-"""What happens when computing threads and loader workers want more cores than there are."""
+"""Computing threads and loader workers that want more cores than there are."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from math import comb
 from skyline.graph.threads import ThreadUse
 
 USUAL_CROWDING = 1.4
-"""What computing on all cores loses to a worker that works little, over the worker's work. Handing out the cores in
+"""The loss of computing on all cores to a worker that works little, over the worker's work. Handing out the cores in
 turns would make it 1. On a quiet Xeon loops of single operators lost 1 to 1.4 (``benchmarks/worker_contention.py``) and
 three training scripts 1.4 to 1.9; scripts on an EPYC that was shared with others about 1."""
 _CROWDING = (0.5, 2.0)
@@ -17,7 +17,7 @@ _CROWDING = (0.5, 2.0)
 
 @dataclass(frozen=True, slots=True)
 class Computing:
-    """What an iteration does beside loading, with a core for each thread; ``use`` says how much of it is split."""
+    """Work of an iteration apart from loading, with a core for each thread; ``use`` says how much of it is split."""
 
     total_us: float
     use: ThreadUse
@@ -26,7 +26,7 @@ class Computing:
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How fast both sides get on while all of them want cores; 1 is with a core for everybody.
+    """The speed of both sides while all of them want cores; 1 is with a core for everybody.
 
     ``slowdown`` is the time that a unit of computing takes, ``worker_speed`` what each worker gets done in a unit
     of time meanwhile, ``free_speed`` the same while the script waits for a batch.
@@ -38,12 +38,12 @@ class Pace:
 
 
 def pace(computing: Computing, *, workers: int, cores: int) -> Pace:
-    """How computing and busy workers slow each other down.
+    """The slowdown of computing and busy workers by each other.
 
     Three kinds of computing differ. An operator split over threads goes on only while all of them have a core at
     once, since it ends when its last thread does: the cores are handed out in slices far longer than an operator,
     each set of runnable threads being equally likely (gang scheduling; Ousterhout, 1982). That is why two threads
-    beside one worker on two cores get a third of their speed, not two thirds. Work on one thread soon after a split
+    with one worker on two cores get a third of their speed, not two thirds. Work on one thread soon after a split
     operator shares the cores with threads that look out for the next one; later work only with the workers.
     """
     threads = computing.threads
@@ -73,7 +73,7 @@ def contended_us(
     cores: int,
     contention_penalty: float = USUAL_CROWDING,
 ) -> float:
-    """One iteration's time when workers load beside a computation that is itself split over threads.
+    """One iteration's time when workers load during a computation that is itself split over threads.
 
     ``load_us`` is one batch's work for one worker alone on a core. With a core for everybody the longer of the two
     counts. Without, both go at their contended pace until one is done, and the other goes on by itself. A worker that
@@ -99,7 +99,7 @@ def contended_us(
 def uncontended(
     compute_us: float, use: ThreadUse, threads: int, *, load_us: float, workers: int, cores: int
 ) -> Computing:
-    """The computation by itself, of which it is known how long it takes beside workers that make such batches."""
+    """The computation by itself, of which the time with workers that make such batches is known."""
     low, high = 0.0, compute_us
     for _ in range(40):
         middle = (low + high) / 2
@@ -114,6 +114,6 @@ def uncontended(
 
 
 def _most_us(computing: Computing, workers: int, cores: int) -> float:
-    """What the workers get done while the computation goes on and never waits."""
+    """Work that the workers get done while the computation goes on and never waits."""
     now = pace(computing, workers=workers, cores=cores)
     return computing.total_us * now.slowdown * workers * now.worker_speed

@@ -34,7 +34,7 @@ _INDEX_BYTES = 8
 
 @dataclass(frozen=True, slots=True)
 class SparseStep:
-    """What an update of touched rows costs beside the dense one.
+    """The cost of an update of touched rows, compared with the dense one.
 
     ``traffic`` is the time per number over that of the dense update, ``row_us`` what finding a row takes (indices are
     sorted to add up rows that a batch touches twice), ``calls_us`` Python and the calls, per table.
@@ -71,12 +71,12 @@ class Table:
 
     @property
     def pays(self) -> bool:
-        """Whether few enough rows are touched."""
+        """True if few enough rows are touched."""
         return 0 < self.touched < _WORTH_IT * self.rows
 
     @property
     def saved_bytes(self) -> float:
-        """What a sparse gradient is smaller by."""
+        """Bytes by which a sparse gradient is smaller."""
         return _VALUE_BYTES * self.width * (self.rows - self.touched) - _INDEX_BYTES * self.touched
 
 
@@ -108,12 +108,12 @@ def sparse_tables(profile: Profile, larger: float = 1.0) -> tuple[Table, ...]:
 
 
 def is_table(module: ModuleFact) -> bool:
-    """Whether this is one of PyTorch's embeddings, and trains."""
+    """True if this is one of PyTorch's embeddings, and trains."""
     return module.class_name in _CLASSES and module.library and module.trainable
 
 
 def is_shared(profile: Profile, table: Table) -> bool:
-    """Whether the weight is that of an output layer too, whose gradient is dense."""
+    """True if the weight is that of an output layer too, whose gradient is dense."""
     modules = profile.modules
     outputs = [
         one
@@ -171,7 +171,7 @@ def _shape_of(module: ModuleFact) -> tuple[object, object]:
 
 
 def _arrivals(profile: Profile, shape: tuple[int, int]) -> int:
-    """How many gradients of this shape an iteration takes in, as far as it was recorded."""
+    """Number of gradients of this shape in an iteration, as far as it was recorded."""
     trace = profile.trace
     found = sum(
         record.name.endswith("AccumulateGrad")
@@ -183,7 +183,7 @@ def _arrivals(profile: Profile, shape: tuple[int, int]) -> int:
 
 
 def _indices_by_module(trace: Trace) -> dict[str, float]:
-    """How many indices each module looks up in an iteration, by the module's path."""
+    """Number of indices that each module looks up in an iteration, by the module's path."""
     found: dict[str, float] = {}
     for record in trace.records:
         if record.name not in _LOOKUPS or record.shape < 0 or record.module < 0:

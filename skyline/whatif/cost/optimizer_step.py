@@ -1,4 +1,4 @@
-"""What an optimizer step costs: calls per tensor, and bytes per parameter."""
+"""The cost of an optimizer step: calls per tensor, and bytes per parameter."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Update:
 
     @property
     def in_place_bytes(self) -> int:
-        """What the operators move that write where they read."""
+        """Bytes moved by operators that write where they read."""
         return self.unfused_bytes - self.fresh_bytes
 
     @property
@@ -43,7 +43,7 @@ class Update:
 
     @property
     def saves_traffic(self) -> bool:
-        """Whether fusing moves fewer bytes; a plain SGD update is a single pass as it is."""
+        """True if fusing moves fewer bytes; a plain SGD update is a single pass as it is."""
         return self.fused_bytes < self.unfused_bytes
 
 
@@ -74,7 +74,7 @@ def update_of(optimizer: OptimizerFact) -> Update | None:
 def fused_ms(baseline: Subject, chosen: tuple[tuple[OptimizerFact, Update], ...]) -> Interval:
     """Time of the optimizer part on a CPU with the chosen optimizers fused.
 
-    What the recorded operators take beyond the cost of a bare call is memory traffic; it shrinks with the
+    The time of recorded operators beyond the cost of a bare call is memory traffic; it shrinks with the
     bytes. Python and calls shrink to a call or two per tensor. Both are scaled to the bare optimizer time. A
     fused step takes no fresh memory: where operators that take none were seen, their traffic is what shrinks.
     """
@@ -117,6 +117,6 @@ def _ms_per_byte(baseline: Subject, now_ms: float) -> float:
 
 
 def moved_bytes(fact: OptimizerFact) -> int:
-    """What an iteration's steps move, operator by operator."""
+    """Bytes that an iteration's steps move, operator by operator."""
     update = update_of(fact)
     return max(1, fact.steps_per_iteration) * fact.parameter_count * (update.unfused_bytes if update else 80)

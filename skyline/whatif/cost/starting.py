@@ -1,4 +1,4 @@
-"""What starting the workers of a data loader costs, which happens anew in each epoch unless they persist."""
+"""The cost of starting the workers of a data loader, which happens in each epoch unless they persist."""
 
 from __future__ import annotations
 
@@ -25,6 +25,6 @@ def start_ms(environment: Environment, workers: int) -> Interval:
 
 
 def starts_afresh(environment: Environment) -> bool:
-    """Whether worker processes are started anew, not forked: not on Linux, and from Python 3.14 nowhere."""
+    """True if worker processes start from nothing, not by a fork: not on Linux, and from Python 3.14 nowhere."""
     version = tuple(int(part) for part in environment.python.split(".")[:2] if part.isdigit())
     return not environment.platform.lower().startswith("linux") or version >= (3, 14)

@@ -1,4 +1,4 @@
-"""What a step that moves less memory leaves to the passes: caches hold more of what they read next."""
+"""The gain of the passes by a step that moves less memory: caches hold more of what they read next."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from skyline.trace.phase import Phase
 from skyline.whatif.subject import Subject
 
 US_PER_MB = Interval(2.0, 0.5, 4.5)
-"""What forward and backward pass take less together for each megabyte that the step between them moves less, on a CPU:
+"""The gain of forward and backward pass together for each megabyte that the step between them moves less, on a CPU:
 perceptrons and tables of embeddings of 4 to 17 million parameters (``benchmarks/optimizer_streaming.py``)."""
 STREAMS_FROM_BYTES = 32e6
 """Parameters, gradients and state of this size and more pass through the caches; the passes of smaller models gained
@@ -36,6 +36,6 @@ def relieved(baseline: Subject, graph: Graph, less_bytes: float, *, end: str = "
 
 
 def held_bytes(baseline: Subject) -> float:
-    """What a step goes through: parameters, gradients and the optimizer's state."""
+    """Bytes that a step goes through: parameters, gradients and the optimizer's state."""
     peak = baseline.peak
     return float(peak.parameters + peak.gradients + peak.optimizer)

@@ -1,4 +1,4 @@
-"""How long operators take on another number of threads."""
+"""The time of operators on another number of threads."""
 
 from __future__ import annotations
 
@@ -110,14 +110,14 @@ _TRIED_SHRINKS = Constant.at(
 )
 _JOINING = Constant.at(5.0, "µs to wake threads once and wait for the last of them: 4 to 8 µs", machine=XEON)
 _LOOPS = {(WorkClass.CONVOLUTION, False): 4, (WorkClass.CONVOLUTION, True): 10}
-"""How often that happens in an operator, forward or backward, where it is not once: a convolution brings its input and
+"""Number of times that this happens in an operator, if not once: a convolution brings its input and
 weights into the layout of its kernel, computes, and brings the result back; backward it does so for the gradients of
 the input and of the weights, of which each thread has a part that they add up (oneDNN)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Division:
-    """How an operator is divided among threads: which part of its time, and in how many loops.
+    """The division of an operator among threads: the part of its time, and the number of loops.
 
     ``tried``: the part is one of all its time, its call and the joining of threads among it.
     """
@@ -166,7 +166,7 @@ def split_tasks(
         growth = 1.0 if record.phase is Phase.OPTIMIZER else larger
         part = None if tried is None else tried[0].divided_part(tried[1], narrow=narrow)
         split = is_split(record, trace, growth)
-        # What was tried is another step, or another gradient, than what these make of it; or it was not divided.
+        # A tried time is that of another step or gradient than these make of it; or it was not divided.
         elsewhere = (fused and record.phase is Phase.OPTIMIZER) or (apart and "mbedding" in record.name)
         if division is not None and not elsewhere and split == is_split(record, trace):
             kept.append(task)
@@ -207,10 +207,10 @@ def split_in_loader(baseline: Subject, graph: Graph, asked: int) -> tuple[Indice
 def tried_divisions(
     baseline: Subject, graph: Graph, chosen: Indices, asked: int, *, narrow: bool, larger: float = 1.0
 ) -> list[Division | None]:
-    """How chosen tasks were divided in iterations on other threads; None for those of which that is not known.
+    """The division of chosen tasks in iterations on other threads; None for those of which it is not known.
 
     In a batch so much larger, or the one nearest to it that was tried. Of none where loader workers had cores as
-    well: what they leave to how many threads is reckoned elsewhere.
+    well: what they leave to how many threads is computed elsewhere.
     """
     tried = None if present_setting(baseline).workers else baseline.tried
     other = None if tried is None else tried.other_threads
@@ -290,9 +290,9 @@ def _part(record: Record, trace: Trace, *, attention: bool) -> Interval:
 
 
 def _tried_of(part: Interval, growth: float) -> Interval:
-    """The same of a part that was tried, and for smaller batches as well.
+    """The division of a part that was tried, and for smaller batches as well.
 
-    What gains more than the number of threads by their caches does not in batches that no cache holds.
+    Work that gains more than the number of threads by their caches does not in batches that no cache holds.
     """
     tried = min(1.0, part.value) if growth > 1.0 else part.value
     power = _TRIED_GROWS.value if growth > 1.0 else _TRIED_SHRINKS.value

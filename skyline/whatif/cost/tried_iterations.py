@@ -88,7 +88,7 @@ class TriedIterations:
         return np.where(known, ratios, unknown)
 
     def beyond(self, larger: float) -> float:
-        """How many times as large such a batch is as the one nearest to it for which ``factors`` speaks."""
+        """The size of such a batch over that of the nearest one for which ``factors`` has values."""
         tried = [1.0, *self.elsewhere_us]
         return larger / min(max(tried), max(min(tried), larger))
 
@@ -126,7 +126,7 @@ class TriedIterations:
         return np.where(np.isfinite(between) & (between > 0), between, tried[1.0])
 
     def _same(self, graph: Graph, chosen: Indices) -> npt.NDArray[np.bool_]:
-        """Whether each task is still the operator that was recorded."""
+        """Flags of tasks that are still the operator that was recorded."""
         rows = graph.tasks.origin[chosen]
         here = np.array([self.codes.get(name, -1) for name in graph.tasks.names])[graph.tasks.name[chosen]]
         return (rows >= 0) & (here == self.name_codes[rows])
@@ -175,7 +175,7 @@ def _own_config_first(trials: Iterable[Trial]) -> list[Trial]:
 
 
 def _is_steady(profile: Profile, trials: Sequence[Trial]) -> bool:
-    """Whether the script's own config took as long when it was recorded as when it was timed, at this batch size."""
+    """True if the script's own config took as long when it was recorded as when it was timed, at this batch size."""
     unchanged = next((one for one in trials if _is_own_config(one)), None)
     if unchanged is None:
         return False

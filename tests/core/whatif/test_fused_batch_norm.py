@@ -1,4 +1,4 @@
-"""Batch normalization as part of the convolutions beside it: a graph solved by hand."""
+"""Batch normalization as part of the neighbouring convolutions: a graph solved by hand."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SHAPE = OperatorShape("aten::relu", ((1, NUMBERS),), ("float32",), ((1, NUMBERS)
 
 
 def test_normalization_takes_half_and_its_rectifiers_nothing(layered):
-    """Of 8 ms the two rectifiers beside the normalization (0.6) go, and half of 1.2; the other rectifiers stay."""
+    """Of 8 ms the two neighbouring rectifiers (0.6) go, and half of 1.2; the other rectifiers stay."""
     found = answer(baseline(layered(KERNELS, SHAPE)), [Choice("fused_batch_norm")])
     assert found.reason is None
     assert 8.0 / found.speedup == pytest.approx(8.0 - 0.6 - 0.6, rel=0.01)

@@ -177,7 +177,7 @@ def test_views_save_the_copies_and_nothing_else(profile):
     after, changed = predicted(VIEW, start)
     assert after == pytest.approx(start.simulated_ms - LAYERS * 0.5, rel=1e-6)
     assert changed.above_ms == pytest.approx(0.5 * LAYERS * 0.5, rel=1e-3)
-    assert "33.6 MB less memory beside" in changed.assumptions[0]
+    assert "33.6 MB less memory on top of" in changed.assumptions[0]
 
 
 def test_a_static_graph_saves_the_search_where_there_is_one(profile):

@@ -218,6 +218,8 @@ def test_order_makes_no_difference_for_scripts_that_are_made_up(profile, script)
 def test_a_larger_batch_and_then_a_change_is_the_change_at_that_batch(profile, script):
     """The bare steps are those of the host and the GPU: of one that is longer, nothing says whose time that is."""
     script, larger = (script[0], script[1], 1.0), 4
+    # The host is timed in backward passes and updates: of a forward pass alone recording may have slowed it down.
+    assume(any(phase is not Phase.FORWARD for phase, *_ in script[0]))
     small, large = (profile_of(profile, script, factor) for factor in (1.0, larger))
     # Of a few launches of some µs no recording shows how closely kernels can follow one another.
     assume(small.times.steps_ms[0] >= 0.2)
@@ -306,7 +308,7 @@ def least(shape, part, peak_tflops):
 
 @made_up
 def test_no_fused_kernel_is_faster_than_what_it_still_moves(profile, script):
-    """What a group reads from outside and writes for others moves once; products stay as they are."""
+    """Data that a group reads from outside and writes for others moves once; products stay as they are."""
     subject = baseline(profile_of(profile, (script[0], script[1], 1.0)))
     now = subject.operators
     graph = compose(subject, [Choice("compile")]).scenario.graph

@@ -1,1 +1,1 @@
-"""What-ifs about the host: its threads, its calls, its waits, and the GPU beside it."""
+"""What-ifs about the host: its threads, its calls, its waits, and its GPU."""

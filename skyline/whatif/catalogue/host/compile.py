@@ -51,7 +51,7 @@ class Compile(UsualWhatIf):
     stage: Stage = Stage.FUSION
 
     def title(self, value: str) -> str:
-        """What the change does, in a few words."""
+        """The change in a few words."""
         return (
             "compile the model (torch.compile)" if value in ("", DEFAULT) else f"torch.compile, mode {value}"
         )

@@ -1,4 +1,4 @@
-"""What ``torch.compile`` costs: once for compiling, and in each iteration for calling what was compiled."""
+"""The cost of ``torch.compile``: once for compiling, and in each iteration for calling the compiled code."""
 
 from __future__ import annotations
 

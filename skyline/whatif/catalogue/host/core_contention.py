@@ -1,4 +1,4 @@
-"""What another number of computing threads does to a script whose loader has workers: who has which core."""
+"""Another number of computing threads in a script whose loader has workers: who has which core."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _OF_THE_TIME = (0.0, 0.5, 1.0)
 
 
 def core_contention(scenario: Scenario, before: Graph, baseline: Subject, threads: int) -> Scenario:
-    """The scenario, whose operators take what they take on ``threads`` threads, with the cores shared anew.
+    """The scenario, whose operators take what they take on ``threads`` threads, with the cores shared again.
 
     ``before`` is the graph with the operators as they were. Were it not for the workers nothing would change here.
     """

@@ -37,7 +37,7 @@ class CpuThreads(UsualWhatIf):
     stage: Stage = Stage.LOADING
 
     def title(self, value: str) -> str:
-        """What the change does, in a few words."""
+        """The change in a few words."""
         return f"split operators over {value or 'other'} CPU thread{'s' if value != '1' else ''}"
 
     def detect(self, subject: Subject) -> Applicability:

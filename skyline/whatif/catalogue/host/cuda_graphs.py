@@ -87,7 +87,7 @@ def _with_pool(memory: Memory, batch_bytes: int) -> Memory:
 
 
 def _compiling_s(scenario: Scenario, subject: Subject) -> Interval | None:
-    """What compiling costs once; None where it is counted already."""
+    """The one-off cost of compiling; None where it is counted already."""
     if scenario.one_off_s is not None:
         return None
     return compiling_s(regions(subject, subject.graph_of(Grain.OPERATORS)), subject)

@@ -51,7 +51,7 @@ class FusionBound:
     number by number, where PyTorch's own takes many channels at a time. Measured on one network of 2.4 million numbers:
     33 ms for 14, with what it was joined with, and about 10 ms for 2."""
     recomputed: float
-    """What is left of pointwise work that checkpointing repeats: the kernels of the backward pass do it on what they
+    """The rest of pointwise work that checkpointing repeats: the kernels of the backward pass do it on what they
     read anyway. Two networks whose blocks were compiled and checkpointed took 3 and 13 % longer than compiled alone."""
 
 
@@ -92,7 +92,7 @@ _COMPOSITE = (
 )
 _FINDS_MAXIMA = ("max_pool", "maxpool")
 _QUICKER_CHANNELS_LAST = ("batch_norm", "batchnorm")
-"""With convolutions a CPU's images are laid channels last by the compiler, in which these are no dearer than arithmetic
+"""With convolutions a CPU's images are laid channels last by the compiler, in which these cost no more than arithmetic
 between neighbours: PyTorch's own take a third of their time there (``channels_last``)."""
 
 
@@ -109,7 +109,7 @@ class Group:
     external_bytes: int = 0
     alone_bytes: Times | None = None
     drawn: Times | None = None
-    """How many random numbers each task draws on a CPU."""
+    """Number of random numbers that each task draws on a CPU."""
     pools: Flags | None = None
     """Which tasks find maxima of windows on a CPU."""
 
@@ -132,16 +132,16 @@ class Regions:
     views: Indices
     operators: float
     breaks: float
-    """How often an iteration's graphs are interrupted by reading a number, or by another library's operator."""
+    """Number of times that an iteration's graphs end at a number that is read, or at another library's operator."""
     kernels: int
-    """How many different kernels have to be generated: groups of the same calls share one."""
+    """Number of different kernels to generate: groups of the same calls share one."""
     bytes_per_us: float | None
-    """What the plain calls in the groups reached."""
+    """Rate that the plain calls in the groups reached."""
 
 
 @lru_cache(maxsize=2)
 def regions(subject: Subject, graph: Graph) -> Regions:
-    """What of a graph lies in forward and backward passes of the model that trains, and how it would be joined."""
+    """The parts of a graph in forward and backward passes of the model that trains, and the groups that they form."""
     inside = _inside(subject, graph)
     tasks = graph.tasks
     on_gpu = ON_GPU[tasks.kind]
@@ -211,7 +211,7 @@ def fused(
 
 
 def drawn(graph: Graph, group: Group, larger: float) -> Times:
-    """How many random numbers each task of a group draws on a CPU in the recorded batch; none when it evaluated."""
+    """Number of random numbers that each task of a group draws on a CPU in the recorded batch; 0 in evaluation."""
     if group.drawn is None:
         return np.zeros(len(group.tasks))
     drew = graph.durations[group.tasks] * 1e3 >= _DRAWS_FROM_NS * larger * group.drawn

@@ -23,7 +23,7 @@ _HEAVY = (WorkClass.MATMUL, WorkClass.CONVOLUTION, WorkClass.ATTENTION)
 _PRODUCTS = (320.0, 60.0, 2000.0)
 """Flop for each element that a product or convolution moves, where its size is not known: likely, least and most."""
 _OTHERS = (1.0, 0.0, 20.0)
-"""The same of all other kernels."""
+"""Flop for each element of all other kernels."""
 _ELEMENT_BYTES = 4.0
 _EFFICIENCY = 1.4
 """By how much the share that another GPU reaches at the same kernel may be higher or lower, so that the range holds
@@ -44,7 +44,7 @@ class OtherGpu(UsualWhatIf):
     excludes: tuple[str, ...] = ("amp", "tf32", "cudnn_benchmark", "channels_last")
 
     def title(self, value: str) -> str:
-        """What the change does, in a few words."""
+        """The change in a few words."""
         return (
             f"the same work on the {gpu_named(value).full_name}" if value else "the same work on another GPU"
         )

@@ -32,7 +32,7 @@ _BY_INPUT = frozenset(
     for ending in ("", "_")
 )
 _NORM = "norm"
-"""What goes into it is kept, and all behind it is computed again from that, comparisons as well."""
+"""Its input is kept, and all behind it is computed again from that, comparisons as well."""
 
 
 def kept_masks(
@@ -67,7 +67,7 @@ def _kept(graph: Graph, group: Group, larger: float, before_product: bool) -> Ti
 
 
 def _before_product(graph: Graph, computing: Indices, tasks: Indices) -> bool:
-    """Whether the next operator is a product or convolution of the same pass."""
+    """True if the next operator is a product or convolution of the same pass."""
     place = int(np.searchsorted(computing, int(tasks[-1]), side="right"))
     if place == len(computing):
         return False

@@ -1,4 +1,4 @@
-"""What a compiler does with an operator: joins it with its neighbours, leaves it to a library, or drops it."""
+"""A compiler's treatment of an operator: it joins it with its neighbours, leaves it to a library, or drops it."""
 
 from __future__ import annotations
 

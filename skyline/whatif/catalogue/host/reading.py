@@ -37,7 +37,7 @@ class ReadingLine:
 
 
 def reading_lines(subject: Subject, graph: Graph) -> tuple[ReadingLine, ...]:
-    """Dearest first; empty where the run told of none. Only what lies outside of all passes and updates is counted."""
+    """The most expensive first; empty where the run told of none. Work outside of all passes and updates counts."""
     profile = subject.profile
     if profile is None:
         return ()
@@ -63,5 +63,5 @@ def reading_lines(subject: Subject, graph: Graph) -> tuple[ReadingLine, ...]:
 
 
 def total_ms(lines: Sequence[ReadingLine], steps: int) -> float:
-    """What they take of an iteration."""
+    """Their time in an iteration."""
     return sum(one.cost_us for one in lines) / 1e3 / max(1, steps)

@@ -53,7 +53,7 @@ class RemoveSync(UsualWhatIf):
     stage: Stage = Stage.WAITING
 
     def title(self, value: str) -> str:
-        """What the change does, in a few words."""
+        """The change in a few words."""
         if value in ("", ALL):
             return "no waiting for the GPU within a step (.item(), synchronize(), copies to the host)"
         return f"read numbers of tensors, and log, only every {value}th iteration"
@@ -106,7 +106,7 @@ def _every(value: str) -> int:
 
 
 def _with_delay(graph: Graph, subject: Subject, delay_ms: float) -> Graph:
-    """What is read in one of several iterations, spread over all: at the end of each on the script's lane.
+    """The reads of one of several iterations, spread over all: at the end of each on the script's lane.
 
     A stream that is waited for has nothing to do after it, until the script's thread has launched something again.
     """

@@ -1,4 +1,4 @@
-"""What operators read and write, by their shapes, and how fast the machine did that."""
+"""Bytes that operators read and write, by their shapes, and the rate at which the machine did that."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _ONE_PASS = {
         "maximum",
     ),
 }
-"""Operators whose arithmetic is nothing beside their memory traffic."""
+"""Operators whose arithmetic is nothing compared with their memory traffic."""
 _LARGE = 0.25
 """Share of the largest traffic from which on a call shows the bandwidth and not its own overhead."""
 
@@ -54,7 +54,7 @@ class Traffic:
     reads: tuple[tuple[tuple[int, ...], int], ...]
     writes: tuple[tuple[int, ...], int]
     saved: bool
-    """Whether it also reads what the forward pass kept for it."""
+    """True if it also reads what the forward pass kept for it."""
 
     @property
     def size_bytes(self) -> int:
@@ -87,7 +87,7 @@ def traffic(shape: OperatorShape) -> Traffic:
 
 
 def external_bytes(calls: Iterable[OperatorShape]) -> int:
-    """What a group of calls that run as one reads from outside and writes for others.
+    """Bytes that a group of calls reads from outside and writes for others, when they run as one.
 
     Which tensor is which was not recorded: an input is taken to be inside the group where an earlier call gave a
     tensor of its dimensions, and to be read once however many calls take one of these dimensions. The last output

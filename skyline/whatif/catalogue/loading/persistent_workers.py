@@ -1,4 +1,4 @@
-"""What if loader workers outlived the epoch instead of being started anew in each."""
+"""What if loader workers outlived the epoch instead of being started again in each."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class PersistentWorkers(UsualWhatIf):
         return Applicability(True)
 
     def transform(self, scenario: Scenario, value: str, subject: Subject) -> Scenario:
-        """Each iteration bears its share of the start less. New workers are reckoned with this where they come in."""
+        """Each iteration bears its share of the start less. New workers are computed with this where they come in."""
         loader, many = training_loader(subject), iterations_per_epoch(subject, scenario.batch_size)
         if loader is None or not loader.num_workers or many is None:
             return scenario

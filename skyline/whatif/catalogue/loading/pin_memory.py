@@ -20,7 +20,7 @@ from skyline.whatif.origins import bytes_moved
 _PINNED_BYTES_PER_US = 12_000.0
 """Over PCI Express 3 with sixteen lanes; faster links only make copies shorter still."""
 _CALL_US = 10.0
-"""What a call takes that only hands a copy over and returns."""
+"""Time of a call that only hands a copy over and returns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class PinMemory(UsualWhatIf):
             if rest >= 0 and graph.tasks.origin[rest] == graph.tasks.origin[point]:
                 durations[rest] = 0.0
         over_bus = bytes_moved(subject, graph, copies) / _PINNED_BYTES_PER_US
-        # What a predicted copy takes is what the GPU's link carries, from whatever memory.
+        # A predicted copy takes the rate of the GPU's link, from whatever memory.
         known = (over_bus > 0) & (subject.recording is not None)
         sooner = durations.copy()
         sooner[copies[known]] = np.minimum(durations[copies[known]], over_bus[known])
@@ -97,7 +97,7 @@ def _calls(graph: Graph, copies: Indices) -> Indices:
 
 
 def _never_waits(baseline: Subject) -> bool:
-    """Whether every move to the GPU that was seen is ``non_blocking``."""
+    """True if every move to the GPU that was seen is ``non_blocking``."""
     moves = [call for call in baseline.script.calls if call.name in ("to", "cuda")]
     return bool(moves) and all(call.options.get("non_blocking") is True for call in moves)
 

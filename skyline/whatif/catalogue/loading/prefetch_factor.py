@@ -34,7 +34,7 @@ class PrefetchFactor(UsualWhatIf):
     grain: Grain = Grain.PHASES
 
     def title(self, value: str) -> str:
-        """What the change does, in a few words."""
+        """The change in a few words."""
         return f"prepare {value or 'more'} batch{'es' if value != '1' else ''} ahead in each loader worker"
 
     def detect(self, subject: Subject) -> Applicability:
@@ -109,7 +109,7 @@ def _saved_ms(
 
 
 def _at_most_saved_ms(baseline: Subject, waits_ms: np.ndarray[tuple[int], np.dtype[np.float64]]) -> float:
-    """What no queue beats: all slow batches have to be made by the workers there are, on the cores there are.
+    """The time that no queue beats: all slow batches have to be made by the workers there are, on the cores there are.
 
     A batch that is waited for was begun, at the earliest, when the queue was last full: so many iterations before
     that it holds batches.

@@ -1,4 +1,4 @@
-"""What of an iteration does not grow with the batch: Python, and the calls of operators."""
+"""The part of an iteration that does not grow with the batch: Python, and the calls of operators."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def grown_on_gpu(subject: Subject, graph: Graph, larger: float, wanted_ms: float
 
 
 def _as_tried(work_us: Times, growth: Times, factor: float) -> Times | None:
-    """What tasks take by how they were seen to grow, the few that were not like the part; None where most were not."""
+    """Times of tasks by their growth where it was seen, of the others by the part's; None where most were not seen."""
     seen = np.isfinite(growth)
     if not len(work_us) or work_us[seen].sum() < _LEAST_SEEN * work_us.sum() or not work_us.sum():
         return None
@@ -113,7 +113,7 @@ def _as_tried(work_us: Times, growth: Times, factor: float) -> Times | None:
 
 
 def growth(baseline: Subject, graph: Graph, larger: float) -> Times | None:
-    """How many times as long each task was seen to take in such a batch; None where none was tried, or not by task."""
+    """The factor of each task's time in such a batch where it was tried; None where none was tried, or not by task."""
     if baseline.tried is None or len(graph) < len(baseline.operators):
         return None
     return baseline.tried.growth(graph, larger)

@@ -41,7 +41,7 @@ class BatchSize(UsualWhatIf):
     grain: Grain = Grain.PHASES
 
     def title(self, value: str) -> str:
-        """What the change does, in a few words."""
+        """The change in a few words."""
         return f"batch size {value}" if value else "another batch size"
 
     def detect(self, subject: Subject) -> Applicability:
@@ -126,7 +126,7 @@ def offered_sizes(baseline: Subject) -> tuple[int, ...]:
 
 
 def _unsure_ms(baseline: Subject, ratio: Interval) -> tuple[float, float]:
-    """How far the time may lie below and above, beside the uncertainty that the baseline brings by itself.
+    """Room of the time below and above, on top of the uncertainty that the baseline brings by itself.
 
     A predicted ratio has the baseline's in it: that part is taken out, or it would count twice.
     """

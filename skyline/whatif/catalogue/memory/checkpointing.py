@@ -34,7 +34,7 @@ class Checkpointing(UsualWhatIf):
     name: str = "checkpointing"
 
     def title(self, value: str) -> str:
-        """What the change does, in a few words."""
+        """The change in a few words."""
         if value in ("", _ALL):
             return "activation checkpointing of all blocks"
         if value == _FIT:
@@ -98,7 +98,7 @@ def number_of_blocks(
     memory: Memory | None,
     subject: Subject,
 ) -> tuple[int, str]:
-    """How many of the blocks a value means, and what to say where not even all of them are enough.
+    """Number of blocks that a value means, and the message where not even all of them are enough.
 
     Raises:
         UsageError: the value is none that this what-if takes.

@@ -12,6 +12,7 @@ from skyline.graph.insertion import InsertedGpuWork, insert_gpu_work
 from skyline.graph.launching import launches
 from skyline.graph.selection import select
 from skyline.graph.task import Task, TaskKind, WorkClass
+from skyline.graph.tasks import PHASE
 from skyline.interval import Interval
 from skyline.trace.phase import Phase
 from skyline.whatif.base import Applicability, Scenario, Semantics, Subject, UsualWhatIf
@@ -53,7 +54,7 @@ class CompressedActivations(UsualWhatIf):
     semantics: Semantics = Semantics.NUMERICS
 
     def title(self, value: str) -> str:
-        """What the change does, in a few words."""
+        """The change in a few words."""
         return f"keep activations in {value or 'fp16'} until the backward pass"
 
     def detect(self, subject: Subject) -> Applicability:
@@ -109,7 +110,7 @@ def _kept(subject: Subject, graph: Graph) -> list[_Tensor]:
         key = int(tasks.iteration[task]), int(tasks.module[task])
         if key[1] < 0:
             continue
-        if tasks[task].phase is Phase.BACKWARD:
+        if tasks.phase[task] == PHASE[Phase.BACKWARD]:
             backward.setdefault(key, task)
         elif shape is not None and shape.inputs and shape.dtypes[:1] == ("float32",):
             forward.setdefault(key, (task, float(prod(shape.inputs[0]))))

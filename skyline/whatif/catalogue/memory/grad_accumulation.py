@@ -48,7 +48,7 @@ class GradAccumulation(UsualWhatIf):
     grain: Grain = Grain.PHASES
 
     def title(self, value: str) -> str:
-        """What the change does, in a few words."""
+        """The change in a few words."""
         return (
             f"each batch in {value} parts (gradient accumulation)" if value else "each batch in several parts"
         )
@@ -70,7 +70,7 @@ class GradAccumulation(UsualWhatIf):
         parts = whole_number(self.name, value, most=MOST_AT_ONCE)
         size = scenario.batch_size or subject.curve.base or 0
         if parts > size == subject.curve.base:
-            # Of another batch size, asked for beside it, it is no mistake in the value.
+            # Of another batch size, asked for together with it, it is no mistake in the value.
             raise UsageError(
                 f"{self.name}={value} is more parts than the {size} samples of a batch",
                 hint="Give a number that divides the batch size.",
@@ -101,7 +101,7 @@ class GradAccumulation(UsualWhatIf):
 
 
 def _factors(curve: BatchCurve, size: int, part_size: int) -> dict[Part, float]:
-    """How many times as long each part of the iteration takes for a part of the batch as for the whole."""
+    """The time of each part of the iteration for a part of the batch, over that for the whole."""
     now, then = curve.part_factors(size), curve.part_factors(part_size)
     return {part: then[part] / now[part] if now[part] > 0 else 1.0 for part in Part}
 
@@ -124,7 +124,7 @@ def _repeated(
     passes = [_passes(graph, subject.lane, iteration) for iteration in graph.iterations]
     everything = np.concatenate(passes) if passes else np.zeros(0, np.int64)
     if subject.on_gpu:
-        # What the host does to launch work does not depend on its size.
+        # The host's time to launch work does not depend on its size.
         on_host = graph.tasks.lane[everything] == graph.tasks.lane_code(subject.lane)
         factor = np.where(on_host, 1.0, by_part[parts_of(graph.tasks)[everything]] * unsure)
         smaller = scale(graph, everything, factor, gaps=True)
@@ -148,7 +148,7 @@ def _shrunk(
 ) -> Graph:
     """The chosen work for a smaller batch: Python and calls stand as far as the curve says; the rest stays as it is.
 
-    So do dense gradients of tables: each part clears them anew.
+    So do dense gradients of tables: each part clears them again.
     """
     rest = np.ones(len(graph), np.bool_)
     rest[chosen] = False
@@ -184,7 +184,7 @@ def _memory(memory: Memory, subject: Subject, size: int, part_size: int) -> Memo
     moving = memory.peak_bytes.value - curve.peak_bytes(size).value
     smaller = curve.peak_bytes(part_size)
     held = subject.batch_bytes / (curve.base or size) * (size - part_size)
-    # What other changes saved or added is kept in proportion to what depends on the batch.
+    # Savings and additions of other changes are kept in proportion to the part that depends on the batch.
     more = held + moving * part_size / size
     peak = Interval(*(max(0.0, end + more) for end in (smaller.value, smaller.low, smaller.high)))
     # The loader still delivers whole batches.

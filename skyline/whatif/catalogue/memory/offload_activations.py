@@ -12,6 +12,7 @@ from skyline.graph.graph import Graph
 from skyline.graph.insertion import Insertion, insert
 from skyline.graph.selection import select
 from skyline.graph.task import Task, TaskKind, WorkClass
+from skyline.graph.tasks import PHASE
 from skyline.interval import Interval
 from skyline.trace.phase import Phase
 from skyline.trace.shape import OperatorShape
@@ -97,7 +98,7 @@ def _kept(subject: Subject, graph: Graph) -> dict[int, list[_Kept]]:
     for task in heavy.tolist():
         key = int(tasks.iteration[task]), int(tasks.module[task])
         if key[1] >= 0:
-            (forward if tasks[task].phase is Phase.FORWARD else backward).setdefault(key, task)
+            (forward if tasks.phase[task] == PHASE[Phase.FORWARD] else backward).setdefault(key, task)
     found: dict[int, list[_Kept]] = defaultdict(list)
     for key, task in forward.items():
         if key in backward and sizes[task] >= _LEAST_BYTES.value:

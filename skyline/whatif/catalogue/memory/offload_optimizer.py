@@ -123,7 +123,7 @@ def _on_host(
         task = Task(IN, TaskKind.COPY, WorkClass.OTHER, lane_beside(stream, IN), Phase.OPTIMIZER, iteration)
         insertions.append(Insertion(task, size / rate, int(stepping[0])))
         waits.append(Dependency(made, made + 1, Cause.LAUNCH))
-        # What is left of the update's kernels takes no time, and holds the stream until the parameters are there.
+        # The kernels of the update take no time any more, and hold the stream until the parameters are there.
         left = update[tasks.iteration[update] == iteration]
         if len(left):
             waits.append(Dependency(made + 1, int(left[-1]), Cause.EVENT))

@@ -1,4 +1,4 @@
-"""How fast the device moves what operators read and write, as the recording shows it."""
+"""The rate at which the device moves operators' data, as the recording shows it."""
 
 from __future__ import annotations
 

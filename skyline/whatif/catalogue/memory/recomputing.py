@@ -23,7 +23,7 @@ From blocks that compute next to nothing: 1 operator cost 81 calls, 4 operators 
 """
 _TENSORS_PER_OPERATOR = 2
 _TENSORS_KEPT = {"batch_norm": 7, "layer_norm": 5, "group_norm": 5}
-"""Of operators that keep more: statistics, their running averages and scales beside the input."""
+"""Of operators that keep more: statistics, their running averages and scales, and the input."""
 _WITH_PYTHON = 2.5
 """A call from Python over the operator that it calls, where that does next to nothing.
 
@@ -165,7 +165,7 @@ def _call_us(subject: Subject, graph: Graph, passes: Indices) -> float:
     """An operator of the passes, or of the optimizer's step, that computes next to nothing.
 
     Blocks of a few heavy operators have none such; those of an optimizer's step are small then, most of them. Where
-    iterations were tried these have lost what recording took in them, and Python beside them is most of a call. The
+    iterations were tried these have lost what recording took in them, and Python around them is most of a call. The
     step is the script's own: other changes may have made it another one, in fewer calls.
     """
     own = subject.graph_of(Grain.OPERATORS)

@@ -1,4 +1,4 @@
-"""What if gradients were given up after each step in place of being filled with zeros."""
+"""What if gradients were freed after each step in place of being filled with zeros."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class ZeroGrad(UsualWhatIf):
 
 
 def _zeroing(graph: Graph) -> Indices:
-    """What fills gradients with zeros, outside forward and backward work: operators, and kernels on a GPU."""
+    """Tasks that fill gradients with zeros, outside forward and backward work: operators, and kernels on a GPU."""
     named = select(graph, name=_ZEROING, phase=_OUTSIDE)
     return np.union1d(named, launched_by(graph, named)).astype(np.int64)
 

@@ -16,7 +16,7 @@ _OUTPUTS = {
 }
 _INPUTS = {"Linear": "in_features", "Conv1d": "in_channels", "Conv2d": "in_channels", "Conv3d": "in_channels"}
 _EFFICIENT_FROM = {2: 8, 4: 4}
-"""How many elements of so many bytes make the 16 bytes that kernels load at a time. NVIDIA, Matrix Multiplication
+"""Number of elements of so many bytes in the 16 bytes that kernels load at a time. NVIDIA, Matrix Multiplication
 Background User's Guide, on requirements of Tensor Cores: most efficient where sizes are multiples of 16 bytes."""
 _UNALIGNED = Interval(0.6, 0.25, 1.0)
 """Time of a product with sizes of a multiple over that of one without; the same guide shows 0.25 to 1."""
@@ -39,7 +39,7 @@ class Odd:
 
     @property
     def growth(self) -> float:
-        """How much more arithmetic, and how many more weights, the padded layer has."""
+        """The additional arithmetic and weights of the padded layer."""
         return self.padded_outputs * self.padded_inputs / (self.outputs * self.inputs)
 
     @property

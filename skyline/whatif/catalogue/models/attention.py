@@ -63,7 +63,7 @@ class AttentionCall:
     products: tuple[int, int]
     softmax: int
     others: tuple[int, ...]
-    """What else works on the matrices: scaling, masks, dropout, and copies made for the products."""
+    """Other work on the matrices: scaling, masks, dropout, and copies made for the products."""
 
 
 @dataclass(slots=True)
@@ -90,7 +90,7 @@ def written_out(subject: Subject, graph: Graph) -> tuple[Site, ...]:
     kind = TaskKind.KERNEL if subject.on_gpu else TaskKind.CPU
     forward = select(graph, kind=kind, phase=Phase.FORWARD)
     backward = select(graph, kind=kind, phase=Phase.BACKWARD)
-    # What another change repeats in the backward pass is made of the same rows of the recording.
+    # Work that another change repeats in the backward pass comes from the same rows of the recording.
     again = np.isin(graph.tasks.origin[backward], graph.tasks.origin[forward])
     sites: dict[_Key, Site] = {}
     for key, found in _calls(subject, graph, forward):
@@ -215,7 +215,7 @@ def _copies(
 
 
 def _has_weight(shape: OperatorShape) -> bool:
-    """Whether a product is one with a plain matrix, as of a linear layer."""
+    """True if a product is one with a plain matrix, as of a linear layer."""
     return "linear" in shape.operator or "addmm" in shape.operator or "::mm" in shape.operator
 
 

@@ -55,7 +55,7 @@ class CudnnBenchmark(UsualWhatIf):
         ends = (_FACTOR.value, _FACTOR.low, _FACTOR.high)
         likely, least, most = (scale(scenario.graph, chosen, factor) for factor in ends)
         assumed = ["convolutions get up to 30 % shorter: a range, there is no model of it"]
-        assumed.append("batches keep their size and shape: each new one is tried out anew")
+        assumed.append("batches keep their size and shape: each new one is tried again")
         if subject.profile is None:
             assumed.append("cudnn.benchmark is off: a trace does not tell")
         return scenario.between(

@@ -1,4 +1,4 @@
-"""What an optimizer step costs that updates all tensors at once, and what memory steps take for themselves."""
+"""The cost of an optimizer step that updates all tensors at once, and the memory that steps take for themselves."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _HELD = {"SGD": 0.0, "Adagrad": 2.0}
 Adagrad holds the roots of its sums and the gradients times the learning rate.
 """
 _CALLS_ON_CPU = (0.45, 0.3, 0.85)
-"""What is left of Python and calls on a CPU, where the operators still go tensor by tensor but not through Python.
+"""The rest of Python and calls on a CPU, where the operators still go tensor by tensor but not through Python.
 
 The step of 600 tiny tensors took 0.45 times as long, that of a small transformer 0.91 times with its traffic
 (PyTorch 2.13).
@@ -59,18 +59,18 @@ def foreach_ms(baseline: Subject, chosen: tuple[OptimizerFact, ...]) -> Interval
 
 
 def _more_traffic(baseline: Subject, chosen: tuple[OptimizerFact, ...]) -> float:
-    """What the chosen optimizers move in addition, over what all move now."""
+    """Additional traffic of the chosen optimizers, over that of all now."""
     return more_bytes(chosen) / (sum(map(moved_bytes, baseline.script.optimizers)) or 1)
 
 
 def more_bytes(chosen: tuple[OptimizerFact, ...]) -> float:
-    """What the chosen optimizers move in addition in an iteration, for all tensors at once."""
+    """Additional bytes that the chosen optimizers move in an iteration, for all tensors at once."""
     known = [(fact, update) for fact in chosen if (update := update_of(fact)) is not None]
     return sum(moved_bytes(fact) * (update.foreach_factor - 1) for fact, update in known)
 
 
 def temporary_bytes(chosen: tuple[OptimizerFact, ...]) -> float:
-    """What the steps hold at once for all tensors together, float32."""
+    """Bytes that the steps hold at once for all tensors together, float32."""
     return max(4.0 * fact.parameter_count * _HELD.get(fact.name, 1.0) for fact in chosen)
 
 
@@ -79,7 +79,7 @@ def step_memory(baseline: Subject, temporary: float) -> MemoryChange | None:
     levels = baseline.levels
     if levels is None or any(update_of(fact) is None for fact in baseline.script.optimizers if not temporary):
         return None
-    # What a step takes: the level without it, wherever it is under way.
+    # Memory of a step: the level without it, wherever it is under way.
     without = levels.live - levels.stepping
     under_way = without[levels.stepping > 0]
     in_step = (

@@ -1,4 +1,4 @@
-"""What if batch normalization were part of the convolutions beside it."""
+"""What if batch normalization were part of the neighbouring convolutions."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from skyline.graph.launching import launches_of
 from skyline.graph.scaling import scale
 from skyline.graph.selection import select
 from skyline.graph.task import TaskKind, WorkClass
+from skyline.graph.tasks import PHASE
 from skyline.interval import Interval
 from skyline.trace.phase import Phase
 from skyline.whatif.base import Applicability, Provenance, Scenario, Stage, Subject, UsualWhatIf
@@ -41,7 +42,7 @@ class FusedBatchNorm(UsualWhatIf):
     """
 
     name: str = "fused_batch_norm"
-    words: str = "batch normalization and rectifiers as part of the convolutions beside them"
+    words: str = "batch normalization and rectifiers as part of the neighbouring convolutions"
     stage: Stage = Stage.FUSION
     excludes: tuple[str, ...] = ("compile",)
 
@@ -79,7 +80,7 @@ class FusedBatchNorm(UsualWhatIf):
             most,
             assumptions=(
                 f"{len(norms) / steps:.0f} kernels of batch normalization in a step take half their time",
-                f"{len(rectifiers) / steps:.0f} kernels of rectifiers beside them are no longer needed",
+                f"{len(rectifiers) / steps:.0f} kernels of neighbouring rectifiers are no longer needed",
                 "kernels of convolutions that compute both exist for this GPU, and are as fast as those now",
             ),
             memory=lambda memory: memory.less("activations", Interval(saved, 0.0, saved)),
@@ -95,16 +96,16 @@ def _beside(graph: Graph, norms: Indices) -> Indices:
     """Rectifiers directly behind a normalization on its stream in the forward pass, directly before in the backward."""
     named = select(graph, kind=TaskKind.KERNEL, name=_RECTIFIER, phase=_PASSES)
     before, after = graph.structure.before, graph.structure.after
-    forward = np.array([graph.tasks[one].phase is Phase.FORWARD for one in named.tolist()], np.bool_)
+    forward = graph.tasks.phase[named] == PHASE[Phase.FORWARD]
     neighbour = np.where(forward, before[named], after[named])
     return named[np.isin(neighbour, norms)]
 
 
 def _kept_bytes(subject: Subject, graph: Graph, rectifiers: Indices) -> float:
-    """What the rectifiers of one forward pass give, which is computed again from the input of the normalization."""
+    """Bytes that rectifiers of one forward pass give; they are computed again from the input of the normalization."""
     found = 0.0
     for task, shape in zip(rectifiers.tolist(), shapes(subject, graph, rectifiers), strict=True):
-        if shape is not None and shape.inputs and graph.tasks[task].phase is Phase.FORWARD:
+        if shape is not None and shape.inputs and graph.tasks.phase[task] == PHASE[Phase.FORWARD]:
             narrow = bool(shape.dtypes) and shape.dtypes[0] in NARROW
             found += prod(shape.inputs[0]) * (2.0 if narrow else 4.0)
     return found / max(1, subject.steps)

@@ -57,7 +57,7 @@ class FusedOptimizer(UsualWhatIf):
     grain: Grain = Grain.PHASES
 
     def title(self, value: str) -> str:
-        """What the change does, in a few words."""
+        """The change in a few words."""
         if value == FOREACH:
             return "optimizer step for all tensors at once (foreach=True)"
         return "fused optimizer step (fused=True)"

@@ -31,7 +31,7 @@ class PadToMultiple(UsualWhatIf):
     semantics: Semantics = Semantics.CONVERGENCE
 
     def title(self, value: str) -> str:
-        """What the change does, in a few words."""
+        """The change in a few words."""
         return f"pad the sizes of layers to multiples of {value or 'eight or more'}"
 
     def detect(self, subject: Subject) -> Applicability:

@@ -88,7 +88,7 @@ class Sdpa(UsualWhatIf):
 
 
 def _has_kernel(subject: Subject, site: Site) -> bool:
-    """Whether the fused operator is one: on a CPU it goes through the same steps where there is dropout."""
+    """True if the fused operator is one: on a CPU it goes through the same steps where there is dropout."""
     return subject.on_gpu or not any(call.pairs.dropped for call in site.calls)
 
 

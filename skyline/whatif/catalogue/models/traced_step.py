@@ -1,4 +1,4 @@
-"""What the optimizer step of a profiler trace is made of, and what is left of it when it is fused."""
+"""The parts of the optimizer step of a profiler trace, and the rest of it when it is fused."""
 
 from __future__ import annotations
 
@@ -28,8 +28,9 @@ _ONCE_PER_TENSOR = {
 }
 """An operator that the update calls once for each tensor, tensor by tensor; plain SGD has no other at all."""
 _MOMENTUM = "aten::mul_"
-_FIXED_US = 50.0
-"""The fused call itself, and the grouping of tensors by device and type."""
+_FIXED_US = Constant.at(
+    50.0, "an assumption: µs of the fused call itself, and of the grouping of tensors by device and type"
+)
 _TRAFFIC = (0.4, 1.9)
 """Time of the fused traffic over the modelled one, low and high, as for profiles."""
 HOST = (TaskKind.CPU, TaskKind.LAUNCH, TaskKind.SYNC)
@@ -43,7 +44,7 @@ _QUICK = 10
 
 @dataclass(frozen=True, slots=True)
 class TracedForm:
-    """How the optimizer steps now: its update, and operators and tensors per step."""
+    """The present form of the optimizer's step: its update, and operators and tensors per step."""
 
     update: Update
     tensors: float
@@ -89,7 +90,7 @@ def fused(recording: Recording, form: TracedForm, graph: Graph) -> tuple[Graph, 
     host_us = float((graph.durations + graph.gaps)[host].sum()) / recording.steps
     if host_us <= 0:
         return graph, graph, graph
-    calls_us = form.tensors * form.update.fused_calls * form.call_us + _FIXED_US
+    calls_us = form.tensors * form.update.fused_calls * form.call_us + _FIXED_US.value
     traffic = form.update.fused_bytes / form.update.unfused_bytes
     # On a CPU the operators' own time beyond their calls is memory traffic.
     moving_us = 0.0 if len(work) else max(0.0, host_us - form.calls * form.call_us)
@@ -106,7 +107,7 @@ def fused(recording: Recording, form: TracedForm, graph: Graph) -> tuple[Graph, 
 
 
 def foreach_form(recording: Recording) -> ForeachForm | None:
-    """How the optimizer steps many tensors with each call; None where it does not, or fusing saves nothing."""
+    """The form of a step for many tensors with each call; None without one, or where fusing saves nothing."""
     names = optimizer_names(recording)
     called = {name: count for name, count in _called(recording).items() if _FOREACH in name}
     if len(names) != 1 or not called:
@@ -142,7 +143,7 @@ def fused_from_foreach(recording: Recording, form: ForeachForm, graph: Graph) ->
 
 
 def traced_form(recording: Recording) -> TracedForm | None:
-    """How the optimizer steps; None where the operators do not tell."""
+    """The form of the optimizer's step; None where the operators do not show it."""
     names = optimizer_names(recording)
     called = _called(recording)
     if len(names) != 1 or names[0] not in _ONCE_PER_TENSOR or not called:
@@ -159,7 +160,7 @@ def traced_form(recording: Recording) -> TracedForm | None:
 
 
 def _called(recording: Recording) -> Counter[str]:
-    """How often each operator of optimizer steps was called in the whole recording."""
+    """Number of calls of each operator of optimizer steps in the whole recording."""
     trace = recording.trace
     names: list[int] = trace.name[_operators(recording)].tolist()
     return Counter(trace.strings[name] for name in names)

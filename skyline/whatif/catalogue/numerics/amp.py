@@ -62,7 +62,7 @@ class Amp(UsualWhatIf):
     stage: Stage = Stage.PRECISION
 
     def title(self, value: str) -> str:
-        """What the change does, in a few words."""
+        """The change in a few words."""
         return f"automatic mixed precision with {_FORMATS.get(value, BFLOAT16)}"
 
     def detect(self, subject: Subject) -> Applicability:

@@ -58,7 +58,7 @@ _STANDING = {
     (WorkClass.CONVOLUTION, True): 0.05,
 }
 """By class and whether backward, the share of the time in 16 bits that does not grow with the batch: each call casts a
-weight and lays it out anew. With four times the batch, products took 0.66 to 0.76 times the time that a constant factor
+weight and lays it out again. With four times the batch, products took 0.66 to 0.76 times the time that one factor
 predicts; with a quarter, convolutions took 1.75 times, backward 1.1 times. Elementwise operators keep their factor."""
 _MOST_LARGER = 8.0
 
@@ -112,7 +112,7 @@ def _of_larger(
 
 
 def wide_inputs(graph: Graph, products: Indices) -> list[bool]:
-    """Whether the input of each forward product is in float32 under autocast: no operator before it leaves 16 bits."""
+    """Flags of forward products whose input is in float32 under autocast: no operator before it leaves 16 bits."""
     tasks, found = graph.tasks, list[bool]()
     names = [name.removeprefix("aten::") if name.startswith("aten::") else "" for name in tasks.names]
     for row in products.tolist():

@@ -1,4 +1,4 @@
-"""What running under autocast does to each task: products in 16 bits, less traffic, and the casts between formats."""
+"""The effect of autocast on each task: products in 16 bits, less traffic, and the casts between formats."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ EMULATED_CPU = Constant(
 
 
 def heavy_tasks(subject: Subject, graph: Graph) -> Indices:
-    """What a matrix unit computes in the passes over the model: kernels beside a GPU, operators without one."""
+    """Work of matrix units in the passes over the model: kernels with a GPU, operators without one."""
     if subject.on_gpu:
         return _recorded(subject, graph, select(graph, work=_HEAVY, phase=_PASSES, kind=TaskKind.KERNEL))
     return select(graph, work=_HEAVY, phase=_PASSES, kind=TaskKind.CPU)
@@ -166,14 +166,14 @@ def narrowed(
 
 
 def emulated(features: tuple[str, ...]) -> bool:
-    """Whether a CPU with these instruction sets has none for bfloat16."""
+    """True if a CPU with these instruction sets has none for bfloat16."""
     return not any(feature in features for feature in ("amx_bf16", "avx512_bf16"))
 
 
 def kept_factor(subject: Subject, graph: Graph) -> Interval:
     """Activations under autocast over those without: the inputs of products become half as large.
 
-    What norms, softmax and losses keep stays in float32. Without shapes a range.
+    Tensors that norms, softmax and losses keep stay in float32. Without shapes a range.
     """
     forward = select(graph, phase=Phase.FORWARD, kind=TaskKind.KERNEL if subject.on_gpu else TaskKind.CPU)
     # Autocast keeps softmax in float32 on a GPU and not on a CPU; batch norms take either format everywhere.
@@ -310,7 +310,7 @@ def _on_cpu(
 
 
 def _in_place(graph: Graph, factors: Times, pythons: Times, sure: float) -> Graph:
-    """With what was tried in the script's own iterations, on top of what was reckoned of other tasks."""
+    """Times tried in the script's own iterations, on top of those computed for other tasks."""
     known = np.isfinite(factors)
     durations = graph.durations.copy()
     durations[known] *= factors[known] * sure
@@ -320,7 +320,7 @@ def _in_place(graph: Graph, factors: Times, pythons: Times, sure: float) -> Grap
 def _casts_on_cpu_us(
     subject: Subject, graph: Graph, weighted: Indices, larger: float
 ) -> npt.NDArray[np.float64]:
-    """What each product needs for its weight to be cast, and its input where that is in float32.
+    """Time that each product needs for its weight to be cast, and its input where that is in float32.
 
     As much on the way back, where the gradients are cast: shared out among all, as which is whose is not seen there.
     """
@@ -381,7 +381,7 @@ def _recorded(subject: Subject, graph: Graph, chosen: Indices) -> Indices:
 
 
 def _has_weight(graph: Graph, heavy: Indices) -> npt.NDArray[np.bool_]:
-    """Whether a product is one with a parameter: products of two activations are not."""
+    """Flags of products with a parameter: products of two activations have none."""
     table = [
         re.search(r"bmm|matmul|einsum|attention|flash|fmha", name, re.IGNORECASE) is None
         for name in graph.tasks.names
@@ -414,7 +414,7 @@ def _activation(shape: OperatorShape) -> tuple[int, ...]:
 
 
 def _host_us(graph: Graph) -> float:
-    """What the host needs for one more kernel: its time in the passes over their launches."""
+    """The host's time for one more kernel: its time in the passes over their launches."""
     tasks = graph.tasks
     in_passes = np.isin(tasks.phase, [PHASE[one] for one in _PASSES])
     on_host = in_passes & np.isin(tasks.kind, [KIND[TaskKind.CPU], KIND[TaskKind.LAUNCH]])

@@ -1,4 +1,4 @@
-"""What it costs to add up gradients over the ranks of a job, and how they are gathered into buckets."""
+"""The cost of adding up gradients over the ranks of a job, and the buckets that they are gathered into."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 MIB = 1 << 20
 DEFAULT_CAP_MB = 25.0
-"""What ``bucket_cap_mb`` of ``DistributedDataParallel`` is where nobody says."""
+"""Default of ``bucket_cap_mb`` of ``DistributedDataParallel``."""
 _FIRST_BUCKET = MIB
 _LATENCY_US = {"gloo": 60.0, "nccl": 8.0}
 """One message of a ring, with nothing in it."""
@@ -18,7 +18,7 @@ _HALVINGS = 60
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """What joins the ranks, as a ring: ``latency_us`` per message, and how fast a rank sends.
+    """The link between the ranks, as a ring: ``latency_us`` per message, and the rate at which a rank sends.
 
     An all-reduce of n ranks is 2(n - 1) messages in a row, which carry 2(n - 1)/n of the data past each rank
     (Patarasuk and Yuan, 2009, Bandwidth optimal all-reduce algorithms).
@@ -65,7 +65,7 @@ def buckets_of(sizes: Sequence[float], cap_mb: float) -> list[tuple[int, int]]:
 
 
 def waiting_us(link: Link, ready_us: Sequence[float], sizes: Sequence[float], *, shared: bool) -> float:
-    """How long the script waits behind its last gradient for buckets that became ready at these times.
+    """The wait of the script behind its last gradient for buckets that became ready at these times.
 
     With cores to spare, buckets are exchanged one after another while gradients are still being made. Where
     computing and exchanging share a core, each gets half of it until the last gradient is there; the rest of the
@@ -82,7 +82,7 @@ def waiting_us(link: Link, ready_us: Sequence[float], sizes: Sequence[float], *,
 
 
 def stolen_us(link: Link, ready_us: Sequence[float], sizes: Sequence[float]) -> float:
-    """How much of the time between the first and the last bucket went into exchanging, on a shared core."""
+    """The part of the time between the first and the last bucket that went into exchanging, on a shared core."""
     early = sum(link.all_reduce_us(size) for size in sizes[:-1])
     return min(early, (ready_us[-1] - ready_us[0]) / 2)
 

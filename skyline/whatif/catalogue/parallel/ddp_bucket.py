@@ -27,7 +27,7 @@ class DdpBucket(UsualWhatIf):
     stage: Stage = Stage.COMMUNICATION
 
     def title(self, value: str) -> str:
-        """What the change does, in a few words."""
+        """The change in a few words."""
         return f"exchange gradients in buckets of {value or 'another'} MB"
 
     def detect(self, subject: Subject) -> Applicability:
@@ -68,12 +68,12 @@ class DdpBucket(UsualWhatIf):
 
 
 def exchange_assumptions(baseline: Subject) -> tuple[str, ...]:
-    """What predictions about the exchange take for granted."""
+    """Assumptions of predictions about the exchange."""
     fitted = "the link is as fast as makes the script wait for its last gradients as it did, in a ring of all ranks"
     beside = (
         "computing and exchanging share the cores: all ranks run on this machine"
         if cores_are_shared(baseline)
-        else "gradients are exchanged beside the computing, which is not slowed down by it"
+        else "gradients are exchanged during the computing, which is not slowed down by it"
     )
     return fitted, beside
 

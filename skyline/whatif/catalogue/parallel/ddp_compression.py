@@ -38,7 +38,7 @@ _CASTS_OVER_COPY = Interval(2.0, 1.0, 3.0)
 _ASSUMED_COPY_US_PER_BYTE = 4e-4
 """Of a gradient of 4 bytes that is read and written at 5 GB/s."""
 _HALF_SUM_US = {"gloo": Interval(0.012, 0.004, 0.016)}
-"""What adding a number in 16 bits takes longer than in 32, in µs: gloo converts each one by itself."""
+"""Additional time to add a number in 16 bits instead of 32, in µs: gloo converts each one by itself."""
 _NOTHING = Interval(0.0, 0.0, 0.0)
 _KERNEL_FACTOR = Interval(0.55, 0.5, 0.9)
 """Of an all-reduce between GPUs: half the data, the same messages, and casts that take little."""
@@ -53,7 +53,7 @@ class DdpCompression(UsualWhatIf):
     stage: Stage = Stage.COMMUNICATION
 
     def title(self, value: str) -> str:
-        """What the change does, in a few words."""
+        """The change in a few words."""
         return f"exchange gradients in {value or '16 bits'}"
 
     def detect(self, subject: Subject) -> Applicability:
@@ -106,7 +106,7 @@ class DdpCompression(UsualWhatIf):
 
 
 def _copy_us_per_byte(baseline: Subject) -> float:
-    """What copying a byte of the gradients takes, read and written, as the recorded copies out of buckets show."""
+    """Time to copy a byte of the gradients, read and written, as the recorded copies out of buckets show."""
     fact = joined_by(baseline)
     graph = baseline.operators
     copied_us = float(graph.durations[select(graph, name=COPY_BACK)].sum()) / baseline.steps

@@ -47,7 +47,7 @@ class GradientAsBucketView(UsualWhatIf):
             below_ms=0.1 * saved_ms,
             above_ms=_UNSURE * saved_ms,
             assumptions=(
-                f"{fact.gradient_bytes / 1e6:.1f} MB less memory beside the peak shown, which does not count buckets",
+                f"{fact.gradient_bytes / 1e6:.1f} MB less memory on top of the peak shown, which counts no buckets",
                 "nothing in the script puts other tensors in the place of gradients",
             ),
         )

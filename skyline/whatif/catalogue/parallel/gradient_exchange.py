@@ -54,14 +54,14 @@ class Arrivals:
 
 
 def joined_by(baseline: Subject) -> ParallelFact | None:
-    """How the replicas join their gradients, where that is ``DistributedDataParallel`` with several ranks."""
+    """The way in which replicas join their gradients, if it is ``DistributedDataParallel`` with several ranks."""
     fact = baseline.script.parallel
     replicated = fact is not None and fact.name == "DistributedDataParallel" and fact.world_size > 1
     return fact if replicated else None
 
 
 def exchange_of(baseline: Subject) -> ParallelFact | str:
-    """What joins the gradients of a profile, or why nothing can be said about their exchange."""
+    """The way in which the gradients of a profile are joined, or the reason why nothing is known of their exchange."""
     fact = baseline.script.parallel
     if fact is None:
         return "no DistributedDataParallel joins the gradients; with several ranks profile it so: --ranks 2"
@@ -77,7 +77,7 @@ def exchange_of(baseline: Subject) -> ParallelFact | str:
 
 
 def cores_are_shared(baseline: Subject) -> bool:
-    """Whether computing threads of all ranks leave no core to the threads that exchange, all on this machine."""
+    """True if computing threads of all ranks leave no core to the threads that exchange, all on this machine."""
     fact, machine = baseline.script.parallel, baseline.script.environment
     ranks = 1 if fact is None else fact.world_size
     return not baseline.on_gpu and machine.cpu_count < ranks * (machine.intraop_threads + 1)
@@ -132,7 +132,7 @@ def _last_of(tasks: list[int], size_of: dict[int, int], wanted_bytes: int, *, un
 
 
 def exposed_us(baseline: Subject, caps_mb: Sequence[float]) -> list[float]:
-    """What the exchange costs the script in an iteration with buckets up to each of these sizes, in µs."""
+    """Cost of the exchange for the script in an iteration with buckets up to each of these sizes, in µs."""
     fact = joined_by(baseline)
     arrived = next(arrivals(baseline, baseline.operators), None)
     if fact is None or arrived is None:
@@ -150,7 +150,7 @@ def exposed_us(baseline: Subject, caps_mb: Sequence[float]) -> list[float]:
 
 
 def changes_buckets(baseline: Subject, cap_mb: float) -> bool:
-    """Whether gradients would travel in other buckets than now."""
+    """True if gradients would travel in other buckets than now."""
     fact = joined_by(baseline)
     now = DEFAULT_CAP_MB if fact is None else fact.bucket_cap_mb or DEFAULT_CAP_MB
     return any(
@@ -188,7 +188,7 @@ def with_exchange(
         link = link_of(arrived, fact, shared=shared, slower=slower)
         old_ready, old_sizes = _buckets(arrived, fact.bucket_cap_mb or DEFAULT_CAP_MB)
         explained_us = waiting_us(link, old_ready, old_sizes, shared=shared)
-        # What no believable link explains is waiting for a rank that is late, and stays.
+        # Time that no believable link explains is waiting for a rank that is late, and stays.
         late_us = max(0.0, arrived.waited_us - explained_us)
         gaps[arrived.tail] *= late_us / arrived.waited_us if shared and arrived.waited_us > 0 else 0.0
         if shared:

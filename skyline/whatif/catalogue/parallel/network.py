@@ -43,7 +43,7 @@ class Network(UsualWhatIf):
     stage: Stage = Stage.COMMUNICATION
 
     def title(self, value: str) -> str:
-        """What the change does, in a few words."""
+        """The change in a few words."""
         return f"links between ranks with {value or 'another'} times the bandwidth"
 
     def detect(self, subject: Subject) -> Applicability:

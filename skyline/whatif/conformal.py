@@ -1,0 +1,71 @@
+"""Ranges that hold: widths by which measured changes were off, per what-if (split conformal prediction)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from math import ceil, exp, log
+
+from skyline.interval import Interval
+from skyline.whatif.constant import Constant
+
+COVERAGE = Constant.at(0.9, "the share of measurements that ranges are meant to hold")
+LEAST_CASES = Constant.at(
+    20,
+    "fewer give no factor: of 9, the least with a quantile of 90 %, that is the maximum, which one outlier decides",
+)
+LEAST_HALF_WIDTH = Constant.at(
+    0.02,
+    "an assumption: repeated measurements of one change differ by as much, and a narrower range counts as this wide",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A predicted ratio with its modelled range, and the ratio that was measured."""
+
+    predicted: Interval
+    measured: float
+
+    @property
+    def score(self) -> float:
+        """The error over half of the modelled range on its side, in logarithms: 1 is a range that just holds it."""
+        below, above = half_widths(self.predicted)
+        error = log(self.measured / self.predicted.value)
+        return max(error / above, -error / below)
+
+
+def half_widths(ratio: Interval) -> tuple[float, float]:
+    """Both halves of a range of ratios, in logarithms."""
+    below, above = log(ratio.value / ratio.low), log(ratio.high / ratio.value)
+    return max(LEAST_HALF_WIDTH.value, below), max(LEAST_HALF_WIDTH.value, above)
+
+
+def factor_of(cases: Sequence[Case], coverage: float = COVERAGE.value) -> float | None:
+    """By how much modelled ranges have to be stretched so that they hold a new case with this probability.
+
+    It is the score of rank ``ceil((n + 1) * coverage)`` of n (Vovk and others, 2005; Papadopoulos and others, 2002),
+    which holds for the number of cases that there are. None with too few cases.
+    """
+    if len(cases) < LEAST_CASES.value:
+        return None
+    rank = ceil((len(cases) + 1) * coverage)
+    return sorted(case.score for case in cases)[rank - 1] if rank <= len(cases) else None
+
+
+def stretched(ratio: Interval, factor: float) -> Interval:
+    """The range of a ratio with both halves times a factor."""
+    below, above = half_widths(ratio)
+    return Interval(ratio.value, ratio.value * exp(-factor * below), ratio.value * exp(factor * above))
+
+
+@cache
+def published_factors() -> dict[str, float]:
+    """By what-if, the factor for ranges of predicted profiles (``benchmarks/whatif_pairs_published.py``)."""
+    content = json.loads(
+        files("skyline.whatif").joinpath("published_widths.json").read_text(encoding="utf-8")
+    )
+    return {name: float(one["factor"]) for name, one in content["factors"].items()}
