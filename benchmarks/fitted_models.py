@@ -20,11 +20,22 @@ def write_models(rows: Iterable[ImageRow]) -> None:
     MODELS.write_text(json.dumps(content, indent=0) + "\n", encoding="utf-8")
 
 
+def seen(rows: Iterable[ImageRow]) -> list[ImageRow]:
+    """The rows that set the constants."""
+    models = _models()
+    return [row for row in rows if row.model in models[_mode(row)]]
+
+
 def unseen(rows: Iterable[ImageRow]) -> list[ImageRow]:
     """The rows of models that set no constant, neither in training nor in inference."""
+    models = set[str]().union(*_models().values())
+    return [row for row in rows if row.model not in models]
+
+
+def _models() -> dict[str, set[str]]:
+    """By mode: the names."""
     content: dict[str, list[str]] = json.loads(MODELS.read_text(encoding="utf-8"))
-    seen = {name for names in content.values() for name in names}
-    return [row for row in rows if row.model not in seen]
+    return {mode: set(names) for mode, names in content.items()}
 
 
 def _mode(row: ImageRow) -> str:
