@@ -34,7 +34,7 @@ def families(sums: StepSums) -> NDArray[np.int64]:
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """What fits that did not see a row predict of it, in µs and by kind of call as shares of the step.
+    """Predictions for rows that the fit did not see, in µs and by kind of call as shares of the step.
 
     ``low`` and ``high`` end the interval as shares of the prediction.
     """

@@ -207,7 +207,7 @@ class _Fit:
         self._centre = {name: float(np.log(ranges[name][0] * ranges[name][1])) / 2 for name in self._names}
 
     def cost(self, values: Mapping[str, float]) -> tuple[float, Parts]:
-        """The cost of constants, and the parts that it was told by."""
+        """The cost of constants, and the parts that gave it."""
         parts = self._sums.parts(values)
         residual = self._residual(parts)
         far = np.abs(residual)
@@ -265,7 +265,7 @@ class _Fit:
         return np.log(np.sum([one for _, one, _ in parts], axis=0)[self._chosen] / self._measured)
 
     def _stopped(self, values: Mapping[str, float], name: str, by: float) -> bool:
-        """Whether a constant lies at an end of its range and is drawn beyond it."""
+        """True where a constant lies at an end of its range and is drawn beyond it."""
         low, high = self._ranges[name]
         return (by < 0 and values[name] <= low * 1.0001) or (by > 0 and values[name] >= high * 0.9999)
 
