@@ -18,6 +18,7 @@ from skyline_predictors.memory_levels import Floats
 from skyline_predictors.mixed.board import board
 from skyline_predictors.mixed.call_kind import CallKind
 from skyline_predictors.mixed.call_reading import as_columns, read_call
+from skyline_predictors.mixed.constants import table
 from skyline_predictors.mixed.formulas import call_us
 from skyline_predictors.mixed.predictor import unit_format
 
@@ -65,12 +66,12 @@ class StepSums:
         )
         for _, group in groupby(sorted(rows, key=_step), key=_step):
             alike = list(group)
-            table = programs.table(alike[0])
-            if table is None:
+            program = programs.table(alike[0])
+            if program is None:
                 continue
             first = len(self.rows)
             self.rows += alike
-            for call in table.fused if alike[0].compiled else table.calls:
+            for call in program.fused if alike[0].compiled else program.calls:
                 shape = call.at(alike[0].batch, alike[0].renamed)
                 kind, numbers = read_call(shape)
                 for place, row in enumerate(alike, first):
@@ -104,7 +105,7 @@ class StepSums:
         watched = Watched(constants)
         on = board(block.gpu, block.number_format, watched)
         times = call_us(block.kind, block.columns, on, watched)[block.which] * block.counts
-        total = np.bincount(block.steps, weights=times, minlength=len(self.rows))
+        total = np.bincount(block.steps, weights=times, minlength=len(self.rows)).astype(np.float64)
         return block.kind, total, watched.asked
 
     def by_kind(self, constants: Mapping[str, float]) -> dict[CallKind, Floats]:
@@ -115,35 +116,64 @@ class StepSums:
         return found
 
 
+class Calibration:
+    """Fits of the constants to the sums of measured steps.
+
+    The fit to all rows starts from the middle of the ranges, fits to some of them from that one.
+    """
+
+    def __init__(self, sums: StepSums, weights: Floats) -> None:
+        self.sums = sums
+        self._weights = weights
+        self._ranges = {
+            name: (one.value, one.value) if one.source.startswith("not fitted") else (one.low, one.high)
+            for name, one in table().items()
+        }
+        middles = {name: (low * high) ** 0.5 for name, (low, high) in self._ranges.items()}
+        every = _Fit(sums, np.ones(len(sums.rows), np.bool_), weights, self._ranges)
+        self.constants = fitted(every, middles, said=True)
+        self._slopes = every.slopes(self.constants, sums.parts(self.constants))
+
+    def without(self, away: NDArray[np.bool_]) -> dict[str, float]:
+        """The constants that suit all rows but these best."""
+        slopes = {name: one[~away] for name, one in self._slopes.items()}
+        return fitted(_Fit(self.sums, ~away, self._weights, self._ranges), self.constants, slopes)
+
+
 def fitted(
-    sums: StepSums, chosen: NDArray[np.bool_], start: Mapping[str, float], ranges: Mapping[str, tuple[float, float]],
-    *, rounds: int = 8, weights: Floats | None = None, said: bool = False,
-) -> dict[str, float]:  # fmt: skip
+    fit: _Fit, start: Mapping[str, float], slopes: Mapping[str, Floats] | None = None, *, said: bool = False
+) -> dict[str, float]:
     """Constants with which the sums agree best with the measured steps.
 
     Gauss-Newton on logarithms with Huber's weights; each constant is drawn to the middle of its range, with a
-    quarter of the range as the standard deviation.
+    quarter of the range as the standard deviation. Several steps share the slopes, which take long to find; those of
+    the first steps may be known.
     """
-    fit = _Fit(sums, chosen, np.ones(len(chosen)) if weights is None else weights, ranges)
     values = dict(start)
     cost, parts = fit.cost(values)
     damping = 0.1
-    for round_ in range(rounds):
+    for round_ in range(_ROUNDS):
         if said:
             print(f"round {round_}: cost {cost:.1f}, mean error {fit.mean_error(parts):.4f}", flush=True)
-        improved = False
-        left, right, names = fit.equations(values, parts)
-        for _ in range(4):
-            move = np.linalg.solve(left + damping * np.diag(np.diag(left)), right)
-            tried = fit.moved(values, dict(zip(names, np.clip(move, -0.5, 0.5).tolist(), strict=True)))
-            new_cost, new_parts = fit.cost(tried)
-            if new_cost < cost:
-                improved = cost - new_cost > 1e-3 * cost
-                values, cost, parts = tried, new_cost, new_parts
-                damping = max(damping / 3, 1e-3)
+        slopes = fit.slopes(values, parts) if round_ or slopes is None else slopes
+        before = cost
+        for _ in range(_STEPS):
+            left, right, names = fit.equations(values, parts, slopes)
+            step_before = cost
+            for _ in range(5):
+                move = np.linalg.solve(left + damping * np.diag(np.diag(left)), right).clip(
+                    -_LONGEST, _LONGEST
+                )
+                tried = fit.moved(values, dict(zip(names, move.tolist(), strict=True)))
+                new_cost, new_parts = fit.cost(tried)
+                if new_cost < cost:
+                    values, cost, parts = tried, new_cost, new_parts
+                    damping = max(damping / 3, 1e-3)
+                    break
+                damping *= 5
+            if step_before - cost < _ENOUGH * cost:
                 break
-            damping *= 5
-        if not improved:
+        if before - cost < _ENOUGH * cost:
             break
     return values
 
@@ -152,6 +182,13 @@ _NOISE = 0.1
 """Standard deviation of the logarithm of a step's time that the model is not expected to explain."""
 _HUBER = 0.15
 _STEP = 0.03
+_ROUNDS = 15
+_STEPS = 3
+"""Steps that share slopes at most."""
+_ENOUGH = 1e-3
+"""The share of the cost by which a round, or a step, has to lower it for another to follow."""
+_LONGEST = 0.7
+"""The longest move of a logarithm in one round."""
 Parts = list[tuple[CallKind, Floats, set[str]]]
 
 
@@ -170,7 +207,7 @@ class _Fit:
         self._centre = {name: float(np.log(ranges[name][0] * ranges[name][1])) / 2 for name in self._names}
 
     def cost(self, values: Mapping[str, float]) -> tuple[float, Parts]:
-        """The cost of constants, and the parts that it was told by."""
+        """The cost of constants, and the parts that gave it."""
         parts = self._sums.parts(values)
         residual = self._residual(parts)
         far = np.abs(residual)
@@ -190,13 +227,10 @@ class _Fit:
             found[name] = float(np.clip(values[name] * np.exp(by), low, high))
         return found
 
-    def equations(self, values: Mapping[str, float], parts: Parts) -> tuple[Floats, Floats, list[str]]:
-        """The normal equations of the next step, for the constants that matter."""
+    def slopes(self, values: Mapping[str, float], parts: Parts) -> dict[str, Floats]:
+        """By constant that matters: the change of each logarithm of a sum with the logarithm of the constant."""
         total = np.sum([one for _, one, _ in parts], axis=0)[self._chosen]
-        residual = self._residual(parts)
-        strength = self._weights / np.maximum(1.0, np.abs(residual) / _HUBER)
-        names: list[str] = []
-        slopes: list[Floats] = []
+        found: dict[str, Floats] = {}
         for name in self._names:
             own = [place for place, (_, _, asked) in enumerate(parts) if name in asked]
             if not own:
@@ -205,17 +239,35 @@ class _Fit:
             difference = np.sum(
                 [self._sums.part(place, changed)[1] - parts[place][1] for place in own], axis=0
             )
-            slopes.append(difference[self._chosen] / total / _STEP)
-            names.append(name)
-        matrix = np.array(slopes).T
-        left = (matrix * strength[:, None]).T @ matrix / _NOISE**2
-        right = -(matrix * strength[:, None]).T @ residual / _NOISE**2
+            found[name] = difference[self._chosen] / total / _STEP
+        return found
+
+    def equations(
+        self, values: Mapping[str, float], parts: Parts, slopes: Mapping[str, Floats]
+    ) -> tuple[Floats, Floats, list[str]]:
+        """The normal equations of the next step, for the constants that no end of a range stops."""
+        residual = self._residual(parts)
+        strength = self._weights / np.maximum(1.0, np.abs(residual) / _HUBER)
+        names = list(slopes)
+        matrix = np.array([slopes[name] for name in names]).T
         prior = np.array([1 / self._spread[name] ** 2 for name in names])
         away = np.array([self._away(values, name) for name in names])
-        return left + np.diag(prior), right - prior * away, names
+        left = (matrix * strength[:, None]).T @ matrix / _NOISE**2 + np.diag(prior)
+        right = -(matrix * strength[:, None]).T @ residual / _NOISE**2 - prior * away
+        free = [
+            place
+            for place, (name, by) in enumerate(zip(names, right.tolist(), strict=True))
+            if not self._stopped(values, name, by)
+        ]
+        return left[np.ix_(free, free)], right[free], [names[place] for place in free]
 
     def _residual(self, parts: Parts) -> Floats:
         return np.log(np.sum([one for _, one, _ in parts], axis=0)[self._chosen] / self._measured)
+
+    def _stopped(self, values: Mapping[str, float], name: str, by: float) -> bool:
+        """True where a constant lies at an end of its range and is drawn beyond it."""
+        low, high = self._ranges[name]
+        return (by < 0 and values[name] <= low * 1.0001) or (by > 0 and values[name] >= high * 0.9999)
 
     def _away(self, values: Mapping[str, float], name: str) -> float:
         return float(np.log(values[name])) - self._centre[name]

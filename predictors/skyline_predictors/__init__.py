@@ -1,4 +1,4 @@
-"""How long an operator would take on hardware that is not here: a table of GPUs, and predictors from simple to learned.
+"""Predicted operator times on hardware that is not here: a table of GPUs, and predictors from simple to learned.
 
 ``predict_kernels`` and ``predict_graph`` answer for rows of measured data; they are loaded when first asked for.
 """

@@ -1,4 +1,4 @@
-"""What timing one call from outside shows of its kernel.
+"""The time of one call measured from outside, from that of its kernel.
 
 The kernel starts some time after the first event: the host is still on its way to the launch. The second event is
 recorded after the call has returned: no call is measured to take less than that, however short its kernel is.
@@ -16,7 +16,7 @@ that it moves; what is left of them at no bytes is 0.50 to 0.61 of the shortest 
 
 
 def shown_us(kernel_us: Floats, shortest_us: Floats | float) -> Floats:
-    """What is measured of kernels, where the shortest call takes ``shortest_us``."""
+    """Measured times of kernels, where the shortest call takes ``shortest_us``."""
     return np.maximum(shortest_us, kernel_us + BEFORE * np.asarray(shortest_us))
 
 

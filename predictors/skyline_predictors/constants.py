@@ -1,4 +1,4 @@
-"""How close GPUs come to their data sheets, as ``benchmarks/calibrate_roofline.py`` found it."""
+"""Shares of their data sheets that GPUs reach, as ``benchmarks/calibrate_roofline.py`` found it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Constants(msgspec.Struct, frozen=True):
     ``compute_share``, ``convolution_share`` and ``bandwidth_share`` are the sustained shares of the stated peaks by
     compute capability; one that was not measured takes those of ``newest``. ``traffic`` is by class how often the
     bytes of an operator cross the memory bus, ``long_softmax_traffic`` that of softmax over rows too long for
-    registers. ``overhead_us`` is what the measurements contain beside the kernel; predictions do not. ``known`` is
+    registers. ``overhead_us`` is the part of the measurements outside the kernel; predictions omit it. ``known`` is
     the spread on the GPUs that were measured, ``left_out`` that on each of them when the others alone were
     calibrated with, by class.
     """

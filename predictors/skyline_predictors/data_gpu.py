@@ -42,7 +42,7 @@ _SHORT = {
     "A100-SXM-40": "A100-40GB",
     "A100-80": "A100-80GB",
 }
-"""What the public measurements call GPUs, where the same word means another board elsewhere."""
+"""GPUs by their names in the public measurements, where the same word means another board elsewhere."""
 
 
 @cache

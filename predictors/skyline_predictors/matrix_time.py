@@ -1,4 +1,4 @@
-"""How long a matrix product runs on a GPU: tiles, handed out in waves, against what memory can deliver."""
+"""The time of a matrix product on a GPU: tiles handed out in waves, or the memory traffic."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MOST_RESIDENT = 4.0
 
 @dataclass(frozen=True, slots=True)
 class MatrixConstants:
-    """What calibration found, the same for all GPUs.
+    """Calibrated constants, one set for all GPUs.
 
     ``tile_share`` is the share of a multiprocessor's peak that a tile of so many elements reaches,
     ``inner_overhead`` what filling and draining a tile costs in steps of the inner dimension. Blocks of up to
@@ -51,7 +51,7 @@ class MatrixShape:
 
 @dataclass(frozen=True, slots=True)
 class Throughput:
-    """What one GPU sustains: multiprocessors, and its rates in flop and bytes per µs."""
+    """One GPU's sustained rates: multiprocessors, and its rates in flop and bytes per µs."""
 
     multiprocessors: int
     flop_per_us: float

@@ -1,4 +1,4 @@
-"""A folder of measured kernels, nodes and models, held against predictors."""
+"""A folder of measured kernels, nodes and models, compared with predictors."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ LEAST_NODE_MS = 0.05
 
 @dataclass(frozen=True)
 class MeasuredFolder:
-    """One split of the data in ``path``: files are told apart by ``split`` at the end of their names.
+    """One split of the data in ``path``: the names of its files end in ``split``.
 
-    What cannot be scored is left out, and ``left_out`` says how many rows and why.
+    Rows that cannot be scored are left out, and ``left_out`` has their number and the reason.
     """
 
     path: Path
@@ -73,7 +73,7 @@ class MeasuredFolder:
         return frozenset(row.get("gpu") or "" for row in rows if row.get("role") == "train")
 
     def is_unseen(self, gpu: str) -> bool:
-        """Whether nothing was learned from kernels of a GPU: of all that the data do not say it of."""
+        """True where nothing was learned from kernels of a GPU: for all that the data do not list as learned from."""
         return gpu not in self._learned_from
 
     def kernels(self, predictor: OperatorPredictor, file: str | None = None) -> list[Pair]:
@@ -269,7 +269,7 @@ def _optional(path: Path) -> Iterator[Row]:
 
 
 def _number(row: Mapping[str, str | None], name: str) -> float:
-    """What a column holds; 0 where that is no number."""
+    """The number in a column; 0 where it has none."""
     try:
         value = float(row.get(name) or 0.0)
     except ValueError:
@@ -278,7 +278,7 @@ def _number(row: Mapping[str, str | None], name: str) -> float:
 
 
 def _said(error: UsageError) -> str:
-    """What is wrong, without the hint."""
+    """The error, without the hint."""
     return str(error).partition("\n")[0]
 
 

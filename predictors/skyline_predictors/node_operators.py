@@ -1,6 +1,6 @@
 """The kernels behind a node of an operator graph: forward, backward, and adding up gradients.
 
-What each node launches is how PyTorch 2.1 computes it, not what its name suggests: a view launches nothing, the
+Each node launches the kernels with which PyTorch 2.1 computes it, whatever its name: a view launches nothing, the
 gradient of a sum is the gradient itself, softmax's gradient takes two kernels. In data that time nodes one by one, the
 gradient functions ran with their own gradients recorded (``recorded``), where dropout takes longer ways.
 """
@@ -42,7 +42,7 @@ class NodeWork:
 
 
 def node_work(node: GraphNode, *, training: bool, recorded: bool = False) -> NodeWork:
-    """What a node launches; without ``training`` only forward."""
+    """Kernels that a node launches; without ``training`` only forward."""
     forward, backward = _FORWARD.get(node.kind, _other)(node), ()
     accumulate: Shapes = ()
     if training:
@@ -55,7 +55,7 @@ def node_work(node: GraphNode, *, training: bool, recorded: bool = False) -> Nod
 
 
 def call_name(node: GraphNode) -> str:
-    """What is called, without the number that tells calls of one kind apart."""
+    """The called function, without the number that distinguishes calls of one kind."""
     return _NUMBER.sub("", node.name)
 
 
@@ -241,7 +241,7 @@ def _other_backward(node: GraphNode) -> Shapes:
 
 
 def _fused(node: GraphNode) -> Shapes:
-    """What a compiler made one kernel of: reads what comes from outside, writes what leaves."""
+    """Operators that a compiler made one kernel: it reads their outer inputs and writes their outer outputs."""
     return (pointwise("fused", [size for size in node.inputs if prod(size) > 1], node.output),)
 
 

@@ -23,7 +23,7 @@ ELEMENT_BYTES = {
 MEASURED = "float32"
 """The only format in which times were measured."""
 _FP32_PER_FP64 = 32
-"""How much slower 64-bit arithmetic is where the maker does not state it."""
+"""Factor by which 64-bit arithmetic is slower where the maker does not state it."""
 
 
 def peak_tflops(gpu: GpuSpec, number_format: str) -> float:

@@ -1,4 +1,4 @@
-"""What kind of work an operator is, as far as it decides how close to its limits it runs."""
+"""The class of an operator: each reaches a share of the hardware's limits of its own."""
 
 from __future__ import annotations
 

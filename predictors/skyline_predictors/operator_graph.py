@@ -56,7 +56,7 @@ def graph_nodes(graph: str, folder: Path) -> tuple[GraphNode, ...]:
 
 
 def has_graph(graph: str, folder: Path) -> bool:
-    """Whether the folder describes the graph of that name."""
+    """True where the folder describes the graph of that name."""
     return graph in _graphs(folder)
 
 

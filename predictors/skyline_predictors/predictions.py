@@ -73,7 +73,7 @@ def predict_graph(graph: str, gpu: str, data_dir: str | Path, predictor: str = D
 
 
 def measured_us(predictor: OperatorPredictor, shapes: list[OperatorShape], device: GpuSpec) -> list[float]:
-    """What a measurement of each operator would show: a predictor may know what it holds beside the kernel."""
+    """The measured time of each operator: a predictor may know its parts other than the kernel."""
     own = getattr(predictor, "measured_us", None)
     if own is not None:
         return list(own(shapes, device))

@@ -21,7 +21,7 @@ _SHARE = {
     OperatorClass.RECURRENT: 0.3,
 }
 _CACHE_FACTOR = 3.0
-"""How much faster the shared cache is than memory."""
+"""Speed of the shared cache over that of memory."""
 _TRAFFIC = {OperatorClass.SOFTMAX: 2.0, OperatorClass.NORMALIZATION: 1.5}
 _SPREAD = (0.4, 2.5)
 
@@ -32,11 +32,11 @@ class Processor:
     name = "processor"
 
     def claims(self, device: GpuSpec) -> bool:
-        """Whether the device is a processor."""
+        """True where the device is a processor."""
         return device.is_processor
 
     def basis(self, device: GpuSpec) -> str:
-        """What the times rest on."""
+        """Source of the times."""
         return f"stated figures of the {device.full_name} and typical shares of them, none measured"
 
     def host_cost(self, device: GpuSpec) -> HostCost | None:

@@ -17,7 +17,7 @@ def processors() -> tuple[GpuSpec, ...]:
     """This machine's, which is called ``cpu``, then the others that are known."""
     known = [machine for machine, _ in stored() if machine.device == "cpu"]
     here = processor()
-    # How many threads PyTorch takes is known once it was asked.
+    # The number of PyTorch's threads is known once it was asked.
     own = next((machine for machine in known if machine.name == here.name), here)
     others = [machine for machine in known if machine.slug != own.slug]
     return (_spec(own, "cpu"), *(_spec(machine, machine.slug) for machine in others))

@@ -37,8 +37,8 @@ _RECURRENT_STEP_US = 10.0
 LONG_ROW = 1024
 """Softmax over longer rows reads its input twice."""
 _GFLOP_PER_WATT = {"Ada": (100.0, 1000.0)}
-"""What a board's power sustains, plain float32 and matrix units. Only small boards of this architecture meet it:
-large float32 products on an L4 were measured at a fifth to a quarter of the stated peak."""
+"""Rates that a board's power sustains, in plain float32 and on matrix units. Only small boards of this
+architecture meet it: large float32 products on an L4 were measured at a fifth to a quarter of the stated peak."""
 _MEASURED_CLASSES = frozenset(
     {
         OperatorClass.MATRIX,
@@ -71,7 +71,7 @@ class Roofline:
         self._constants = figures or constants()
 
     def basis(self, device: GpuSpec) -> str:
-        """What the times rest on."""
+        """Source of the times."""
         known = generation(device) in self._constants.compute_share
         own = "" if known else f"the {device.name}'s own generation unmeasured; "
         return (
@@ -92,7 +92,7 @@ class Roofline:
         return found
 
     def measured_us(self, shapes: Sequence[OperatorShape], device: GpuSpec) -> list[float]:
-        """What timing each by itself from outside would show in µs, without TF32, as the data were measured."""
+        """Time of each by itself in µs as measured from outside, without TF32, like the data."""
         keys = [(operator_class(shape.operator), deciding_format(shape)) for shape in shapes]
         beside = np.array([self._constants.overhead_us[kind] for kind, _ in keys])
         times: list[float] = (np.maximum(_LEAST_US, self.kernels_us(shapes, keys, device)) + beside).tolist()
@@ -110,7 +110,7 @@ class Roofline:
     def kernels_us(
         self, shapes: Sequence[OperatorShape], keys: Sequence[OperatorKey], gpu: GpuSpec
     ) -> Floats:
-        """The same of many, each of its class and in its number format."""
+        """Times of many operators, each of its class and in its number format."""
         groups: dict[OperatorKey, list[int]] = defaultdict(list)
         for place, key in enumerate(keys):
             groups[key].append(place)
@@ -195,7 +195,7 @@ class Roofline:
         return self._constants.traffic.get(kind, 1.0)
 
     def spread(self, kind: OperatorClass, gpu: GpuSpec, *, measured: bool) -> Spread:
-        """How far measured times may lie from the predicted one, as factors."""
+        """Factors between the predicted time and the ends of its interval."""
         figures = self._constants
         table = figures.known if generation(gpu) in figures.compute_share else figures.left_out
         if measured:

@@ -28,7 +28,7 @@ attention. The last table has the nine products in float16 that come with the da
 
 
 def provenance(split: str) -> dict[str, object]:
-    """What the scores were made with, and when."""
+    """Versions, machine and date of the scores."""
     return {
         "when": datetime.now(timezone.utc).isoformat(timespec="seconds"),
         "machine": f"{_processor()}, {os.cpu_count()} cores, {platform.system()}, Python {platform.python_version()}",

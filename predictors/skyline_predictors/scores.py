@@ -1,4 +1,4 @@
-"""Predicted beside measured times, and the errors of groups of them."""
+"""Predicted and measured times, and the errors of groups of them."""
 
 from __future__ import annotations
 

@@ -40,12 +40,12 @@ def deciding_format(shape: OperatorShape) -> str:
 
 
 def bytes_moved(shapes: Sequence[OperatorShape]) -> Floats:
-    """What each must read and write at least once."""
+    """Bytes that each reads and writes at least once."""
     return np.array([float(shape.bytes_moved or _bytes(shape)) for shape in shapes])
 
 
 def row_length(shape: OperatorShape) -> int:
-    """How many numbers an operator goes over at a time that works on rows: the last dimension."""
+    """Row length of an operator that works on rows: the last dimension."""
     sizes = shape.inputs or shape.outputs
     return sizes[0][-1] if sizes and sizes[0] else 1
 
@@ -81,7 +81,7 @@ def convolution_shape(shape: OperatorShape) -> MatrixShape:
 
 
 def is_backward(shape: OperatorShape) -> bool:
-    """Whether an operator works out gradients."""
+    """True for operators that compute gradients."""
     return "backward" in shape.operator.lower()
 
 

@@ -28,7 +28,7 @@ def sides(tiles: tuple[Tile, ...] = TILES) -> tuple[Floats, Floats]:
 
 
 def waves(blocks: Floats, multiprocessors: Floats, resident: Floats, tail: float = 1.0) -> Floats:
-    """How many blocks' time the busiest multiprocessor needs; blocks that share one slow each other down.
+    """Time of the busiest multiprocessor in blocks; blocks that share one slow each other down.
 
     ``resident`` is how many share one, ``tail`` how much of the last, unfilled wave is paid for.
     """

@@ -19,7 +19,7 @@ from skyline_predictors.node_operators import NodeWork, call_name, node_work, po
 from skyline_predictors.operator_graph import GraphNode, Size, graph_nodes
 
 CALL_US = HostCost().launch_us
-"""What timing a node by itself adds to its kernels: what the host takes until the first of them is launched."""
+"""Host time until the first kernel of a node is launched, which timing the node by itself adds to its kernels."""
 _SEVERAL_GPUS = ("-dp", "-tp", "-pp")
 
 
@@ -43,7 +43,7 @@ class NodeTime:
 
 
 def is_training(graph: str) -> bool:
-    """Whether a graph is that of a training step."""
+    """True for the graph of a training step."""
     return "-train-" in graph
 
 
@@ -135,7 +135,7 @@ def _sum_us(
 
 
 def _apart(counts: Counter[OperatorShape], times: dict[OperatorShape, OperatorTime]) -> tuple[float, float]:
-    """How far below and above: operators of a group go together, groups are summed in squares."""
+    """Distances of the ends below and above: operators of a group go together, groups are summed in squares."""
     below: dict[str, float] = defaultdict(float)
     above: dict[str, float] = defaultdict(float)
     for shape, count in counts.items():

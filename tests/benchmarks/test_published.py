@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from skyline_predictors.mixed.constants import values
+
 
 def seen(operator, ins, outs, reads, writes, layout=""):
     from fused_regions import Seen
@@ -104,6 +106,46 @@ def test_scores_count_errors_sides_and_intervals():
     assert found.contained == 0.5
     assert signs([Pair("a", 0.9, 0.8), Pair("b", 1.1, 0.8), Pair("c", 1.0, 1.01)]) == (1, 2)
     assert [pair.predicted for pair in in_proportion([Pair("a", 2.0, 1.0)])] == [1.0]
+
+
+def test_models_that_set_a_constant_are_not_unseen(monkeypatch, tmp_path: Path):
+    import fitted_models
+    from image_rows import ImageRow
+
+    def row(model: str, training: bool) -> ImageRow:
+        return ImageRow(model, "f", training, "RTX3090", "amp", "nchw", False, (2, 4), 224, 8, 1.0, 1.0)
+
+    monkeypatch.setattr(fitted_models, "MODELS", tmp_path / "models.json")
+    fitted_models.write_models([row("trained", True), row("inferred", False)])
+    rows = [row(model, False) for model in ("trained", "inferred", "other")]
+    assert [one.model for one in fitted_models.unseen(rows)] == ["other"]
+    assert [one.model for one in fitted_models.seen(rows)] == ["inferred"]
+
+
+def test_constants_are_found_again_from_the_times_that_they_give():
+    import numpy as np
+    from image_rows import ImageRow
+    from operator_table import Linear, OperatorTable, TableRow
+    from step_sums import Calibration, StepSums
+
+    size = (-1, 64)
+    moved = Linear(0, 256)
+    call = TableRow("aten::relu", (size,), ("float16",), (size,), ("float16",), "", Linear(0, 0), moved, 10)
+
+    class OneProgram:
+        def table(self, row: ImageRow) -> OperatorTable:
+            return OperatorTable((call,), (), (), 0)
+
+    rows = [
+        ImageRow("m", "f", False, gpu, "amp", "nchw", False, (2, 4), 224, 1 << power, 1.0, 1.0)
+        for gpu in ("RTX3090", "RTX4090")
+        for power in range(8, 24)
+    ]
+    sums = StepSums(rows, OneProgram())
+    sums.measured_us = sum(sums.by_kind(values()).values())
+    found = Calibration(sums, np.ones(len(rows)))
+    again = sum(sums.by_kind(found.constants).values())
+    assert np.abs(again / sums.measured_us - 1).max() < 0.05
 
 
 def test_stored_programs_of_published_rows_are_predicted(shared_data):

@@ -113,7 +113,7 @@ def _convolved(shape: OperatorShape) -> tuple[tuple[int, ...], ...] | None:
 
 
 def _is_grouped(shape: OperatorShape) -> bool:
-    """Whether channels are convolved in groups: fast kernels are made for those that are not."""
+    """True where channels are convolved in groups. Ungrouped convolutions have fast kernels."""
     found = _convolved(shape)
     if found is None:
         return False
@@ -134,7 +134,7 @@ def _convolution(shape: OperatorShape) -> tuple[float, ...]:
 
 
 def _odd(size: int) -> float:
-    """How far apart sizes are of which one is no multiple of eight: libraries have slower kernels for those."""
+    """Distance between two sizes of which one is no multiple of eight: libraries have slower kernels for such sizes."""
     return 0.0 if size % 8 == 0 else 1.5
 
 

@@ -20,7 +20,7 @@ _Tensors = tuple[tuple[Dimensions, ...], tuple[Dimensions, ...], int]
 
 
 def shape_of(case: Case) -> OperatorShape | None:
-    """What tracing calls it; None for what no script calls by itself, as a whole optimizer step."""
+    """The operator's name in a trace; None for work that no script calls by itself, such as a whole optimizer step."""
     if case.op not in _OPERATORS:
         return None
     name, tensors = _OPERATORS[case.op]

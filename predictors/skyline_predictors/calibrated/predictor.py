@@ -46,24 +46,24 @@ class Calibrated:
         self._stamp: tuple[object, ...] = ()
 
     def claims(self, device: GpuSpec) -> bool:
-        """Whether there are measurements of this device."""
+        """True where there are measurements of this device."""
         return self._of(device) is not None
 
     def basis(self, device: GpuSpec) -> str:
-        """What the times rest on."""
+        """Source of the times."""
         own = self._of(device)
         base = _base(device)
         if own is None:
             return base.basis(device)
-        return f"{own.count} operators calibrated on {own.machine.name}, and beside them {base.basis(device)}"
+        return f"{own.count} operators calibrated on {own.machine.name}, otherwise {base.basis(device)}"
 
     def host_cost(self, device: GpuSpec) -> HostCost | None:
-        """What the host was measured to spend on an operator; None where it was not."""
+        """Measured host time of an operator; None where it was not measured."""
         own = self._of(device)
         return None if own is None else own.host_cost
 
     def gain(self, device: GpuSpec) -> CalibrationGain | None:
-        """What the measurements are worth: each operator predicted from all others."""
+        """Cross-validation of the measurements: each operator predicted from all others."""
         own = self._of(device)
         return None if own is None else own.gain()
 
@@ -75,7 +75,7 @@ class Calibrated:
 
     def _of(self, device: GpuSpec) -> _OneDevice | None:
         if self._given is None and (stamp := stamps()) != self._stamp:
-            # Measured anew, perhaps by another process.
+            # Measured again, perhaps by another process.
             self._known.clear()
             self._stamp = stamp
         if device.name not in self._known:
@@ -218,7 +218,7 @@ _FEW_SPREAD = 0.7
 """With fewer, the ratio may be off by a factor of two, whatever they say."""
 _NINE_IN_TEN = 1.645
 _BEYOND = 0.5
-"""How far the logarithm of a ratio may lie beyond all that were measured."""
+"""Largest distance of a ratio's logarithm from the measured ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,7 +245,7 @@ class GaussianCorrection:
 
     @classmethod
     def of(cls, sizes: Array, ratios: Array, spreads: Array) -> GaussianCorrection:
-        """Of at least one operator; how smooth the ratios are is chosen by how well each is told by the others."""
+        """Of at least one operator; the smoothness of the ratios is the one with which the others predict each best."""
         middle = float(np.median(ratios))
         rest = ratios - middle
         unsteady = (_UNSTEADY * np.minimum(spreads, 1.0)) ** 2

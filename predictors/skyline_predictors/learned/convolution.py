@@ -45,7 +45,7 @@ def bytes_moved(convolutions: Convolutions) -> Floats:
 
 
 def least_us(convolutions: Convolutions, gpu: LearnedGpu) -> Floats:
-    """What no kernel beats, whichever way it takes."""
+    """A bound that no kernel beats, by any algorithm."""
     at_one = (stride(convolutions) <= 1) & (convolutions.taps > 1)
     saving = np.where(at_one, np.where(convolutions.taps <= 9, 4.0, 8.0), 1.0)
     arithmetic = products(convolutions).flops / saving / gpu.flop_per_us
@@ -60,7 +60,7 @@ def physics_us(convolutions: Convolutions, gpu: LearnedGpu, constants: ProductCo
 
 
 def features(convolutions: Convolutions, gpu: LearnedGpu, physics: Floats) -> Floats:
-    """What may tell how far a convolution departs from physics, the same on any GPU."""
+    """Features for the departure of a convolution from physics, with one meaning on all GPUs."""
     own = [
         np.log2(convolutions.taps),
         stride(convolutions),

@@ -86,7 +86,7 @@ def part(sizes: Sizes, index: NDArray[np.intp] | NDArray[np.bool_]) -> Sizes:
 
 
 def physics_us(family: Family, sizes: Sizes, gpu: LearnedGpu, constants: Physics) -> Floats:
-    """How long physics says each runs, in µs."""
+    """Time of each by physics, in µs."""
     if isinstance(sizes, BatchedProducts):
         return product.physics_us(sizes, gpu, constants.product)
     if isinstance(sizes, Convolutions):
@@ -95,7 +95,7 @@ def physics_us(family: Family, sizes: Sizes, gpu: LearnedGpu, constants: Physics
 
 
 def least_us(sizes: Sizes, gpu: LearnedGpu) -> Floats:
-    """What the hardware cannot beat, in µs."""
+    """Lower bound by the hardware, in µs."""
     if isinstance(sizes, BatchedProducts):
         return product.least_us(sizes, gpu)
     if isinstance(sizes, Convolutions):
@@ -118,7 +118,7 @@ def extents(sizes: Sizes) -> Floats:
 
 
 def features(sizes: Sizes, gpu: LearnedGpu, physics: Floats) -> Floats:
-    """What the trees look at: one row for each operator."""
+    """Features for the trees: one row for each operator."""
     if isinstance(sizes, BatchedProducts):
         return product.features(sizes, gpu, physics)
     if isinstance(sizes, Convolutions):

@@ -25,7 +25,7 @@ _ROWS = 500
 _TELLING = 0.5
 """Products count from this on: see ``Measured.telling``."""
 _OFFSET_COUNTS = 0.5
-"""How much a whole GPU being off counts beside the scatter of its kernels."""
+"""Weight of a whole GPU's bias in relation to the scatter of its kernels."""
 _Constants = TypeVar("_Constants", ProductConstants, StreamConstants)
 
 _PRODUCT = ProductConstants(

@@ -1,4 +1,4 @@
-"""What is learned without one GPU, and how far it is off on that one: decides how much a correction is trusted."""
+"""Training without one GPU, and the error on that one: it decides the weight of a correction."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _ENOUGH = 200
 _TWO_SIDED = 1.645
 """Standard deviations that nine in ten lie within."""
 _BELIEVED = 0.5
-"""How much of their departure from physics is learned of measurements that others of the same contradict: they end up
+"""Share of the departure from physics that is learned from contradicted measurements: they end up
 midway between what they say and what physics says."""
 _FURTHEST = 2.5
 """Logarithms of corrections beyond that are outliers of the measurement."""
@@ -48,7 +48,7 @@ class Held:
     least_us: Floats
 
     def kernel_us(self, trust: float) -> Floats:
-        """What is predicted of each kernel when the correction is trusted so far."""
+        """Prediction for each kernel with the correction at this weight."""
         return np.maximum(self.least_us, self.physics_us * np.exp(trust * self.correction))
 
     def logs(self, trust: float) -> Floats:
@@ -148,7 +148,7 @@ def _off(one: Held, share: float) -> float:
 
 
 def spreads(held: Sequence[Held], share: float) -> list[Spread]:
-    """What holds nine in ten kernels of the GPUs together, by length; each GPU counts alike."""
+    """Interval with nine in ten kernels of the GPUs together, by length; each GPU counts alike."""
     return by_length(
         np.concatenate([one.logs(share) for one in held]),
         np.concatenate([one.measured.weight / one.measured.weight.sum() for one in held]),
@@ -173,7 +173,7 @@ def known_spreads(
     rest: list[KernelMeasurements] = []
     for one in measured:
         out = _unlike(family, one, chooser)
-        # What others contradict says nothing of how far measurements scatter.
+        # A contradicted measurement says nothing of how far measurements scatter.
         tests.append(one.part(out & one.reliable))
         rest.append(one.part(~out))
     forest = grown(family, rest, physics, own=True, trees=150, rows=ROWS_LEFT_OUT)

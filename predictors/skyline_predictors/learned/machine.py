@@ -1,4 +1,4 @@
-"""What the physics of kernels needs to know of a GPU, worked out from its data sheet."""
+"""A GPU as the physics of kernels needs it, computed from its data sheet."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _STACKED = frozenset({(6, 0), (7, 0), (8, 0), (9, 0), (10, 0)})
 """Compute capabilities of the parts with stacked memory."""
 _LANES_AT_BASE = 64
 _L2_BYTES_PER_CLOCK = 64
-"""What one multiprocessor can draw from the second-level cache: the width of its port."""
+"""Bytes that one multiprocessor draws from the second-level cache: the width of its port."""
 _NEXT_PROCESS = 1.43
 """From 7 nm to 5 nm the same work takes 30 % less power, as the foundry states."""
 
 
 class RateConstants(msgspec.Struct, frozen=True):
-    """How much of its peak a GPU keeps up in float32 arithmetic, the same for all.
+    """Share of its peak that a GPU sustains in float32 arithmetic, one for all.
 
     ``narrow`` and ``wide`` are the shares of the peak that the inner loop of a product can reach, by the lanes that
     one scheduler feeds. It issues one instruction per clock: where it feeds 16 lanes, a multiply-add occupies them
@@ -67,7 +67,7 @@ class LearnedGpu:
 
     @property
     def held_back(self) -> float:
-        """How many times what power allows could be issued."""
+        """Issue rate over the rate that power allows."""
         return self.issued_flop_per_us / self.allowed_flop_per_us
 
 

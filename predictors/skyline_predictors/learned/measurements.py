@@ -37,7 +37,7 @@ _LONGER_COUNTS = 0.25
 class KernelMeasurements:
     """Kernels of one family on one GPU.
 
-    What they were asked for, how long their calls and they themselves ran, how long the shortest call takes, and how
+    Their shapes, the times of their calls and of themselves, the time of the shortest call, and how
     much each counts. ``telling`` is 0 where a call is no longer than the shortest: then its kernel is short, nobody
     knows how short, and ``kernel_us`` is the most that it can be.
     """
@@ -71,7 +71,7 @@ Calls = dict[str, dict[str, float]]
 
 
 def _reliable(op: str, gpu: str) -> bool:
-    """Whether a measurement can be taken for what such GPUs do.
+    """True where a measurement is typical of such GPUs.
 
     The P4's linear layers ran with kernels made for the generation before it, at a fifth of its peak; the same layers
     measured again, in data that nothing is learned from, ran at three quarters (the data's own note on defects).
@@ -132,7 +132,7 @@ def data_hash(folders: Iterable[Path]) -> dict[str, str]:
 
 
 def _least_us(shape: OperatorShape, gpu: GpuSpec) -> float:
-    """What its bytes and its arithmetic take at the stated peaks."""
+    """Time of its bytes and its arithmetic at the stated peaks."""
     return shape.bytes_moved / (gpu.bandwidth_gb_s * 1e3) + shape.flops / (gpu.tflops_fp32 * 1e6)
 
 

@@ -1,4 +1,4 @@
-"""What was learned, and how a time is answered from it: physics, a correction by trees, and how sure that is."""
+"""The learned model and its answers: physics, a correction by trees, and an interval."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class Model:
         return machine(gpu, constants.rates)
 
     def is_known(self, family: Family, gpu: LearnedGpu) -> bool:
-        """Whether operators of the family were measured on the GPU's generation."""
+        """True where operators of the family were measured on the GPU's generation."""
         return gpu.generation in self.learned.generations.get(family, [])
 
     def kernel_us(self, family: Family, sizes: Sizes, gpu: LearnedGpu) -> Floats:
@@ -97,7 +97,7 @@ class Model:
         return np.maximum(families.least_us(sizes, gpu), physics * np.exp(correction))
 
     def within_reach(self, family: Family, sizes: Sizes) -> Floats:
-        """How much of a correction is taken: all of it among sizes that were learned from.
+        """Weight of a correction: one among sizes that were learned from.
 
         Half of it for each doubling beyond: trees say of what is larger than all they have seen what they say of the
         largest, and physics goes on.
@@ -113,16 +113,16 @@ class Model:
         return (figures.known if self.is_known(family, gpu) else figures.unknown)[family]
 
     def shortest_us(self, operator: str, gpu: LearnedGpu | None) -> float:
-        """What timing a call from outside shows at least: mostly the work of the host."""
+        """Shortest time of a call measured from outside: mostly the work of the host."""
         table = self.learned.shortest_us
         of_operator = table.get(operator) or table["aten::add"]
         return of_operator.get(gpu.generation if gpu else "", of_operator[""])
 
 
 def with_generation(seen: Floats, generation: str, known: Sequence[str]) -> Floats:
-    """Features with the generation beside them, for the trees that may tell GPUs apart.
+    """Features and the generation, for the trees that distinguish GPUs.
 
-    A GPU is told by its generation and nothing else, so that another one of the same is taken for its like, not for
+    A GPU is known by its generation and nothing else, so that another one of the same is taken for its like, not for
     what its figures happen to resemble.
     """
     place = float(known.index(generation))

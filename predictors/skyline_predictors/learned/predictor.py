@@ -40,7 +40,7 @@ class LearnedPredictor:
         return self._given or shipped()
 
     def basis(self, device: GpuSpec) -> str:
-        """What the times rest on."""
+        """Source of the times."""
         known = sorted(self._model.learned.trained.rows)
         machine = self._model.machine(Family.PRODUCT, device)
         own = (
@@ -59,14 +59,14 @@ class LearnedPredictor:
         return self._answers(shapes, device, plain_convolutions=not tf32 or device.vendor != "NVIDIA")
 
     def measured_us(self, shapes: Sequence[OperatorShape], device: GpuSpec) -> list[float]:
-        """What timing each by itself from outside would show in µs, without TF32, as the data were measured."""
+        """Time of each by itself in µs as measured from outside, without TF32, like the data."""
         answers = self._answers(shapes, device, plain_convolutions=True)
         kernels = np.array([answer.time_us.value for answer in answers])
         found: list[float] = shown_us(kernels, self.shortest_us(shapes, device)).tolist()
         return found
 
     def shortest_us(self, shapes: Sequence[OperatorShape], device: GpuSpec) -> NDArray[np.float64]:
-        """What timing each from outside shows at least in µs, in any number format: mostly the work of the host."""
+        """Shortest time of each in µs as measured from outside, in any number format: mostly the work of the host."""
         machine = self._model.machine(Family.PRODUCT, device)
         return np.array([self._model.shortest_us(shape.operator, machine) for shape in shapes])
 

@@ -24,7 +24,7 @@ _SHARPNESS = 4.0
 
 
 class ProductConstants(msgspec.Struct, frozen=True):
-    """What training found, the same for all GPUs.
+    """Fitted constants, one set for all GPUs.
 
     ``tile_share`` is how fast a multiprocessor full of tiles of so many elements runs, as a share of what it
     can issue. ``fill`` are the steps of the inner dimension that starting and ending a tile costs. A multiprocessor
@@ -80,12 +80,12 @@ class BatchedProducts:
 
     @property
     def total_bytes(self) -> Floats:
-        """What must be read and written at least once."""
+        """Bytes that are read and written at least once."""
         return self.left_bytes + self.right_bytes + self.out_bytes
 
 
 def least_us(products: BatchedProducts, gpu: LearnedGpu) -> Floats:
-    """What no kernel beats: the stated peak, and the stated bandwidth for what the cache cannot hold."""
+    """A bound that no kernel beats: the stated peak, and the stated bandwidth for all that the cache cannot hold."""
     beyond = np.maximum(0.0, products.total_bytes - gpu.l2_bytes)
     return np.maximum(products.flops / gpu.flop_per_us, beyond / gpu.bytes_per_us)
 
@@ -110,7 +110,7 @@ def physics_us(
 
 
 def _stretch(times_us: Floats, gpu: LearnedGpu) -> Floats:
-    """How many times longer kernels take that are long enough for the clock to fall to what power allows."""
+    """Factor on kernels that are long enough for the clock to fall to the power limit."""
     settled = (1.0 + gpu.held_back**_SHARPNESS) ** (1 / _SHARPNESS) - 1.0
     return np.asarray(1.0 + settled * times_us / (times_us + gpu.settles_us))
 
@@ -135,7 +135,7 @@ def _with_tile(
 
 
 def features(products: BatchedProducts, gpu: LearnedGpu, physics: Floats) -> Floats:
-    """What may tell how far a product departs from physics, the same on any GPU: ratios and sizes, no GPU."""
+    """Features for the departure of a product from physics: ratios and sizes, no GPU."""
     arithmetic = products.flops / gpu.issued_flop_per_us
     traffic = products.total_bytes / gpu.bytes_per_us
     columns = [
@@ -162,5 +162,5 @@ def features(products: BatchedProducts, gpu: LearnedGpu, physics: Floats) -> Flo
 
 
 def _alignment(size: Floats) -> Floats:
-    """How many times a size can be halved, up to 7: wide loads and whole tiles need multiples."""
+    """Number of times that a size can be halved, up to 7: wide loads and whole tiles need multiples."""
     return sum((size % (1 << step) == 0).astype(float) for step in range(1, 8)) + np.zeros_like(size)

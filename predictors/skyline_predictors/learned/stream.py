@@ -15,7 +15,7 @@ _LONG_ROW = 1024
 
 
 class StreamConstants(msgspec.Struct, frozen=True):
-    """What training found, the same for all GPUs.
+    """Fitted constants, one set for all GPUs.
 
     ``stacked_share`` and ``plain_share`` are the shares of the stated bandwidth that stacked memory (HBM) and other
     memory deliver. ``usable`` is how much of the second-level cache serves data that come again, ``l2_share`` the
@@ -46,7 +46,7 @@ class Streams:
 
 
 def least_us(streams: Streams, gpu: LearnedGpu) -> Floats:
-    """What no kernel beats: the stated bandwidth for what the cache cannot hold."""
+    """A bound that no kernel beats: the stated bandwidth for all that the cache cannot hold."""
     return np.maximum(0.0, streams.bytes_moved - gpu.l2_bytes) / gpu.bytes_per_us
 
 
@@ -61,7 +61,7 @@ def physics_us(streams: Streams, gpu: LearnedGpu, constants: StreamConstants) ->
 
 
 def features(streams: Streams, gpu: LearnedGpu, physics: Floats) -> Floats:
-    """What may tell how far an operator departs from physics, the same on any GPU: ratios and sizes, no GPU."""
+    """Features for the departure of an operator from physics: ratios and sizes, no GPU."""
     rows = streams.elements / streams.length
     padded = 2.0 ** np.ceil(np.log2(np.maximum(1.0, streams.length)))
     columns = [

@@ -1,4 +1,4 @@
-"""What a board sustains: its rates of arithmetic and of memory, bent by the power that it may draw."""
+"""The rates of arithmetic and of memory that a board sustains within its power limit."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from skyline.predict.gpu_spec import GpuSpec
 from skyline_predictors.number_format import peak_tflops
 
 _SHARPNESS = 6.0
-_AT_REST_WATTS = 20.0
-"""What regulators and memory take of a board's power before anything is computed, as idle boards show."""
+_AT_REST_SHARE = 0.1
+"""Share of a board's power that regulators, leakage and memory take at rest: about 70 W of an H100, 25 W of a V100."""
 _PROCESS = {
     "Volta": "12nm",
     "Turing": "12nm",
@@ -20,6 +20,8 @@ _PROCESS = {
     "Hopper": "5nm",
 }
 """By what process the chips of an architecture are made; later ones by that of 5 nm."""
+_STACKED_MEMORY = frozenset({(7, 0), (8, 0), (9, 0), (10, 0), (10, 3)})
+"""Compute capabilities of boards with HBM, whose memory takes little of the power."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +42,9 @@ class Board:
 
 
 def board(gpu: GpuSpec, number_format: str, constants: Mapping[str, float]) -> Board:
-    """What a GPU sustains in a format."""
+    """The sustained rates of a GPU in a format."""
     process = _process(gpu)
-    watts = max(1.0, gpu.board_power_watts - _AT_REST_WATTS) if gpu.board_power_watts > 0 else 1e6
+    watts = (1 - _AT_REST_SHARE) * gpu.board_power_watts if gpu.board_power_watts > 0 else 1e6
     peak = peak_tflops(gpu, number_format) * 1e6
     matrix = _limited(peak, _matrix_per_watt(gpu, number_format, constants, process) * watts)
     plain = _limited(gpu.tflops_fp32 * 1e6, constants[f"plain_gflop_per_watt_{process}"] * 1e3 * watts)
@@ -51,12 +53,20 @@ def board(gpu: GpuSpec, number_format: str, constants: Mapping[str, float]) -> B
         float(gpu.multiprocessors),
         matrix,
         plain,
-        gpu.bandwidth_gb_s * 1e3,
+        _memory(gpu, watts, constants),
         float(gpu.l2_bytes),
         per_clock * constants["l2_bytes_per_clock"] * plain / (gpu.tflops_fp32 * 1e6),
         per_clock * constants["tile_bytes_per_clock"],
         _on_units(gpu, number_format),
     )
+
+
+def _memory(gpu: GpuSpec, watts: float, constants: Mapping[str, float]) -> float:
+    """Bytes per µs. With graphics memory, moving bytes takes power that a board of many chips and few watts lacks."""
+    stated = gpu.bandwidth_gb_s * 1e3
+    if gpu.compute_capability in _STACKED_MEMORY:
+        return stated
+    return _limited(stated, constants["gbyte_per_watt"] * 1e3 * watts)
 
 
 def _process(gpu: GpuSpec) -> str:
@@ -74,7 +84,7 @@ def _matrix_per_watt(gpu: GpuSpec, number_format: str, constants: Mapping[str, f
 
 
 def _on_units(gpu: GpuSpec, number_format: str) -> bool:
-    """Whether products of this format run on matrix units."""
+    """True where products of this format run on matrix units."""
     stated = {
         "tfloat32": gpu.tflops_tf32,
         "bfloat16": gpu.tflops_bf16,

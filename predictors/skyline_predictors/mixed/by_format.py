@@ -23,7 +23,7 @@ _MULTIPLYING = frozenset(
 
 
 class ByFormat:
-    """The predictor. Steps that multiply in 16 bits are told by one model whole, their float32 parts as well."""
+    """The predictor. One model predicts all of a step that multiplies in 16 bits, its float32 parts as well."""
 
     name = "mixed"
 
@@ -34,7 +34,7 @@ class ByFormat:
         self._plain = plain or LearnedPredictor()
 
     def basis(self, device: GpuSpec) -> str:
-        """What the times rest on."""
+        """Source of the times."""
         if not has_units(device):
             return self._plain.basis(device)
         return f"in 16 bits and TF32 {self._units.basis(device)}; in float32 {self._plain.basis(device)}"
@@ -54,9 +54,9 @@ class ByFormat:
         return [next(told[one]) for one in on_units]
 
     def measured_us(self, shapes: Sequence[OperatorShape], device: GpuSpec) -> list[float]:
-        """What timing each by itself from outside would show in µs; float32 without TF32, as the data were measured.
+        """Time of each by itself in µs as measured from outside; float32 without TF32, like the data.
 
-        In 16 bits the host's work beside the kernel is that of the same call in float32.
+        In 16 bits the host's work around the kernel is that of the same call in float32.
         """
         measured = getattr(self._plain, "measured_us", None)
         formats = [_multiplied_in(shape, device) for shape in shapes]
@@ -70,7 +70,7 @@ class ByFormat:
 
 
 def has_units(device: GpuSpec) -> bool:
-    """Whether the device is one of those whose matrix units the formulas are about."""
+    """True for devices whose matrix units the formulas describe."""
     return device.vendor == "NVIDIA" and device.compute_capability >= _FIRST_UNITS
 
 

@@ -1,4 +1,4 @@
-"""What kind of kernel an operator runs, as far as its time follows one formula."""
+"""The kind of kernel that an operator runs: each has one formula for its time."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def _kind_of(operator: str) -> CallKind:
 
 
 def call_kind(shape: OperatorShape) -> CallKind:
-    """The kind of an operator call; convolutions are told apart by their groups."""
+    """The kind of an operator call; the groups of a convolution decide its kind."""
     kind = _kind_of(shape.operator)
     if kind is CallKind.CONVOLUTION:
         output, image, weight = convolution_tensors(shape)
@@ -101,5 +101,5 @@ def convolution_tensors(shape: OperatorShape) -> tuple[tuple[int, ...], tuple[in
 
 
 def is_backward(shape: OperatorShape) -> bool:
-    """Whether an operator works out gradients."""
+    """True for operators that compute gradients."""
     return "backward" in shape.operator

@@ -7,21 +7,15 @@ from importlib.resources import files
 
 import msgspec
 
-
-class Constant(msgspec.Struct, array_like=True, frozen=True):
-    """A number with the range in which it may lie, and its source."""
-
-    value: float
-    low: float
-    high: float
-    source: str
+from skyline.whatif.constant import Constant
 
 
 @cache
 def table() -> dict[str, Constant]:
     """All constants by name."""
     text = files("skyline_predictors.mixed").joinpath("constants.json").read_bytes()
-    return msgspec.json.decode(text, type=dict[str, Constant])
+    read = msgspec.json.decode(text, type=dict[str, tuple[float, float, float, str]])
+    return {name: Constant(*one) for name, one in read.items()}
 
 
 @cache

@@ -36,7 +36,7 @@ class Mixed:
         self._figures = figures
 
     def basis(self, device: GpuSpec) -> str:
-        """What the times rest on."""
+        """Source of the times."""
         unlike = "" if device.vendor == "NVIDIA" else f"; nothing was measured on GPUs of {device.vendor}"
         return (
             f"formulas of the kernels with data-sheet peaks of the {device.name}, their constants fitted on published "
@@ -56,7 +56,7 @@ class Mixed:
         return found
 
     def kernels_us(self, shapes: Sequence[OperatorShape], device: GpuSpec) -> tuple[Floats, list[CallKind]]:
-        """Times in µs and the kinds that they were told by."""
+        """Times in µs, and the kinds whose formulas gave them."""
         constants = self._figures or values()
         read = [read_call(shape) for shape in shapes]
         groups: dict[tuple[CallKind, str], list[int]] = defaultdict(list)

@@ -8,6 +8,7 @@ import pytest
 
 from skyline.predict.gpus import gpu_named
 from skyline.trace.shape import OperatorShape
+from skyline_predictors.mixed.board import board
 from skyline_predictors.mixed.by_format import ByFormat
 from skyline_predictors.mixed.call_kind import CallKind, call_kind
 from skyline_predictors.mixed.constants import spreads, table, values
@@ -39,6 +40,16 @@ def convolution(image: tuple[int, ...], weight: tuple[int, ...], layout: str = "
 
 def time_us(shape: OperatorShape, gpu=GPU) -> float:
     return Mixed().predict([shape], gpu)[0].time_us.value
+
+
+def test_graphics_memory_is_slower_on_a_board_with_few_watts_and_stacked_memory_is_not():
+    def share(name: str) -> float:
+        gpu = gpu_named(name)
+        return board(gpu, HALF, values()).bytes_per_us / (gpu.bandwidth_gb_s * 1e3)
+
+    assert share("A100-40GB") == 1
+    assert share("RTX 4090") > 0.99
+    assert share("RTX PRO 6000 Max-Q") < share("RTX PRO 6000")
 
 
 def test_a_large_copy_takes_its_bytes_over_the_share_of_the_bandwidth():
