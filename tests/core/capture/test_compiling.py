@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import warnings
+from collections.abc import Callable
 from types import SimpleNamespace
 
 import pytest
@@ -52,7 +53,7 @@ def test_steps_are_seen_where_compile_takes_the_hooks_out(
 
 @pytest.mark.parametrize("kind", [torch.optim.SGD, torch.optim.AdamW, torch.optim.LBFGS])
 def test_hooks_that_are_there_are_called_once(
-    kind: type[torch.optim.Optimizer], parameter: torch.nn.Parameter, monkeypatch: pytest.MonkeyPatch
+    kind: Callable[..., torch.optim.Optimizer], parameter: torch.nn.Parameter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     optimizer = kind([parameter], lr=0.1)
     monkeypatch.setattr(torch, "compile", torch.compile)
@@ -61,7 +62,7 @@ def test_hooks_that_are_there_are_called_once(
     handle = register_optimizer_step_post_hook(lambda one, args, kwargs: stepped.append(one))
     try:
         torch.compile(torch.nn.Linear(2, 2))
-        optimizer.step(parameter.sum)
+        optimizer.step(lambda: float(parameter.sum()))
     finally:
         handle.remove()
     assert stepped == [optimizer]
