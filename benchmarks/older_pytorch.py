@@ -33,7 +33,7 @@ def tried(python: str) -> list[str]:
         [python, "-c", "import torch; print(torch.__version__)"], capture_output=True, text=True, check=False
     )
     if asked.returncode:
-        return [python, "", "it has no PyTorch"]
+        return ["none", "", "an interpreter without PyTorch"]
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.xml"
         command = [sys.executable, "-m", "pytest", "-q", "-m", "long", f"--junitxml={report}", _TEST]
@@ -41,7 +41,9 @@ def tried(python: str) -> list[str]:
         subprocess.run(command, cwd=_REPOSITORY, env=environment, check=False)
         cases = list(ElementTree.parse(report).iter("testcase"))
     failed = [
-        case.get("name", "") for case in cases if {"failure", "error", "skipped"} & {one.tag for one in case}
+        case.get("name", "").replace(python, "")
+        for case in cases
+        if {"failure", "error", "skipped"} & {one.tag for one in case}
     ]
     return [asked.stdout.strip(), f"{len(cases) - len(failed)} of {len(cases)}", "; ".join(failed) or "none"]
 

@@ -6,6 +6,7 @@ import functools
 import sys
 
 import torch
+from torch.optim.optimizer import Optimizer
 
 _OPTIONS = ("mode", "backend", "fullgraph", "dynamic")
 
@@ -18,6 +19,7 @@ def install(on_compile):
     def compiles(*args, **kwargs):
         result = original(*args, **kwargs)
         _keep_out()
+        _hook_steps()
         on_compile(result, {name: _plain(kwargs[name]) for name in _OPTIONS if kwargs.get(name) is not None})
         return result
 
@@ -31,9 +33,36 @@ def _plain(value):
 
 def _keep_out():
     """Code of this package runs as it is, never as part of a graph."""
-    rules = sys.modules.get("torch._dynamo.trace_rules")
-    add = getattr(rules, "add", None)
-    folders = getattr(rules, "SKIP_DIRS", None)
-    if add is None or folders is None or any(folder in __file__ for folder in folders):
-        return
-    add(__package__)
+    # PyTorch 2.1 and 2.2 have the rules in ``skipfiles``.
+    for name in ("torch._dynamo.trace_rules", "torch._dynamo.skipfiles"):
+        rules = sys.modules.get(name)
+        add = getattr(rules, "add", None)
+        folders = getattr(rules, "SKIP_DIRS", None)
+        if add is not None and folders is not None:
+            if not any(folder in __file__ for folder in folders):
+                add(__package__)
+            return
+
+
+def _hook_steps():
+    """Optimizers call the hooks around their steps again, where torch.compile has taken the call out.
+
+    PyTorch 2.1 takes it out of all its optimizers and marks them as hooked, so that none puts it back.
+    """
+    called = Optimizer.profile_hook_step(_hook_steps).__code__
+    for optimizer in vars(torch.optim).values():
+        if not (isinstance(optimizer, type) and issubclass(optimizer, Optimizer)):
+            continue
+        step = vars(optimizer).get("step")
+        if getattr(step, "hooked", False) and not any(
+            getattr(function, "__code__", None) is called for function in _wrapped(step)
+        ):
+            optimizer.step = Optimizer.profile_hook_step(step)
+            optimizer.step.hooked = True
+
+
+def _wrapped(function):
+    """The function, and those that it wraps."""
+    while function is not None:
+        yield function
+        function = getattr(function, "__wrapped__", None)

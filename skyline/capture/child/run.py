@@ -40,6 +40,14 @@ def main(address, key):
     # Asked only where the answer matters.
     cuda = request.get("device") != "cuda" or is_available("cuda")
     channel.send("hello", torch=torch.__version__, cuda=cuda)
+    if request.get("mode") == "shapes" and not hasattr(torch, "get_autocast_dtype"):
+        # The CPU's autocast, which stands in for the GPU's, knows no float16 before.
+        message = (
+            f"Tracing shapes needs PyTorch 2.4 or later; the script's interpreter has {torch.__version__}"
+        )
+        hint = "Name another interpreter with --interpreter."
+        channel.send("failed", message=message, traceback="", file="", line=0, hint=hint)
+        _leave(0)
     leave_address(request["scratch"], address, key)
     stepper = observe(request, Claim(request["scratch"], channel))
     spawned.install(request)

@@ -323,6 +323,17 @@ def test_a_sparse_gradient_is_refused_at_the_line_that_asks_for_it(script: Write
     assert (raised.value.file, raised.value.line) == (str(path), line_number(path, "rows = table"))
 
 
+def test_earlier_versions_of_pytorch_are_refused(tmp_path: Path, script: Write) -> None:
+    earlier = tmp_path / "earlier"
+    earlier.mkdir()
+    (earlier / "sitecustomize.py").write_text(
+        "import torch\ndel torch.get_autocast_dtype\ntorch.__version__ = '2.1.2'\n"
+    )
+    path = script("import torch\n")
+    with pytest.raises(CaptureImpossible, match=r"needs PyTorch 2\.4 or later.* has 2\.1\.2"):
+        trace(path, starter=start_fresh, variables=(("PYTHONPATH", str(earlier)),))
+
+
 def test_a_stream_is_a_type_to_the_script(script: Write, traced: Run) -> None:
     path = script(
         """

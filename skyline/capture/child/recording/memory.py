@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import re
+import sys
 
 import torch
 
@@ -70,11 +71,17 @@ def _is_tensor(thing):
     return issubclass(type(thing), torch.Tensor)
 
 
+def _is_fake(tensor):
+    """Whether it is one of torch.compile's tensors without bytes; asking for its address warns, or raises."""
+    fake = getattr(sys.modules.get("torch._subclasses.fake_tensor"), "FakeTensor", None)
+    return fake is not None and issubclass(type(tensor), fake)
+
+
 def _take(tensors, device_kind, seen):
     total = 0
     for tensor in tensors:
         try:
-            if tensor.device.type != device_kind or tensor.layout is not torch.strided:
+            if tensor.device.type != device_kind or tensor.layout is not torch.strided or _is_fake(tensor):
                 continue
             storage = tensor.untyped_storage()
             key = storage.data_ptr()
