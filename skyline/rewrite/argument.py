@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import ast
 
-from skyline.errors import RewriteRefused
 from skyline.rewrite.blocks import replace
 from skyline.rewrite.context import RewriteContext
 from skyline.rewrite.keyword import add_keyword
+from skyline.rewrite.refusal import refusal
 from skyline.source.arguments import passed
 from skyline.source.edit import TextEdit
 from skyline.source.knob import KnobKind
@@ -39,7 +39,7 @@ def set_argument(
         held = holds(context.resolver, mapping, frame, name, route)
         if held is not False:
             message = f"`**{text_of(mapping)}` {'sets' if held else 'may set'} `{name}`"
-            raise RewriteRefused(message, file=module.path, line=call.lineno, hint="Change it there.")
+            raise refusal(message, module, call, hint="Change it there.")
     if not call.args and not call.keywords:
         _, end = offsets_of(module.source, call)
         return (module.source.edit(module.source.span(end - 1, end - 1), f"{name}={text}"),)
@@ -50,7 +50,7 @@ def set_literal(module: Module, node: ast.expr, name: str, text: str) -> tuple[T
     """Another literal in place of one, none where it is the same; refused where the value is not a literal."""
     if not isinstance(node, ast.Constant):
         message = f"`{name}={text_of(node)}` is decided when the script runs"
-        raise RewriteRefused(message, file=module.path, line=node.lineno, hint=f"Make it {text} there.")
+        raise refusal(message, module, node, hint=f"Make it {text} there.")
     wanted = ast.literal_eval(text)
     if node.value == wanted and type(node.value) is type(wanted):
         return ()

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from skyline.errors import RewriteRefused
+from skyline.rewrite.refusal import refusal
 from skyline.source.edit import TextEdit
 from skyline.source.program import Module
 from skyline.source.syntax import Function, offsets_of
@@ -32,14 +33,12 @@ def suite_of(module: Module, statement: ast.stmt) -> list[ast.stmt]:
     """The statements of the block that a statement is in."""
     parent = module.parents[statement]
     if _is_elif(module, statement):
-        raise RewriteRefused(
-            "An `elif` is part of the `if` above it", file=module.path, line=statement.lineno
-        )
+        raise refusal("An `elif` is part of the `if` above it", module, statement)
     for name in ("body", "orelse", "finalbody"):
         suite: list[ast.stmt] | ast.expr = getattr(parent, name, [])  # the body of a lambda is an expression
         if isinstance(suite, list) and any(each is statement for each in suite):
             return suite
-    raise RewriteRefused("The statement is in no block", file=module.path, line=statement.lineno)
+    raise refusal("The statement is in no block", module, statement)
 
 
 def statement_of(module: Module, node: ast.AST) -> ast.stmt:
@@ -110,7 +109,7 @@ def wrap(
     first, last = statements[0], statements[-1]
     suite = suite_of(module, first)
     if not any(each is last for each in suite):
-        raise RewriteRefused("The statements are not in one block", file=module.path, line=first.lineno)
+        raise refusal("The statements are not in one block", module, first)
     place = _place(module, first)
     unit, newline = unit_of(module, place.indent), module.source.newline_after(first.lineno)
     lines = "".join(f"{line}{newline}{place.indent}" for line in before)
@@ -137,8 +136,7 @@ def wrap(
 def wrap_expression(module: Module, node: ast.expr, before: str, after: str) -> tuple[TextEdit, ...]:
     """Text on both sides of an expression, as in ``f(x)`` -> ``g(f(x))``."""
     if isinstance(node, ast.Yield | ast.YieldFrom | ast.Starred):
-        message = "`yield` and `*` cannot be put into a call"
-        raise RewriteRefused(message, file=module.path, line=node.lineno)
+        raise refusal("`yield` and `*` cannot be put into a call", module, node)
     start, end = offsets_of(module.source, node)
     bare = isinstance(node, ast.Tuple) and module.source.text[start] != "("
     opening, closing = ("(", ")") if bare else ("", "")
@@ -332,7 +330,7 @@ def _are_simple(lines: Sequence[str]) -> bool:
 def _check_simple(module: Module, statement: ast.stmt, lines: Sequence[str]) -> None:
     if not _are_simple(lines):
         message = "The statement stands on the line of its block's header, where no other block has room"
-        raise RewriteRefused(message, file=module.path, line=statement.lineno)
+        raise refusal(message, module, statement)
 
 
 def _blanks(text: str) -> str:

@@ -10,6 +10,7 @@ from skyline.rewrite.blocks import remove, statement_of
 from skyline.rewrite.context import RewriteContext
 from skyline.rewrite.element import without_item, without_keyword
 from skyline.rewrite.keyword import keyword_of
+from skyline.rewrite.refusal import refusal
 from skyline.rewrite.sites.given import behind, decided_by, mapping_items
 from skyline.source.arguments import passed
 from skyline.source.edit import TextEdit
@@ -69,9 +70,7 @@ def without_argument(
         raise
     if decided is None:
         message = f"`{text_of(call.func)}` is not given `{name}`"
-        raise RewriteRefused(
-            message, file=module.path, line=call.lineno, hint="There is nothing to take out."
-        )
+        raise refusal(message, module, call, hint="There is nothing to take out.")
     return set_literal(*decided, name, off)
 
 

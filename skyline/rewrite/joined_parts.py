@@ -5,9 +5,9 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass
 
-from skyline.errors import RewriteRefused
 from skyline.rewrite.blocks import replace
 from skyline.rewrite.context import RewriteContext
+from skyline.rewrite.refusal import refusal
 from skyline.rewrite.sites.backward import backwards
 from skyline.rewrite.sites.iteration import iteration
 from skyline.rewrite.unwrapping import unwrap, without_statements
@@ -88,7 +88,7 @@ def _without_weights(context: RewriteContext) -> tuple[TextEdit, ...]:
     if weighing is None:
         message = f"The loop over `{text_of(loop.iter)}` is not one that Skyline wrote"
         hint = "Take the loop out by hand: the statements in it on the whole batch, with the loss as it is."
-        raise RewriteRefused(message, file=module.path, line=loop.lineno, hint=hint)
+        raise refusal(message, module, loop, hint=hint)
     gone.append(weighing.statement)
     edits += replace(module, weighing.given, weighing.loss)
     going = {id(node) for statement in gone for node in ast.walk(statement)}
@@ -159,7 +159,7 @@ def _around(module: Module, loop: ast.For, whole: str, loss: str) -> list[ast.st
     behind = [each for each in suite[at + 1 : at + 2] if ast.unparse(each) == f"{loss} = {whole}"]
     if not before or not behind:
         message = f"`{whole}` is summed up over the parts in another way than Skyline writes"
-        raise RewriteRefused(message, file=module.path, line=loop.lineno, hint="Take the loop out by hand.")
+        raise refusal(message, module, loop, hint="Take the loop out by hand.")
     return [*before, *behind]
 
 

@@ -8,6 +8,7 @@ import tokenize
 from dataclasses import dataclass
 
 from skyline.errors import RewriteRefused
+from skyline.rewrite.refusal import refusal
 from skyline.source.edit import TextEdit
 from skyline.source.syntax import offsets_of, text_of
 from skyline.source.text import SourceText
@@ -47,11 +48,10 @@ def add_keyword(source: SourceText, call: ast.Call, text: str) -> tuple[TextEdit
     """
     start, end = offsets_of(source, call)
     if not (call.args or call.keywords):
-        message = f"`{text_of(call)}` is called without any argument"
-        raise RewriteRefused(message, file=source.path, line=call.lineno)
+        raise refusal(f"`{text_of(call)}` is called without any argument", source, call)
     if any(isinstance(argument, ast.GeneratorExp) for argument in call.args) and len(call.args) == 1:
         message = f"`{text_of(call)}` takes a bare generator, beside which there is no room"
-        raise RewriteRefused(message, file=source.path, line=call.lineno)
+        raise refusal(message, source, call)
     spread = next((keyword for keyword in call.keywords if keyword.arg is None), None)
     if spread is not None:
         place, _ = offsets_of(source, spread)

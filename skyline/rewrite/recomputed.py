@@ -6,11 +6,11 @@ import ast
 from dataclasses import dataclass
 from functools import partial
 
-from skyline.errors import RewriteRefused
 from skyline.rewrite.blocks import replace
 from skyline.rewrite.causal import own_values
 from skyline.rewrite.context import RewriteContext
 from skyline.rewrite.element import without_keyword
+from skyline.rewrite.refusal import refusal
 from skyline.rewrite.unwrapping import without_call
 from skyline.source.calls import qualified_name
 from skyline.source.edit import TextEdit
@@ -67,16 +67,13 @@ def _check(site: CheckpointCall) -> None:
     module, call = site.module, site.call
     if not isinstance(call.args[0], _BLOCKS) or any(keyword.arg is None for keyword in call.keywords):
         message = f"`{text_of(call)}` computes more than a block again"
-        raise RewriteRefused(
-            message, file=module.path, line=call.lineno, hint="Call the block there by hand."
-        )
+        raise refusal(message, module, call, hint="Call the block there by hand.")
     for around in module.around(call):
         if isinstance(around, Function):
             return
         if isinstance(around, ast.If) and around.orelse:
             message = f"`{text_of(around.test)}` decides which blocks are computed again"
-            hint = "Make the condition false, by its option."
-            raise RewriteRefused(message, file=module.path, line=around.lineno, hint=hint)
+            raise refusal(message, module, around, hint="Make the condition false, by its option.")
 
 
 def _plain(call: ast.Call) -> ast.Call:

@@ -16,11 +16,11 @@ from skyline.report.document import (
     Document,
     Line,
     Paragraph,
-    Part,
+    BreakdownPart,
     Row,
     Section,
     Stretch,
-    Table,
+    TextTable,
     document,
     row,
     said,
@@ -105,7 +105,7 @@ def lines_section(report: ProfileReport, base: Path | None, shown: int = SHOWN) 
         *(Column(phase.value, spared=ranks[phase], short=_SHORT.get(phase, "")) for phase in phases),
         Column("kept", only="html"),
     )
-    table = Table(columns, tuple(rows), sums=len(rows) - len(dear))
+    table = TextTable(columns, tuple(rows), sums=len(rows) - len(dear))
     return Section((table,), title, aside, _EXPLAINED)
 
 
@@ -162,7 +162,7 @@ def find_line(report: ProfileReport, place: str) -> LineReport:
 def line_page(report: ProfileReport, line: LineReport, base: Path | None) -> Document:
     """Everything that the profile knows of one line: phases, memory, arithmetic, and its calls."""
     scale = units.time_scale((report.iteration_ms.value,))
-    parts = [Part(phase.value, phase.value, _time(line, phase)) for phase in Phase]
+    parts = [BreakdownPart(phase.value, phase.value, _time(line, phase)) for phase in Phase]
     shown = tuple(part for part in parts if _shows(part.value, scale))
     total = f"{scale.text(line.self_ms)}, {units.format_share(line.share)} of an iteration"
     blocks: list[Block] = [
@@ -180,7 +180,7 @@ def line_page(report: ProfileReport, line: LineReport, base: Path | None) -> Doc
     )
     return document(
         Section(tuple(blocks), place(line.file, line.line, base), line.function),
-        Section((Table(columns, rows),), "Of which", f"{scale.unit} per iteration") if rows else None,
+        Section((TextTable(columns, rows),), "Of which", f"{scale.unit} per iteration") if rows else None,
     )
 
 

@@ -6,7 +6,7 @@ from dataclasses import fields
 from pathlib import Path
 
 from skyline import units
-from skyline.report.document import Block, Breakdown, Part, Section, said
+from skyline.report.document import Block, Breakdown, BreakdownPart, Section, said
 from skyline.report.place import middle, place
 from skyline.report.schema import ProfileReport
 from skyline.simulate.critical_path import CriticalPath
@@ -32,9 +32,9 @@ _OWNERS = {
 }
 
 
-def phase_parts(phases: PhaseTimes) -> tuple[Part, ...]:
+def phase_parts(phases: PhaseTimes) -> tuple[BreakdownPart, ...]:
     """The phases that took time."""
-    return tuple(Part(phase.value, phase.value, phases[phase]) for phase in Phase if phases[phase] > 0)
+    return tuple(BreakdownPart(phase.value, phase.value, phases[phase]) for phase in Phase if phases[phase] > 0)
 
 
 def phases_section(report: ProfileReport, base: Path | None) -> Section:
@@ -69,7 +69,7 @@ def phases_section(report: ProfileReport, base: Path | None) -> Section:
 
 def _memory(report: ProfileReport, base: Path | None) -> list[Block]:
     sizes = ((name, tone, getattr(report.memory.breakdown, name)) for name, tone in _OWNERS.items())
-    parts = tuple(Part(name, tone, size) for name, tone, size in sizes if size)
+    parts = tuple(BreakdownPart(name, tone, size) for name, tone, size in sizes if size)
     lines = [
         f"{middle(place(line.file, line.line, base), 40)} ({units.format_bytes(line.size_bytes)})"
         for line in report.memory.at_peak
@@ -90,7 +90,7 @@ def bounds_section(path: CriticalPath, *extra: Block, only_html: bool = False) -
     """One row per cause, the largest first."""
     shares = {field.name: float(getattr(path, field.name)) for field in fields(path)}
     parts = tuple(
-        Part(*_CAUSES[name], shares[name])
+        BreakdownPart(*_CAUSES[name], shares[name])
         for name in sorted(shares, key=lambda name: -shares[name])
         if shares[name] >= _LEAST
     )

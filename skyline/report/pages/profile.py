@@ -27,7 +27,7 @@ from skyline.report.document import (
     Figures,
     Line,
     Section,
-    Table,
+    TextTable,
     Title,
     document,
     paragraphs,
@@ -137,7 +137,7 @@ def _effects(report: ProfileReport, base: Path | None) -> Iterator[Section]:
     if rows:
         yield Section(tuple(said(*rows, protection)), only="terminal")
     if effects or protection:
-        table = Table(
+        table = TextTable(
             (*(Column("", left=True),) * 3, Column(""), Column("", left=True)),
             tuple(
                 row(

@@ -13,7 +13,7 @@ from skyline.report.document import (
     Paragraph,
     Row,
     Section,
-    Table,
+    TextTable,
     Track,
     document,
     said,
@@ -189,7 +189,7 @@ def _table(estimates: list[EstimateReport], report: WhatIfReport, *, of_trace: b
     if of_trace:
         columns = (*columns[:6], *columns[7:])
         rows = [Row((*one.cells[:6], *one.cells[7:])) for one in rows]
-    yield Table(columns, tuple(rows), sums=int(combined is not None))
+    yield TextTable(columns, tuple(rows), sums=int(combined is not None))
     if doubt := baseline_doubt(max(one.speedup for one in shown), baseline.iteration_ms):
         yield Paragraph(f"the speed is {doubt}", "yellow", "!")
 

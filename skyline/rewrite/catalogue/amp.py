@@ -13,6 +13,7 @@ from skyline.rewrite.context import RewriteContext
 from skyline.rewrite.given_argument import without_argument
 from skyline.rewrite.imports import usable
 from skyline.rewrite.keyword import keyword_of
+from skyline.rewrite.refusal import refusal
 from skyline.rewrite.scaler import scaled, unscaled
 from skyline.rewrite.sites.autocast import (
     autocasts,
@@ -95,14 +96,13 @@ def rewrite(context: RewriteContext, value: str) -> tuple[TextEdit, ...]:
 def _switched(context: RewriteContext, owner: Framework, precision: Precision) -> tuple[TextEdit, ...]:
     module, call = owner.module, owner.call
     if not owner.takes_switches:
-        message = f"{owner.title} takes its number format from outside the program"
-        raise RewriteRefused(message, file=module.path, line=call.lineno)
+        raise refusal(f"{owner.title} takes its number format from outside the program", module, call)
     if owner.kind == "transformers":
         other = "fp16" if precision == "bf16" else "bf16"
         given = next((each for each in call.keywords if each.arg == other), None)
         if given is not None and not (isinstance(given.value, ast.Constant) and not given.value.value):
             message = f"`{other}={text_of(given.value)}` is given to {owner.title}"
-            raise RewriteRefused(message, file=module.path, line=call.lineno, hint="Remove it first.")
+            raise refusal(message, module, call, hint="Remove it first.")
         return set_argument(context, module, call, precision, "True")
     if owner.kind == "accelerate":
         return set_argument(context, module, call, "mixed_precision", f'"{precision}"')
@@ -127,13 +127,13 @@ def _is_there(context: RewriteContext, site: ForwardSite, within: Iteration, pre
         if same and switch is not None and settings is not None and settings.autocast == "":
             message = f"`enabled={text_of(switch)}` switched autocast off when the script was profiled"
             hint = "Switch it on by its option, or change the option's default."
-            raise RewriteRefused(message, file=module.path, line=call.lineno, hint=hint)
+            raise refusal(message, module, call, hint=hint)
         if same and (precision == "bf16" or site.backward.scaler is not None):
             return True
     for region, node in within.nodes(ast.Call, ast.With):
         if isinstance(node, ast.Call) and "autocast" in last_name(node.func):
             message = f"`{text_of(node)}` is there already, for another number format or part"
-            raise RewriteRefused(message, file=region.module.path, line=node.lineno)
+            raise refusal(message, region.module, node)
         for item in node.items if isinstance(node, ast.With) else ():
             if isinstance(item.context_expr, ast.Name | ast.Attribute):
                 for found in context.resolver.meant(item.context_expr, region.frame, ROUTE):
@@ -141,20 +141,17 @@ def _is_there(context: RewriteContext, site: ForwardSite, within: Iteration, pre
                         message = (
                             f"`with {text_of(item.context_expr)}:` is an autocast that is chosen elsewhere"
                         )
-                        raise RewriteRefused(
-                            message, file=region.module.path, line=node.lineno, hint="Change it there."
-                        )
+                        raise refusal(message, region.module, node, hint="Change it there.")
     if context.profile.settings is not None and context.profile.settings.autocast and context.as_profiled():
         message = f"The forward pass ran under autocast ({context.profile.settings.autocast}) already"
-        raise RewriteRefused(message, file=module.path, line=site.statements[0].lineno)
+        raise refusal(message, module, site.statements[0])
     return False
 
 
 def _check(site: ForwardSite, within: Iteration, precision: Precision) -> None:
     module = site.module
     if site.backward.scaler is not None:
-        message = "A gradient scaler is in use already"
-        raise RewriteRefused(message, file=module.path, line=site.backward.call.lineno)
+        raise refusal("A gradient scaler is in use already", module, site.backward.call)
     made = {
         child.id
         for statement in site.statements
@@ -167,13 +164,13 @@ def _check(site: ForwardSite, within: Iteration, precision: Precision) -> None:
             if isinstance(node, ast.Call) and last_name(node.func) in _UNSAFE:
                 message = f"`{text_of(node.func)}` does not work under autocast on GPUs"
                 hint = "Use binary_cross_entropy_with_logits on what the model gives before its sigmoid."
-                raise RewriteRefused(message, file=each.path, line=node.lineno, hint=hint)
+                raise refusal(message, each, node, hint=hint)
     if precision == "bf16":
         for region, call in within.nodes(ast.Call):
             names = {child.id for child in ast.walk(call.func) if isinstance(child, ast.Name)}
             if last_name(call.func) == "numpy" and region.module is module and names & made:
                 message = f"`{text_of(call)}` would be bfloat16, which NumPy does not have"
-                raise RewriteRefused(message, file=module.path, line=call.lineno, hint="Add .float() there.")
+                raise refusal(message, module, call, hint="Add .float() there.")
 
 
 def present(context: RewriteContext) -> str | None:
@@ -225,13 +222,11 @@ def _not_found(context: RewriteContext, within: Iteration) -> RewriteRefused:
     if chosen is not None:
         module, block, _ = chosen
         message = f"`with {text_of(block.items[0].context_expr)}:` is an autocast that is chosen elsewhere"
-        return RewriteRefused(
-            message, file=module.path, line=block.lineno, hint="Choose nullcontext() there."
-        )
-    return RewriteRefused(
+        return refusal(message, module, block, hint="Choose nullcontext() there.")
+    return refusal(
         "The forward pass ran under autocast, and no `with torch.autocast(…)` was found in the training loop",
-        file=within.module.path,
-        line=within.loop.lineno,
+        within.module,
+        within.loop,
         hint="Search for autocast, and take it out by hand.",
     )
 
@@ -244,9 +239,7 @@ def _scalers(within: Iteration, context: RewriteContext) -> list[tuple[Module, s
             name, module = dotted(site.scaler), site.region.module
             if not name:
                 message = f"`{text_of(site.scaler)}` is a gradient scaler without a name"
-                raise RewriteRefused(
-                    message, file=module.path, line=site.call.lineno, hint="Give it one first."
-                )
+                raise refusal(message, module, site.call, hint="Give it one first.")
             found[module.path, name] = module, name
     return list(found.values())
 

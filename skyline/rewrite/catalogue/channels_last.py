@@ -10,6 +10,7 @@ from skyline.rewrite.context import RewriteContext
 from skyline.rewrite.element import without_keyword
 from skyline.rewrite.imports import usable
 from skyline.rewrite.keyword import add_keyword, keyword_of
+from skyline.rewrite.refusal import refusal
 from skyline.rewrite.sites.forward import ForwardSite, forward
 from skyline.rewrite.sites.model import model
 from skyline.rewrite.sites.transfer import TransferSite, transfers
@@ -79,8 +80,7 @@ def _batch(context: RewriteContext, site: ForwardSite) -> list[TextEdit]:
     """The first thing that the model is given: where it moves to its device, or else on its way in."""
     call = site.calls[0]
     if not call.args or isinstance(call.args[0], ast.Starred):
-        message = "What the model is given first cannot be told"
-        raise RewriteRefused(message, file=site.module.path, line=call.lineno)
+        raise refusal("What the model is given first cannot be told", site.module, call)
     images = call.args[0]
     moved = [each for each in transfers(context) if _becomes(each, images)]
     if moved:
@@ -144,7 +144,7 @@ def remove(context: RewriteContext) -> tuple[TextEdit, ...]:
         ):
             assert isinstance(node, ast.expr)
             message = f"`{text_of(node)}` is not the argument `memory_format` of a call"
-            raise RewriteRefused(message, file=module.path, line=node.lineno, hint="Take it out there.")
+            raise refusal(message, module, node, hint="Take it out there.")
         if call.args or len(call.keywords) > 1:
             edits += without_keyword(module, keyword)
             continue
@@ -176,13 +176,12 @@ def _without_suffix(module: Module, call: ast.Call) -> list[TextEdit]:
     name = call.func.attr if isinstance(call.func, ast.Attribute) else ""
     if owner is None or name not in ("to", "contiguous"):
         message = f"`{text_of(call)}` makes a tensor in that layout"
-        raise RewriteRefused(message, file=module.path, line=call.lineno, hint="Take it out there.")
+        raise refusal(message, module, call, hint="Take it out there.")
     start, end = offsets_of(source, call)
     first, last = offsets_of(source, owner)
     suffix = source.text[last:end]
     if "#" in suffix or "#" in source.text[start:first]:
-        message = f"`{text_of(call)}` has a comment inside"
-        raise RewriteRefused(message, file=module.path, line=call.lineno, hint="Take it out there.")
+        raise refusal(f"`{text_of(call)}` has a comment inside", module, call, hint="Take it out there.")
     around = module.parents.get(call)
     whole = isinstance(around, ast.Call) and call in around.args
     if whole and source.text[start:first] == "(" and suffix.startswith(")."):

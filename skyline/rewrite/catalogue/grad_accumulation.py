@@ -22,6 +22,7 @@ from skyline.rewrite.blocks import (
 from skyline.rewrite.context import RewriteContext
 from skyline.rewrite.imports import free_name
 from skyline.rewrite.joined_parts import joined, parts_loop
+from skyline.rewrite.refusal import refusal
 from skyline.rewrite.sites.backward import BackwardSite
 from skyline.rewrite.sites.batch_parts import batch_names, check_mean
 from skyline.rewrite.sites.forward import ForwardSite, bound_names, forward
@@ -100,10 +101,10 @@ def _check_not_accumulating(
         return
     name = f"`{text_of(number)}`" if number is not None else "their number"
     count = f"{told} micro-batches" if told > 1 else "several batches"
-    raise RewriteRefused(
+    raise refusal(
         f"The script accumulates gradients over {count} already",
-        file=module.path,
-        line=call.lineno,
+        module,
+        call,
         hint=f"Multiply {name} by {parts} and divide the batch size by {parts}.",
     )
 
@@ -278,6 +279,5 @@ def remove(context: RewriteContext) -> tuple[TextEdit, ...]:
         message = (
             f"The script accumulates gradients over {context.profile.batch.micro_batches} batches by itself"
         )
-        hint = "Change their number there by hand."
-        raise RewriteRefused(message, file=within.module.path, line=within.loop.lineno, hint=hint)
+        raise refusal(message, within.module, within.loop, hint="Change their number there by hand.")
     return joined(context)

@@ -9,10 +9,10 @@ from __future__ import annotations
 import ast
 import sys
 
-from skyline.errors import RewriteRefused
 from skyline.rewrite.blocks import insert_before, wrap
 from skyline.rewrite.context import RewriteContext
 from skyline.rewrite.imports import usable
+from skyline.rewrite.refusal import refusal
 from skyline.rewrite.sites.evaluation import EvaluationSite, GradientsOff, evaluations, switched_off
 from skyline.rewrite.sites.framework import framework
 from skyline.rewrite.unwrapping import without_decorator, without_item
@@ -71,8 +71,7 @@ def rewrite(context: RewriteContext, value: str) -> tuple[TextEdit, ...]:
     check_switched_on(NAME, value)
     owner = framework(context)
     if owner is not None and owner.owns_loop:
-        message = f"{owner.title} switches the recording off by itself"
-        raise RewriteRefused(message, file=owner.module.path, line=owner.call.lineno)
+        raise refusal(f"{owner.title} switches the recording off by itself", owner.module, owner.call)
     edits: list[TextEdit] = []
     keeps = _model_may_keep(context)
     for site in evaluations(context):
@@ -87,7 +86,7 @@ def _without_gradients(site: EvaluationSite, keeps: bool) -> tuple[TextEdit, ...
         return (*name.edits, *wrap(module, site.statements, f"with {name.text}():"))
     if any(isinstance(each, ast.Yield | ast.YieldFrom) for each in ast.walk(function)):
         message = f"`{function.name}` gives its results one by one, to code that may train meanwhile"
-        raise RewriteRefused(message, file=module.path, line=function.lineno)
+        raise refusal(message, module, function)
     target = "torch.inference_mode" if _gives_numbers(function) and not keeps else "torch.no_grad"
     name = usable(module, target, at=function)
     if not function.decorator_list:
@@ -233,4 +232,4 @@ def _check_needs_none(site: GradientsOff) -> None:
         if in_place or to_numpy:
             message = f"`{text_of(called)}(…)` may fail on tensors whose gradients are recorded"
             hint = "Write .detach() before it first." if to_numpy else "Take it out by hand."
-            raise RewriteRefused(message, file=site.module.path, line=called.lineno, hint=hint)
+            raise refusal(message, site.module, called, hint=hint)

@@ -12,6 +12,7 @@ from skyline.rewrite.context import RewriteContext
 from skyline.rewrite.element import without_keyword
 from skyline.rewrite.given_argument import literal_given, without_argument
 from skyline.rewrite.keyword import add_keyword, keyword_of, replace_value
+from skyline.rewrite.refusal import refusal
 from skyline.rewrite.sites.given import behind
 from skyline.rewrite.sites.loader import training_loader, training_loader_fact
 from skyline.source.arguments import passed
@@ -51,9 +52,7 @@ def rewrite(context: RewriteContext, value: str) -> tuple[TextEdit, ...]:
         held = holds(context.resolver, mapping, frame, NAME, route)
         if held is None:
             message = f"`**{text_of(mapping)}` may already set num_workers"
-            raise RewriteRefused(
-                message, file=module.path, line=call.lineno, hint="Set it where that is made."
-            )
+            raise refusal(message, module, call, hint="Set it where that is made.")
         if held:
             return _in_mapping(context, frame, mapping, workers)
     return add_keyword(module.source, call, f"{NAME}={workers}")
@@ -78,8 +77,7 @@ def _guard(context: RewriteContext, module: Module, call: ast.Call, workers: int
             given = keyword_of(call, name)
             if given is None or _is_off(given.value) or (now is not None and _follows(given.value, now)):
                 continue
-            message = f"`{name}` is set, which needs workers"
-            raise RewriteRefused(message, file=module.path, line=call.lineno)
+            raise refusal(f"`{name}` is set, which needs workers", module, call)
         return
     script = context.resolver.program.script
     guarded = any(isinstance(node, ast.If) and is_main_guard(node) for node in ast.walk(script.tree))
@@ -145,7 +143,7 @@ def _behind(context: RewriteContext, frame: Frame, node: ast.expr, workers: int)
     literals = _literals(context, frame, node)
     if len(literals) != 1 or literals[0].route.computed:
         message = f"num_workers is `{text_of(node)}`, which does not lead to one number in the source"
-        raise RewriteRefused(message, file=frame.module.path, line=node.lineno, hint="Change it by hand.")
+        raise refusal(message, frame.module, node, hint="Change it by hand.")
     origin = literals[0]
     option = origin.route.option
     if option is not None:
@@ -153,12 +151,11 @@ def _behind(context: RewriteContext, frame: Frame, node: ast.expr, workers: int)
         if forced is not None:
             entry = context.profile.arguments[forced.index]
             message = f"The command line sets {option.name} (`{entry}`): change it there to {workers}"
-            raise RewriteRefused(message, file=origin.module.path, line=origin.node.lineno)
+            raise refusal(message, origin.module, origin.node)
     _check_shared(context, origin)
     if _passed_by(context, origin):
         message = f"num_workers is {origin.literal} here, and the profiled run had another number of workers"
-        hint = "Find what decides it, and change it there."
-        raise RewriteRefused(message, file=origin.module.path, line=origin.node.lineno, hint=hint)
+        raise refusal(message, origin.module, origin.node, hint="Find what decides it, and change it there.")
     return _changed(origin.module, origin.node, workers)
 
 
@@ -171,7 +168,7 @@ def _check_shared(context: RewriteContext, origin: Origin) -> None:
         if len(uses) > 1:
             lines = ", ".join(str(line) for line in sorted({use.lineno for _, use in uses}))
             message = f"`{holder.name}` may set more than num_workers: it is read on lines {lines}"
-            raise RewriteRefused(message, file=origin.module.path, line=origin.node.lineno)
+            raise refusal(message, origin.module, origin.node)
 
 
 def _start(origin: Origin) -> tuple[int, int]:
@@ -206,7 +203,7 @@ def _without_dependents(context: RewriteContext) -> tuple[TextEdit, ...]:
     given = keyword_of(call, "multiprocessing_context") or keyword_of(call, "timeout")
     if given is not None and not _is_off(given.value) and not _is_zero(given.value):
         message = f"`{given.arg}={text_of(given.value)}` is set, which needs workers"
-        raise RewriteRefused(message, file=module.path, line=given.value.lineno, hint="Remove it first.")
+        raise refusal(message, module, given.value, hint="Remove it first.")
     return context.in_turn(partial(_without_dependent, name=name) for name in _GO_ALONG)
 
 

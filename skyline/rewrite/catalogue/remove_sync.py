@@ -8,6 +8,7 @@ from skyline.errors import RewriteRefused
 from skyline.rewrite.blocks import replace, wrap, wrap_expression
 from skyline.rewrite.context import RewriteContext
 from skyline.rewrite.imports import free_name
+from skyline.rewrite.refusal import refusal
 from skyline.rewrite.sites.iteration import Iteration, iteration
 from skyline.rewrite.sites.reading import ReadingSite, is_guarded, reading_sites, uses
 from skyline.rewrite.value import whole_number
@@ -70,7 +71,7 @@ def _check_value(site: ReadingSite, sites: tuple[ReadingSite, ...], snippet: str
         around = [use, *module.around(use)]
         if not any(one is statement for one in around for statement in reported):
             message = f"`{name.id}` is used beyond reports, on line {use.lineno}"
-            raise RewriteRefused(message, file=module.path, line=site.statement.lineno, snippet=snippet)
+            raise refusal(message, module, site.statement, snippet=snippet)
 
 
 def _guarded(reports: list[ReadingSite], header: str) -> list[TextEdit]:
@@ -107,7 +108,7 @@ def _index(loop: Iteration) -> tuple[str, tuple[TextEdit, ...]]:
         if counter := _counter(node):
             return counter, ()
         message = "The loop does not count its iterations"
-        raise RewriteRefused(message, file=module.path, line=node.lineno, hint="Add a counter: step += 1.")
+        raise refusal(message, module, node, hint="Add a counter: step += 1.")
     called = node.iter.func if isinstance(node.iter, ast.Call) else None
     name = called.id if isinstance(called, ast.Name) else ""
     if name == "range" and isinstance(node.target, ast.Name):
@@ -122,8 +123,7 @@ def _index(loop: Iteration) -> tuple[str, tuple[TextEdit, ...]]:
     if counter := _counter(node):
         return counter, ()
     if _counts(node.iter) or isinstance(node, ast.AsyncFor):
-        message = "The iterations are counted, but their number has no name"
-        raise RewriteRefused(message, file=module.path, line=node.lineno)
+        raise refusal("The iterations are counted, but their number has no name", module, node)
     index = free_name(module, "step", "iteration")
     return index, (*_named(module, node, index), *wrap_expression(module, node.iter, "enumerate(", ")"))
 
@@ -167,8 +167,7 @@ def _kept_as_tensor(loop: Iteration, site: ReadingSite) -> list[TextEdit]:
     function = next((one for one in module.around(statement) if isinstance(one, Function)), None)
     bindings = module.scope(statement).lookup(name)
     if bindings is None or (bindings[0] is not module.scope(statement)):
-        message = f"`{name}` is not a variable of the function that adds to it"
-        raise RewriteRefused(message, file=module.path, line=statement.lineno)
+        raise refusal(f"`{name}` is not a variable of the function that adds to it", module, statement)
     edits: list[TextEdit] = []
     for read in site.reads:
         assert isinstance(read, ast.Call)
@@ -181,12 +180,10 @@ def _kept_as_tensor(loop: Iteration, site: ReadingSite) -> list[TextEdit]:
             continue
         around = list(module.around(use))
         if loop.loop in around and not is_guarded(site.region, use):
-            message = f"`{name}` is read in every iteration, on line {use.lineno}"
-            raise RewriteRefused(message, file=module.path, line=statement.lineno)
+            raise refusal(f"`{name}` is read in every iteration, on line {use.lineno}", module, statement)
         inner = next((one for one in around if isinstance(one, Function)), None)
         if inner is not function:
-            message = f"`{name}` is used by another function, on line {use.lineno}"
-            raise RewriteRefused(message, file=module.path, line=statement.lineno)
+            raise refusal(f"`{name}` is used by another function, on line {use.lineno}", module, statement)
         edits += wrap_expression(module, use, f"{number}(", ")")
     return edits
 

@@ -10,6 +10,7 @@ from skyline.rewrite.blocks import replace, statement_of, suite_of
 from skyline.rewrite.causal import is_causal, own_values
 from skyline.rewrite.context import RewriteContext
 from skyline.rewrite.imports import usable
+from skyline.rewrite.refusal import refusal
 from skyline.rewrite.unwrapping import without_statements
 from skyline.source.calls import qualified_name
 from skyline.source.edit import TextEdit
@@ -63,8 +64,7 @@ def remove(context: RewriteContext) -> tuple[TextEdit, ...]:
     """Refused: how the attention was written out is not told by the call that took its place."""
     module, call = _fused_calls(context)[0]
     message = "How attention was written out is not told by the call that took its place"
-    hint = "Write the products, the mask and the softmax there by hand."
-    raise RewriteRefused(message, file=module.path, line=call.lineno, hint=hint)
+    raise refusal(message, module, call, hint="Write the products, the mask and the softmax there by hand.")
 
 
 def _softmaxes(context: RewriteContext) -> list[tuple[Module, ast.Call, int]]:

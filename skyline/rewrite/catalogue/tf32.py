@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import ast
 
-from skyline.errors import RewriteRefused
 from skyline.rewrite.argument import set_literal
 from skyline.rewrite.context import RewriteContext
+from skyline.rewrite.refusal import refusal
 from skyline.rewrite.sites.start import (
     assignments_of,
     at_start,
@@ -40,8 +40,7 @@ def rewrite(context: RewriteContext, value: str) -> tuple[TextEdit, ...]:
         found = True
         given = passed(call, "precision", 0).value
         if given is None:
-            message = f"`{text_of(call)}` is decided when the script runs"
-            raise RewriteRefused(message, file=module.path, line=call.lineno)
+            raise refusal(f"`{text_of(call)}` is decided when the script runs", module, call)
         if not (isinstance(given, ast.Constant) and given.value in ("high", "medium")):
             edits += set_literal(module, given, "precision", '"high"')
     for name, text in ((_OLDER, "True"), (_NEWER, '"tf32"')):

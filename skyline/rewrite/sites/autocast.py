@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass
 
-from skyline.errors import RewriteRefused
 from skyline.rewrite.context import RewriteContext
+from skyline.rewrite.refusal import refusal
 from skyline.rewrite.sites.iteration import ROUTE, Iteration
 from skyline.source.calls import qualified_name
 from skyline.source.origin import Value
@@ -83,8 +83,7 @@ def check_unconditional(sites: tuple[AutocastSite, ...]) -> None:
     for site in sites:
         if site.switch is not None and not isinstance(site.switch, ast.Constant):
             message = f"`enabled={text_of(site.switch)}` decides whether autocast is on"
-            hint = "Make it False, by its option."
-            raise RewriteRefused(message, file=site.module.path, line=site.call.lineno, hint=hint)
+            raise refusal(message, site.module, site.call, hint="Make it False, by its option.")
 
 
 def _is_off(switch: ast.expr | None) -> bool:

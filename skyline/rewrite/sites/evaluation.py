@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from skyline.errors import RewriteRefused
 from skyline.rewrite.blocks import statement_of
 from skyline.rewrite.context import RewriteContext
+from skyline.rewrite.refusal import refusal
 from skyline.source.arguments import call_sites
 from skyline.source.program import Module
 from skyline.source.syntax import Function, last_name
@@ -83,8 +84,7 @@ def _site_at(module: Module, line: int) -> EvaluationSite:
         if isinstance(each, (*_LOOPS, ast.With)):
             chosen = each
     if trains(chosen):
-        message = "Evaluation and training share a statement"
-        raise RewriteRefused(message, file=module.path, line=chosen.lineno)
+        raise refusal("Evaluation and training share a statement", module, chosen)
     return EvaluationSite(module, None, (statement_of(module, chosen),))
 
 

@@ -6,6 +6,7 @@ import ast
 
 from skyline.errors import RewriteRefused
 from skyline.rewrite.context import RewriteContext
+from skyline.rewrite.refusal import refusal
 from skyline.source.program import Module
 from skyline.source.syntax import Function, last_name, text_of
 from skyline.whatif.blocks import Blocks
@@ -29,8 +30,7 @@ def check_arguments(module: Module, call: ast.Call, taken: set[str]) -> None:
     for keyword in call.keywords:
         if keyword.arg is None or keyword.arg in taken:
             what = f"`**{text_of(keyword.value)}` may hold" if keyword.arg is None else f"`{keyword.arg}` is"
-            message = f"{what} an argument that checkpoint takes for itself"
-            raise RewriteRefused(message, file=module.path, line=call.lineno)
+            raise refusal(f"{what} an argument that checkpoint takes for itself", module, call)
     for node in (*call.args, *(keyword.value for keyword in call.keywords)):
         for child in ast.walk(node):
             name = (
@@ -42,7 +42,7 @@ def check_arguments(module: Module, call: ast.Call, taken: set[str]) -> None:
             )
             if name in _KEPT_STATE or isinstance(child, ast.NamedExpr):
                 message = f"`{text_of(node)}` may be changed by the block, which would happen twice"
-                raise RewriteRefused(message, file=module.path, line=call.lineno)
+                raise refusal(message, module, call)
 
 
 def check_forward(context: RewriteContext, blocks: Blocks) -> None:

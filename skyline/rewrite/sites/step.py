@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from skyline.errors import RewriteRefused
 from skyline.rewrite.blocks import statement_of
 from skyline.rewrite.context import RewriteContext
+from skyline.rewrite.refusal import refusal
 from skyline.rewrite.sites.iteration import Iteration, Region, iteration
 from skyline.source.batch_names import words
 from skyline.source.calls import torch_optimizer
@@ -100,6 +101,5 @@ def _only(context: RewriteContext, sites: tuple[StepSite, ...], what: str) -> St
         raise RewriteRefused(f"No {what} was found in the training loop", file=context.profile.script)
     if len(sites) > 1:
         lines, first = ", ".join(str(site.call.lineno) for site in sites), next(iter(sites))
-        message = f"The loop has more than one {what}, on lines {lines}"
-        raise RewriteRefused(message, file=first.region.module.path, line=first.call.lineno)
+        raise refusal(f"The loop has more than one {what}, on lines {lines}", first.region.module, first.call)
     return next(iter(sites))

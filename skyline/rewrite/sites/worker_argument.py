@@ -10,6 +10,7 @@ from skyline.rewrite.blocks import insert_after, statement_of
 from skyline.rewrite.context import RewriteContext
 from skyline.rewrite.given_argument import as_value, literal_given, without_argument
 from skyline.rewrite.keyword import add_keyword
+from skyline.rewrite.refusal import refusal
 from skyline.rewrite.sites.given import behind, decided_by, mapping_items
 from skyline.rewrite.sites.loader import training_loader
 from skyline.source.arguments import passed
@@ -40,9 +41,7 @@ def add_beside_workers(
         workers = behind(context, module, call, _WORKERS, _POSITION)
         if workers is None:
             message = f"`{name}` needs workers, and the DataLoader has none"
-            raise RewriteRefused(
-                message, file=module.path, line=call.lineno, hint="Ask for num_workers=N together with it."
-            )
+            raise refusal(message, module, call, hint="Ask for num_workers=N together with it.")
         if passed(call, _WORKERS, _POSITION).value is not None:
             written = _text(module, workers, name, text, where_workers)
             return add_keyword(module.source, call, f"{name}={written}") if written else ()
@@ -102,7 +101,7 @@ def _text(module: Module, workers: ast.expr, name: str, text: str, where_workers
         case _:
             message = f"`num_workers` is `{text_of(workers)}`, which may be 0"
             hint = "Write the argument by hand."
-    raise RewriteRefused(message, file=module.path, line=workers.lineno, hint=hint)
+    raise refusal(message, module, workers, hint=hint)
 
 
 def _in_mapping(
@@ -112,7 +111,7 @@ def _in_mapping(
     items = mapping_items(module, _WORKERS)
     if len(items) != 1:
         message = f"`num_workers` is in {len(items) or 'no'} dictionaries of this file"
-        raise RewriteRefused(message, file=module.path, line=call.lineno, hint="Write it by hand.")
+        raise refusal(message, module, call, hint="Write it by hand.")
     holder, key, value = items[0]
     written = _text(module, value, name, text, where_workers)
     if isinstance(holder, ast.Call):
