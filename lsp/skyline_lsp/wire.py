@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 from cattrs import Converter
@@ -13,12 +13,31 @@ from pygls.protocol.json_rpc import JsonRPCNotification, JsonRPCRequestMessage
 
 from skyline.errors import SkylineError
 
+if TYPE_CHECKING:
+    from skyline_lsp.server import SkylineServer
+
+
 Params = TypeVar("Params")
 
 Json = dict[str, Any]
 """Params as received. Not ``object``: pygls would pass the server itself to a handler with that annotation."""
 
 _REQUEST_FAILED = -32803
+
+
+def script_uri(server: SkylineServer, arguments: tuple[Any, ...]) -> str:
+    """The first argument. Without arguments, the most recently used script, for clients that cannot pass any."""
+    if arguments and isinstance(arguments[0], str):
+        return arguments[0]
+    if not arguments and server.latest:
+        return server.latest
+    raise JsonRpcInvalidParams("the first argument must be the URI of a script")
+
+
+def options(arguments: tuple[Any, ...], kind: type[Params]) -> Params | None:
+    """The second argument. None if there is none."""
+    given = arguments[1] if len(arguments) > 1 else None
+    return None if given is None else receive(given, kind)
 
 
 def converter() -> Converter:

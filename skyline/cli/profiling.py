@@ -196,7 +196,7 @@ def first_lines(profile: Profile) -> tuple[str, ...]:
     from skyline.analysis.analyse import analyse
     from skyline.analysis.verdict import verdict
     from skyline.report.build import head_report
-    from skyline.report.headline import headline
+    from skyline.report.basis import headline
 
     analysis = analyse(profile)
     return headline(head_report(analysis)), verdict(analysis.baseline, ()).bound

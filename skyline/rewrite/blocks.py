@@ -20,7 +20,7 @@ _USUAL_UNIT = "    "
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """How a statement stands in its file; ``own_line`` is whether its logical line starts with it."""
+    """The layout of a statement in its file; ``own_line`` is whether its logical line starts with it."""
 
     start: int
     end: int
@@ -167,7 +167,7 @@ def remove(module: Module, *statements: ast.stmt) -> tuple[TextEdit, ...]:
             continue
         for first, last in _runs(going):
             start, end = _place(module, sharing[first]).start, _place(module, sharing[last]).end
-            # What was inserted after another statement stands behind "; ", what was inserted before one ends with it.
+            # A statement inserted after another one follows "; "; one inserted before another ends with it.
             behind = first > 0 and source.text[:start].endswith("; ")
             if last + 1 < len(sharing) and not behind:
                 end = _place(module, sharing[last + 1]).start
@@ -205,7 +205,7 @@ def _runs(chosen: Sequence[bool]) -> list[tuple[int, int]]:
 
 
 def unit_of(module: Module, indent: str) -> str:
-    """What one more level of indentation is at a place that is indented so."""
+    """The text of one more level of indentation below ``indent``."""
     if "\t" in indent:
         return "\t"
     first = tokens_of(module.source).first_indent()
@@ -256,7 +256,7 @@ def _is_elif(module: Module, statement: ast.stmt) -> bool:
 
 
 def _on_header_line(module: Module, suite: list[ast.stmt]) -> bool:
-    """Whether a block stands on the line of its header."""
+    """True if a block stands on the line of its header."""
     return not _place(module, suite[0]).own_line
 
 

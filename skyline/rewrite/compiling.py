@@ -6,12 +6,11 @@ import ast
 import re
 from collections.abc import Iterator
 
-from skyline.rewrite.argument import set_argument
+from skyline.rewrite.argument import keyword_of, set_argument
 from skyline.rewrite.blocks import insert_after, statement_of, wrap_expression
 from skyline.rewrite.context import RewriteContext
 from skyline.rewrite.element import without_keyword
 from skyline.rewrite.imports import usable
-from skyline.rewrite.keyword import keyword_of
 from skyline.rewrite.refusal import refusal
 from skyline.rewrite.sites.forward import model_calls
 from skyline.rewrite.sites.framework import Framework, framework
@@ -112,7 +111,7 @@ def _by_framework(context: RewriteContext, owner: Framework, mode: str) -> tuple
 
 
 def _check(context: RewriteContext, site: ModelSite) -> None:
-    """Raises RewriteRefused where it cannot be told that the compiled code would be run."""
+    """Raises RewriteRefused where it is uncertain that the compiled code would run."""
     if site.value is not None and "jit" in ast.unparse(site.value):
         raise refusal(f"`{site.text}` is compiled by TorchScript", site.module, site.statement)
     loop = iteration(context)
@@ -242,7 +241,7 @@ def _compiled(call: ast.Call) -> ast.expr | None:
 
 
 def _is_to_itself(statement: ast.AST | None, given: ast.expr) -> bool:
-    """Whether a statement is ``model = torch.compile(model)``."""
+    """True if a statement is ``model = torch.compile(model)``."""
     return (
         isinstance(statement, ast.Assign)
         and len(statement.targets) == 1

@@ -34,7 +34,7 @@ class CheckpointCall:
 
     @property
     def blocks(self) -> str:
-        """How many blocks it is done for: a number, or ``all``."""
+        """The number of blocks, or ``all``."""
         match self.choice:
             case ast.IfExp(test=ast.Compare(ops=[ast.Lt()], comparators=[ast.Constant(value=int(number))])):
                 return str(number)
@@ -128,7 +128,7 @@ def _called_plainly(context: RewriteContext) -> tuple[TextEdit, ...]:
 
 
 def _without_choice(module: Module, choice: ast.IfExp) -> tuple[TextEdit, ...]:
-    """What is done otherwise, in place of a choice; without the brackets around it that only the choice needed."""
+    """The alternative in place of a choice, without the brackets around it that only the choice needed."""
     source, tokens = module.source, tokens_of(module.source)
     start, end = offsets_of(source, choice)
     begin, finish = offsets_of(source, choice.orelse)
@@ -177,7 +177,7 @@ def _without_index(site: CheckpointCall, loop: ast.For) -> tuple[TextEdit, ...]:
 
 
 def _is_whole(site: CheckpointCall, loop: ast.For) -> bool:
-    """Whether a loop does nothing but call the blocks of an ``nn.Sequential`` one after another."""
+    """True if a loop does nothing but call the blocks of an ``nn.Sequential`` one after another."""
     holder = _holder(loop)
     made = own_values(site.module, holder)
     if len(made) != 1 or not isinstance(made[0], ast.Call) or last_name(made[0].func) != "Sequential":

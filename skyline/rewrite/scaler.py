@@ -62,7 +62,7 @@ def _check(site: ForwardSite, stepping: StepSite, within: Iteration) -> None:
         message = "The backward pass and the step are not in the same function"
         raise RewriteRefused(message, file=where, line=line)
     if not isinstance(stepping.statement, ast.Expr) or stepping.statement.value is not stepping.call:
-        message = f"What `{text_of(stepping.call)}` gives is used"
+        message = f"The result of `{text_of(stepping.call)}` is used"
         raise RewriteRefused(message, file=where, line=line)
     if site.backward.call.args or site.backward.driver is not None or not dotted(stepping.optimizer):
         message = f"`{text_of(site.backward.call)}` is more than a plain backward pass"

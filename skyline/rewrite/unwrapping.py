@@ -17,7 +17,7 @@ _ATOMS = (
     *(ast.Name, ast.Attribute, ast.Subscript, ast.Call, ast.Constant),
     *(ast.List, ast.Dict, ast.Set, ast.ListComp, ast.DictComp, ast.SetComp),
 )
-"""What keeps its meaning wherever it is put, without brackets around it."""
+"""Expressions that keep their meaning anywhere without brackets."""
 
 
 def unwrap(module: Module, block: ast.With | ast.For) -> tuple[TextEdit, ...]:
@@ -65,7 +65,7 @@ def unwrap(module: Module, block: ast.With | ast.For) -> tuple[TextEdit, ...]:
 
 
 def without_call(module: Module, call: ast.Call, given: ast.expr) -> tuple[TextEdit, ...]:
-    """What a call is given in place of the call: ``f(x, a=1)`` becomes ``x``."""
+    """The argument in place of the call: ``f(x, a=1)`` becomes ``x``."""
     source = module.source
     start, end = offsets_of(source, call)
     first, last = offsets_of(source, given)

@@ -9,9 +9,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal, ParamSpec
 
+from skyline.report.basis import speedup_words
 from skyline.report.protocol import ApplyResult, QuestionParams
 from skyline.report.schema import ProfileReport
-from skyline.report.speedup import speedup_words
 from skyline_tui import messages
 from skyline_tui.clean_screen import CleanApp
 from skyline_tui.conversation import Conversation

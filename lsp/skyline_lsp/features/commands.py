@@ -21,15 +21,15 @@ from skyline.trace import store
 from skyline.whatif.estimate import Estimate
 from skyline.whatif.question import Choice, Question
 from skyline_lsp import convert, exporting, wire
-from skyline_lsp.arguments import options, script_uri
+from skyline_lsp.convert import NO_NOTEBOOKS, NOTEBOOK_HINT, is_notebook
 from skyline_lsp.entry_script import script_for
 from skyline_lsp.exporting import ExportOptions
 from skyline_lsp.features.simulate import profiled
 from skyline_lsp.features.verify import verification
-from skyline_lsp.notebooks import NO_NOTEBOOKS, NOTEBOOK_HINT, is_notebook
 from skyline_lsp.options import ProfileOptions
 from skyline_lsp.server import SkylineServer
 from skyline_lsp.state import ScriptState
+from skyline_lsp.wire import options, script_uri
 
 
 def register(server: SkylineServer) -> None:

@@ -8,8 +8,8 @@ from skyline.errors import SkylineError, UsageError
 from skyline.report import protocol
 from skyline.report.protocol import EntryScripts, UriParams
 from skyline_lsp import convert, wire
+from skyline_lsp.convert import NO_NOTEBOOKS, NOTEBOOK_HINT, is_notebook
 from skyline_lsp.entry_script import entry_of
-from skyline_lsp.notebooks import NO_NOTEBOOKS, NOTEBOOK_HINT, is_notebook
 from skyline_lsp.server import SkylineServer
 
 

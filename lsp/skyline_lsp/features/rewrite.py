@@ -24,12 +24,12 @@ from skyline.source.edit import TextEdit
 from skyline.source.text import SourceText
 from skyline.whatif.question import Question
 from skyline_lsp import convert, rewriting, wire
-from skyline_lsp.arguments import options, script_uri
 from skyline_lsp.features.simulate import profiled, question
 from skyline_lsp.journal import Read
 from skyline_lsp.rewriting import PlannedChange, check_current, planned_question, planned_removal
 from skyline_lsp.server import SkylineServer
 from skyline_lsp.state import ScriptState
+from skyline_lsp.wire import options, script_uri
 
 NOTHING_APPLIED = "the code contains no change made by Skyline"
 ALREADY_UNDONE = "the change was already undone in the editor"

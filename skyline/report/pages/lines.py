@@ -11,12 +11,12 @@ from skyline.report.document import (
     Bar,
     Block,
     Breakdown,
+    BreakdownPart,
     Cell,
     Column,
     Document,
     Line,
     Paragraph,
-    BreakdownPart,
     Row,
     Section,
     Stretch,
@@ -39,7 +39,7 @@ _KERNELS = 3
 """Kernels shown under a line; the JSON report has more."""
 _ALWAYS = 1.0 - 1e-9
 _EXPLAINED = (
-    "Library code is billed to the line of yours that called it, backward work to the line whose forward operation "
+    "Library code is billed to the line of your code that called it, backward work to the line whose forward operation "
     "caused it. “kept” is the memory that a line's results hold until their backward work is done."
 )
 

@@ -34,11 +34,13 @@ _OWNERS = {
 
 def phase_parts(phases: PhaseTimes) -> tuple[BreakdownPart, ...]:
     """The phases that took time."""
-    return tuple(BreakdownPart(phase.value, phase.value, phases[phase]) for phase in Phase if phases[phase] > 0)
+    return tuple(
+        BreakdownPart(phase.value, phase.value, phases[phase]) for phase in Phase if phases[phase] > 0
+    )
 
 
 def phases_section(report: ProfileReport, base: Path | None) -> Section:
-    """Time by phase, the kernels' time beside it, and who owns the memory at its peak."""
+    """Time by phase, the time of the kernels, and the owners of the memory at its peak."""
     total = report.phases.total
     if total <= 0:
         return Section(())
@@ -81,7 +83,7 @@ def _memory(report: ProfileReport, base: Path | None) -> list[Block]:
 
 
 def gpu_is_known(report: ProfileReport) -> bool:
-    """Whether the critical path has work of a GPU."""
+    """True if the critical path has work of a GPU."""
     path = report.critical_path
     return report.device.kind != "cpu" and path.gpu_compute + path.gpu_communication + path.launch > 0
 

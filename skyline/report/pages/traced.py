@@ -8,12 +8,12 @@ from skyline import units
 from skyline.analysis.traced_costs import TracedCost
 from skyline.report.document import (
     Breakdown,
+    BreakdownPart,
     Cell,
     Column,
     Document,
     Figure,
     Figures,
-    BreakdownPart,
     Row,
     Section,
     TextTable,

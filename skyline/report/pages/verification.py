@@ -107,7 +107,9 @@ def ledger_page(entries: Sequence[LedgerEntry], records: Sequence[TrackRecord]) 
         return document(Section((Paragraph("nothing was verified yet: skyline verify SCRIPT NAME[=VALUE]"),)))
     titles = ("id", "when", "script", "what-if", "predicted", "measured", "error", "interval", "status")
     right = {"predicted", "measured", "error"}
-    table = TextTable(tuple(Column(name, left=name not in right) for name in titles), tuple(map(_entry, entries)))
+    table = TextTable(
+        tuple(Column(name, left=name not in right) for name in titles), tuple(map(_entry, entries))
+    )
     how_well = tuple(Paragraph(f"{record.whatif}: {record_words(record)}", bullet="•") for record in records)
     reasons = (f"{one.id}: {one.status.value}: {one.reason}" for one in entries if one.reason)
     return document(

@@ -5,6 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from skyline import units
+from skyline.report.basis import (
+    Direction,
+    baseline_doubt,
+    direction,
+    one_off_words,
+    range_cell,
+    speedup_cell,
+    speedup_words,
+)
 from skyline.report.document import (
     Block,
     Cell,
@@ -19,15 +28,6 @@ from skyline.report.document import (
     said,
 )
 from skyline.report.schema import BaselineReport, BestReport, EstimateReport, WhatIfReport
-from skyline.report.speedup import (
-    Direction,
-    baseline_doubt,
-    direction,
-    one_off_words,
-    range_cell,
-    speedup_cell,
-    speedup_words,
-)
 from skyline.report.verification import correction_words, record_of, record_words
 
 _SEMANTICS = {
@@ -137,7 +137,7 @@ def _remarks(
 
 
 def _records(report: WhatIfReport) -> Iterator[Paragraph]:
-    """How earlier predictions of the same kind did, and what they would correct."""
+    """The accuracy of earlier predictions of the same kind, and their correction."""
     for answer in (*report.estimates, report.combined):
         record = record_of(answer, report) if answer is not None else None
         if answer is None or record is None or not answer.applicable:

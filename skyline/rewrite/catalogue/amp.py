@@ -3,35 +3,157 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import dataclass
 from functools import partial
 from typing import Literal
 
 from skyline.errors import RewriteRefused
-from skyline.rewrite.argument import set_argument
+from skyline.rewrite.argument import keyword_of, set_argument, without_argument
 from skyline.rewrite.blocks import wrap
 from skyline.rewrite.context import RewriteContext
-from skyline.rewrite.given_argument import without_argument
-from skyline.rewrite.imports import usable
-from skyline.rewrite.keyword import keyword_of
+from skyline.rewrite.imports import Usable, usable
 from skyline.rewrite.refusal import refusal
 from skyline.rewrite.scaler import scaled, unscaled
-from skyline.rewrite.sites.autocast import (
-    autocasts,
-    check_unconditional,
-    chosen_elsewhere,
-    format_that_ran,
-)
 from skyline.rewrite.sites.backward import backwards
-from skyline.rewrite.sites.device import device_type
 from skyline.rewrite.sites.forward import ForwardSite, forward, inside_autocast
 from skyline.rewrite.sites.framework import Framework, framework
-from skyline.rewrite.sites.iteration import ROUTE, Iteration, iteration
+from skyline.rewrite.sites.iteration import ROUTE, Iteration, Region, iteration
+from skyline.rewrite.sites.transfer import transfers
 from skyline.rewrite.unwrapping import without_item
 from skyline.source.calls import qualified_name
 from skyline.source.edit import TextEdit
 from skyline.source.origin import Value
 from skyline.source.program import Module
 from skyline.source.syntax import dotted, last_name, text_of
+
+
+def device_type(context: RewriteContext, region: Region, within: Iteration, at: ast.AST) -> Usable:
+    """The kind of device (``"cuda"``, ``"cpu"``) as an expression at a place in a region.
+
+    It is taken from the script's own name for the device where the region moves its data there or knows that name;
+    without one it is the literal that the run told.
+    """
+    names: list[ast.expr] = []
+    for site in transfers(context, within):
+        if site.destination is None:
+            return Usable('"cuda"')
+        if isinstance(site.destination, ast.Constant):
+            return Usable(_literal(site.destination.value))
+        if dotted(site.destination) and site.region is region:
+            names.append(site.destination)
+    for node in names:
+        if _is_known(region, node):
+            if _is_device(context, region, node):
+                return Usable(f"{ast.unparse(node)}.type")
+            made = usable(region.module, "torch.device", at)
+            return Usable(f"{made.text}({ast.unparse(node)}).type", made.edits)
+    kind = context.profile.environment.device.kind
+    return Usable(f'"{kind}"')
+
+
+def _literal(value: object) -> str:
+    # A bare number is the number of a GPU.
+    return f'"{value.partition(":")[0]}"' if isinstance(value, str) else '"cuda"'
+
+
+def _is_known(region: Region, node: ast.expr) -> bool:
+    """True if the name is there before anything of the iteration is carried out."""
+    first = dotted(node).partition(".")[0]
+    inside = {
+        child.id
+        for statement in region.node.body
+        for child in ast.walk(statement)
+        if isinstance(child, ast.Name) and isinstance(child.ctx, ast.Store)
+    }
+    return first not in inside and region.module.scope(node).lookup(first) is not None
+
+
+def _is_device(context: RewriteContext, region: Region, node: ast.expr) -> bool:
+    found = context.resolver.meant(node, region.frame, ROUTE)
+    return bool(found) and all(
+        isinstance(each, Value)
+        and isinstance(each.node, ast.Call)
+        and qualified_name(each.frame.module, each.node.func) == "torch.device"
+        for each in found
+    )
+
+
+_FORMATS = {"torch.bfloat16": "bf16", "torch.float16": "fp16", "torch.half": "fp16"}
+_OF_PROFILE = {"bfloat16": "bf16", "float16": "fp16"}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AutocastSite:
+    """One ``with torch.autocast(…)`` in, or around, the loop."""
+
+    module: Module
+    block: ast.With
+    item: ast.withitem
+    call: ast.Call
+
+    @property
+    def number_format(self) -> str:
+        """``bf16`` or ``fp16``, as given or by default."""
+        given = [each.value for each in self.call.keywords if each.arg == "dtype"]
+        given += self.call.args[1:2]
+        names = [qualified_name(self.module, each) for each in given]
+        if names and names[0] in _FORMATS:
+            return _FORMATS[names[0]]
+        device = next((each.value for each in self.call.keywords if each.arg == "device_type"), None)
+        device = device or (self.call.args[0] if self.call.args else None)
+        on_cpu = isinstance(device, ast.Constant) and device.value == "cpu"
+        return "bf16" if on_cpu or "cpu" in ast.unparse(self.call.func) else "fp16"
+
+    @property
+    def switch(self) -> ast.expr | None:
+        """The argument ``enabled``, None where it is not given."""
+        return next((each.value for each in self.call.keywords if each.arg == "enabled"), None)
+
+
+def autocasts(within: Iteration) -> tuple[AutocastSite, ...]:
+    """Every autocast block of the training that is not switched off for good, outermost first."""
+    around = [
+        (within.module, each) for each in within.module.around(within.loop) if isinstance(each, ast.With)
+    ]
+    inside = [(region.module, block) for region, block in within.nodes(ast.With)]
+    found = [
+        AutocastSite(module, block, item, item.context_expr)
+        for module, block in (*reversed(around), *inside)
+        for item in block.items
+        if isinstance(item.context_expr, ast.Call) and "autocast" in last_name(item.context_expr.func)
+    ]
+    return tuple(site for site in found if not _is_off(site.switch))
+
+
+def chosen_elsewhere(context: RewriteContext, within: Iteration) -> tuple[Module, ast.With, ast.expr] | None:
+    """The first ``with ctx:`` whose name leads to an autocast, with the expression that makes it; None without one."""
+    for region, block in within.nodes(ast.With):
+        for item in block.items:
+            if isinstance(item.context_expr, ast.Name | ast.Attribute):
+                for found in context.resolver.meant(item.context_expr, region.frame, ROUTE):
+                    if isinstance(found, Value) and "autocast" in ast.unparse(found.node):
+                        return region.module, block, found.node
+    return None
+
+
+def format_that_ran(context: RewriteContext) -> str | None:
+    """The number format that the run told of; None where it told of none, or the text changed since."""
+    settings = context.profile.settings
+    told = settings.autocast if settings is not None else None
+    return _OF_PROFILE.get(told or "", told or None) if context.as_profiled() else None
+
+
+def check_unconditional(sites: tuple[AutocastSite, ...]) -> None:
+    """Refuses autocast that an option of the script switches."""
+    for site in sites:
+        if site.switch is not None and not isinstance(site.switch, ast.Constant):
+            message = f"`enabled={text_of(site.switch)}` decides whether autocast is on"
+            raise refusal(message, site.module, site.call, hint="Make it False, by its option.")
+
+
+def _is_off(switch: ast.expr | None) -> bool:
+    return isinstance(switch, ast.Constant) and not switch.value
+
 
 NAME = "amp"
 ORDER = 40
@@ -45,10 +167,10 @@ _VALUES: dict[str, Precision] = {
     "float16": "fp16",
 }
 _OFF = {"mixed_precision": '"no"', "precision": '"32-true"'}
-"""What the switches of frameworks are without a number format, where that is not False."""
+"""Values of framework switches without a number format, where that is not False."""
 _DTYPES = {"bf16": "torch.bfloat16", "fp16": "torch.float16"}
 _UNSAFE = {"binary_cross_entropy", "BCELoss"}
-"""What autocast refuses on GPUs; ``…_with_logits`` stands in for it."""
+"""Functions that autocast refuses on GPUs; ``…_with_logits`` stands in for it."""
 
 
 def snippet(value: str) -> str:
@@ -111,7 +233,7 @@ def _switched(context: RewriteContext, owner: Framework, precision: Precision) -
 
 
 def _is_there(context: RewriteContext, site: ForwardSite, within: Iteration, precision: Precision) -> bool:
-    """Whether this very autocast is there already; raises RewriteRefused where another one is."""
+    """True if this very autocast is there already; raises RewriteRefused where another one is."""
     module = site.module
     around = [inside_autocast(module, statement) for statement in site.statements]
     if all(around) and around[0] is not None:

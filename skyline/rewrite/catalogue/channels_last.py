@@ -5,11 +5,11 @@ from __future__ import annotations
 import ast
 
 from skyline.errors import RewriteRefused
+from skyline.rewrite.argument import add_keyword, keyword_of
 from skyline.rewrite.blocks import insert_after, wrap_expression
 from skyline.rewrite.context import RewriteContext
 from skyline.rewrite.element import without_keyword
 from skyline.rewrite.imports import usable
-from skyline.rewrite.keyword import add_keyword, keyword_of
 from skyline.rewrite.refusal import refusal
 from skyline.rewrite.sites.forward import ForwardSite, forward
 from skyline.rewrite.sites.model import model
@@ -80,7 +80,7 @@ def _batch(context: RewriteContext, site: ForwardSite) -> list[TextEdit]:
     """The first thing that the model is given: where it moves to its device, or else on its way in."""
     call = site.calls[0]
     if not call.args or isinstance(call.args[0], ast.Starred):
-        raise refusal("What the model is given first cannot be told", site.module, call)
+        raise refusal("The first argument of the model is unknown", site.module, call)
     images = call.args[0]
     moved = [each for each in transfers(context) if _becomes(each, images)]
     if moved:
@@ -93,7 +93,7 @@ def _batch(context: RewriteContext, site: ForwardSite) -> list[TextEdit]:
 
 
 def _becomes(transfer: TransferSite, images: ast.expr) -> bool:
-    """Whether a transfer makes what the model is given: in place of it, or under its name."""
+    """True if a transfer makes what the model is given: in place of it, or under its name."""
     if transfer.call is images or any(node is transfer.call for node in ast.walk(images)):
         return True
     name = dotted(images)
@@ -160,7 +160,7 @@ def remove(context: RewriteContext) -> tuple[TextEdit, ...]:
 
 
 def _is_to_itself(statement: ast.AST | None, call: ast.Call) -> bool:
-    """Whether a statement is ``x = x.to(memory_format=…)``, or a call of a model's that changes it in its place."""
+    """True if a statement is ``x = x.to(memory_format=…)``, or a call of a model's that changes it in its place."""
     if not isinstance(call.func, ast.Attribute):
         return False
     if isinstance(statement, ast.Expr):

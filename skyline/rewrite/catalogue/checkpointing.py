@@ -5,11 +5,10 @@ from __future__ import annotations
 import ast
 
 from skyline.errors import RewriteRefused, UsageError
-from skyline.rewrite.argument import set_argument
+from skyline.rewrite.argument import keyword_of, set_argument
 from skyline.rewrite.blocks import insert_after
 from skyline.rewrite.context import RewriteContext
 from skyline.rewrite.element import without_keyword
-from skyline.rewrite.keyword import keyword_of
 from skyline.rewrite.recomputed import checkpoint_calls, without_checkpoints
 from skyline.rewrite.refusal import refusal
 from skyline.rewrite.sites.block_calls import block_calls
@@ -119,7 +118,7 @@ def _distinct(edits: list[TextEdit]) -> tuple[TextEdit, ...]:
 
 
 def present(context: RewriteContext) -> str | None:
-    """How many blocks the script computes again: a number, or ``all``."""
+    """The number of blocks that the script recomputes, or ``all``."""
     if _framework_switch(context) is not None or _switching_calls(context):
         return "all"
     calls = checkpoint_calls(context)

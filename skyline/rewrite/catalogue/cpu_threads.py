@@ -6,9 +6,8 @@ import ast
 
 from skyline.rewrite.argument import set_literal
 from skyline.rewrite.context import RewriteContext
-from skyline.rewrite.refusal import refusal
+from skyline.rewrite.refusal import refusal, whole_number
 from skyline.rewrite.sites.start import at_start, calls_of, without_calls
-from skyline.rewrite.value import whole_number
 from skyline.source.arguments import passed
 from skyline.source.edit import TextEdit
 from skyline.source.syntax import text_of

@@ -11,8 +11,7 @@ import ast
 
 from skyline.rewrite.compiling import compiled, compiled_mode, without_compiling
 from skyline.rewrite.context import RewriteContext
-from skyline.rewrite.refusal import refusal
-from skyline.rewrite.value import check_switched_on
+from skyline.rewrite.refusal import check_switched_on, refusal
 from skyline.source.calls import qualified_name
 from skyline.source.edit import TextEdit
 from skyline.source.program import Module

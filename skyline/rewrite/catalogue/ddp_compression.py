@@ -49,7 +49,7 @@ def rewrite(context: RewriteContext, value: str) -> tuple[TextEdit, ...]:
 
 
 def _name_of(module: Module, call: ast.Call) -> str:
-    """What the wrapped model is called: the only target of the assignment that the call is the value of."""
+    """The name of the wrapped model: the only target of the assignment that the call is the value of."""
     statement = module.parents.get(call)
     target: ast.expr | None = None
     if isinstance(statement, ast.Assign) and len(statement.targets) == 1:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import ast
 
 from skyline.errors import RewriteRefused
+from skyline.rewrite.argument import add_keyword, keyword_of, replace_keyword, replace_value, without_argument
 from skyline.rewrite.context import RewriteContext
 from skyline.rewrite.element import without_keyword
-from skyline.rewrite.given_argument import without_argument
-from skyline.rewrite.keyword import add_keyword, keyword_of, replace_keyword, replace_value
 from skyline.rewrite.refusal import refusal
 from skyline.rewrite.sites.optimizer import optimizer_calls
 from skyline.source.edit import TextEdit

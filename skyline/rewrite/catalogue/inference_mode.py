@@ -12,11 +12,10 @@ import sys
 from skyline.rewrite.blocks import insert_before, wrap
 from skyline.rewrite.context import RewriteContext
 from skyline.rewrite.imports import usable
-from skyline.rewrite.refusal import refusal
+from skyline.rewrite.refusal import check_switched_on, refusal
 from skyline.rewrite.sites.evaluation import EvaluationSite, GradientsOff, evaluations, switched_off
 from skyline.rewrite.sites.framework import framework
 from skyline.rewrite.unwrapping import without_decorator, without_item
-from skyline.rewrite.value import check_switched_on
 from skyline.source.edit import TextEdit
 from skyline.source.syntax import Function, dotted, last_name, text_of
 
@@ -96,7 +95,7 @@ def _without_gradients(site: EvaluationSite, keeps: bool) -> tuple[TextEdit, ...
 
 
 def _model_may_keep(context: RewriteContext) -> bool:
-    """Whether a model may keep tensors from one call to the next, such as a cache of positions.
+    """True if a model may keep tensors from one call to the next, such as a cache of positions.
 
     Of modules of the program the source tells; of libraries' only PyTorch's own are known not to.
     """
@@ -124,7 +123,7 @@ def _model_may_keep(context: RewriteContext) -> bool:
 
 
 def _gives_numbers(function: Function) -> bool:
-    """Whether nothing but numbers can leave a function: what it returns, and what it keeps elsewhere."""
+    """True if nothing but numbers can leave a function: what it returns, and what it keeps elsewhere."""
     own = [node for statement in function.body for node in ast.walk(statement)]
     for node in own:
         if isinstance(node, ast.Attribute | ast.Subscript) and isinstance(node.ctx, ast.Store):
@@ -169,7 +168,7 @@ def _is_number(node: ast.expr, own: list[ast.AST], seen: frozenset[str]) -> bool
 
 
 def _is_counted(name: str, own: list[ast.AST], seen: frozenset[str]) -> bool:
-    """Whether a variable of the function is only ever given numbers."""
+    """True if a variable of the function is only ever given numbers."""
     values: list[ast.expr] = []
     for node in own:
         match node:

@@ -7,16 +7,16 @@ import os
 from functools import partial
 
 from skyline.errors import RewriteRefused
+from skyline.rewrite.argument import add_keyword, keyword_of, literal_given, replace_value, without_argument
 from skyline.rewrite.blocks import replace, wrap_expression
 from skyline.rewrite.context import RewriteContext
 from skyline.rewrite.element import without_keyword
-from skyline.rewrite.given_argument import literal_given, without_argument
-from skyline.rewrite.keyword import add_keyword, keyword_of, replace_value
 from skyline.rewrite.refusal import refusal
 from skyline.rewrite.sites.given import behind
-from skyline.rewrite.sites.loader import training_loader, training_loader_fact
 from skyline.source.arguments import passed
 from skyline.source.batch_names import words
+from skyline.source.batch_uses import is_loader, loader_calls, purpose
+from skyline.source.calls import calls_at
 from skyline.source.command_line import argument_in_force
 from skyline.source.edit import TextEdit
 from skyline.source.knob import KnobKind
@@ -27,6 +27,36 @@ from skyline.source.resolver import Origin
 from skyline.source.scope import is_main_guard
 from skyline.source.shared_use import reads
 from skyline.source.syntax import offsets_of, text_of
+from skyline.trace.facts import LoaderFact
+
+
+def training_loader_fact(context: RewriteContext) -> LoaderFact | None:
+    """The loader that delivered the batches in the run, where the line that made it is known."""
+    delivered = sorted(context.profile.loaders, key=lambda loader: -loader.fetches_per_iteration)
+    return next((loader for loader in delivered if loader.created_line is not None), None)
+
+
+def training_loader(context: RewriteContext) -> tuple[Module, ast.Call]:
+    """The call that made the loader which delivered the batches, or the only one that serves training."""
+    fact = training_loader_fact(context)
+    place = None if fact is None else fact.created_line
+    if place is not None:
+        module, line = context.place(place)
+        calls = calls_at(module, line, is_loader)
+        if len(calls) == 1:
+            return module, calls[0]
+        found = "no DataLoader(…) call" if not calls else "more than one DataLoader(…) call"
+        raise RewriteRefused(f"Line {line} holds {found}", file=place.file, line=line)
+    calls = [pair for pair in loader_calls(context.program) if is_loader(pair[1].func)]
+    training = [pair for pair in calls if purpose(*pair) is False]
+    chosen = training or [pair for pair in calls if purpose(*pair) is None]
+    if len(chosen) != 1:
+        reason = (
+            "There is no DataLoader(…) call" if not chosen else "Several DataLoaders may be the training's"
+        )
+        raise RewriteRefused(reason, file=context.profile.script)
+    return chosen[0]
+
 
 NAME = "num_workers"
 _POSITION = 5
@@ -91,7 +121,7 @@ def _is_off(node: ast.expr) -> bool:
 
 
 def _starts_afresh(context: RewriteContext) -> bool:
-    """Whether worker processes are started anew, not forked: not on Linux, and from Python 3.14 nowhere."""
+    """True if worker processes are started anew, not forked: not on Linux, and from Python 3.14 nowhere."""
     environment = context.profile.environment
     version = tuple(int(part) for part in environment.python.split(".")[:2] if part.isdigit())
     return not environment.platform.lower().startswith("linux") or version >= (3, 14)
@@ -128,7 +158,7 @@ def _literals(context: RewriteContext, frame: Frame, node: ast.expr) -> list[Ori
 
 
 def _passed_by(context: RewriteContext, origin: Origin) -> bool:
-    """Whether the profiled run had another number of workers than this literal, on a line that is as it was."""
+    """True if the profiled run had another number of workers than this literal, on a line that is as it was."""
     told, literal = training_loader_fact(context), origin.literal
     if told is None or origin.route.computed or literal is None or told.num_workers == literal:
         return False
@@ -223,7 +253,7 @@ def _without_dependent(context: RewriteContext, name: str) -> tuple[TextEdit, ..
 
 
 def _follows(value: ast.expr, workers: ast.expr) -> bool:
-    """Whether an argument is decided by the number of workers itself, as in ``workers > 0``."""
+    """True if an argument is decided by the number of workers itself, as in ``workers > 0``."""
     if not isinstance(workers, ast.Name | ast.Attribute | ast.Subscript):
         return False
     wanted = ast.unparse(workers)
@@ -236,7 +266,7 @@ def _without_workers(context: RewriteContext) -> tuple[TextEdit, ...]:
     if keyword is not None and not isinstance(keyword.value, ast.Name | ast.Attribute | ast.Subscript):
         return without_keyword(module, keyword)
     for spread in (each.value for each in call.keywords if each.arg is None):
-        # What the rewrite writes over a mapping of the person's: ``**{**options, "num_workers": 2}``.
+        # The text that the rewrite writes over a mapping of the person's: ``**{**options, "num_workers": 2}``.
         match spread:
             case ast.Dict(keys=[None, ast.Constant(value=name)], values=[mapping, _]) if name == NAME:
                 start, end = offsets_of(module.source, mapping)

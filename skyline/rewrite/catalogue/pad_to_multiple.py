@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from skyline.errors import RewriteRefused
 from skyline.rewrite.blocks import replace
 from skyline.rewrite.context import RewriteContext
-from skyline.rewrite.refusal import refusal
+from skyline.rewrite.refusal import refusal, whole_number
 from skyline.rewrite.sites.layers import layer_calls, layer_class
 from skyline.rewrite.sites.vocabulary import check_drawing, check_outputs, parameter_of
-from skyline.rewrite.value import whole_number
 from skyline.source.arguments import passed
 from skyline.source.edit import TextEdit
 from skyline.source.knob import KnobKind
@@ -73,7 +72,7 @@ def rewrite(context: RewriteContext, value: str) -> tuple[TextEdit, ...]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Site:
-    """What the call of a layer is given for a size: ``name`` is the argument."""
+    """The argument for a size in the call of a layer: ``name`` is the argument."""
 
     module: Module
     given: ast.expr
@@ -159,7 +158,7 @@ def _literal(
 
 
 def _goes_along(context: RewriteContext, module: Module, node: ast.expr, names: set[str]) -> bool:
-    """Whether a use only sizes layers and tensors, or hands the number on to a variable of these names."""
+    """True if a use only sizes layers and tensors, or hands the number on to a variable of these names."""
     inner: ast.AST = node
     for around in module.around(node):
         match around:

@@ -5,14 +5,19 @@ from __future__ import annotations
 import ast
 
 from skyline.errors import RewriteRefused
-from skyline.rewrite.argument import set_argument, set_literal
+from skyline.rewrite.argument import (
+    as_value,
+    keyword_of,
+    literal_given,
+    set_argument,
+    set_literal,
+    without_argument,
+)
+from skyline.rewrite.catalogue.num_workers import training_loader
 from skyline.rewrite.context import RewriteContext
 from skyline.rewrite.element import without_keyword
-from skyline.rewrite.given_argument import as_value, literal_given, without_argument
-from skyline.rewrite.keyword import keyword_of
 from skyline.rewrite.refusal import refusal
 from skyline.rewrite.sites.given import behind, decided_by
-from skyline.rewrite.sites.loader import training_loader
 from skyline.rewrite.sites.transfer import TransferSite, transfers
 from skyline.source.edit import TextEdit
 from skyline.source.program import Module
@@ -20,7 +25,7 @@ from skyline.source.syntax import text_of
 
 NAME = "pin_memory"
 ORDER = 60
-"""Beside what ``num_workers`` writes."""
+"""After ``num_workers``."""
 _POSITION = 7
 _SNIPPET = """\
 loader = DataLoader(..., pin_memory=True)

@@ -5,13 +5,11 @@ from __future__ import annotations
 import ast
 
 from skyline.errors import RewriteRefused
-from skyline.rewrite.argument import set_argument
+from skyline.rewrite.argument import as_value, literal_given, set_argument, without_argument
 from skyline.rewrite.context import RewriteContext
-from skyline.rewrite.given_argument import as_value, literal_given, without_argument
-from skyline.rewrite.refusal import refusal
+from skyline.rewrite.refusal import check_switched_on, refusal
 from skyline.rewrite.sites.layers import layer_calls, layer_class
 from skyline.rewrite.sites.optimizer import optimizer_calls
-from skyline.rewrite.value import check_switched_on
 from skyline.source.arguments import passed
 from skyline.source.calls import torch_optimizer
 from skyline.source.edit import TextEdit

@@ -6,7 +6,7 @@ import ast
 
 from skyline.rewrite.argument import set_literal
 from skyline.rewrite.context import RewriteContext
-from skyline.rewrite.refusal import refusal
+from skyline.rewrite.refusal import check_switched_on, refusal
 from skyline.rewrite.sites.start import (
     assignments_of,
     at_start,
@@ -14,7 +14,6 @@ from skyline.rewrite.sites.start import (
     without_assignments,
     without_calls,
 )
-from skyline.rewrite.value import check_switched_on
 from skyline.source.arguments import passed
 from skyline.source.edit import TextEdit
 from skyline.source.program import Module

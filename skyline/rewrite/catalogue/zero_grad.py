@@ -6,15 +6,13 @@ import ast
 from collections.abc import Iterator
 
 from skyline.errors import RewriteRefused
-from skyline.rewrite.argument import set_argument
+from skyline.rewrite.argument import keyword_of, replace_value, set_argument
 from skyline.rewrite.blocks import replace, statement_of
 from skyline.rewrite.context import RewriteContext
-from skyline.rewrite.keyword import keyword_of, replace_value
-from skyline.rewrite.refusal import refusal
+from skyline.rewrite.refusal import check_switched_on, refusal
 from skyline.rewrite.sites.backward import backwards
 from skyline.rewrite.sites.iteration import Iteration, Region, iteration
 from skyline.rewrite.sites.step import StepSite, zero_grads
-from skyline.rewrite.value import check_switched_on
 from skyline.source.edit import TextEdit
 from skyline.source.program import Module
 from skyline.source.syntax import dotted, offsets_of, text_of
@@ -117,7 +115,7 @@ def _singles(
 
 
 def _is_given_up(statement: ast.Assign) -> bool:
-    """Whether a statement is ``p.grad = None``."""
+    """True if a statement is ``p.grad = None``."""
     nothing = isinstance(statement.value, ast.Constant) and statement.value.value is None
     return nothing and any(
         isinstance(target, ast.Attribute) and target.attr == "grad" for target in statement.targets
@@ -125,7 +123,7 @@ def _is_given_up(statement: ast.Assign) -> bool:
 
 
 def _zeroes(statement: ast.stmt, name: str) -> bool:
-    """Whether a statement is ``p.grad.zero_()``, ``p.grad.data.zero_()`` or ``p.grad.fill_(0)``."""
+    """True if a statement is ``p.grad.zero_()``, ``p.grad.data.zero_()`` or ``p.grad.fill_(0)``."""
     call = statement.value if isinstance(statement, ast.Expr) else None
     if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute):
         return False
@@ -136,7 +134,7 @@ def _zeroes(statement: ast.stmt, name: str) -> bool:
 
 
 def _detaches(statement: ast.stmt, name: str) -> bool:
-    """Whether a statement is ``p.grad.detach_()``, which has no meaning for a gradient that is given up."""
+    """True if a statement is ``p.grad.detach_()``, which has no meaning for a gradient that is given up."""
     return isinstance(statement, ast.Expr) and ast.unparse(statement.value) == f"{name}.grad.detach_()"
 
 
@@ -191,7 +189,7 @@ def _check_reads(
 
 
 def _always(region: Region, statement: ast.stmt) -> bool:
-    """Whether a statement is carried out each time its region is: it stands there itself, or under ``with``."""
+    """True if a statement is carried out each time its region is: it stands there itself, or under ``with``."""
     around = region.module.parents.get(statement)
     while isinstance(around, ast.With):
         around = region.module.parents.get(around)

@@ -141,7 +141,7 @@ def _region_of(region: Region, call: ast.Call, module: Module, function: Functio
 
 
 def is_model(context: RewriteContext, region: Region, callee: ast.expr, trained: set[str]) -> bool:
-    """Whether what is called is the model: by the optimizer's parameters, by its class, or else by its name."""
+    """True if what is called is the model: by the optimizer's parameters, by its class, or else by its name."""
     name = dotted(callee)
     if not name or set(words(name)) & _NOT_MODEL:
         return False

@@ -88,7 +88,7 @@ def behind(
 def mapping_items(
     module: Module, name: str
 ) -> list[tuple[ast.Dict | ast.Call | ast.Subscript, ast.expr | None, ast.expr]]:
-    """What sets an item of this name in a file: dictionary displays, ``dict(...)``, and assignments to an item.
+    """The setters of an item of this name in a file: dictionary displays, ``dict(...)``, and assignments to an item.
 
     Each with the key as written, None in ``dict(...)``, and the value.
     """

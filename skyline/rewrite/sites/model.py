@@ -38,7 +38,7 @@ class ModelSite:
 
 
 def model(context: RewriteContext) -> ModelSite:
-    """The model whose parameters the optimizer trains; raises RewriteRefused where it cannot be told."""
+    """The model whose parameters the optimizer trains; raises RewriteRefused where it is unknown."""
     sites: dict[tuple[str, str, int], ModelSite] = {}
     for module, call in optimizer_calls(context):
         owners = _owners(context, module, call)
@@ -123,11 +123,11 @@ def _complete(
             return _at_top(context, module, text, owner)
     if isinstance(owner, ast.Attribute) and function is not None and depth < _DEPTH_LIMIT:
         return _in_class(context, module, function, text, owner)
-    raise refusal(f"Where `{text}` is made could not be told", module, at)
+    raise refusal(f"Where `{text}` is made is unknown", module, at)
 
 
 def _makes(statement: ast.stmt, text: str) -> tuple[bool, ast.expr | None]:
-    """Whether a statement binds the model or changes it in place, and what it binds it to."""
+    """True if a statement binds the model or changes it in place, and what it binds it to."""
     for node in ast.walk(statement):
         if isinstance(node, Function | ast.ClassDef):
             return False, None
@@ -185,7 +185,7 @@ def _in_caller(
 def _at_top(context: RewriteContext, module: Module, text: str, owner: ast.expr) -> ModelSite:
     last = next((each for each in reversed(module.tree.body) if _makes(each, text)[0]), None)
     if last is None:
-        raise refusal(f"Where `{text}` is made could not be told", module, owner)
+        raise refusal(f"Where `{text}` is made is unknown", module, owner)
     return ModelSite(module, last, text, _makes(last, text)[1])
 
 
@@ -203,6 +203,6 @@ def _in_class(
     ]
     methods = {id(method) for method, _ in stores}
     if len(methods) != 1:
-        raise refusal(f"Where `{text}` is made could not be told", module, owner)
+        raise refusal(f"Where `{text}` is made is unknown", module, owner)
     statement = stores[-1][1]
     return ModelSite(module, statement, text, _makes(statement, text)[1])

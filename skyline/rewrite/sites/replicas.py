@@ -111,7 +111,7 @@ def _is_wrapper(module: Module, callee: ast.expr) -> bool:
 
 
 def _handed_on(module: Module, callee: ast.expr) -> int | None:
-    """How many arguments such a call may have without names; None for any other callee."""
+    """The number of arguments that such a call may have without names; None for any other callee."""
     name = qualified_name(module, callee)
     return _HANDED_ON.get((name.partition(".")[0], name.rpartition(".")[2]))
 

@@ -101,7 +101,7 @@ def without_assignments(made: list[tuple[Module, ast.Assign]], off: str) -> tupl
 
 
 def _is_at_top(module: Module, statement: ast.AST | None) -> bool:
-    """Whether a statement is one of the file's own."""
+    """True if a statement is one of the file's own."""
     return statement is not None and module.parents.get(statement) is module.tree
 
 

@@ -1,4 +1,4 @@
-"""Whether a model may have more rows and outputs than there are words: who else takes their number for its sizes."""
+"""Proof that a model may have more rows and outputs than there are words: who else takes their number for its sizes."""
 
 from __future__ import annotations
 
@@ -193,7 +193,7 @@ def _name_of(node: ast.expr) -> str:
 
 
 def parameter_of(context: RewriteContext, call: ast.Call, given: ast.AST) -> str:
-    """What the program's own function or class calls the argument; empty where it is a stranger's."""
+    """The parameter name in the program's own function or class; empty for foreign ones."""
     name = last_name(call.func)
     if dotted(call.func) == "dict" and isinstance(given, ast.keyword):
         return given.arg or ""

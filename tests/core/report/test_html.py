@@ -230,7 +230,10 @@ def test_a_what_if_is_coloured_where_its_range_excludes_no_change(
     )
     report = replace(whatif_report, estimates=(estimate,), combined=None)
     tables = [
-        block for section in whatif_sections(report) for block in section.blocks if isinstance(block, TextTable)
+        block
+        for section in whatif_sections(report)
+        for block in section.blocks
+        if isinstance(block, TextTable)
     ]
     (track,) = [cell.graphic for cell in tables[0].rows[0].cells if isinstance(cell.graphic, Track)]
     assert track.verdict == verdict
