@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
@@ -54,6 +57,32 @@ def receive(params: object, kind: type[Params]) -> Params:
         return msgspec.convert(params, kind)
     except (msgspec.ValidationError, UnicodeError, RecursionError) as error:
         raise JsonRpcInvalidParams(f"{kind.__name__}: {error}") from error
+
+
+def answers(kind: type[Params]) -> Callable[[Callable[[Params], Any]], Callable[[Json], Any]]:
+    """Make a handler of plain JSON from one of typed params and a typed result; a SkylineError becomes a refusal."""
+
+    def decorate(handler: Callable[[Params], Any]) -> Callable[[Json], Any]:
+        async def later(params: Json) -> Any:
+            with refusing():
+                return send(await handler(receive(params, kind)))
+
+        def now(params: Json) -> Any:
+            with refusing():
+                return send(handler(receive(params, kind)))
+
+        return later if inspect.iscoroutinefunction(handler) else now
+
+    return decorate
+
+
+@contextmanager
+def refusing() -> Iterator[None]:
+    """A SkylineError inside becomes the error response."""
+    try:
+        yield
+    except SkylineError as error:
+        raise failed(error) from error
 
 
 def send(result: object) -> Any:

@@ -191,7 +191,7 @@ async def test_an_earlier_profile_beside_this_one(desk: Desks) -> None:
         await pilot.pause()
         await pilot.pause()
         assert [asked.before for asked in made.session.compared_profiles] == ["earlier"]
-        for part in ("48 → 32", "+batch_size=32", "Lines that changed most", "note"):
+        for part in ("batch 48", "batch 32", "+batch_size=32", "Lines that changed most", "Notes"):
             assert part in made.text, part
 
 

@@ -25,7 +25,7 @@ from skyline_tui.preferences import Preferences
 from skyline_tui.screens.diff import Diff
 from skyline_tui.screens.limits import Limits, TypeBatchSize
 from skyline_tui.screens.sheet import Help
-from skyline_tui.session import ScreenSession
+from skyline_tui.session import ServerSession
 from skyline_tui.views.devices import DevicesView
 from skyline_tui.views.diff import DiffView
 from skyline_tui.views.findings import FindingsView
@@ -113,7 +113,7 @@ class SkylineApp(NewsApp):
     def __init__(
         self,
         script: Path,
-        connect: Callable[[Post], ScreenSession],
+        connect: Callable[[Post], ServerSession],
         *,
         live: bool = True,
         preferences: Preferences | None = None,
