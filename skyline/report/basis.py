@@ -79,8 +79,9 @@ def speedup_words(speedup: float, speedup_range: Interval | None) -> str:
 def speedup_cell(speedup: float, speedup_range: Interval | None) -> str:
     """``1.30x`` of a table; ``~`` before a figure whose range holds no change."""
     words = units.format_ratio(speedup)
-    unsure = speedup_range is not None and speedup_range.low <= 1 <= speedup_range.high
-    return f"~{words}" if unsure and speedup_range.low < speedup_range.high else words
+    if speedup_range is None or speedup_range.low == speedup_range.high:
+        return words
+    return f"~{words}" if speedup_range.low <= 1 <= speedup_range.high else words
 
 
 def range_cell(speedup_range: Interval | None) -> str:
