@@ -26,7 +26,7 @@ from skyline.findings.registry import job_rules, rules
 from skyline.settings.keys import keys
 from skyline.whatif.registry import whatifs
 from skyline_lsp import typescript
-from skyline_lsp.methods import METHODS
+from skyline_lsp.typescript import METHODS
 
 _MARKER = re.compile(r"^<!-- reference: (\w+) -->$", flags=re.MULTILINE)
 

@@ -17,7 +17,7 @@ from skyline.cli.main import COMMANDS
 from skyline.findings.registry import job_rules, rules
 from skyline.settings.keys import keys
 from skyline.whatif.registry import whatifs
-from skyline_lsp.methods import METHODS
+from skyline_lsp.typescript import METHODS
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 PAGES = sorted(

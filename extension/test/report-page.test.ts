@@ -19,7 +19,7 @@ describe("the report as a page of the editor", () => {
   });
 
   it("needs nothing that the policy forbids", () => {
-    const everything = ["page.html", "chart.svg", "memory.svg", "style.css"].map(template).join("\n");
+    const everything = ["page.html", "blocks.html", "chart.svg", "memory.svg", "style.css"].map(template).join("\n");
     expect(everything.match(/<script(?![^>]*type="application\/json")[^>]*>|\son\w+=|<(?:img|link|iframe)\b|@import|url\((?!#)|\b(?:src|srcset)=/g)).toBeNull();
   });
 

@@ -18,6 +18,15 @@ from skyline.source.edit import TextEdit
 from skyline.source.span import SourceSpan
 from skyline.source.text import SourceText
 
+NO_NOTEBOOKS = "Notebooks cannot be profiled yet"
+NOTEBOOK_HINT = "Move the training loop to a script: jupyter nbconvert --to script converts a notebook."
+
+
+def is_notebook(uri: str) -> bool:
+    """True if a document is a notebook or a cell of one."""
+    return uri.startswith("vscode-notebook-cell:") or uri.partition("#")[0].endswith(".ipynb")
+
+
 _UTF16 = PositionCodec(types.PositionEncodingKind.Utf16)
 
 

@@ -7,14 +7,16 @@ import logging
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from skyline.capture.request import Progress
-from skyline.errors import SkylineError
+from skyline.errors import SkylineError, UsageError
 from skyline_lsp.progress import ProgressBar
 
 if TYPE_CHECKING:
     from skyline_lsp.server import SkylineServer
+    from skyline_lsp.state import ScriptState
 
 logger = logging.getLogger(__name__)
 
@@ -34,6 +36,15 @@ class Errand:
     path: str = ""
     _cancel: threading.Event = field(default_factory=threading.Event)
     _idle: threading.Event = field(default_factory=threading.Event)
+
+    def require_free(self, state: ScriptState, doing: str, retry: str) -> None:
+        """Raise UsageError if this task or profiling is under way, NotTrusted in a workspace without trust."""
+        self.server.require_trust()
+        if self.path:
+            hint = "Wait until it has finished, or cancel it."
+            raise UsageError(f"{Path(self.path).name} {doing}", hint=hint)
+        if state.job is not None:
+            raise UsageError("The script is being profiled", hint=f"{retry} when profiling has finished.")
 
     async def run(
         self,

@@ -8,6 +8,7 @@ import logging
 import os
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from lsprotocol import types
 from pygls.exceptions import FeatureRequestError
@@ -16,7 +17,7 @@ from pygls.lsp.server import LanguageServer
 from skyline.capture.request import Known
 from skyline.errors import ArgumentsRefused, UsageError
 from skyline.report import protocol
-from skyline.report.headline import headline_so_far
+from skyline.report.basis import headline_so_far
 from skyline.settings.source import SettingsSource
 from skyline.trace import store
 from skyline.version import __version__
@@ -31,7 +32,6 @@ from skyline_lsp.opened import Traces
 from skyline_lsp.options import ProfileOptions
 from skyline_lsp.permission import Permission
 from skyline_lsp.profiling import Profiler
-from skyline_lsp.refreshing import Refresher
 from skyline_lsp.saves import Saves
 from skyline_lsp.settings import Settings, SettingsBook
 from skyline_lsp.state import Scripts, ScriptState
@@ -39,6 +39,51 @@ from skyline_lsp.texts import Texts
 from skyline_lsp.training_script import training_loop
 from skyline_lsp.verifying import Comparer, Verifier
 from skyline_lsp.watch import FileWatch
+
+if TYPE_CHECKING:
+    from skyline_lsp.server import SkylineServer
+
+
+_GATHER_S = 0.2
+
+
+class Refresher:
+    """Collects refresh requests for lenses and hints and sends them together."""
+
+    def __init__(self, server: SkylineServer) -> None:
+        self._server = server
+        self._lenses = self._hints = False
+        self._timer: asyncio.TimerHandle | None = None
+
+    def lenses(self) -> None:
+        """Schedule a refresh of the lenses."""
+        self._lenses = True
+        self._schedule()
+
+    def hints(self) -> None:
+        """Schedule a refresh of the inlay hints."""
+        self._hints = True
+        self._schedule()
+
+    def close(self) -> None:
+        """Cancel the scheduled refresh."""
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _schedule(self) -> None:
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(_GATHER_S, self._pass_on)
+
+    def _pass_on(self) -> None:
+        lenses, hints = self._lenses, self._hints
+        self._lenses = self._hints = False
+        self._timer = None
+        workspace = self._server.client_capabilities.workspace
+        if lenses and workspace and workspace.code_lens and workspace.code_lens.refresh_support:
+            self._server.workspace_code_lens_refresh(None)
+        if hints and workspace and workspace.inlay_hint and workspace.inlay_hint.refresh_support:
+            self._server.workspace_inlay_hint_refresh(None)
+
 
 logger = logging.getLogger(__name__)
 

@@ -47,14 +47,7 @@ class Verifier:
         Raises SkylineError if the verification fails. Raises UsageError if another verification is running: the two
         would disturb each other's measurements.
         """
-        self.errand.server.require_trust()
-        if self.errand.path:
-            raise UsageError(
-                f"{Path(self.errand.path).name} is being verified",
-                hint="Wait until it has finished, or cancel it.",
-            )
-        if state.job is not None:
-            raise UsageError("The script is being profiled", hint="Verify it when profiling has finished.")
+        self.errand.require_free(state, "is being verified", "Verify it")
         if state.prepared is None:
             raise SkylineError("There is no profile yet", hint="Run skyline.profile first.")
         server, latest, script = self.errand.server, state.prepared, Path(state.path)
@@ -144,14 +137,7 @@ class Comparer:
         Raises UsageError during another comparison, and while the script is being profiled: the comparison would
         disturb that measurement.
         """
-        self.errand.server.require_trust()
-        if self.errand.path:
-            raise UsageError(
-                f"{Path(self.errand.path).name} is being compared",
-                hint="Wait until it has finished, or cancel it.",
-            )
-        if state.job is not None:
-            raise UsageError("The script is being profiled", hint="Compare GPUs when profiling has finished.")
+        self.errand.require_free(state, "is being compared", "Compare GPUs")
         chosen = gpus_named(asked.gpus)
         if asked.provider:
             check_provider(asked.provider)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 import logging
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 from cattrs import Converter
@@ -13,12 +16,31 @@ from pygls.protocol.json_rpc import JsonRPCNotification, JsonRPCRequestMessage
 
 from skyline.errors import SkylineError
 
+if TYPE_CHECKING:
+    from skyline_lsp.server import SkylineServer
+
+
 Params = TypeVar("Params")
 
 Json = dict[str, Any]
 """Params as received. Not ``object``: pygls would pass the server itself to a handler with that annotation."""
 
 _REQUEST_FAILED = -32803
+
+
+def script_uri(server: SkylineServer, arguments: tuple[Any, ...]) -> str:
+    """The first argument. Without arguments, the most recently used script, for clients that cannot pass any."""
+    if arguments and isinstance(arguments[0], str):
+        return arguments[0]
+    if not arguments and server.latest:
+        return server.latest
+    raise JsonRpcInvalidParams("the first argument must be the URI of a script")
+
+
+def options(arguments: tuple[Any, ...], kind: type[Params]) -> Params | None:
+    """The second argument. None if there is none."""
+    given = arguments[1] if len(arguments) > 1 else None
+    return None if given is None else receive(given, kind)
 
 
 def converter() -> Converter:
@@ -35,6 +57,32 @@ def receive(params: object, kind: type[Params]) -> Params:
         return msgspec.convert(params, kind)
     except (msgspec.ValidationError, UnicodeError, RecursionError) as error:
         raise JsonRpcInvalidParams(f"{kind.__name__}: {error}") from error
+
+
+def answers(kind: type[Params]) -> Callable[[Callable[[Params], Any]], Callable[[Json], Any]]:
+    """Make a handler of plain JSON from one of typed params and a typed result; a SkylineError becomes a refusal."""
+
+    def decorate(handler: Callable[[Params], Any]) -> Callable[[Json], Any]:
+        async def later(params: Json) -> Any:
+            with refusing():
+                return send(await handler(receive(params, kind)))
+
+        def now(params: Json) -> Any:
+            with refusing():
+                return send(handler(receive(params, kind)))
+
+        return later if inspect.iscoroutinefunction(handler) else now
+
+    return decorate
+
+
+@contextmanager
+def refusing() -> Iterator[None]:
+    """A SkylineError inside becomes the error response."""
+    try:
+        yield
+    except SkylineError as error:
+        raise failed(error) from error
 
 
 def send(result: object) -> Any:

@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from math import hypot
 from pathlib import Path
 
-from skyline.analysis.curve import curve_points
 from skyline.analysis.line_parts import Place
 from skyline.analysis.lines import LineCost, line_costs
 from skyline.analysis.rewrites import Rewrites
+from skyline.analysis.throughput import throughput_at
 from skyline.attempt import Attempts
 from skyline.findings.base import Finding
 from skyline.findings.registry import find
 from skyline.graph.build import main_lane
+from skyline.interval import Interval
 from skyline.rewrite.registry import problems as rewrite_problems
 from skyline.simulate.critical_path import CriticalPath, critical_path
 from skyline.simulate.timeline import Timeline
@@ -23,9 +25,48 @@ from skyline.trace.phase import PhaseTimes
 from skyline.trace.profile import Profile
 from skyline.trace.record import Trace
 from skyline.whatif.baseline import baseline
+from skyline.whatif.catalogue.memory.batch_size import shown_sizes
 from skyline.whatif.curve_point import CurvePoint
 from skyline.whatif.registry import problems as whatif_problems
 from skyline.whatif.subject import Subject
+
+_LEAST_SHARE = 0.05
+"""Lower limit of a time, relative to its estimate: a time is positive at any uncertainty."""
+
+
+def curve_points(baseline: Subject) -> tuple[CurvePoint, ...]:
+    """The sizes to display, smallest first; empty if the script's own batch size is unknown."""
+    curve = baseline.curve
+    points: list[CurvePoint] = []
+    for size in shown_sizes(baseline):
+        ratio = curve.ratio(size)
+        own = size == curve.base
+        iteration_ms = baseline.iteration_ms if own else _iteration_ms(baseline, ratio)
+        throughput = throughput_at(baseline, size, iteration_ms)
+        if throughput is not None:
+            points.append(
+                CurvePoint(
+                    size,
+                    iteration_ms,
+                    throughput,
+                    Interval.exact(float(baseline.peak.total)) if own else curve.peak_bytes(size),
+                    curve.measured(size) and baseline.script.prediction is None,
+                    curve.extrapolated(size),
+                )
+            )
+    return tuple(points)
+
+
+def _iteration_ms(baseline: Subject, ratio: Interval) -> Interval:
+    """The ratio times the script's own time, with both uncertainties unless the ratio already includes them all."""
+    own = baseline.iteration_ms
+    found = ratio.scaled(own.value)
+    if baseline.script.prediction is not None:
+        return found
+    below = hypot(found.value - found.low, ratio.value * (own.value - own.low))
+    above = hypot(found.high - found.value, ratio.value * (own.high - own.value))
+    return Interval(found.value, max(_LEAST_SHARE * found.value, found.value - below), found.value + above)
+
 
 _UNSTEADY = 1.5
 

@@ -96,7 +96,7 @@ _BY_KIND = {
 
 
 def gpu_recording(facts: dict[str, object]) -> Check:
-    """Whether PyTorch's profiler sees what a GPU does; without that, no time of a kernel is known."""
+    """True if PyTorch's profiler sees what a GPU does; without that, no time of a kernel is known."""
     name, kind = "GPU recording", str(facts.get("kind", "cuda"))
     if facts.get("kernels"):
         return Check(name, "ok", "PyTorch's profiler records kernels")

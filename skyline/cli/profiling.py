@@ -195,8 +195,8 @@ def first_lines(profile: Profile) -> tuple[str, ...]:
     """The headline and the cause that bounds the step, from a profile whose trials are still to come."""
     from skyline.analysis.analyse import analyse
     from skyline.analysis.verdict import verdict
+    from skyline.report.basis import headline
     from skyline.report.build import head_report
-    from skyline.report.headline import headline
 
     analysis = analyse(profile)
     return headline(head_report(analysis)), verdict(analysis.baseline, ()).bound

@@ -100,7 +100,7 @@ def run(arguments: Sequence[str]) -> int:
 def _measuring(
     stack: ExitStack, display: Display, script: Path, launch: Launch, options: argparse.Namespace
 ) -> Measure:
-    """How the script is measured: from a process that has torch imported, and saved for the other front ends.
+    """The measurement of the script: from a process that has torch imported, and saved for the other front ends.
 
     The user starts the first run by hand; later ones follow a save, and the ``--network`` option applies to them.
     """

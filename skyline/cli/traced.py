@@ -1,4 +1,4 @@
-"""What the commands do with a PyTorch profiler trace instead of a profile."""
+"""The commands on a PyTorch profiler trace instead of a profile."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def is_trace(source: str) -> bool:
-    """Whether a path names a file that begins as the PyTorch profiler's traces do, packed or not."""
+    """True if a path names a file that begins as the PyTorch profiler's traces do, packed or not."""
     return recognition.is_trace(Path(source))
 
 

@@ -80,8 +80,7 @@ def run(arguments: Sequence[str]) -> int:
     if options.json is not None:
         write_data(options.json, encode(answer) + b"\n")
     if options.json != "-":
-        from skyline.report.basis import basis_parts, command_line
-        from skyline.report.headline import headline
+        from skyline.report.basis import basis_parts, command_line, headline
         from skyline.report.pages.whatifs import whatifs_page
         from skyline.report.terminal import print_document
 

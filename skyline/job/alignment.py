@@ -8,10 +8,117 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from skyline.graph.column import Ids, Times
+from skyline.graph.column import Ids, Indices, Times
 from skyline.job.exchanges import POINT_TO_POINT, Exchanges
-from skyline.job.matching import match, run_of
 from skyline.job.rank_work import RankWork
+
+_ALIKE = frozenset({"all_reduce", "broadcast", "reduce"})
+"""Collectives into which every rank puts the same number of elements."""
+_FURTHEST = 2_000
+"""Windows of recording that begin this many collectives apart are still put together."""
+_CLOSE_US = 5.0
+"""Ends of one collective on two ranks that differ by less tell nothing: GPUs' clocks are aligned to about this."""
+_MUCH_BETTER = 10.0
+"""So much better must ends agree under another shift to outweigh the numbers of steps and the counterparts."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ChannelCollectives:
+    """One rank's collectives of one channel, in their order."""
+
+    row: Ids
+    """Row among the rank's exchanges."""
+    kind: Indices
+    """One number for each different kind and size, common to all ranks."""
+    end_us: Times
+    step: Indices
+    """Number of the step in which it began; 0 for all where steps are not marked."""
+
+    def __len__(self) -> int:
+        return len(self.row)
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """Row ``i`` of the first rank is row ``i + shift`` of the second."""
+
+    shift: int
+    first: int
+    """The first row of the first rank that has a counterpart."""
+    count: int
+    residual_us: float
+    """Median distance of the ends from one another, once the clocks' difference is taken off."""
+    steps_apart: float
+    """Number of steps by which the second rank counts them later, by the median."""
+
+
+def run_of(work: RankWork, rows: Ids, kinds: dict[tuple[str, int], int]) -> ChannelCollectives:
+    """Some of a rank's collectives; ``kinds`` is a table that all ranks share, and grows."""
+    exchanges = work.exchanges
+    names = [exchanges.kinds[int(kind)] for kind in exchanges.kind[rows]]
+    sizes = map(int, exchanges.elements[rows])
+    pairs = ((name, size if name in _ALIKE else 0) for name, size in zip(names, sizes, strict=True))
+    step = np.zeros(len(rows), np.int64)
+    if work.marked:
+        place = np.searchsorted(work.step_begin_us, exchanges.start_us[rows], side="right") - 1
+        step = work.step_number[np.maximum(place, 0)].astype(np.int64)
+    return ChannelCollectives(
+        rows,
+        np.fromiter((kinds.setdefault(pair, len(kinds)) for pair in pairs), np.int64, len(rows)),
+        exchanges.end_us[rows],
+        step,
+    )
+
+
+def match(one: ChannelCollectives, other: ChannelCollectives) -> Match | None:
+    """Put two ranks' collectives of one channel together; None where no shift makes their kinds agree.
+
+    Recording may have begun at another collective on each rank, and clocks cannot tell by how many: so every
+    shift is tried under which all kinds agree. Under the right one the ends differ by the clocks' difference
+    and little else, under a wrong one by what steps differ from one another. Where that is too little to
+    tell, the numbers of the steps decide, and then how many collectives have a counterpart.
+    """
+    fewest = min(len(one), len(other))
+    needed = max(1, fewest if fewest <= 3 else max(3, (fewest + 1) // 2))
+    unshifted = _shifted(one, other, 0, needed)
+    if (
+        unshifted is not None
+        and unshifted.count == fewest
+        and unshifted.steps_apart == 0
+        and unshifted.residual_us <= _CLOSE_US
+    ):
+        return unshifted  # what follows could not choose another
+    furthest = min(_FURTHEST, max(len(one), len(other)))
+    shifts = (_shifted(one, other, shift, needed) for shift in range(-furthest, furthest + 1))
+    found = [shifted for shifted in shifts if shifted is not None]
+    found.sort(key=lambda shifted: (abs(shifted.steps_apart), -shifted.count, abs(shifted.shift)))
+    best = found[0] if found else None
+    for shifted in found:
+        if best is None or _MUCH_BETTER * shifted.residual_us + _CLOSE_US < best.residual_us:
+            best = shifted
+    return best
+
+
+def _shifted(one: ChannelCollectives, other: ChannelCollectives, shift: int, needed: int) -> Match | None:
+    first = max(0, -shift)
+    count = min(len(one), len(other) - shift) - first
+    if count < needed or one.kind[first] != other.kind[first + shift]:
+        return None
+    here, there = slice(first, first + count), slice(first + shift, first + shift + count)
+    if not np.array_equal(one.kind[here], other.kind[there]):
+        return None
+    return Match(
+        shift,
+        first,
+        count,
+        _spread(one.end_us[here] - other.end_us[there]),
+        float(np.median(other.step[there] - one.step[here])),
+    )
+
+
+def _spread(values: npt.NDArray[np.float64]) -> float:
+    return float(np.median(np.abs(values - np.median(values))))
+
 
 _ROUNDS = 4
 """Of taking medians in turn; after the second nothing moves by more than rounding."""
@@ -40,13 +147,13 @@ class Alignment:
     residual_us: Times
     """By rank: the median distance of its ends of collectives from when they ended for all; NaN without any."""
     clock_us: Times
-    """How far the clock of each rank's machine is ahead of the first rank's; NaN without common collectives."""
+    """Lead of each rank's clock over the first rank's; NaN without common collectives."""
     alone: tuple[str, ...]
     """Channels whose collectives do not agree between ranks, or that one rank alone has."""
 
     @property
     def together(self) -> bool:
-        """Whether all ranks are on one clock."""
+        """True if all ranks are on one clock."""
         return len(self.ranks) == 1 or not bool(np.isnan(self.clock_us).any())
 
     @property
@@ -119,7 +226,7 @@ def own_times(columns: list[Times], row: npt.NDArray[np.int32]) -> npt.NDArray[n
 
 
 def _names(ranks: Sequence[RankWork]) -> list[dict[str, str]]:
-    """What each rank's channels are called by all: where streams are numbered differently, by their order."""
+    """Common names of each rank's channels: where streams are numbered differently, by their order."""
     streams = [sorted(_streams(one.exchanges), key=_number) for one in ranks]
     if all(mine == streams[0] for mine in streams):
         return [{} for _ in ranks]

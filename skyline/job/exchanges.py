@@ -36,7 +36,7 @@ class Exchanges:
     channels: tuple[str, ...]
     channel: Ids
     elements: Indices
-    """How many elements went in; 0 where the trace does not say."""
+    """Number of elements put in; 0 where unknown."""
     start_us: Times
     end_us: Times
     event: Ids

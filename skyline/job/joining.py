@@ -90,7 +90,7 @@ def joined(alignment: Alignment, split: CollectiveWaits, graphs: Sequence[RankGr
 def _transfers(
     alignment: Alignment, split: CollectiveWaits, place: int, one: RankGraph
 ) -> tuple[Times, Indices]:
-    """How long each task takes without waiting for other ranks, and which of the rank's exchanges meet others."""
+    """Duration of each task without waiting for other ranks, and the exchanges that meet others."""
     took = one.graph.durations.copy()
     rows = alignment.instances.row[place]
     shared = np.flatnonzero(rows >= 0)

@@ -29,12 +29,12 @@ class RankGraph:
     pace: Times | None = None
     """For each exchange how many times as long its transfer takes in a what-if; None: as measured."""
     reduced: bool = False
-    """Whether work is kept as lags only."""
+    """True if work is kept as lags only."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Links:
-    """What a rank does between its collectives, as the least time from one point to another.
+    """The work of a rank between its collectives, as the least time from one point to another.
 
     Points are numbered: 0 is the beginning, then a number for each exchange, then one for each step's end.
     An exchange is reached when the rank arrives at it, and left when it ends; with ``from_start`` when it arrives.

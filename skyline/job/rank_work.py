@@ -1,4 +1,4 @@
-"""What one rank's trace is reduced to before ranks are compared: small enough for hundreds of them."""
+"""The reduced trace of one rank, small enough to compare hundreds of ranks."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ class RankWork:
     step_end_us: Times
     """The steps that the script marked; the whole recording as one where it marked none."""
     marked: bool
-    """Whether the script marked steps."""
+    """True if the script marked steps."""
     exchanges: Exchanges
     compute_us: float
     """Time within the steps in which the GPU computed or copied; without a GPU, in which operators ran."""
     computing: Spans
-    """That work, as far as it ran beside collectives."""
+    """The part of that work that overlaps collectives."""
     on_gpu: bool
     device: str
     notes: tuple[str, ...]
@@ -57,7 +57,7 @@ class RankWork:
 
 
 def rank_work(trace: ProfilerTrace, file: str) -> RankWork:
-    """What is kept of a trace."""
+    """The stored part of a trace."""
     found = exchanges(trace)
     work, on_gpu = _computing(trace)
     marked = len(trace.steps) > 0

@@ -1,4 +1,4 @@
-"""What each rank did with the time of its steps."""
+"""The time of each rank's steps by kind of work."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Shares:
     """Neither: the host prepares work, data are loaded, another thing is waited for."""
     overlapped_us: float
     unsplit_us: float
-    """Part of ``transfer_us``: collectives that no other rank recorded, so that waiting cannot be told apart."""
+    """Part of ``transfer_us``: collectives that no other rank recorded, so that waiting is unknown."""
 
 
 def shares(alignment: Alignment, split: CollectiveWaits) -> tuple[Shares, ...]:

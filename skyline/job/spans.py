@@ -18,24 +18,24 @@ class Spans:
 
     @property
     def total_us(self) -> float:
-        """How long they are together."""
+        """Total length."""
         return float((self.end_us - self.begin_us).sum())
 
     def cut(self, begin_us: float, end_us: float) -> Spans:
-        """What lies within a window."""
+        """The parts within a window."""
         begin = np.clip(self.begin_us, begin_us, end_us)
         end = np.clip(self.end_us, begin_us, end_us)
         kept = end > begin
         return Spans(begin[kept], end[kept])
 
     def together(self, other: Spans) -> Spans:
-        """What lies in either."""
+        """The union."""
         return merged(
             np.concatenate([self.begin_us, other.begin_us]), np.concatenate([self.end_us, other.end_us])
         )
 
     def shared(self, other: Spans) -> Spans:
-        """What lies in both."""
+        """The intersection."""
         # Each stretch of this set is met by a run of neighbours in the other one.
         first = np.searchsorted(other.end_us, self.begin_us, side="right")
         behind = np.searchsorted(other.begin_us, self.end_us, side="left")

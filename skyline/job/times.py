@@ -23,7 +23,7 @@ class JobTimes:
     """When the first rank began its first step."""
     ends_us: tuple[Times, ...]
     together: bool = True
-    """Whether all ranks are on one clock; else each is compared with itself only."""
+    """True if all ranks are on one clock; else each is compared with itself only."""
 
     @property
     def whole_us(self) -> float:

@@ -19,16 +19,16 @@ class CollectiveWaits:
     """Of collectives that several ranks recorded, by the columns of ``Alignment.instances``."""
 
     transfer_us: Times
-    """What it took once everybody had arrived: the shortest time that any of the ranks spent in it. Where not
+    """Duration after the last arrival: the shortest time that any of the ranks spent in it. Where not
     all ranks were recorded it is no more than that, for one of the others may have arrived later still."""
     waiting_us: npt.NDArray[np.float64]
     """``[rank, instance]``: the rest of the time that the rank spent in it; NaN where it had no part."""
     last: Ids
     """Place of the rank that arrived last; -1 where they arrived together."""
     behind_us: Times
-    """How long after the middle one of the others it arrived; 0 where they arrived together."""
+    """Delay against the median arrival of the others; 0 where they arrived together."""
     entry: npt.NDArray[np.bool_]
-    """Whether it is the first one of all its ranks: the waiting there shows when recording began."""
+    """True if it is the first one of all its ranks: the waiting there shows when recording began."""
 
 
 def waiting(alignment: Alignment) -> CollectiveWaits:

@@ -77,7 +77,7 @@ def on_this_machine(processes: int) -> Generator[Workers, None, None]:
 
 
 def fitting_processes(files: Sequence[Path]) -> int:
-    """How many traces to read at a time: no more than there are cores for, and room for the largest in memory."""
+    """Number of traces to read at a time: no more than there are cores for, and room for the largest in memory."""
     if not files:
         return 1
     sizes = [(path.stat().st_size, path.suffix == ".gz") for path in files]

@@ -83,7 +83,7 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class TextTable:
     """Rows under their titles; the last ``sums`` rows are set apart."""
 
     columns: tuple[Column, ...]
@@ -134,7 +134,7 @@ class Figures:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class BreakdownPart:
     """One part of a breakdown."""
 
     name: str
@@ -150,7 +150,7 @@ class Breakdown:
     """
 
     title: str
-    parts: tuple[Part, ...]
+    parts: tuple[BreakdownPart, ...]
     amount: Callable[[float], str] | None = None
     """An amount in words; None where only shares have a meaning."""
     whole: str = ""
@@ -205,7 +205,7 @@ class Drawing:
     only: Only = "html"
 
 
-Block = Title | Paragraph | Line | Figures | Table | Breakdown | Drawing
+Block = Title | Paragraph | Line | Figures | TextTable | Breakdown | Drawing
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ from skyline.report.document import (
     Paragraph,
     Section,
     Stretch,
-    Table,
+    TextTable,
     Title,
 )
 from skyline.report.place import middle
@@ -131,7 +131,7 @@ class _Sheet:
                 self._line(*map(self._text, block.cells))
             case Figures():
                 self._figures(block)
-            case Table():
+            case TextTable():
                 self._table(block)
             case Breakdown():
                 self._breakdown(block)
@@ -242,7 +242,7 @@ class _Sheet:
             )
         return bar.append(self.glyphs.hollow * (room - bar.cell_len), style="dim")
 
-    def _table(self, table: Table) -> None:
+    def _table(self, table: TextTable) -> None:
         rows = [row.cells for row in table.rows]
         kept = [i for i, column in enumerate(table.columns) if column.only != "html"]
         narrow = self.console.width < _NARROW
@@ -270,7 +270,7 @@ class _Sheet:
         for text in filter(None, below):
             self._paragraph(Paragraph(text, "dim"))
 
-    def _share_out(self, table: Table, kept: list[int], widths: list[int]) -> None:
+    def _share_out(self, table: TextTable, kept: list[int], widths: list[int]) -> None:
         """Give the columns that may be cut, and those with a bar, the room that the others leave."""
         graphic = [i for i in kept if any(row.cells[i].graphic for row in table.rows)]
         cut = [i for i in kept if table.columns[i].cut]

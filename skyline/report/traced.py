@@ -1,4 +1,4 @@
-"""What a recording says, as the JSON that other programs read: ``skyline.trace/1``, and its what-ifs."""
+"""The contents of a recording as JSON for other programs: ``skyline.trace/1``, and its what-ifs."""
 
 from __future__ import annotations
 
@@ -66,10 +66,10 @@ class TraceReport:
     """All steps as measured; the whole recording where none were marked."""
     has_steps: bool
     counted: int
-    """How many of them the numbers are of: where there are more than two neither the first nor the last."""
+    """Number of steps that the figures include: where there are more than two neither the first nor the last."""
     iteration_ms: Interval
     running_ms: Interval
-    """What a step takes in a run that goes on: longer where the recorded script ran ahead of the GPU."""
+    """Duration of a step in a continuing run: longer where the recorded script ran ahead of the GPU."""
     replay_error: float
     gpu_busy: float
     """Share of the counted steps in which a stream is busy."""
@@ -86,14 +86,14 @@ class TraceReport:
     lines: tuple[TracedCost, ...]
     """Where operators have call stacks."""
     repairs: tuple[str, ...]
-    """What reading had to repair, leave out or do without."""
+    """Repairs and omissions of reading."""
     notes: tuple[str, ...]
     findings: tuple[Finding, ...] = ()
     """None where the model does not hold, or no steps are known."""
 
 
 def trace_report(subject: Subject, file: str, shown: int = _SHOWN) -> TraceReport:
-    """What a recording says; of operators, layers and lines the ``shown`` dearest."""
+    """The report of a recording, with the ``shown`` costliest operators, layers and lines."""
     recording = subject.recorded
     trace = recording.trace
     bill = billing(recording)
@@ -141,7 +141,7 @@ def trace_name(report: TraceReport) -> str:
 
 
 def _notes(subject: Subject, recording: Recording, phases: PhaseTimes) -> tuple[str, ...]:
-    """What the numbers rest on, and what cannot be said."""
+    """The basis of the figures, and their gaps."""
     notes: list[str] = []
     trace, found = recording.trace, recording.kineto.found
     if subject.replay_error > REFUSED_REPLAY:
@@ -192,7 +192,7 @@ _MOST_ROWS = 200
 
 
 def profile_of_trace(subject: Subject, file: str, created: str) -> ProfileReport:
-    """What a trace says, as a profile; rows without a file are operators, where lines are not known."""
+    """A trace as a profile; rows without a file are operators, where lines are unknown."""
     report = trace_report(subject, file, _MOST_ROWS)
     # No peak is zero: it stands for one that is not known.
     peak = Interval.exact(float(report.peak_bytes or 0))

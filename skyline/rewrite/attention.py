@@ -14,7 +14,7 @@ Statements = list[ast.stmt]
 
 
 class NotAttention(Exception):
-    """What is read is no attention, or none that is understood; the message says what is in the way."""
+    """The code is no attention, or none that is understood; the message gives the obstacle."""
 
     def __init__(self, message: str, node: ast.AST | None = None) -> None:
         super().__init__(message)
@@ -197,7 +197,7 @@ def _product_of(
 
 
 def _takes(module: Module, node: ast.expr, weights: ast.AST) -> bool:
-    """Whether an expression is a product whose left side holds the weights."""
+    """True if an expression is a product whose left side holds the weights."""
     parts = _factors_of(module, node)
     return parts is not None and any(each is weights for each in ast.walk(parts[0]))
 
@@ -281,7 +281,7 @@ def _peeled(module: Module, reader: _Reader, scores: ast.expr, found: WrittenAtt
 
 
 def _is_scores(module: Module, reader: _Reader, node: ast.expr) -> bool:
-    """Whether an expression leads to a product, without following it for good."""
+    """True if an expression leads to a product, without following it for good."""
     looking = _Reader(module, reader.suite, reader.before)
     node = looking.without_casts(looking.through(node))
     match node:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from skyline.errors import RewriteRefused
+from skyline.rewrite.refusal import refusal
 from skyline.source.edit import TextEdit
 from skyline.source.program import Module
 from skyline.source.syntax import Function, offsets_of
@@ -19,7 +20,7 @@ _USUAL_UNIT = "    "
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """How a statement stands in its file; ``own_line`` is whether its logical line starts with it."""
+    """The layout of a statement in its file; ``own_line`` is whether its logical line starts with it."""
 
     start: int
     end: int
@@ -32,14 +33,12 @@ def suite_of(module: Module, statement: ast.stmt) -> list[ast.stmt]:
     """The statements of the block that a statement is in."""
     parent = module.parents[statement]
     if _is_elif(module, statement):
-        raise RewriteRefused(
-            "An `elif` is part of the `if` above it", file=module.path, line=statement.lineno
-        )
+        raise refusal("An `elif` is part of the `if` above it", module, statement)
     for name in ("body", "orelse", "finalbody"):
         suite: list[ast.stmt] | ast.expr = getattr(parent, name, [])  # the body of a lambda is an expression
         if isinstance(suite, list) and any(each is statement for each in suite):
             return suite
-    raise RewriteRefused("The statement is in no block", file=module.path, line=statement.lineno)
+    raise refusal("The statement is in no block", module, statement)
 
 
 def statement_of(module: Module, node: ast.AST) -> ast.stmt:
@@ -110,7 +109,7 @@ def wrap(
     first, last = statements[0], statements[-1]
     suite = suite_of(module, first)
     if not any(each is last for each in suite):
-        raise RewriteRefused("The statements are not in one block", file=module.path, line=first.lineno)
+        raise refusal("The statements are not in one block", module, first)
     place = _place(module, first)
     unit, newline = unit_of(module, place.indent), module.source.newline_after(first.lineno)
     lines = "".join(f"{line}{newline}{place.indent}" for line in before)
@@ -137,8 +136,7 @@ def wrap(
 def wrap_expression(module: Module, node: ast.expr, before: str, after: str) -> tuple[TextEdit, ...]:
     """Text on both sides of an expression, as in ``f(x)`` -> ``g(f(x))``."""
     if isinstance(node, ast.Yield | ast.YieldFrom | ast.Starred):
-        message = "`yield` and `*` cannot be put into a call"
-        raise RewriteRefused(message, file=module.path, line=node.lineno)
+        raise refusal("`yield` and `*` cannot be put into a call", module, node)
     start, end = offsets_of(module.source, node)
     bare = isinstance(node, ast.Tuple) and module.source.text[start] != "("
     opening, closing = ("(", ")") if bare else ("", "")
@@ -169,7 +167,7 @@ def remove(module: Module, *statements: ast.stmt) -> tuple[TextEdit, ...]:
             continue
         for first, last in _runs(going):
             start, end = _place(module, sharing[first]).start, _place(module, sharing[last]).end
-            # What was inserted after another statement stands behind "; ", what was inserted before one ends with it.
+            # A statement inserted after another one follows "; "; one inserted before another ends with it.
             behind = first > 0 and source.text[:start].endswith("; ")
             if last + 1 < len(sharing) and not behind:
                 end = _place(module, sharing[last + 1]).start
@@ -207,7 +205,7 @@ def _runs(chosen: Sequence[bool]) -> list[tuple[int, int]]:
 
 
 def unit_of(module: Module, indent: str) -> str:
-    """What one more level of indentation is at a place that is indented so."""
+    """The text of one more level of indentation below ``indent``."""
     if "\t" in indent:
         return "\t"
     first = tokens_of(module.source).first_indent()
@@ -258,7 +256,7 @@ def _is_elif(module: Module, statement: ast.stmt) -> bool:
 
 
 def _on_header_line(module: Module, suite: list[ast.stmt]) -> bool:
-    """Whether a block stands on the line of its header."""
+    """True if a block stands on the line of its header."""
     return not _place(module, suite[0]).own_line
 
 
@@ -332,7 +330,7 @@ def _are_simple(lines: Sequence[str]) -> bool:
 def _check_simple(module: Module, statement: ast.stmt, lines: Sequence[str]) -> None:
     if not _are_simple(lines):
         message = "The statement stands on the line of its block's header, where no other block has room"
-        raise RewriteRefused(message, file=module.path, line=statement.lineno)
+        raise refusal(message, module, statement)
 
 
 def _blanks(text: str) -> str:

@@ -24,7 +24,7 @@ _SAME_NUMBERS = (
 
 
 def is_causal(module: Module, condition: ast.expr) -> bool:
-    """Whether a condition holds above the diagonal and nowhere else, as far as the file tells."""
+    """True if a condition holds above the diagonal and nowhere else, as far as the file tells."""
     match condition:
         case ast.Compare(left=mask, ops=[ast.Eq()], comparators=[ast.Constant(value=0 | False)]):
             return _triangle(module, mask) == "lower"
@@ -102,7 +102,7 @@ def _is_ones(module: Module, node: ast.expr) -> bool:
 
 
 def _square(cut: ast.expr) -> bool:
-    """Whether what is left of a square is one: ``[:, :, :T, :T]``, ``[None]``, or both ends cut alike."""
+    """True if what is left of a square is one: ``[:, :, :T, :T]``, ``[None]``, or both ends cut alike."""
     parts = cut.elts if isinstance(cut, ast.Tuple) else [cut]
     ends = [part for part in parts if isinstance(part, ast.Slice)]
     others = [part for part in parts if not isinstance(part, ast.Slice)]
@@ -116,7 +116,7 @@ def _square(cut: ast.expr) -> bool:
 
 
 def _definitions(module: Module, node: ast.Name | ast.Attribute) -> list[ast.expr]:
-    """What a local name, or an attribute of ``self``, is made of; all that the function or class says."""
+    """The values of a local name or an attribute of ``self``; all that the function or class says."""
     if isinstance(node, ast.Name):
         function = next((each for each in module.around(node) if isinstance(each, Function)), None)
         if function is None:
@@ -137,7 +137,7 @@ def _definitions(module: Module, node: ast.Name | ast.Attribute) -> list[ast.exp
 
 
 def own_values(module: Module, node: ast.expr) -> list[ast.expr]:
-    """What the methods of a class give to an attribute of their object, by assignment or as a buffer."""
+    """The values that the methods of a class give to an attribute of their object, by assignment or as a buffer."""
     owner = next((each for each in module.around(node) if isinstance(each, ast.ClassDef)), None)
     if owner is None or not isinstance(node, ast.Attribute) or not isinstance(node.value, ast.Name):
         return []

@@ -6,13 +6,12 @@ import ast
 import re
 from collections.abc import Iterator
 
-from skyline.errors import RewriteRefused
-from skyline.rewrite.argument import set_argument
+from skyline.rewrite.argument import keyword_of, set_argument
 from skyline.rewrite.blocks import insert_after, statement_of, wrap_expression
 from skyline.rewrite.context import RewriteContext
 from skyline.rewrite.element import without_keyword
 from skyline.rewrite.imports import usable
-from skyline.rewrite.keyword import keyword_of
+from skyline.rewrite.refusal import refusal
 from skyline.rewrite.sites.forward import model_calls
 from skyline.rewrite.sites.framework import Framework, framework
 from skyline.rewrite.sites.iteration import iteration
@@ -57,9 +56,7 @@ def _existing(context: RewriteContext) -> tuple[Module, ast.Call] | None:
     for module, node in compiling_calls(context):
         if on_condition(module, node) is not None:
             message = f"The script compiles its model on a condition (line {node.lineno})"
-            raise RewriteRefused(
-                message, file=module.path, line=node.lineno, hint="Let the condition hold, by its option."
-            )
+            raise refusal(message, module, node, hint="Let the condition hold, by its option.")
         return module, node
     return None
 
@@ -106,7 +103,7 @@ def _by_framework(context: RewriteContext, owner: Framework, mode: str) -> tuple
     ]
     if len(fits) != 1:
         message = f"{'No' if not fits else 'More than one'} `fit(model, …)` of {owner.title} was found"
-        raise RewriteRefused(message, file=owner.module.path, line=owner.call.lineno)
+        raise refusal(message, owner.module, owner.call)
     module, call = fits[0]
     name = usable(module, COMPILE, at=call)
     given = f', mode="{mode}"' if mode else ""
@@ -114,20 +111,17 @@ def _by_framework(context: RewriteContext, owner: Framework, mode: str) -> tuple
 
 
 def _check(context: RewriteContext, site: ModelSite) -> None:
-    """Raises RewriteRefused where it cannot be told that the compiled code would be run."""
+    """Raises RewriteRefused where it is uncertain that the compiled code would run."""
     if site.value is not None and "jit" in ast.unparse(site.value):
-        message = f"`{site.text}` is compiled by TorchScript"
-        raise RewriteRefused(message, file=site.module.path, line=site.statement.lineno)
+        raise refusal(f"`{site.text}` is compiled by TorchScript", site.module, site.statement)
     loop = iteration(context)
     calls = [call for region in loop.regions for call in model_calls(context, region, *region.node.body)]
     if not calls:
-        message = f"No call of `{site.text}(…)` was found in the training loop"
-        raise RewriteRefused(message, file=loop.module.path, line=loop.loop.lineno)
+        raise refusal(f"No call of `{site.text}(…)` was found in the training loop", loop.module, loop.loop)
     past = next((call for call in calls if dotted(call.func).endswith(".forward")), None)
     if past is not None:
         message = f"`{ast.unparse(past.func)}(…)` goes past what is compiled"
-        hint = "Call the model itself."
-        raise RewriteRefused(message, file=loop.module.path, line=past.lineno, hint=hint)
+        raise refusal(message, loop.module, past, hint="Call the model itself.")
 
 
 def _may_in_place(context: RewriteContext) -> bool:
@@ -147,10 +141,10 @@ def _check_weights(context: RewriteContext, site: ModelSite) -> None:
             message = (
                 "Compiling puts `_orig_mod.` before the names of the weights that the script saves or loads"
             )
-            raise RewriteRefused(
+            raise refusal(
                 message,
-                file=module.path,
-                line=node.lineno,
+                module,
+                node,
                 hint="Keep the model that is not compiled for that.",
                 snippet=f"compiled = torch.compile({site.text})  # train this one, save {site.text}\n",
             )
@@ -189,7 +183,7 @@ def without_compiling(context: RewriteContext) -> tuple[TextEdit, ...]:
             statements.setdefault(id(module), (module, []))[1].append(statement)
         elif given is None:
             message = f"`{text_of(call)}` gives a decorator, not a compiled model"
-            raise RewriteRefused(message, file=module.path, line=call.lineno, hint="Take it out there.")
+            raise refusal(message, module, call, hint="Take it out there.")
         elif _is_to_itself(statement, given):
             statements.setdefault(id(module), (module, []))[1].append(statement_of(module, call))
         else:
@@ -208,12 +202,11 @@ def _check_removable(context: RewriteContext, calls: list[tuple[Module, ast.Call
         condition = on_condition(module, call)
         if condition is not None and not _asks_what_is_installed(condition):
             message = "The script compiles its model on a condition"
-            hint = "Make the condition false, by its option."
-            raise RewriteRefused(message, file=module.path, line=call.lineno, hint=hint)
+            raise refusal(message, module, call, hint="Make the condition false, by its option.")
     for module, node in context.program.nodes_of(ast.Attribute):
         if node.attr == "_orig_mod":
             message = f"`{text_of(node)}` is there only in a compiled model"
-            raise RewriteRefused(message, file=module.path, line=node.lineno, hint="Change that first.")
+            raise refusal(message, module, node, hint="Change that first.")
 
 
 def _asks_what_is_installed(condition: ast.AST) -> bool:
@@ -248,7 +241,7 @@ def _compiled(call: ast.Call) -> ast.expr | None:
 
 
 def _is_to_itself(statement: ast.AST | None, given: ast.expr) -> bool:
-    """Whether a statement is ``model = torch.compile(model)``."""
+    """True if a statement is ``model = torch.compile(model)``."""
     return (
         isinstance(statement, ast.Assign)
         and len(statement.targets) == 1

@@ -60,7 +60,7 @@ class RewriteContext:
         return RewriteContext(self.profile, self._read, self._drafts, self._program, tolerant=True)
 
     def edited(self, edits: Iterable[TextEdit]) -> RewriteContext:
-        """What the next rewrite may look at, once these edits of the present texts are made.
+        """The context of the next rewrite, after these edits of the present texts.
 
         Raises RewriteRefused where they cannot be made together with what was done before.
         """
@@ -104,7 +104,7 @@ class RewriteContext:
             return None
 
     def as_profiled(self) -> bool:
-        """Whether every source reads now as it did when it was profiled."""
+        """True if every source reads now as it did when it was profiled."""
         for source in self.profile.sources:
             text = self.text_or_none(Path(source.path))
             if text is None or text.text != source.text:
@@ -160,11 +160,11 @@ class RewriteContext:
 
 _LINE_END = re.compile(r"\r\n|\r|\n")
 _ALIKE = 0.6
-"""How alike two lines must be, from 0 to 1, for one to be what has become of the other."""
+"""Similarity of two lines, from 0 to 1, above which one counts as the changed form of the other."""
 
 
 def changed_line(old: str, new: str, line: int) -> int | None:
-    """The present number of a line that reads otherwise now; None where that cannot be told.
+    """The present number of a line that reads otherwise now; None where unknown.
 
     One that was only indented is found by its words. Any other is looked for between the nearest lines that stayed:
     it is the one in its place where there are as many lines as before, else the one that is most like it.

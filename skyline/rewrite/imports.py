@@ -77,7 +77,7 @@ def _imported(module: Module, package: str, whole: str, at: ast.AST, behind: boo
 
 
 def _reaches(module: Module, path: str, package: str) -> bool:
-    """Whether the module ``package`` can be had as an attribute of what an import named ``path``."""
+    """True if the module ``package`` can be had as an attribute of what an import named ``path``."""
     if package == path or not package.startswith(f"{path}.") or package in _COME_ALONG:
         return True
     return any(
@@ -103,7 +103,7 @@ def _meaning(binding: Binding, name: str) -> str:
 
 
 def _is_sure(module: Module, holder: NameScope, binding: Binding, at: ast.AST, behind: bool) -> bool:
-    """Whether an import has surely been carried out when the place is reached."""
+    """True if an import has surely been carried out when the place is reached."""
     if binding.kind is not BindingKind.IMPORTED or binding.conditional:
         return False
     if any(isinstance(around, ast.Try) for around in module.around(binding.node)):

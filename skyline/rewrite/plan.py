@@ -25,12 +25,12 @@ class Analysed(Protocol):
 
     @property
     def profile(self) -> Profile:
-        """What was measured."""
+        """The measurement."""
         ...
 
     @property
     def baseline(self) -> Subject:
-        """What a what-if chooses its default value by."""
+        """The facts from which a what-if chooses its default value."""
         ...
 
 
@@ -138,7 +138,7 @@ def diff(planned: RewritePlan, read: ReadText, folder: str | None = None) -> str
 
 
 def _carried_out(context: RewriteContext, name: str, value: str) -> RewriteContext:
-    """What the next rewrite sees; raises RewriteRefused where the edits would not leave Python behind."""
+    """The context of the next rewrite; raises RewriteRefused where the edits would not leave Python behind."""
     edits = rewrites()[name](context.again(), value)
     made = context.edited(edits)
     for path in dict.fromkeys(edit.span.file for edit in edits):

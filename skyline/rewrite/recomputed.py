@@ -6,11 +6,11 @@ import ast
 from dataclasses import dataclass
 from functools import partial
 
-from skyline.errors import RewriteRefused
 from skyline.rewrite.blocks import replace
 from skyline.rewrite.causal import own_values
 from skyline.rewrite.context import RewriteContext
 from skyline.rewrite.element import without_keyword
+from skyline.rewrite.refusal import refusal
 from skyline.rewrite.unwrapping import without_call
 from skyline.source.calls import qualified_name
 from skyline.source.edit import TextEdit
@@ -34,7 +34,7 @@ class CheckpointCall:
 
     @property
     def blocks(self) -> str:
-        """How many blocks it is done for: a number, or ``all``."""
+        """The number of blocks, or ``all``."""
         match self.choice:
             case ast.IfExp(test=ast.Compare(ops=[ast.Lt()], comparators=[ast.Constant(value=int(number))])):
                 return str(number)
@@ -67,16 +67,13 @@ def _check(site: CheckpointCall) -> None:
     module, call = site.module, site.call
     if not isinstance(call.args[0], _BLOCKS) or any(keyword.arg is None for keyword in call.keywords):
         message = f"`{text_of(call)}` computes more than a block again"
-        raise RewriteRefused(
-            message, file=module.path, line=call.lineno, hint="Call the block there by hand."
-        )
+        raise refusal(message, module, call, hint="Call the block there by hand.")
     for around in module.around(call):
         if isinstance(around, Function):
             return
         if isinstance(around, ast.If) and around.orelse:
             message = f"`{text_of(around.test)}` decides which blocks are computed again"
-            hint = "Make the condition false, by its option."
-            raise RewriteRefused(message, file=module.path, line=around.lineno, hint=hint)
+            raise refusal(message, module, around, hint="Make the condition false, by its option.")
 
 
 def _plain(call: ast.Call) -> ast.Call:
@@ -131,7 +128,7 @@ def _called_plainly(context: RewriteContext) -> tuple[TextEdit, ...]:
 
 
 def _without_choice(module: Module, choice: ast.IfExp) -> tuple[TextEdit, ...]:
-    """What is done otherwise, in place of a choice; without the brackets around it that only the choice needed."""
+    """The alternative in place of a choice, without the brackets around it that only the choice needed."""
     source, tokens = module.source, tokens_of(module.source)
     start, end = offsets_of(source, choice)
     begin, finish = offsets_of(source, choice.orelse)
@@ -180,7 +177,7 @@ def _without_index(site: CheckpointCall, loop: ast.For) -> tuple[TextEdit, ...]:
 
 
 def _is_whole(site: CheckpointCall, loop: ast.For) -> bool:
-    """Whether a loop does nothing but call the blocks of an ``nn.Sequential`` one after another."""
+    """True if a loop does nothing but call the blocks of an ``nn.Sequential`` one after another."""
     holder = _holder(loop)
     made = own_values(site.module, holder)
     if len(made) != 1 or not isinstance(made[0], ast.Call) or last_name(made[0].func) != "Sequential":

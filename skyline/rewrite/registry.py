@@ -50,7 +50,7 @@ class RewriteEntry:
 
     @classmethod
     def of(cls, module: ModuleType) -> RewriteEntry | None:
-        """What a module binds as ``NAME`` and ``rewrite``; maybe ``ORDER``, ``snippet``, ``present`` and ``remove``."""
+        """A module that binds ``NAME`` and ``rewrite``, maybe ``ORDER``, ``snippet``, ``present`` and ``remove``."""
         name: str | None = getattr(module, "NAME", None)
         present: Present | None = getattr(module, "present", None)
         # A module may have imported a function of this name for its own use.
@@ -94,12 +94,12 @@ def entries() -> dict[str, RewriteEntry]:
 
 
 def problems() -> tuple[str, ...]:
-    """What other packages install as rewrites and could not be used, with the reasons."""
+    """Rewrites of other packages that are not usable, with the reasons."""
     return _found()[1]
 
 
 def _lacking(module: Any) -> str:
-    """What a module lacks to be a rewrite, in words; empty where it is one."""
+    """The missing parts of a rewrite module in words; empty where it is complete."""
     if not isinstance(getattr(module, "NAME", None), str) or not callable(getattr(module, "rewrite", None)):
         return "a module with NAME and rewrite(context, value) is wanted"
     return "" if isinstance(getattr(module, "ORDER", 0), int) else "its ORDER is not a number"

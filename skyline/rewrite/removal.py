@@ -32,7 +32,7 @@ def taken_out(context: RewriteContext, names: Sequence[str]) -> RewritePlan:
     context = context.tolerant()
     order = {name: index for index, name in enumerate(entries())}
     refused: dict[str, Refused] = {}
-    # What was put around the others comes off first.
+    # The outermost change comes off first.
     for name in sorted(dict.fromkeys(names), key=lambda name: -order.get(name, -1)):
         try:
             context = _taken_out(context, name)
@@ -44,7 +44,7 @@ def taken_out(context: RewriteContext, names: Sequence[str]) -> RewritePlan:
 
 
 def present(context: RewriteContext, name: str) -> str | None:
-    """The value with which a change is in the code; None where it is not, or cannot be told."""
+    """The value with which a change is in the code; None where it is not, or unknown."""
     entry = entries().get(name)
     if entry is None or entry.present is None:
         return None
@@ -80,11 +80,11 @@ def _taken_out(context: RewriteContext, name: str) -> RewriteContext:
 
 
 def _without(context: RewriteContext, entry: RewriteEntry) -> RewriteContext:
-    """What the next removal sees; raises RewriteRefused where the edits would not leave Python behind."""
+    """The context of the next removal; raises RewriteRefused where the edits would not leave Python behind."""
     assert entry.remove is not None
     edits = entry.remove(context.again())
     if not edits:
-        message = f"Where {entry.name} is written could not be told"
+        message = f"Where {entry.name} is written is unknown"
         raise RewriteRefused(message, hint="Take it out by hand.")
     made = context.edited(edits)
     for path in dict.fromkeys(edit.span.file for edit in edits):
@@ -104,7 +104,7 @@ _ADDED = {
     (_HOOKS, "fp16_compress_hook"),
     (_HOOKS, "bf16_compress_hook"),
 }
-"""What rewrites import from modules by name; everything else they reach through ``torch``."""
+"""Names that rewrites import from modules; everything else they reach through ``torch``."""
 
 
 def idle_imports(before: SourceText, after: SourceText) -> tuple[TextEdit, ...]:
@@ -137,7 +137,7 @@ def _used(module: Module) -> set[str]:
 
 
 def _binds_only(statement: ast.stmt, name: str) -> bool:
-    """Whether a statement is an import that rewrites add, and binds this name."""
+    """True if a statement is an import that rewrites add, and binds this name."""
     if not isinstance(statement, ast.Import | ast.ImportFrom) or len(statement.names) != 1:
         return False
     alias = statement.names[0]
@@ -149,7 +149,7 @@ def _binds_only(statement: ast.stmt, name: str) -> bool:
 
 
 def _is_as_added(module: Module, statement: ast.stmt) -> bool:
-    """Whether a rewrite, asked for this import in the file without it, would write this very file."""
+    """True if a rewrite, asked for this import in the file without it, would write this very file."""
     if len(module.tree.body) < 2:
         return False
     without = module.source.apply(remove(module, statement))

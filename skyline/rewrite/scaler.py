@@ -15,6 +15,7 @@ from skyline.rewrite.blocks import (
 )
 from skyline.rewrite.context import RewriteContext
 from skyline.rewrite.imports import Usable, free_name, usable
+from skyline.rewrite.refusal import refusal
 from skyline.rewrite.sites.forward import ForwardSite
 from skyline.rewrite.sites.iteration import Iteration
 from skyline.rewrite.sites.step import StepSite, step
@@ -41,11 +42,10 @@ def scaled(
         if last_name(call.func) in _CLIPPING:
             if region.module is not module:
                 message = "Gradients are clipped in another file than that of the backward pass"
-                raise RewriteRefused(message, file=region.module.path, line=call.lineno)
+                raise refusal(message, region.module, call)
             clipping = statement_of(module, call)
             if suite_of(module, clipping) is not suite_of(module, stepping.statement):
-                message = "Gradients are clipped in another block than that of the step"
-                raise RewriteRefused(message, file=module.path, line=call.lineno)
+                raise refusal("Gradients are clipped in another block than that of the step", module, call)
             edits += insert_before(module, clipping, f"{name}.unscale_({optimizer})")
     edits += replace(module, stepping.call, f"{name}.step({optimizer})")
     edits += insert_after(module, stepping.statement, f"{name}.update()")
@@ -62,7 +62,7 @@ def _check(site: ForwardSite, stepping: StepSite, within: Iteration) -> None:
         message = "The backward pass and the step are not in the same function"
         raise RewriteRefused(message, file=where, line=line)
     if not isinstance(stepping.statement, ast.Expr) or stepping.statement.value is not stepping.call:
-        message = f"What `{text_of(stepping.call)}` gives is used"
+        message = f"The result of `{text_of(stepping.call)}` is used"
         raise RewriteRefused(message, file=where, line=line)
     if site.backward.call.args or site.backward.driver is not None or not dotted(stepping.optimizer):
         message = f"`{text_of(site.backward.call)}` is more than a plain backward pass"
@@ -72,7 +72,7 @@ def _check(site: ForwardSite, stepping: StepSite, within: Iteration) -> None:
         called = isinstance(parent, ast.Call) and parent.func is node
         if node.attr == "grad" and not called:
             message = f"`{text_of(node)}` is used in the loop, where it would be scaled"
-            raise RewriteRefused(message, file=region.module.path, line=node.lineno)
+            raise refusal(message, region.module, node)
 
 
 def _made(
@@ -177,4 +177,4 @@ def _maker(module: Module, target: ast.expr) -> ast.stmt:
 
 def _also_used(module: Module, node: ast.expr) -> RewriteRefused:
     message = f"`{text_of(node)}` uses the gradient scaler for more than scaling the loss and stepping"
-    return RewriteRefused(message, file=module.path, line=node.lineno, hint="Take it out there first.")
+    return refusal(message, module, node, hint="Take it out there first.")

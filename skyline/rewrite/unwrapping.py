@@ -7,6 +7,7 @@ import tokenize
 
 from skyline.errors import RewriteRefused
 from skyline.rewrite.blocks import remove
+from skyline.rewrite.refusal import refusal
 from skyline.source.edit import TextEdit
 from skyline.source.program import Module
 from skyline.source.syntax import Function, offsets_of, text_of
@@ -16,7 +17,7 @@ _ATOMS = (
     *(ast.Name, ast.Attribute, ast.Subscript, ast.Call, ast.Constant),
     *(ast.List, ast.Dict, ast.Set, ast.ListComp, ast.DictComp, ast.SetComp),
 )
-"""What keeps its meaning wherever it is put, without brackets around it."""
+"""Expressions that keep their meaning anywhere without brackets."""
 
 
 def unwrap(module: Module, block: ast.With | ast.For) -> tuple[TextEdit, ...]:
@@ -64,15 +65,14 @@ def unwrap(module: Module, block: ast.With | ast.For) -> tuple[TextEdit, ...]:
 
 
 def without_call(module: Module, call: ast.Call, given: ast.expr) -> tuple[TextEdit, ...]:
-    """What a call is given in place of the call: ``f(x, a=1)`` becomes ``x``."""
+    """The argument in place of the call: ``f(x, a=1)`` becomes ``x``."""
     source = module.source
     start, end = offsets_of(source, call)
     first, last = offsets_of(source, given)
     if any(token.kind == tokenize.COMMENT for token in _between(module, start, first)) or any(
         token.kind == tokenize.COMMENT for token in _between(module, last, end)
     ):
-        message = f"`{text_of(call)}` has a comment inside"
-        raise RewriteRefused(message, file=module.path, line=call.lineno, hint="Take it out there.")
+        raise refusal(f"`{text_of(call)}` has a comment inside", module, call, hint="Take it out there.")
     parent = module.parents.get(call)
     plain = isinstance(parent, ast.Assign | ast.AnnAssign | ast.Return | ast.Expr | ast.keyword)
     plain = plain or (isinstance(parent, ast.Call) and call is not parent.func)
@@ -97,7 +97,7 @@ def without_decorator(
     while sign is not None and sign.text != "@":
         sign = tokens.before(sign.start)
     if sign is None:
-        raise RewriteRefused("The decorator cannot be read", file=module.path, line=owner.lineno)
+        raise refusal("The decorator cannot be read", module, owner)
     first, last = source.position(sign.start)[0], source.position(tokens.ends_logical_line(end))[0]
     after = source.offset(last + 1, 0) if last < source.line_count else len(source.text)
     return (source.edit(source.span(source.offset(first, 0), after), ""),)
@@ -107,7 +107,7 @@ def without_item(module: Module, block: ast.With, item: ast.withitem) -> tuple[T
     """A ``with`` without one of the things that it enters; without the block where it enters nothing else."""
     if item.optional_vars is not None:
         message = f"`{text_of(item.optional_vars)}` names what `with {text_of(item.context_expr)}` gives"
-        raise RewriteRefused(message, file=module.path, line=block.lineno, hint="Take it out there.")
+        raise refusal(message, module, block, hint="Take it out there.")
     if len(block.items) == 1:
         return unwrap(module, block)
     source, at = module.source, block.items.index(item)
@@ -122,7 +122,7 @@ def without_item(module: Module, block: ast.With, item: ast.withitem) -> tuple[T
     edit = source.edit(span, "")
     if "#" in edit.old_text or "(" in edit.old_text.replace(source.text[start:end], ""):
         message = f"`with {text_of(item.context_expr)}` stands among others in a way that is not plain"
-        raise RewriteRefused(message, file=module.path, line=block.lineno, hint="Take it out there.")
+        raise refusal(message, module, block, hint="Take it out there.")
     return (edit,)
 
 

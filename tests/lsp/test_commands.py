@@ -11,7 +11,7 @@ from pygls.exceptions import JsonRpcException
 
 from skyline.report import protocol
 from skyline.trace import store
-from skyline_lsp.notebooks import NO_NOTEBOOKS, NOTEBOOK_HINT
+from skyline_lsp.convert import NO_NOTEBOOKS, NOTEBOOK_HINT
 
 
 async def test_asking_applying_taking_back_and_clearing(start_editor, profiled: Path) -> None:

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from skyline.report.schema import LineReport
-from skyline_lsp.function_cost import function_costs
+from skyline_lsp.state import function_costs
 
 SOURCE = """\
 class Model:

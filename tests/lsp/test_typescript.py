@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from skyline.report import protocol
-from skyline_lsp.methods import METHODS
-from skyline_lsp.typescript import Declarations, generated
+from skyline_lsp.typescript import METHODS, Declarations, generated
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 EXTENSION = REPOSITORY / "extension"

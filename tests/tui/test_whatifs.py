@@ -14,8 +14,7 @@ from skyline.interval import Interval
 from skyline.report.schema import BaselineReport, EstimateReport
 from skyline.whatif.estimate import speedup_range
 from skyline_tui.screens.explain import _lines
-from skyline_tui.widgets.whatif_rows import HEAD, REST, whatif_rows
-from skyline_tui.widgets.whatifs import WhatIfs
+from skyline_tui.widgets.whatifs import HEAD, REST, WhatIfs, whatif_rows
 
 if TYPE_CHECKING:
     from conftest import Desk

@@ -11,6 +11,7 @@ from textual import events
 from textual.app import ComposeResult, SystemCommand
 from textual.binding import BindingType
 from textual.screen import Screen
+from textual.theme import Theme
 from textual.widgets import ContentSwitcher, Footer
 
 from skyline.report.protocol import BestParams, DevicesParams
@@ -24,21 +25,20 @@ from skyline_tui.preferences import Preferences
 from skyline_tui.screens.diff import Diff
 from skyline_tui.screens.limits import Limits, TypeBatchSize
 from skyline_tui.screens.sheet import Help
-from skyline_tui.session import ScreenSession
-from skyline_tui.theme import PHASE_COLOURS, SKYLINE
+from skyline_tui.session import ServerSession
 from skyline_tui.views.devices import DevicesView
 from skyline_tui.views.diff import DiffView
 from skyline_tui.views.findings import FindingsView
 from skyline_tui.views.lines import LinesView
 from skyline_tui.views.log import LogView
 from skyline_tui.views.memory import MemoryView
-from skyline_tui.views.overview import Overview
 from skyline_tui.views.timeline import TimelineView
-from skyline_tui.views.view import View
+from skyline_tui.views.view import Place, View
 from skyline_tui.widgets.controls import Controls
 from skyline_tui.widgets.headline import Headline
 from skyline_tui.widgets.lines import Lines
 from skyline_tui.widgets.panels import HEIGHTS, WIDTHS, Panels
+from skyline_tui.widgets.phase_bar import PhaseBar
 from skyline_tui.widgets.sort_table import SortTable
 from skyline_tui.widgets.source import Source
 from skyline_tui.widgets.status import Status
@@ -46,6 +46,57 @@ from skyline_tui.widgets.trouble import Trouble
 from skyline_tui.widgets.verdict import Verdict
 from skyline_tui.widgets.view_tabs import VIEWS, ViewTabs
 from skyline_tui.widgets.whatifs import WhatIfs
+from skyline_tui.widgets.workbench import Workbench
+
+
+class Overview(View):
+    """All inputs of a question."""
+
+    def __init__(self, uri: str) -> None:
+        super().__init__(id="overview", classes="view")
+        self._uri = uri
+
+    def compose(self) -> ComposeResult:
+        """The verdict and the phases above, the workbench below."""
+        yield Verdict()
+        yield PhaseBar()
+        yield Workbench(self._uri)
+
+    def shown(self) -> None:
+        """Focus the panel in front."""
+        self.query_one(Panels).focus_front()
+
+    @property
+    def place(self) -> Place | None:
+        """The line under the cursor, else the visible one."""
+        return self.query_one(Workbench).place
+
+
+PHASE_COLOURS = {
+    "phase-data": "#d79b3f",
+    "phase-forward": "#3f9bd7",
+    "phase-backward": "#7d6fd6",
+    "phase-optimizer": "#3fb68b",
+    "phase-communication": "#c0609f",
+    "phase-other": "#8a8f98",
+}
+
+SKYLINE = Theme(
+    name="skyline",
+    primary="#4aa8d8",
+    secondary="#7d8fd6",
+    accent="#e0a458",
+    warning="#e0a458",
+    error="#e06c75",
+    success="#5fbf8f",
+    foreground="#d8dee4",
+    background="#12161c",
+    surface="#181d25",
+    panel="#212832",
+    dark=True,
+    variables={"footer-key-foreground": "#4aa8d8", "block-cursor-text-style": "bold"},
+)
+
 
 NO_PROFILE = "There is no profile yet."
 
@@ -62,7 +113,7 @@ class SkylineApp(NewsApp):
     def __init__(
         self,
         script: Path,
-        connect: Callable[[Post], ScreenSession],
+        connect: Callable[[Post], ServerSession],
         *,
         live: bool = True,
         preferences: Preferences | None = None,

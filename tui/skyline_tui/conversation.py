@@ -20,7 +20,7 @@ from skyline.report.protocol import (
 from skyline.report.schema import EstimateReport
 from skyline_tui import messages
 from skyline_tui.messages import Post, Severity
-from skyline_tui.session import ScreenSession
+from skyline_tui.session import ServerSession
 
 T = TypeVar("T")
 
@@ -28,7 +28,7 @@ T = TypeVar("T")
 class Conversation:
     """Sends requests of a session and posts the answers; failures are posted as messages to read."""
 
-    def __init__(self, session: ScreenSession, post: Post) -> None:
+    def __init__(self, session: ServerSession, post: Post) -> None:
         self._session = session
         self._post = post
         self._writing = asyncio.Lock()

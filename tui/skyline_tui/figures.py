@@ -8,8 +8,8 @@ from textual.content import Content
 
 from skyline import units
 from skyline.interval import Interval
+from skyline.report.basis import Direction
 from skyline.report.schema import BaselineReport, BatchSizeReport, EstimateReport
-from skyline.report.speedup import Direction
 
 ScaleOf = Callable[[Sequence[float]], units.UnitScale]
 

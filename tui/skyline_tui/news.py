@@ -9,16 +9,16 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal, ParamSpec
 
+from skyline.report.basis import speedup_words
 from skyline.report.protocol import ApplyResult, QuestionParams
 from skyline.report.schema import ProfileReport
-from skyline.report.speedup import speedup_words
 from skyline_tui import messages
 from skyline_tui.clean_screen import CleanApp
 from skyline_tui.conversation import Conversation
 from skyline_tui.messages import Post, Severity
 from skyline_tui.screens.diff import Diff
 from skyline_tui.screens.verified import VerifiedSheet
-from skyline_tui.session import ScreenSession
+from skyline_tui.session import ServerSession
 from skyline_tui.summary import written
 from skyline_tui.views.devices import DevicesView
 from skyline_tui.views.diff import DiffView
@@ -44,7 +44,7 @@ P = ParamSpec("P")
 class NewsApp(CleanApp[None]):
     """Passes messages to the pages; in live mode the code follows the question on the screen."""
 
-    def __init__(self, script: Path, connect: Callable[[Post], ScreenSession], *, live: bool) -> None:
+    def __init__(self, script: Path, connect: Callable[[Post], ServerSession], *, live: bool) -> None:
         super().__init__()
         self.script = script
         self.profile: ProfileReport | None = None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Protocol
 
 from skyline.errors import UsageError
 from skyline.report import protocol
@@ -31,95 +30,11 @@ from skyline_tui.client import Server
 from skyline_tui.messages import Post, ProfileMoved
 
 
-class ScreenSession(Protocol):
-    """The interface of a script for the screen; every method raises SkylineError with a reason to show."""
-
-    script: Path
-    uri: str
-    runs: bool
-    """True if there is a script to measure, false for a saved profile or a trace."""
-
-    async def start(self) -> None:
-        """Prepare for requests."""
-        ...
-
-    async def stop(self) -> None:
-        """Release all resources."""
-        ...
-
-    async def profile(self) -> None:
-        """Measure the script; results are posted."""
-        ...
-
-    async def cancel(self) -> None:
-        """Stop measuring."""
-        ...
-
-    async def use_later(self) -> None:
-        """Show the measurement that was set aside; the result is posted."""
-        ...
-
-    async def latest(self) -> ProfileReport | None:
-        """The newest profile."""
-        ...
-
-    async def whatifs(self) -> WhatIfReport | None:
-        """The answer to every single what-if."""
-        ...
-
-    async def simulate(self, question: QuestionParams) -> EstimateReport:
-        """The predicted effect of this change."""
-        ...
-
-    async def best(self, limits: BestParams) -> BestReport:
-        """The best combination within limits."""
-        ...
-
-    async def verify(self, question: VerifyParams) -> VerifyReport:
-        """A prediction with its measurement, which takes minutes; ``cancel`` ends it."""
-        ...
-
-    async def devices(self, asked: DevicesParams) -> DevicesReport:
-        """The script on other GPUs, which takes a minute; ``cancel`` ends it."""
-        ...
-
-    async def timeline(self, asked: TimelineParams) -> TimelineReport:
-        """A window of an iteration as measured and as simulated."""
-        ...
-
-    async def memory_at(self, asked: MemoryAtParams) -> LiveMemoryReport:
-        """The live memory at a moment of the iteration."""
-        ...
-
-    async def history(self) -> tuple[SavedProfile, ...]:
-        """The saved profiles, newest first."""
-        ...
-
-    async def compare(self, asked: CompareParams) -> ComparisonReport:
-        """Two saved profiles, in numbers and in code."""
-        ...
-
-    async def preview(self, question: QuestionParams) -> PreviewResult:
-        """The edits that would make the change."""
-        ...
-
-    async def apply(self, question: QuestionParams) -> ApplyResult:
-        """Make the change in the files."""
-        ...
-
-    async def revert(self) -> ApplyResult:
-        """Undo the last change."""
-        ...
-
-    async def remove(self, asked: RemoveParams) -> ApplyResult:
-        """Remove a what-if from the code."""
-        ...
-
-
 class ServerSession:
-    """A script, accessed through the language server."""
+    """A script, accessed through the language server; every method raises SkylineError with a reason to show."""
 
     runs = True
+    """True if there is a script to measure, false for a saved profile or a trace."""
 
     def __init__(self, script: Path, server: Server) -> None:
         self.script = script
@@ -135,7 +50,7 @@ class ServerSession:
         await self._server.stop()
 
     async def profile(self) -> None:
-        """Measure the script."""
+        """Measure the script; results are posted."""
         await self._server.execute(protocol.COMMAND_PROFILE, self.uri)
 
     async def cancel(self) -> None:
@@ -163,15 +78,15 @@ class ServerSession:
         return await self._server.request(protocol.BEST, limits, BestReport)
 
     async def verify(self, question: VerifyParams) -> VerifyReport:
-        """A prediction with its measurement."""
+        """A prediction with its measurement, which takes minutes; ``cancel`` ends it."""
         return await self._server.request(protocol.VERIFY, question, VerifyReport)
 
     async def devices(self, asked: DevicesParams) -> DevicesReport:
-        """The script on other GPUs, which may be absent."""
+        """The script on other GPUs, which may be absent; takes a minute, and ``cancel`` ends it."""
         return await self._server.request(protocol.DEVICES, asked, DevicesReport)
 
     async def timeline(self, asked: TimelineParams) -> TimelineReport:
-        """A window of both timelines."""
+        """A window of an iteration as measured and as simulated."""
         return await self._server.request(protocol.TIMELINE, asked, TimelineReport)
 
     async def memory_at(self, asked: MemoryAtParams) -> LiveMemoryReport:

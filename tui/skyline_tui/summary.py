@@ -5,9 +5,9 @@ from __future__ import annotations
 from textual.content import Content
 
 from skyline import units
+from skyline.report.basis import direction, speedup_words
 from skyline.report.protocol import QuestionParams
 from skyline.report.schema import EstimateReport, ProfileReport
-from skyline.report.speedup import direction, speedup_words
 from skyline_tui.figures import DIRECTION_STYLES, MUTED, fitting
 
 NOTHING_ASKED = "drag a bar, or check a what-if with space"

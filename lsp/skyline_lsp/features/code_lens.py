@@ -9,7 +9,7 @@ from lsprotocol import types
 
 from skyline import units
 from skyline.report import protocol
-from skyline.report.headline import headline_so_far
+from skyline.report.basis import headline_so_far
 from skyline.source.line_map import line_map
 from skyline.source.text import SourceText
 from skyline_lsp import convert

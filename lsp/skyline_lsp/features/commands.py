@@ -7,29 +7,28 @@ from __future__ import annotations
 
 import contextlib
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from lsprotocol import types
 
 from skyline import units
-from skyline.errors import SkylineError, UsageError
+from skyline.errors import UsageError
 from skyline.report import protocol
 from skyline.report.protocol import CommandResult, QuestionOptions, VerifyOptions, VerifyParams
 from skyline.trace import store
 from skyline.whatif.estimate import Estimate
 from skyline.whatif.question import Choice, Question
 from skyline_lsp import convert, exporting, wire
-from skyline_lsp.arguments import options, script_uri
+from skyline_lsp.convert import NO_NOTEBOOKS, NOTEBOOK_HINT, is_notebook
 from skyline_lsp.entry_script import script_for
 from skyline_lsp.exporting import ExportOptions
 from skyline_lsp.features.simulate import profiled
 from skyline_lsp.features.verify import verification
-from skyline_lsp.notebooks import NO_NOTEBOOKS, NOTEBOOK_HINT, is_notebook
 from skyline_lsp.options import ProfileOptions
 from skyline_lsp.server import SkylineServer
 from skyline_lsp.state import ScriptState
+from skyline_lsp.wire import options, script_uri
 
 
 def register(server: SkylineServer) -> None:
@@ -40,10 +39,8 @@ def register(server: SkylineServer) -> None:
     async def profile(*arguments) -> Any:
         await server.await_settings()
         uri, asked = script_uri(server, arguments), options(arguments, ProfileOptions)
-        try:
+        with wire.refusing():
             return wire.send(await _profile(server, uri, asked))
-        except SkylineError as error:
-            raise wire.failed(error) from error
 
     @server.command(protocol.COMMAND_CANCEL)
     def cancel(*arguments) -> Any:
@@ -62,34 +59,33 @@ def register(server: SkylineServer) -> None:
 
     @server.command(protocol.COMMAND_USE_LATER)
     def use_later(*arguments) -> Any:
-        return _answer(lambda: _use_later(server, script_uri(server, arguments)))
+        with wire.refusing():
+            return wire.send(_use_later(server, script_uri(server, arguments)))
 
     @server.command(protocol.COMMAND_WHATIF)
     def what_if(*arguments) -> Any:
         asked = options(arguments, QuestionOptions) or QuestionOptions()
-        return _answer(lambda: _what_if(server, script_uri(server, arguments), asked))
+        with wire.refusing():
+            return wire.send(_what_if(server, script_uri(server, arguments), asked))
 
     @server.command(protocol.COMMAND_VERIFY)
     async def verify(*arguments) -> Any:
         asked = options(arguments, VerifyOptions) or VerifyOptions()
         uri = script_uri(server, arguments)
         params = VerifyParams(uri, asked.batchSize, asked.whatifs, rounds=asked.rounds, minutes=asked.minutes)
-        try:
+        with wire.refusing():
             return wire.send(await verification(server, params))
-        except SkylineError as error:
-            raise wire.failed(error) from error
 
     @server.command(protocol.COMMAND_SHOW_REPORT)
     async def show_report(*arguments) -> Any:
-        try:
+        with wire.refusing():
             return wire.send(await _show_report(server, script_uri(server, arguments)))
-        except SkylineError as error:
-            raise wire.failed(error) from error
 
     @server.command(protocol.COMMAND_EXPORT)
     def export(*arguments) -> Any:
         asked = options(arguments, ExportOptions) or ExportOptions()
-        return _answer(lambda: _export(server, script_uri(server, arguments), asked))
+        with wire.refusing():
+            return wire.send(_export(server, script_uri(server, arguments), asked))
 
 
 async def _profile(server: SkylineServer, uri: str, asked: ProfileOptions | None) -> CommandResult:
@@ -160,10 +156,3 @@ def _export(server: SkylineServer, uri: str, asked: ExportOptions) -> CommandRes
     path = script.parent / (asked.path or exporting.default_name(script, asked.format))
     exporting.write(state.prepared, asked.format, path)
     return CommandResult("written", path=str(path))
-
-
-def _answer(action: Callable[[], object]) -> Any:
-    try:
-        return wire.send(action())
-    except SkylineError as error:
-        raise wire.failed(error) from error

@@ -7,7 +7,7 @@ import logging
 from lsprotocol import types
 
 from skyline_lsp import convert
-from skyline_lsp.notebooks import NO_NOTEBOOKS, NOTEBOOK_HINT, is_notebook
+from skyline_lsp.convert import NO_NOTEBOOKS, NOTEBOOK_HINT, is_notebook
 from skyline_lsp.server import SkylineServer
 
 logger = logging.getLogger(__name__)

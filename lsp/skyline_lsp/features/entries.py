@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from skyline.errors import SkylineError, UsageError
+from skyline.errors import UsageError
 from skyline.report import protocol
 from skyline.report.protocol import EntryScripts, UriParams
 from skyline_lsp import convert, wire
+from skyline_lsp.convert import NO_NOTEBOOKS, NOTEBOOK_HINT, is_notebook
 from skyline_lsp.entry_script import entry_of
-from skyline_lsp.notebooks import NO_NOTEBOOKS, NOTEBOOK_HINT, is_notebook
 from skyline_lsp.server import SkylineServer
 
 
@@ -17,16 +15,13 @@ def register(server: SkylineServer) -> None:
     """Answer ``skyline/entryScripts``."""
 
     @server.feature(protocol.ENTRY_SCRIPTS)
-    async def entry_scripts(params: wire.Json) -> Any:
-        uri = wire.receive(params, UriParams).uri
-        path = convert.path_of(uri)
-        try:
-            if is_notebook(uri):
-                raise UsageError(NO_NOTEBOOKS, hint=NOTEBOOK_HINT)
-            if path is None:
-                raise UsageError(f"{uri} is not a file on this machine")
-            await server.await_settings()
-            entry = await entry_of(server, path)
-        except SkylineError as error:
-            raise wire.failed(error) from error
-        return wire.send(EntryScripts(entry.itself, tuple(map(server.texts.uri, entry.scripts))))
+    @wire.answers(UriParams)
+    async def entry_scripts(asked: UriParams) -> EntryScripts:
+        path = convert.path_of(asked.uri)
+        if is_notebook(asked.uri):
+            raise UsageError(NO_NOTEBOOKS, hint=NOTEBOOK_HINT)
+        if path is None:
+            raise UsageError(f"{asked.uri} is not a file on this machine")
+        await server.await_settings()
+        entry = await entry_of(server, path)
+        return EntryScripts(entry.itself, tuple(map(server.texts.uri, entry.scripts)))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import Any
 
 from skyline.errors import SkylineError, UsageError
 from skyline.report import protocol
@@ -20,22 +19,18 @@ def register(server: SkylineServer) -> None:
     """Answer ``skyline/history`` and ``skyline/compare``."""
 
     @server.feature(protocol.HISTORY)
-    async def history(params: wire.Json) -> Any:
-        script = _script(server, wire.receive(params, UriParams).uri)
-        return wire.send(await asyncio.get_running_loop().run_in_executor(None, _saved, script))
+    @wire.answers(UriParams)
+    async def history(asked: UriParams) -> tuple[SavedProfile, ...]:
+        script = _script(server, asked.uri)
+        return await asyncio.get_running_loop().run_in_executor(None, _saved, script)
 
     @server.feature(protocol.COMPARE)
-    async def compare(params: wire.Json) -> Any:
-        asked = wire.receive(params, CompareParams)
-        try:
-            state = server.state_of(asked.uri)
-            now = state.prepared if state is not None else None
-            script = _script(server, asked.uri)
-            return wire.send(
-                await asyncio.get_running_loop().run_in_executor(None, _compared, script, asked, now)
-            )
-        except SkylineError as error:
-            raise wire.failed(error) from error
+    @wire.answers(CompareParams)
+    async def compare(asked: CompareParams) -> ComparisonReport:
+        state = server.state_of(asked.uri)
+        now = state.prepared if state is not None else None
+        script = _script(server, asked.uri)
+        return await asyncio.get_running_loop().run_in_executor(None, _compared, script, asked, now)
 
 
 def _script(server: SkylineServer, uri: str) -> Path:

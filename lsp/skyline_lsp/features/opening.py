@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import Any
 
-from skyline.errors import SkylineError, UsageError
+from skyline.errors import UsageError
 from skyline.report import protocol
 from skyline.report.protocol import OpenResult, UriParams
 from skyline_lsp import convert, wire
@@ -18,19 +17,16 @@ def register(server: SkylineServer) -> None:
     """Answer ``skyline/open``."""
 
     @server.feature(protocol.OPEN)
-    async def opened(params: wire.Json) -> Any:
-        uri = wire.receive(params, UriParams).uri
-        path = convert.path_of(uri)
-        try:
-            if path is None:
-                raise UsageError(f"{uri} is not a file on this machine")
-            found = await asyncio.get_running_loop().run_in_executor(None, open_file, Path(path))
-        except SkylineError as error:
-            raise wire.failed(error) from error
+    @wire.answers(UriParams)
+    async def opened(asked: UriParams) -> OpenResult:
+        path = convert.path_of(asked.uri)
+        if path is None:
+            raise UsageError(f"{asked.uri} is not a file on this machine")
+        found = await asyncio.get_running_loop().run_in_executor(None, open_file, Path(path))
         if isinstance(found, OpenedTrace):
             server.traces.keep(path, found)
-            return wire.send(OpenResult("trace", ""))
-        state = server.scripts.ensure(uri, path)
+            return OpenResult("trace", "")
+        state = server.scripts.ensure(asked.uri, path)
         state.accept(found)
         state.stale = state.is_stale(server.texts)
-        return wire.send(OpenResult("profile", found.profile.script))
+        return OpenResult("profile", found.profile.script)

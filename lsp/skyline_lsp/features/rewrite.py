@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from lsprotocol import types
@@ -24,12 +25,12 @@ from skyline.source.edit import TextEdit
 from skyline.source.text import SourceText
 from skyline.whatif.question import Question
 from skyline_lsp import convert, rewriting, wire
-from skyline_lsp.arguments import options, script_uri
 from skyline_lsp.features.simulate import profiled, question
 from skyline_lsp.journal import Read
 from skyline_lsp.rewriting import PlannedChange, check_current, planned_question, planned_removal
 from skyline_lsp.server import SkylineServer
 from skyline_lsp.state import ScriptState
+from skyline_lsp.wire import options, script_uri
 
 NOTHING_APPLIED = "the code contains no change made by Skyline"
 ALREADY_UNDONE = "the change was already undone in the editor"
@@ -45,62 +46,55 @@ def register(server: SkylineServer) -> None:
     # Two concurrent edits would each be computed for a text that the other one changes.
     one_at_a_time = asyncio.Lock()
 
+    async def changed(label: str, uri: str, plan: Callable[[ScriptState], PlannedChange]) -> ApplyResult:
+        async with one_at_a_time:
+            try:
+                state = profiled(server, uri)
+                return await _carry_out(server, state, f"Skyline: {label}", lambda: plan(state))
+            except SkylineError as error:
+                return ApplyResult(False, _reason(error))
+
     @server.feature(protocol.PREVIEW)
-    def preview(params: wire.Json) -> Any:
-        asked = wire.receive(params, QuestionParams)
-        try:
-            return wire.send(_preview(server, profiled(server, asked.uri), question(asked)))
-        except SkylineError as error:
-            raise wire.failed(error) from error
+    @wire.answers(QuestionParams)
+    def preview(asked: QuestionParams) -> PreviewResult:
+        return _preview(server, profiled(server, asked.uri), question(asked))
 
     @server.feature(protocol.APPLY)
-    async def apply(params: wire.Json) -> Any:
-        asked = wire.receive(params, QuestionParams)
-        async with one_at_a_time:
-            try:
-                state, wanted = profiled(server, asked.uri), question(asked)
-                label = f"Skyline: {rewriting.words(wanted)}"
-                return wire.send(
-                    await _carry_out(server, state, label, lambda: planned_question(server, state, wanted))
-                )
-            except SkylineError as error:
-                return wire.send(ApplyResult(False, _reason(error)))
+    @wire.answers(QuestionParams)
+    async def apply(asked: QuestionParams) -> ApplyResult:
+        try:
+            wanted = question(asked)
+        except SkylineError as error:
+            return ApplyResult(False, _reason(error))
+        plan = partial(planned_question, server, asked=wanted)
+        return await changed(rewriting.words(wanted), asked.uri, plan)
 
     @server.feature(protocol.REMOVE)
-    async def remove(params: wire.Json) -> Any:
-        asked = wire.receive(params, RemoveParams)
-        async with one_at_a_time:
-            try:
-                state = profiled(server, asked.uri)
-                label = f"Skyline: without {asked.whatif}"
-                return wire.send(
-                    await _carry_out(
-                        server, state, label, lambda: planned_removal(server, state, asked.whatif)
-                    )
-                )
-            except SkylineError as error:
-                return wire.send(ApplyResult(False, _reason(error)))
+    @wire.answers(RemoveParams)
+    async def remove(asked: RemoveParams) -> ApplyResult:
+        plan = partial(planned_removal, server, name=asked.whatif)
+        return await changed(f"without {asked.whatif}", asked.uri, plan)
 
     @server.feature(protocol.REVERT)
-    async def revert(params: wire.Json) -> Any:
-        asked = wire.receive(params, UriParams)
+    @wire.answers(UriParams)
+    async def revert(asked: UriParams) -> ApplyResult:
         async with one_at_a_time:
-            return wire.send(await _revert(server, asked.uri))
+            return await _revert(server, asked.uri)
 
     @server.feature(protocol.CODE_CHANGES)
-    def changes(params: wire.Json) -> Any:
-        state = server.state_of(wire.receive(params, UriParams).uri)
-        return wire.send(server.code_news.ask(state)) if state is not None else None
+    @wire.answers(UriParams)
+    def changes(asked: UriParams) -> object:
+        state = server.state_of(asked.uri)
+        return server.code_news.ask(state) if state is not None else None
 
     @server.feature(protocol.ORIGINAL)
-    def original(params: wire.Json) -> Any:
-        state = server.state_of(wire.receive(params, UriParams).uri)
+    @wire.answers(UriParams)
+    def original(asked: UriParams) -> tuple[OriginalText, ...]:
+        state = server.state_of(asked.uri)
         if state is None:
-            return []
+            return ()
         texts = rewriting.texts_without(server, state)
-        return wire.send(
-            tuple(OriginalText(_uri(server, state, path), _shown(text)) for path, text in texts.items())
-        )
+        return tuple(OriginalText(_uri(server, state, path), _shown(text)) for path, text in texts.items())
 
     @server.command(protocol.COMMAND_APPLY_REWRITE)
     async def apply_rewrite(*arguments) -> Any:

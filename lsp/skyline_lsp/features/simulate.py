@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
-from typing import Any
 
 from skyline.analysis.best import Constraints
 from skyline.analysis.curve_under import curve_under
@@ -12,6 +11,7 @@ from skyline.errors import SkylineError
 from skyline.report import protocol
 from skyline.report.build import best_report
 from skyline.report.protocol import BestParams, QuestionParams, UriParams
+from skyline.report.schema import BestReport, EstimateReport, WhatIfReport
 from skyline.whatif.base import Semantics
 from skyline.whatif.curve_point import CurvePoint
 from skyline.whatif.question import Choice, Question
@@ -27,46 +27,40 @@ def register(server: SkylineServer) -> None:
     """Answer ``skyline/profile``, ``skyline/whatifs``, ``skyline/best`` and ``skyline/simulate``."""
 
     @server.feature(protocol.PROFILE)
-    def profile(params: wire.Json) -> Any:
-        uri = wire.receive(params, UriParams).uri
-        if (trace := server.traces.at(convert.path_of(uri))) is not None:
-            return wire.send(trace.report)
-        state = server.touch(uri)
-        return wire.send(state.prepared.report) if state and state.prepared else None
+    @wire.answers(UriParams)
+    def profile(asked: UriParams) -> object:
+        if (trace := server.traces.at(convert.path_of(asked.uri))) is not None:
+            return trace.report
+        state = server.touch(asked.uri)
+        return state.prepared.report if state and state.prepared else None
 
     @server.feature(protocol.WHATIFS)
-    def whatifs(params: wire.Json) -> Any:
-        uri = wire.receive(params, UriParams).uri
-        if (trace := server.traces.at(convert.path_of(uri))) is not None:
-            return wire.send(trace.whatifs)
-        state = server.touch(uri)
-        return wire.send(state.prepared.whatifs) if state and state.prepared else None
+    @wire.answers(UriParams)
+    def whatifs(asked: UriParams) -> WhatIfReport | None:
+        if (trace := server.traces.at(convert.path_of(asked.uri))) is not None:
+            return trace.whatifs
+        state = server.touch(asked.uri)
+        return state.prepared.whatifs if state and state.prepared else None
 
     @server.feature(protocol.BEST)
     @server.thread()
-    def best(params: wire.Json) -> Any:
-        asked = wire.receive(params, BestParams)
-        try:
-            state = profiled(server, asked.uri)
-            assert state.prepared is not None
-            constraints = Constraints(asked.maxMemoryBytes, Semantics(asked.semantics), asked.rewritable)
-            return wire.send(best_report(state.prepared.analysis, constraints))
-        except SkylineError as error:
-            raise wire.failed(error) from error
+    @wire.answers(BestParams)
+    def best(asked: BestParams) -> BestReport:
+        state = profiled(server, asked.uri)
+        assert state.prepared is not None
+        constraints = Constraints(asked.maxMemoryBytes, Semantics(asked.semantics), asked.rewritable)
+        return best_report(state.prepared.analysis, constraints)
 
     @server.feature(protocol.SIMULATE)
-    async def simulate(params: wire.Json) -> Any:
-        asked = wire.receive(params, QuestionParams)
-        try:
-            if (trace := server.traces.at(convert.path_of(asked.uri))) is not None:
-                return wire.send(trace.estimate(question(asked)))
-            state = profiled(server, asked.uri)
-            answer = state.estimate(question(asked))
-            if asked.curve:
-                answer = replace(answer, curve=await _curve(state, answer_to=question(asked)))
-            return wire.send(answer)
-        except SkylineError as error:
-            raise wire.failed(error) from error
+    @wire.answers(QuestionParams)
+    async def simulate(asked: QuestionParams) -> EstimateReport:
+        if (trace := server.traces.at(convert.path_of(asked.uri))) is not None:
+            return trace.estimate(question(asked))
+        state = profiled(server, asked.uri)
+        answer = state.estimate(question(asked))
+        if asked.curve:
+            answer = replace(answer, curve=await _curve(state, answer_to=question(asked)))
+        return answer
 
 
 async def _curve(state: ScriptState, *, answer_to: Question) -> tuple[CurvePoint, ...]:

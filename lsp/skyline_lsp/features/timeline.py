@@ -7,13 +7,13 @@ from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, TypeVar, cast
+from typing import TypeVar, cast
 
-from skyline.errors import SkylineError, UsageError
+from skyline.errors import UsageError
 from skyline.report import protocol
-from skyline.report.live_memory import RecordedBlocks
+from skyline.report.live_memory import LiveMemoryReport, RecordedBlocks
 from skyline.report.protocol import MemoryAtParams, TimelineParams
-from skyline.report.timelines import Sides, sides_of, window
+from skyline.report.timelines import Sides, TimelineReport, sides_of, window
 from skyline.whatif.question import Choice, Question
 from skyline.whatif.subject import Subject
 from skyline_lsp import convert, wire
@@ -29,33 +29,27 @@ def register(server: SkylineServer) -> None:
     pictures = Pictures()
 
     @server.feature(protocol.TIMELINE)
-    async def timeline(params: wire.Json) -> Any:
-        asked = wire.receive(params, TimelineParams)
-        try:
-            trace = server.traces.at(convert.path_of(asked.uri))
-            if trace is None:
-                prepared = profiled(server, asked.uri).prepared
-                assert prepared is not None
-                subject = prepared.analysis.baseline
-            else:
-                subject = trace.subject
-            question = Question(asked.batchSize, tuple(Choice.parse(text) for text in asked.whatifs))
-            found = await pictures.sides(subject, question, asked.step)
-            return wire.send(window(found, asked.beginMs, asked.endMs, min(max(asked.most, 1), _MOST)))
-        except SkylineError as error:
-            raise wire.failed(error) from error
-
-    @server.feature(protocol.MEMORY_AT)
-    async def memory_at(params: wire.Json) -> Any:
-        asked = wire.receive(params, MemoryAtParams)
-        try:
-            if server.traces.at(convert.path_of(asked.uri)) is not None:
-                raise UsageError("A profiler trace does not record which lines hold memory")
+    @wire.answers(TimelineParams)
+    async def timeline(asked: TimelineParams) -> TimelineReport:
+        trace = server.traces.at(convert.path_of(asked.uri))
+        if trace is None:
             prepared = profiled(server, asked.uri).prepared
             assert prepared is not None
-            return wire.send((await pictures.blocks(prepared)).at(asked.timeMs))
-        except SkylineError as error:
-            raise wire.failed(error) from error
+            subject = prepared.analysis.baseline
+        else:
+            subject = trace.subject
+        question = Question(asked.batchSize, tuple(Choice.parse(text) for text in asked.whatifs))
+        found = await pictures.sides(subject, question, asked.step)
+        return window(found, asked.beginMs, asked.endMs, min(max(asked.most, 1), _MOST))
+
+    @server.feature(protocol.MEMORY_AT)
+    @wire.answers(MemoryAtParams)
+    async def memory_at(asked: MemoryAtParams) -> LiveMemoryReport:
+        if server.traces.at(convert.path_of(asked.uri)) is not None:
+            raise UsageError("A profiler trace does not record which lines hold memory")
+        prepared = profiled(server, asked.uri).prepared
+        assert prepared is not None
+        return (await pictures.blocks(prepared)).at(asked.timeMs)
 
 
 Made = TypeVar("Made")

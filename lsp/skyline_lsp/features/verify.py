@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from skyline.errors import SkylineError
 from skyline.report import protocol
 from skyline.report.protocol import VerifyParams
 from skyline.report.schema import VerifyReport
@@ -19,12 +16,9 @@ def register(server: SkylineServer) -> None:
     """Answer ``skyline/verify``."""
 
     @server.feature(protocol.VERIFY)
-    async def verify(params: wire.Json) -> Any:
-        asked = wire.receive(params, VerifyParams)
-        try:
-            return wire.send(await verification(server, asked))
-        except SkylineError as error:
-            raise wire.failed(error) from error
+    @wire.answers(VerifyParams)
+    async def verify(asked: VerifyParams) -> VerifyReport:
+        return await verification(server, asked)
 
 
 async def verification(server: SkylineServer, asked: VerifyParams) -> VerifyReport:

@@ -11,9 +11,8 @@ import msgspec
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
-from skyline.report.basis import command_line
+from skyline.report.basis import command_line, headline
 from skyline.report.document import Block, Cell
-from skyline.report.headline import headline
 from skyline.report.html.chart import BOX, charts, memory_chart
 from skyline.report.html.listing import anchor_of, anchors, listings
 from skyline.report.pages.profile import profile_page

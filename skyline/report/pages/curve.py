@@ -7,7 +7,7 @@ from pathlib import Path
 from skyline import units
 from skyline.memory.fit import Fit, fit
 from skyline.report.basis import batch_size_remark, measured_range, point_basis
-from skyline.report.document import Bar, Cell, Column, Drawing, Row, Section, Stretch, Table, said
+from skyline.report.document import Bar, Cell, Column, Drawing, Row, Section, Stretch, TextTable, said
 from skyline.report.place import place
 from skyline.report.schema import CurvePointReport, ProfileReport
 
@@ -55,7 +55,7 @@ def curve_section(report: ProfileReport, base: Path | None) -> Section | None:
         Column(f"peak {size.unit}"),
         Column("", left=True),
     )
-    table = Table(columns, tuple(map(row, points)), only="terminal")
+    table = TextTable(columns, tuple(map(row, points)), only="terminal")
     aside = measured_range(report.curve)
     dots = "Filled dots were measured, hollow ones are predicted" if report.mode == "measured" else ""
     explained = ". ".join(filter(None, (dots, "The band around the line is the uncertainty")))

@@ -19,7 +19,7 @@ from skyline.report.document import (
     Paragraph,
     Row,
     Section,
-    Table,
+    TextTable,
     Title,
     document,
     paragraphs,
@@ -80,7 +80,7 @@ def _iterations(report: DevicesReport) -> Section:
     used = "; ".join(mark for mark in marks if any(mark[0] in text for text in found))
     reasons = dict.fromkeys(one.largest_batch.reason for one in report.devices if one.largest_batch.reason)
     blocks = (
-        Table(columns, tuple(rows)),
+        TextTable(columns, tuple(rows)),
         *said(used),
         *said(*(f"No largest batch: {reason}." for reason in reasons), tone=""),
     )
@@ -117,7 +117,7 @@ def _span(report: DevicesReport) -> Section:
             if not shown:
                 yield row(Cell(_name(one), "bold"), *[_UNKNOWN] * 5)
 
-    blocks: list[Block] = [Table(columns, tuple(rows()))] if known else []
+    blocks: list[Block] = [TextTable(columns, tuple(rows()))] if known else []
     without = [one for one, shown in runs if not shown]
     for words, fits in (("Not even a batch of one", True), ("No batch size that was traced", False)):
         names = ", ".join(one.gpu for one in without if (_largest(one) == _NONE) is fits)
@@ -147,7 +147,7 @@ def _prices(report: DevicesReport) -> Section:
     )
     columns = (Column("GPU", left=True), Column("an hour"), Column("of", left=True))
     aside = "an hour of one GPU; all of them, with their sources: --json"
-    return Section((Table(columns, rows),), "Prices", aside)
+    return Section((TextTable(columns, rows),), "Prices", aside)
 
 
 def _price(one: DeviceReport) -> str:

@@ -15,7 +15,7 @@ from skyline.report.document import (
     Paragraph,
     Row,
     Section,
-    Table,
+    TextTable,
     document,
     paragraphs,
     row,
@@ -80,7 +80,7 @@ def _phases(report: DiffReport) -> Section:
         for name, before, after in (*times, sums)
     )
     columns = (Column("", left=True), *map(Column, ("before", "after", "change")))
-    return Section((Table(columns, rows, sums=1),), "Phases", f"{scale.unit} per iteration")
+    return Section((TextTable(columns, rows, sums=1),), "Phases", f"{scale.unit} per iteration")
 
 
 def _lines(report: DiffReport, base: Path) -> Section:
@@ -107,7 +107,7 @@ def _lines(report: DiffReport, base: Path) -> Section:
         *map(Column, ("before", "after", "change")),
     )
     more = f"{len(changed) - SHOWN} more lines changed" if len(changed) > SHOWN else ""
-    return Section((Table(columns, tuple(map(line_row, changed[:SHOWN]))), *said(more)), *heading)
+    return Section((TextTable(columns, tuple(map(line_row, changed[:SHOWN]))), *said(more)), *heading)
 
 
 def _change(change_ms: float, scale: units.UnitScale) -> Cell:

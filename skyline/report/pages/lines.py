@@ -11,16 +11,16 @@ from skyline.report.document import (
     Bar,
     Block,
     Breakdown,
+    BreakdownPart,
     Cell,
     Column,
     Document,
     Line,
     Paragraph,
-    Part,
     Row,
     Section,
     Stretch,
-    Table,
+    TextTable,
     document,
     row,
     said,
@@ -39,7 +39,7 @@ _KERNELS = 3
 """Kernels shown under a line; the JSON report has more."""
 _ALWAYS = 1.0 - 1e-9
 _EXPLAINED = (
-    "Library code is billed to the line of yours that called it, backward work to the line whose forward operation "
+    "Library code is billed to the line of your code that called it, backward work to the line whose forward operation "
     "caused it. “kept” is the memory that a line's results hold until their backward work is done."
 )
 
@@ -105,7 +105,7 @@ def lines_section(report: ProfileReport, base: Path | None, shown: int = SHOWN) 
         *(Column(phase.value, spared=ranks[phase], short=_SHORT.get(phase, "")) for phase in phases),
         Column("kept", only="html"),
     )
-    table = Table(columns, tuple(rows), sums=len(rows) - len(dear))
+    table = TextTable(columns, tuple(rows), sums=len(rows) - len(dear))
     return Section((table,), title, aside, _EXPLAINED)
 
 
@@ -162,7 +162,7 @@ def find_line(report: ProfileReport, place: str) -> LineReport:
 def line_page(report: ProfileReport, line: LineReport, base: Path | None) -> Document:
     """Everything that the profile knows of one line: phases, memory, arithmetic, and its calls."""
     scale = units.time_scale((report.iteration_ms.value,))
-    parts = [Part(phase.value, phase.value, _time(line, phase)) for phase in Phase]
+    parts = [BreakdownPart(phase.value, phase.value, _time(line, phase)) for phase in Phase]
     shown = tuple(part for part in parts if _shows(part.value, scale))
     total = f"{scale.text(line.self_ms)}, {units.format_share(line.share)} of an iteration"
     blocks: list[Block] = [
@@ -180,7 +180,7 @@ def line_page(report: ProfileReport, line: LineReport, base: Path | None) -> Doc
     )
     return document(
         Section(tuple(blocks), place(line.file, line.line, base), line.function),
-        Section((Table(columns, rows),), "Of which", f"{scale.unit} per iteration") if rows else None,
+        Section((TextTable(columns, rows),), "Of which", f"{scale.unit} per iteration") if rows else None,
     )
 
 

@@ -6,7 +6,7 @@ from dataclasses import fields
 from pathlib import Path
 
 from skyline import units
-from skyline.report.document import Block, Breakdown, Part, Section, said
+from skyline.report.document import Block, Breakdown, BreakdownPart, Section, said
 from skyline.report.place import middle, place
 from skyline.report.schema import ProfileReport
 from skyline.simulate.critical_path import CriticalPath
@@ -32,13 +32,15 @@ _OWNERS = {
 }
 
 
-def phase_parts(phases: PhaseTimes) -> tuple[Part, ...]:
+def phase_parts(phases: PhaseTimes) -> tuple[BreakdownPart, ...]:
     """The phases that took time."""
-    return tuple(Part(phase.value, phase.value, phases[phase]) for phase in Phase if phases[phase] > 0)
+    return tuple(
+        BreakdownPart(phase.value, phase.value, phases[phase]) for phase in Phase if phases[phase] > 0
+    )
 
 
 def phases_section(report: ProfileReport, base: Path | None) -> Section:
-    """Time by phase, the kernels' time beside it, and who owns the memory at its peak."""
+    """Time by phase, the time of the kernels, and the owners of the memory at its peak."""
     total = report.phases.total
     if total <= 0:
         return Section(())
@@ -69,7 +71,7 @@ def phases_section(report: ProfileReport, base: Path | None) -> Section:
 
 def _memory(report: ProfileReport, base: Path | None) -> list[Block]:
     sizes = ((name, tone, getattr(report.memory.breakdown, name)) for name, tone in _OWNERS.items())
-    parts = tuple(Part(name, tone, size) for name, tone, size in sizes if size)
+    parts = tuple(BreakdownPart(name, tone, size) for name, tone, size in sizes if size)
     lines = [
         f"{middle(place(line.file, line.line, base), 40)} ({units.format_bytes(line.size_bytes)})"
         for line in report.memory.at_peak
@@ -81,7 +83,7 @@ def _memory(report: ProfileReport, base: Path | None) -> list[Block]:
 
 
 def gpu_is_known(report: ProfileReport) -> bool:
-    """Whether the critical path has work of a GPU."""
+    """True if the critical path has work of a GPU."""
     path = report.critical_path
     return report.device.kind != "cpu" and path.gpu_compute + path.gpu_communication + path.launch > 0
 
@@ -90,7 +92,7 @@ def bounds_section(path: CriticalPath, *extra: Block, only_html: bool = False) -
     """One row per cause, the largest first."""
     shares = {field.name: float(getattr(path, field.name)) for field in fields(path)}
     parts = tuple(
-        Part(*_CAUSES[name], shares[name])
+        BreakdownPart(*_CAUSES[name], shares[name])
         for name in sorted(shares, key=lambda name: -shares[name])
         if shares[name] >= _LEAST
     )

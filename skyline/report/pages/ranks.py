@@ -9,7 +9,7 @@ from skyline.report.document import (
     Document,
     Line,
     Section,
-    Table,
+    TextTable,
     Title,
     document,
     paragraphs,
@@ -76,7 +76,7 @@ def _ranks(report: RanksReport) -> Section:
     )
     more = f"{left_out} more ranks, which were late by less; --json has them all" if left_out else ""
     meaning = "transfer and waiting: collectives while nothing is computed; other: neither, such as the host's own work"
-    return Section((Table(columns, rows), *said(more, meaning)), "Ranks", f"{scale.unit} per step")
+    return Section((TextTable(columns, rows), *said(more, meaning)), "Ranks", f"{scale.unit} per step")
 
 
 def _times(one: RankReport) -> tuple[float | None, ...]:
@@ -99,7 +99,7 @@ def _kinds(report: RanksReport) -> Section:
     )
     columns = (Column("", left=True), Column("number"), Column("transfer"), Column("waiting"))
     aside = f"{scale.unit} per step and rank, computing meanwhile or not"
-    return Section((Table(columns, rows),), "Collectives", aside)
+    return Section((TextTable(columns, rows),), "Collectives", aside)
 
 
 def _straggler(report: RanksReport) -> str:

@@ -8,15 +8,15 @@ from skyline import units
 from skyline.analysis.traced_costs import TracedCost
 from skyline.report.document import (
     Breakdown,
+    BreakdownPart,
     Cell,
     Column,
     Document,
     Figure,
     Figures,
-    Part,
     Row,
     Section,
-    Table,
+    TextTable,
     Title,
     document,
     paragraphs,
@@ -113,7 +113,7 @@ def _replay(report: TraceReport) -> str:
 def _phases(report: TraceReport) -> Section | None:
     """Time by phase, then the time of no phase, and their sum."""
     total = report.phases.total + report.idle_ms
-    parts = (*phase_parts(report.phases), Part("idle", "dim", report.idle_ms))
+    parts = (*phase_parts(report.phases), BreakdownPart("idle", "dim", report.idle_ms))
     parts = tuple(part for part in parts if part.value > _LEAST * total)
     if not parts:
         return None
@@ -158,4 +158,4 @@ def _costs(title: str, costs: Sequence[TracedCost]) -> Section:
     # The end of a path or of a layer's name says which it is.
     columns = (Column("", left=True, cut="start"), *map(Column, titles))
     aside = f"{scale.unit} per step; if free: change of the step, simulated"
-    return Section((Table(columns, tuple(map(row, shown))),), title, aside)
+    return Section((TextTable(columns, tuple(map(row, shown))),), title, aside)

@@ -18,7 +18,7 @@ from skyline.report.document import (
     Paragraph,
     Row,
     Section,
-    Table,
+    TextTable,
     Title,
     document,
     row,
@@ -70,7 +70,7 @@ def _verdict(report: VerifyReport) -> list[Block]:
     return [Line((verdict, Cell(f"   predicted {units.format_share(abs(report.error))} too {longer}")))]
 
 
-def _promised(report: VerifyReport) -> Table:
+def _promised(report: VerifyReport) -> TextTable:
     columns = (Column("", left=True), Column("predicted"), Column("measured"))
     rows = tuple(
         row(name, Cell(predicted, "dim"), Cell(measured, "bold"))
@@ -79,7 +79,7 @@ def _promised(report: VerifyReport) -> Table:
     if report.predicted is None:
         rows = tuple(Row((one.cells[0], one.cells[2])) for one in rows)
         columns = (columns[0], columns[2])
-    return Table(columns, rows)
+    return TextTable(columns, rows)
 
 
 def _null(report: VerifyReport) -> str:
@@ -107,7 +107,9 @@ def ledger_page(entries: Sequence[LedgerEntry], records: Sequence[TrackRecord]) 
         return document(Section((Paragraph("nothing was verified yet: skyline verify SCRIPT NAME[=VALUE]"),)))
     titles = ("id", "when", "script", "what-if", "predicted", "measured", "error", "interval", "status")
     right = {"predicted", "measured", "error"}
-    table = Table(tuple(Column(name, left=name not in right) for name in titles), tuple(map(_entry, entries)))
+    table = TextTable(
+        tuple(Column(name, left=name not in right) for name in titles), tuple(map(_entry, entries))
+    )
     how_well = tuple(Paragraph(f"{record.whatif}: {record_words(record)}", bullet="•") for record in records)
     reasons = (f"{one.id}: {one.status.value}: {one.reason}" for one in entries if one.reason)
     return document(

@@ -5,21 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from skyline import units
-from skyline.report.document import (
-    Block,
-    Cell,
-    Column,
-    Document,
-    Paragraph,
-    Row,
-    Section,
-    Table,
-    Track,
-    document,
-    said,
-)
-from skyline.report.schema import BaselineReport, BestReport, EstimateReport, WhatIfReport
-from skyline.report.speedup import (
+from skyline.report.basis import (
     Direction,
     baseline_doubt,
     direction,
@@ -28,6 +14,20 @@ from skyline.report.speedup import (
     speedup_cell,
     speedup_words,
 )
+from skyline.report.document import (
+    Block,
+    Cell,
+    Column,
+    Document,
+    Paragraph,
+    Row,
+    Section,
+    TextTable,
+    Track,
+    document,
+    said,
+)
+from skyline.report.schema import BaselineReport, BestReport, EstimateReport, WhatIfReport
 from skyline.report.verification import correction_words, record_of, record_words
 
 _SEMANTICS = {
@@ -137,7 +137,7 @@ def _remarks(
 
 
 def _records(report: WhatIfReport) -> Iterator[Paragraph]:
-    """How earlier predictions of the same kind did, and what they would correct."""
+    """The accuracy of earlier predictions of the same kind, and their correction."""
     for answer in (*report.estimates, report.combined):
         record = record_of(answer, report) if answer is not None else None
         if answer is None or record is None or not answer.applicable:
@@ -189,7 +189,7 @@ def _table(estimates: list[EstimateReport], report: WhatIfReport, *, of_trace: b
     if of_trace:
         columns = (*columns[:6], *columns[7:])
         rows = [Row((*one.cells[:6], *one.cells[7:])) for one in rows]
-    yield Table(columns, tuple(rows), sums=int(combined is not None))
+    yield TextTable(columns, tuple(rows), sums=int(combined is not None))
     if doubt := baseline_doubt(max(one.speedup for one in shown), baseline.iteration_ms):
         yield Paragraph(f"the speed is {doubt}", "yellow", "!")
 

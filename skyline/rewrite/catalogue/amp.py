@@ -3,34 +3,157 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import dataclass
 from functools import partial
 from typing import Literal
 
 from skyline.errors import RewriteRefused
-from skyline.rewrite.argument import set_argument
+from skyline.rewrite.argument import keyword_of, set_argument, without_argument
 from skyline.rewrite.blocks import wrap
 from skyline.rewrite.context import RewriteContext
-from skyline.rewrite.given_argument import without_argument
-from skyline.rewrite.imports import usable
-from skyline.rewrite.keyword import keyword_of
+from skyline.rewrite.imports import Usable, usable
+from skyline.rewrite.refusal import refusal
 from skyline.rewrite.scaler import scaled, unscaled
-from skyline.rewrite.sites.autocast import (
-    autocasts,
-    check_unconditional,
-    chosen_elsewhere,
-    format_that_ran,
-)
 from skyline.rewrite.sites.backward import backwards
-from skyline.rewrite.sites.device import device_type
 from skyline.rewrite.sites.forward import ForwardSite, forward, inside_autocast
 from skyline.rewrite.sites.framework import Framework, framework
-from skyline.rewrite.sites.iteration import ROUTE, Iteration, iteration
+from skyline.rewrite.sites.iteration import ROUTE, Iteration, Region, iteration
+from skyline.rewrite.sites.transfer import transfers
 from skyline.rewrite.unwrapping import without_item
 from skyline.source.calls import qualified_name
 from skyline.source.edit import TextEdit
 from skyline.source.origin import Value
 from skyline.source.program import Module
 from skyline.source.syntax import dotted, last_name, text_of
+
+
+def device_type(context: RewriteContext, region: Region, within: Iteration, at: ast.AST) -> Usable:
+    """The kind of device (``"cuda"``, ``"cpu"``) as an expression at a place in a region.
+
+    It is taken from the script's own name for the device where the region moves its data there or knows that name;
+    without one it is the literal that the run told.
+    """
+    names: list[ast.expr] = []
+    for site in transfers(context, within):
+        if site.destination is None:
+            return Usable('"cuda"')
+        if isinstance(site.destination, ast.Constant):
+            return Usable(_literal(site.destination.value))
+        if dotted(site.destination) and site.region is region:
+            names.append(site.destination)
+    for node in names:
+        if _is_known(region, node):
+            if _is_device(context, region, node):
+                return Usable(f"{ast.unparse(node)}.type")
+            made = usable(region.module, "torch.device", at)
+            return Usable(f"{made.text}({ast.unparse(node)}).type", made.edits)
+    kind = context.profile.environment.device.kind
+    return Usable(f'"{kind}"')
+
+
+def _literal(value: object) -> str:
+    # A bare number is the number of a GPU.
+    return f'"{value.partition(":")[0]}"' if isinstance(value, str) else '"cuda"'
+
+
+def _is_known(region: Region, node: ast.expr) -> bool:
+    """True if the name is there before anything of the iteration is carried out."""
+    first = dotted(node).partition(".")[0]
+    inside = {
+        child.id
+        for statement in region.node.body
+        for child in ast.walk(statement)
+        if isinstance(child, ast.Name) and isinstance(child.ctx, ast.Store)
+    }
+    return first not in inside and region.module.scope(node).lookup(first) is not None
+
+
+def _is_device(context: RewriteContext, region: Region, node: ast.expr) -> bool:
+    found = context.resolver.meant(node, region.frame, ROUTE)
+    return bool(found) and all(
+        isinstance(each, Value)
+        and isinstance(each.node, ast.Call)
+        and qualified_name(each.frame.module, each.node.func) == "torch.device"
+        for each in found
+    )
+
+
+_FORMATS = {"torch.bfloat16": "bf16", "torch.float16": "fp16", "torch.half": "fp16"}
+_OF_PROFILE = {"bfloat16": "bf16", "float16": "fp16"}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AutocastSite:
+    """One ``with torch.autocast(…)`` in, or around, the loop."""
+
+    module: Module
+    block: ast.With
+    item: ast.withitem
+    call: ast.Call
+
+    @property
+    def number_format(self) -> str:
+        """``bf16`` or ``fp16``, as given or by default."""
+        given = [each.value for each in self.call.keywords if each.arg == "dtype"]
+        given += self.call.args[1:2]
+        names = [qualified_name(self.module, each) for each in given]
+        if names and names[0] in _FORMATS:
+            return _FORMATS[names[0]]
+        device = next((each.value for each in self.call.keywords if each.arg == "device_type"), None)
+        device = device or (self.call.args[0] if self.call.args else None)
+        on_cpu = isinstance(device, ast.Constant) and device.value == "cpu"
+        return "bf16" if on_cpu or "cpu" in ast.unparse(self.call.func) else "fp16"
+
+    @property
+    def switch(self) -> ast.expr | None:
+        """The argument ``enabled``, None where it is not given."""
+        return next((each.value for each in self.call.keywords if each.arg == "enabled"), None)
+
+
+def autocasts(within: Iteration) -> tuple[AutocastSite, ...]:
+    """Every autocast block of the training that is not switched off for good, outermost first."""
+    around = [
+        (within.module, each) for each in within.module.around(within.loop) if isinstance(each, ast.With)
+    ]
+    inside = [(region.module, block) for region, block in within.nodes(ast.With)]
+    found = [
+        AutocastSite(module, block, item, item.context_expr)
+        for module, block in (*reversed(around), *inside)
+        for item in block.items
+        if isinstance(item.context_expr, ast.Call) and "autocast" in last_name(item.context_expr.func)
+    ]
+    return tuple(site for site in found if not _is_off(site.switch))
+
+
+def chosen_elsewhere(context: RewriteContext, within: Iteration) -> tuple[Module, ast.With, ast.expr] | None:
+    """The first ``with ctx:`` whose name leads to an autocast, with the expression that makes it; None without one."""
+    for region, block in within.nodes(ast.With):
+        for item in block.items:
+            if isinstance(item.context_expr, ast.Name | ast.Attribute):
+                for found in context.resolver.meant(item.context_expr, region.frame, ROUTE):
+                    if isinstance(found, Value) and "autocast" in ast.unparse(found.node):
+                        return region.module, block, found.node
+    return None
+
+
+def format_that_ran(context: RewriteContext) -> str | None:
+    """The number format that the run told of; None where it told of none, or the text changed since."""
+    settings = context.profile.settings
+    told = settings.autocast if settings is not None else None
+    return _OF_PROFILE.get(told or "", told or None) if context.as_profiled() else None
+
+
+def check_unconditional(sites: tuple[AutocastSite, ...]) -> None:
+    """Refuses autocast that an option of the script switches."""
+    for site in sites:
+        if site.switch is not None and not isinstance(site.switch, ast.Constant):
+            message = f"`enabled={text_of(site.switch)}` decides whether autocast is on"
+            raise refusal(message, site.module, site.call, hint="Make it False, by its option.")
+
+
+def _is_off(switch: ast.expr | None) -> bool:
+    return isinstance(switch, ast.Constant) and not switch.value
+
 
 NAME = "amp"
 ORDER = 40
@@ -44,10 +167,10 @@ _VALUES: dict[str, Precision] = {
     "float16": "fp16",
 }
 _OFF = {"mixed_precision": '"no"', "precision": '"32-true"'}
-"""What the switches of frameworks are without a number format, where that is not False."""
+"""Values of framework switches without a number format, where that is not False."""
 _DTYPES = {"bf16": "torch.bfloat16", "fp16": "torch.float16"}
 _UNSAFE = {"binary_cross_entropy", "BCELoss"}
-"""What autocast refuses on GPUs; ``…_with_logits`` stands in for it."""
+"""Functions that autocast refuses on GPUs; ``…_with_logits`` stands in for it."""
 
 
 def snippet(value: str) -> str:
@@ -95,14 +218,13 @@ def rewrite(context: RewriteContext, value: str) -> tuple[TextEdit, ...]:
 def _switched(context: RewriteContext, owner: Framework, precision: Precision) -> tuple[TextEdit, ...]:
     module, call = owner.module, owner.call
     if not owner.takes_switches:
-        message = f"{owner.title} takes its number format from outside the program"
-        raise RewriteRefused(message, file=module.path, line=call.lineno)
+        raise refusal(f"{owner.title} takes its number format from outside the program", module, call)
     if owner.kind == "transformers":
         other = "fp16" if precision == "bf16" else "bf16"
         given = next((each for each in call.keywords if each.arg == other), None)
         if given is not None and not (isinstance(given.value, ast.Constant) and not given.value.value):
             message = f"`{other}={text_of(given.value)}` is given to {owner.title}"
-            raise RewriteRefused(message, file=module.path, line=call.lineno, hint="Remove it first.")
+            raise refusal(message, module, call, hint="Remove it first.")
         return set_argument(context, module, call, precision, "True")
     if owner.kind == "accelerate":
         return set_argument(context, module, call, "mixed_precision", f'"{precision}"')
@@ -111,7 +233,7 @@ def _switched(context: RewriteContext, owner: Framework, precision: Precision) -
 
 
 def _is_there(context: RewriteContext, site: ForwardSite, within: Iteration, precision: Precision) -> bool:
-    """Whether this very autocast is there already; raises RewriteRefused where another one is."""
+    """True if this very autocast is there already; raises RewriteRefused where another one is."""
     module = site.module
     around = [inside_autocast(module, statement) for statement in site.statements]
     if all(around) and around[0] is not None:
@@ -127,13 +249,13 @@ def _is_there(context: RewriteContext, site: ForwardSite, within: Iteration, pre
         if same and switch is not None and settings is not None and settings.autocast == "":
             message = f"`enabled={text_of(switch)}` switched autocast off when the script was profiled"
             hint = "Switch it on by its option, or change the option's default."
-            raise RewriteRefused(message, file=module.path, line=call.lineno, hint=hint)
+            raise refusal(message, module, call, hint=hint)
         if same and (precision == "bf16" or site.backward.scaler is not None):
             return True
     for region, node in within.nodes(ast.Call, ast.With):
         if isinstance(node, ast.Call) and "autocast" in last_name(node.func):
             message = f"`{text_of(node)}` is there already, for another number format or part"
-            raise RewriteRefused(message, file=region.module.path, line=node.lineno)
+            raise refusal(message, region.module, node)
         for item in node.items if isinstance(node, ast.With) else ():
             if isinstance(item.context_expr, ast.Name | ast.Attribute):
                 for found in context.resolver.meant(item.context_expr, region.frame, ROUTE):
@@ -141,20 +263,17 @@ def _is_there(context: RewriteContext, site: ForwardSite, within: Iteration, pre
                         message = (
                             f"`with {text_of(item.context_expr)}:` is an autocast that is chosen elsewhere"
                         )
-                        raise RewriteRefused(
-                            message, file=region.module.path, line=node.lineno, hint="Change it there."
-                        )
+                        raise refusal(message, region.module, node, hint="Change it there.")
     if context.profile.settings is not None and context.profile.settings.autocast and context.as_profiled():
         message = f"The forward pass ran under autocast ({context.profile.settings.autocast}) already"
-        raise RewriteRefused(message, file=module.path, line=site.statements[0].lineno)
+        raise refusal(message, module, site.statements[0])
     return False
 
 
 def _check(site: ForwardSite, within: Iteration, precision: Precision) -> None:
     module = site.module
     if site.backward.scaler is not None:
-        message = "A gradient scaler is in use already"
-        raise RewriteRefused(message, file=module.path, line=site.backward.call.lineno)
+        raise refusal("A gradient scaler is in use already", module, site.backward.call)
     made = {
         child.id
         for statement in site.statements
@@ -167,13 +286,13 @@ def _check(site: ForwardSite, within: Iteration, precision: Precision) -> None:
             if isinstance(node, ast.Call) and last_name(node.func) in _UNSAFE:
                 message = f"`{text_of(node.func)}` does not work under autocast on GPUs"
                 hint = "Use binary_cross_entropy_with_logits on what the model gives before its sigmoid."
-                raise RewriteRefused(message, file=each.path, line=node.lineno, hint=hint)
+                raise refusal(message, each, node, hint=hint)
     if precision == "bf16":
         for region, call in within.nodes(ast.Call):
             names = {child.id for child in ast.walk(call.func) if isinstance(child, ast.Name)}
             if last_name(call.func) == "numpy" and region.module is module and names & made:
                 message = f"`{text_of(call)}` would be bfloat16, which NumPy does not have"
-                raise RewriteRefused(message, file=module.path, line=call.lineno, hint="Add .float() there.")
+                raise refusal(message, module, call, hint="Add .float() there.")
 
 
 def present(context: RewriteContext) -> str | None:
@@ -225,13 +344,11 @@ def _not_found(context: RewriteContext, within: Iteration) -> RewriteRefused:
     if chosen is not None:
         module, block, _ = chosen
         message = f"`with {text_of(block.items[0].context_expr)}:` is an autocast that is chosen elsewhere"
-        return RewriteRefused(
-            message, file=module.path, line=block.lineno, hint="Choose nullcontext() there."
-        )
-    return RewriteRefused(
+        return refusal(message, module, block, hint="Choose nullcontext() there.")
+    return refusal(
         "The forward pass ran under autocast, and no `with torch.autocast(…)` was found in the training loop",
-        file=within.module.path,
-        line=within.loop.lineno,
+        within.module,
+        within.loop,
         hint="Search for autocast, and take it out by hand.",
     )
 
@@ -244,9 +361,7 @@ def _scalers(within: Iteration, context: RewriteContext) -> list[tuple[Module, s
             name, module = dotted(site.scaler), site.region.module
             if not name:
                 message = f"`{text_of(site.scaler)}` is a gradient scaler without a name"
-                raise RewriteRefused(
-                    message, file=module.path, line=site.call.lineno, hint="Give it one first."
-                )
+                raise refusal(message, module, site.call, hint="Give it one first.")
             found[module.path, name] = module, name
     return list(found.values())
 

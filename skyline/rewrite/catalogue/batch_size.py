@@ -59,7 +59,7 @@ def _like(knob: Knob, candidates: Iterable[Knob]) -> list[Knob]:
         for candidate in candidates
         if (candidate.name, candidate.kind, candidate.span.file) == (knob.name, knob.kind, knob.span.file)
     ]
-    # What was rewritten before stands in the calls on the way: the batch size itself, or workers beside it.
+    # Earlier rewrites change the calls on the way: the batch size itself, or the workers.
     for ignored in (_NOTHING, _NUMBER, _ARGUMENTS):
         way = [ignored.sub("", step) for step in knob.trail]
         found = [each for each in known if [ignored.sub("", step) for step in each.trail] == way]

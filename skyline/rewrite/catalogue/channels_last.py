@@ -5,11 +5,12 @@ from __future__ import annotations
 import ast
 
 from skyline.errors import RewriteRefused
+from skyline.rewrite.argument import add_keyword, keyword_of
 from skyline.rewrite.blocks import insert_after, wrap_expression
 from skyline.rewrite.context import RewriteContext
 from skyline.rewrite.element import without_keyword
 from skyline.rewrite.imports import usable
-from skyline.rewrite.keyword import add_keyword, keyword_of
+from skyline.rewrite.refusal import refusal
 from skyline.rewrite.sites.forward import ForwardSite, forward
 from skyline.rewrite.sites.model import model
 from skyline.rewrite.sites.transfer import TransferSite, transfers
@@ -79,8 +80,7 @@ def _batch(context: RewriteContext, site: ForwardSite) -> list[TextEdit]:
     """The first thing that the model is given: where it moves to its device, or else on its way in."""
     call = site.calls[0]
     if not call.args or isinstance(call.args[0], ast.Starred):
-        message = "What the model is given first cannot be told"
-        raise RewriteRefused(message, file=site.module.path, line=call.lineno)
+        raise refusal("The first argument of the model is unknown", site.module, call)
     images = call.args[0]
     moved = [each for each in transfers(context) if _becomes(each, images)]
     if moved:
@@ -93,7 +93,7 @@ def _batch(context: RewriteContext, site: ForwardSite) -> list[TextEdit]:
 
 
 def _becomes(transfer: TransferSite, images: ast.expr) -> bool:
-    """Whether a transfer makes what the model is given: in place of it, or under its name."""
+    """True if a transfer makes what the model is given: in place of it, or under its name."""
     if transfer.call is images or any(node is transfer.call for node in ast.walk(images)):
         return True
     name = dotted(images)
@@ -144,7 +144,7 @@ def remove(context: RewriteContext) -> tuple[TextEdit, ...]:
         ):
             assert isinstance(node, ast.expr)
             message = f"`{text_of(node)}` is not the argument `memory_format` of a call"
-            raise RewriteRefused(message, file=module.path, line=node.lineno, hint="Take it out there.")
+            raise refusal(message, module, node, hint="Take it out there.")
         if call.args or len(call.keywords) > 1:
             edits += without_keyword(module, keyword)
             continue
@@ -160,7 +160,7 @@ def remove(context: RewriteContext) -> tuple[TextEdit, ...]:
 
 
 def _is_to_itself(statement: ast.AST | None, call: ast.Call) -> bool:
-    """Whether a statement is ``x = x.to(memory_format=…)``, or a call of a model's that changes it in its place."""
+    """True if a statement is ``x = x.to(memory_format=…)``, or a call of a model's that changes it in its place."""
     if not isinstance(call.func, ast.Attribute):
         return False
     if isinstance(statement, ast.Expr):
@@ -176,13 +176,12 @@ def _without_suffix(module: Module, call: ast.Call) -> list[TextEdit]:
     name = call.func.attr if isinstance(call.func, ast.Attribute) else ""
     if owner is None or name not in ("to", "contiguous"):
         message = f"`{text_of(call)}` makes a tensor in that layout"
-        raise RewriteRefused(message, file=module.path, line=call.lineno, hint="Take it out there.")
+        raise refusal(message, module, call, hint="Take it out there.")
     start, end = offsets_of(source, call)
     first, last = offsets_of(source, owner)
     suffix = source.text[last:end]
     if "#" in suffix or "#" in source.text[start:first]:
-        message = f"`{text_of(call)}` has a comment inside"
-        raise RewriteRefused(message, file=module.path, line=call.lineno, hint="Take it out there.")
+        raise refusal(f"`{text_of(call)}` has a comment inside", module, call, hint="Take it out there.")
     around = module.parents.get(call)
     whole = isinstance(around, ast.Call) and call in around.args
     if whole and source.text[start:first] == "(" and suffix.startswith(")."):

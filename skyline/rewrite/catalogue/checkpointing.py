@@ -5,12 +5,12 @@ from __future__ import annotations
 import ast
 
 from skyline.errors import RewriteRefused, UsageError
-from skyline.rewrite.argument import set_argument
+from skyline.rewrite.argument import keyword_of, set_argument
 from skyline.rewrite.blocks import insert_after
 from skyline.rewrite.context import RewriteContext
 from skyline.rewrite.element import without_keyword
-from skyline.rewrite.keyword import keyword_of
 from skyline.rewrite.recomputed import checkpoint_calls, without_checkpoints
+from skyline.rewrite.refusal import refusal
 from skyline.rewrite.sites.block_calls import block_calls
 from skyline.rewrite.sites.framework import framework
 from skyline.rewrite.sites.model import ModelSite, model
@@ -76,7 +76,7 @@ def _switched(context: RewriteContext) -> tuple[TextEdit, ...] | None:
     if owner is not None and owner.kind == "transformers":
         if not owner.takes_switches:
             message = f"{owner.title} takes its options from outside the program"
-            raise RewriteRefused(message, file=owner.module.path, line=owner.call.lineno)
+            raise refusal(message, owner.module, owner.call)
         return set_argument(context, owner.module, owner.call, "gradient_checkpointing", "True")
     try:
         site = model(context)
@@ -118,7 +118,7 @@ def _distinct(edits: list[TextEdit]) -> tuple[TextEdit, ...]:
 
 
 def present(context: RewriteContext) -> str | None:
-    """How many blocks the script computes again: a number, or ``all``."""
+    """The number of blocks that the script recomputes, or ``all``."""
     if _framework_switch(context) is not None or _switching_calls(context):
         return "all"
     calls = checkpoint_calls(context)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import ast
 
-from skyline.errors import RewriteRefused
 from skyline.rewrite.argument import set_literal
 from skyline.rewrite.context import RewriteContext
+from skyline.rewrite.refusal import refusal, whole_number
 from skyline.rewrite.sites.start import at_start, calls_of, without_calls
-from skyline.rewrite.value import whole_number
 from skyline.source.arguments import passed
 from skyline.source.edit import TextEdit
 from skyline.source.syntax import text_of
@@ -31,13 +30,11 @@ def rewrite(context: RewriteContext, value: str) -> tuple[TextEdit, ...]:
         return at_start(context, _CALL, f"{{}}({threads})", once=True)
     if len(calls) > 1:
         lines = ", ".join(str(call.lineno) for _, call in calls)
-        message = f"`{_CALL}` is called more than once, on lines {lines}"
-        raise RewriteRefused(message, file=calls[0][0].path, line=calls[0][1].lineno)
+        raise refusal(f"`{_CALL}` is called more than once, on lines {lines}", calls[0][0], calls[0][1])
     module, call = calls[0]
     given = passed(call, "int", 0).value
     if given is None:
-        message = f"`{text_of(call)}` is decided when the script runs"
-        raise RewriteRefused(message, file=module.path, line=call.lineno)
+        raise refusal(f"`{text_of(call)}` is decided when the script runs", module, call)
     return set_literal(module, given, _CALL, str(threads))
 
 

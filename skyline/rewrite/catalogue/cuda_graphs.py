@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import ast
 
-from skyline.errors import RewriteRefused
 from skyline.rewrite.compiling import compiled, compiled_mode, without_compiling
 from skyline.rewrite.context import RewriteContext
-from skyline.rewrite.value import check_switched_on
+from skyline.rewrite.refusal import check_switched_on, refusal
 from skyline.source.calls import qualified_name
 from skyline.source.edit import TextEdit
 from skyline.source.program import Module
@@ -27,8 +26,7 @@ def rewrite(context: RewriteContext, value: str) -> tuple[TextEdit, ...]:
     """Compiles the model in that mode; one that is compiled already gets the mode."""
     check_switched_on(NAME, value)
     for module, node in _by_hand(context):
-        message = "The script records CUDA graphs by itself"
-        raise RewriteRefused(message, file=module.path, line=node.lineno)
+        raise refusal("The script records CUDA graphs by itself", module, node)
     return compiled(context, "reduce-overhead")
 
 
@@ -41,7 +39,7 @@ def remove(context: RewriteContext) -> tuple[TextEdit, ...]:
     """The model without the compiling that brings the graphs."""
     for module, node in _by_hand(context):
         message = f"The script records CUDA graphs by itself, with `{text_of(node.func)}`"
-        raise RewriteRefused(message, file=module.path, line=node.lineno, hint="Take it out there.")
+        raise refusal(message, module, node, hint="Take it out there.")
     return without_compiling(context)
 
 

@@ -7,8 +7,8 @@ import ast
 from skyline.errors import RewriteRefused
 from skyline.rewrite.argument import set_literal
 from skyline.rewrite.context import RewriteContext
+from skyline.rewrite.refusal import check_switched_on, refusal
 from skyline.rewrite.sites.start import assignments_of, at_start, calls_of, without_assignments
-from skyline.rewrite.value import check_switched_on
 from skyline.source.edit import TextEdit
 from skyline.source.program import Module
 from skyline.source.syntax import text_of
@@ -31,12 +31,11 @@ def rewrite(context: RewriteContext, value: str) -> tuple[TextEdit, ...]:
     made = assignments_of(context, _SWITCH)
     for module, statement in made:
         if len(statement.targets) > 1:
-            message = f"`{text_of(statement)}` sets more than this"
-            raise RewriteRefused(message, file=module.path, line=statement.lineno)
+            raise refusal(f"`{text_of(statement)}` sets more than this", module, statement)
         change = set_literal(module, statement.value, _SWITCH, "True")
         if change and _seeds_beside(context, module, statement):
             message = "It is switched off where the seeds are set, for the same results in every run"
-            raise RewriteRefused(message, file=module.path, line=statement.lineno)
+            raise refusal(message, module, statement)
         edits += change
     return tuple(edits) if made else at_start(context, _SWITCH, "{} = True")
 
@@ -47,10 +46,10 @@ def _check_determinism(context: RewriteContext) -> None:
         raise RewriteRefused(reason, file=context.profile.script)
     for module, call in calls_of(context, "torch.use_deterministic_algorithms"):
         if not (call.args and isinstance(call.args[0], ast.Constant) and call.args[0].value is False):
-            raise RewriteRefused(reason, file=module.path, line=call.lineno)
+            raise refusal(reason, module, call)
     for module, statement in assignments_of(context, _DETERMINISTIC):
         if not (isinstance(statement.value, ast.Constant) and statement.value.value is False):
-            raise RewriteRefused(reason, file=module.path, line=statement.lineno)
+            raise refusal(reason, module, statement)
 
 
 def _seeds_beside(context: RewriteContext, module: Module, statement: ast.stmt) -> bool:

@@ -8,6 +8,7 @@ from skyline.errors import RewriteRefused
 from skyline.rewrite.blocks import insert_after, statement_of
 from skyline.rewrite.context import RewriteContext
 from skyline.rewrite.imports import usable
+from skyline.rewrite.refusal import refusal
 from skyline.rewrite.sites.replicas import replicas_call
 from skyline.rewrite.unwrapping import without_statements
 from skyline.source.edit import TextEdit
@@ -40,9 +41,7 @@ def rewrite(context: RewriteContext, value: str) -> tuple[TextEdit, ...]:
         if len(each.args) > 1 and dotted(each.args[1]).rpartition(".")[2] == hook:
             return ()
         message = "A communication hook is registered already"
-        raise RewriteRefused(
-            message, file=where.path, line=each.lineno, hint="A model has one: replace it there."
-        )
+        raise refusal(message, where, each, hint="A model has one: replace it there.")
     name = _name_of(module, call)
     statement = statement_of(module, call)
     found = usable(module, f"{_HOOKS}:{hook}", statement, behind=True)
@@ -50,7 +49,7 @@ def rewrite(context: RewriteContext, value: str) -> tuple[TextEdit, ...]:
 
 
 def _name_of(module: Module, call: ast.Call) -> str:
-    """What the wrapped model is called: the only target of the assignment that the call is the value of."""
+    """The name of the wrapped model: the only target of the assignment that the call is the value of."""
     statement = module.parents.get(call)
     target: ast.expr | None = None
     if isinstance(statement, ast.Assign) and len(statement.targets) == 1:
@@ -58,8 +57,7 @@ def _name_of(module: Module, call: ast.Call) -> str:
     elif isinstance(statement, ast.AnnAssign):
         target = statement.target
     if target is None or not dotted(target):
-        message = "The wrapped model is not assigned to a name where it is made"
-        raise RewriteRefused(message, file=module.path, line=call.lineno)
+        raise refusal("The wrapped model is not assigned to a name where it is made", module, call)
     return dotted(target)
 
 
@@ -81,7 +79,7 @@ def remove(context: RewriteContext) -> tuple[TextEdit, ...]:
     statement = statement_of(module, call)
     if not isinstance(statement, ast.Expr) or statement.value is not call:
         message = f"`{_REGISTER}` is part of a larger expression"
-        raise RewriteRefused(message, file=module.path, line=call.lineno, hint="Take it out there.")
+        raise refusal(message, module, call, hint="Take it out there.")
     return without_statements(module, [statement])
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import ast
 
 from skyline.errors import RewriteRefused
+from skyline.rewrite.argument import add_keyword, keyword_of, replace_keyword, replace_value, without_argument
 from skyline.rewrite.context import RewriteContext
 from skyline.rewrite.element import without_keyword
-from skyline.rewrite.given_argument import without_argument
-from skyline.rewrite.keyword import add_keyword, keyword_of, replace_keyword, replace_value
+from skyline.rewrite.refusal import refusal
 from skyline.rewrite.sites.optimizer import optimizer_calls
 from skyline.source.edit import TextEdit
 from skyline.source.knob import KnobKind
@@ -91,7 +91,7 @@ def _check_mappings(context: RewriteContext, module: Module, call: ast.Call) -> 
             if held is not False:
                 verb = "sets" if held else "may set"
                 message = f"`**{text_of(mapping)}` {verb} `{name}`"
-                raise RewriteRefused(message, file=module.path, line=call.lineno, hint="Change it there.")
+                raise refusal(message, module, call, hint="Change it there.")
 
 
 def _is_off(node: ast.expr) -> bool:
@@ -119,8 +119,7 @@ def remove(context: RewriteContext) -> tuple[TextEdit, ...]:
                 edits += _without_mapped(context, module, call, option)
             elif given is not None and not isinstance(given.value, ast.Constant):
                 message = f"`{option}={text_of(given.value)}` is decided when the script runs"
-                hint = "Make it False there."
-                raise RewriteRefused(message, file=module.path, line=given.value.lineno, hint=hint)
+                raise refusal(message, module, given.value, hint="Make it False there.")
     return tuple(edits)
 
 
@@ -138,7 +137,6 @@ def _without_mapped(
     try:
         return without_argument(context, module, call, option, off="False")
     except RewriteRefused as refused:
-        message = f"`**{text_of(mappings[0])}` sets `{option}`"
-        raise RewriteRefused(
-            message, file=module.path, line=call.lineno, hint="Take it out there."
+        raise refusal(
+            f"`**{text_of(mappings[0])}` sets `{option}`", module, call, hint="Take it out there."
         ) from refused

@@ -9,14 +9,13 @@ from __future__ import annotations
 import ast
 import sys
 
-from skyline.errors import RewriteRefused
 from skyline.rewrite.blocks import insert_before, wrap
 from skyline.rewrite.context import RewriteContext
 from skyline.rewrite.imports import usable
+from skyline.rewrite.refusal import check_switched_on, refusal
 from skyline.rewrite.sites.evaluation import EvaluationSite, GradientsOff, evaluations, switched_off
 from skyline.rewrite.sites.framework import framework
 from skyline.rewrite.unwrapping import without_decorator, without_item
-from skyline.rewrite.value import check_switched_on
 from skyline.source.edit import TextEdit
 from skyline.source.syntax import Function, dotted, last_name, text_of
 
@@ -71,8 +70,7 @@ def rewrite(context: RewriteContext, value: str) -> tuple[TextEdit, ...]:
     check_switched_on(NAME, value)
     owner = framework(context)
     if owner is not None and owner.owns_loop:
-        message = f"{owner.title} switches the recording off by itself"
-        raise RewriteRefused(message, file=owner.module.path, line=owner.call.lineno)
+        raise refusal(f"{owner.title} switches the recording off by itself", owner.module, owner.call)
     edits: list[TextEdit] = []
     keeps = _model_may_keep(context)
     for site in evaluations(context):
@@ -87,7 +85,7 @@ def _without_gradients(site: EvaluationSite, keeps: bool) -> tuple[TextEdit, ...
         return (*name.edits, *wrap(module, site.statements, f"with {name.text}():"))
     if any(isinstance(each, ast.Yield | ast.YieldFrom) for each in ast.walk(function)):
         message = f"`{function.name}` gives its results one by one, to code that may train meanwhile"
-        raise RewriteRefused(message, file=module.path, line=function.lineno)
+        raise refusal(message, module, function)
     target = "torch.inference_mode" if _gives_numbers(function) and not keeps else "torch.no_grad"
     name = usable(module, target, at=function)
     if not function.decorator_list:
@@ -97,7 +95,7 @@ def _without_gradients(site: EvaluationSite, keeps: bool) -> tuple[TextEdit, ...
 
 
 def _model_may_keep(context: RewriteContext) -> bool:
-    """Whether a model may keep tensors from one call to the next, such as a cache of positions.
+    """True if a model may keep tensors from one call to the next, such as a cache of positions.
 
     Of modules of the program the source tells; of libraries' only PyTorch's own are known not to.
     """
@@ -125,7 +123,7 @@ def _model_may_keep(context: RewriteContext) -> bool:
 
 
 def _gives_numbers(function: Function) -> bool:
-    """Whether nothing but numbers can leave a function: what it returns, and what it keeps elsewhere."""
+    """True if nothing but numbers can leave a function: what it returns, and what it keeps elsewhere."""
     own = [node for statement in function.body for node in ast.walk(statement)]
     for node in own:
         if isinstance(node, ast.Attribute | ast.Subscript) and isinstance(node.ctx, ast.Store):
@@ -170,7 +168,7 @@ def _is_number(node: ast.expr, own: list[ast.AST], seen: frozenset[str]) -> bool
 
 
 def _is_counted(name: str, own: list[ast.AST], seen: frozenset[str]) -> bool:
-    """Whether a variable of the function is only ever given numbers."""
+    """True if a variable of the function is only ever given numbers."""
     values: list[ast.expr] = []
     for node in own:
         match node:
@@ -233,4 +231,4 @@ def _check_needs_none(site: GradientsOff) -> None:
         if in_place or to_numpy:
             message = f"`{text_of(called)}(…)` may fail on tensors whose gradients are recorded"
             hint = "Write .detach() before it first." if to_numpy else "Take it out by hand."
-            raise RewriteRefused(message, file=site.module.path, line=called.lineno, hint=hint)
+            raise refusal(message, site.module, called, hint=hint)

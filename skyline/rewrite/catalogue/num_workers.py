@@ -7,15 +7,16 @@ import os
 from functools import partial
 
 from skyline.errors import RewriteRefused
+from skyline.rewrite.argument import add_keyword, keyword_of, literal_given, replace_value, without_argument
 from skyline.rewrite.blocks import replace, wrap_expression
 from skyline.rewrite.context import RewriteContext
 from skyline.rewrite.element import without_keyword
-from skyline.rewrite.given_argument import literal_given, without_argument
-from skyline.rewrite.keyword import add_keyword, keyword_of, replace_value
+from skyline.rewrite.refusal import refusal
 from skyline.rewrite.sites.given import behind
-from skyline.rewrite.sites.loader import training_loader, training_loader_fact
 from skyline.source.arguments import passed
 from skyline.source.batch_names import words
+from skyline.source.batch_uses import is_loader, loader_calls, purpose
+from skyline.source.calls import calls_at
 from skyline.source.command_line import argument_in_force
 from skyline.source.edit import TextEdit
 from skyline.source.knob import KnobKind
@@ -26,6 +27,36 @@ from skyline.source.resolver import Origin
 from skyline.source.scope import is_main_guard
 from skyline.source.shared_use import reads
 from skyline.source.syntax import offsets_of, text_of
+from skyline.trace.facts import LoaderFact
+
+
+def training_loader_fact(context: RewriteContext) -> LoaderFact | None:
+    """The loader that delivered the batches in the run, where the line that made it is known."""
+    delivered = sorted(context.profile.loaders, key=lambda loader: -loader.fetches_per_iteration)
+    return next((loader for loader in delivered if loader.created_line is not None), None)
+
+
+def training_loader(context: RewriteContext) -> tuple[Module, ast.Call]:
+    """The call that made the loader which delivered the batches, or the only one that serves training."""
+    fact = training_loader_fact(context)
+    place = None if fact is None else fact.created_line
+    if place is not None:
+        module, line = context.place(place)
+        calls = calls_at(module, line, is_loader)
+        if len(calls) == 1:
+            return module, calls[0]
+        found = "no DataLoader(…) call" if not calls else "more than one DataLoader(…) call"
+        raise RewriteRefused(f"Line {line} holds {found}", file=place.file, line=line)
+    calls = [pair for pair in loader_calls(context.program) if is_loader(pair[1].func)]
+    training = [pair for pair in calls if purpose(*pair) is False]
+    chosen = training or [pair for pair in calls if purpose(*pair) is None]
+    if len(chosen) != 1:
+        reason = (
+            "There is no DataLoader(…) call" if not chosen else "Several DataLoaders may be the training's"
+        )
+        raise RewriteRefused(reason, file=context.profile.script)
+    return chosen[0]
+
 
 NAME = "num_workers"
 _POSITION = 5
@@ -51,9 +82,7 @@ def rewrite(context: RewriteContext, value: str) -> tuple[TextEdit, ...]:
         held = holds(context.resolver, mapping, frame, NAME, route)
         if held is None:
             message = f"`**{text_of(mapping)}` may already set num_workers"
-            raise RewriteRefused(
-                message, file=module.path, line=call.lineno, hint="Set it where that is made."
-            )
+            raise refusal(message, module, call, hint="Set it where that is made.")
         if held:
             return _in_mapping(context, frame, mapping, workers)
     return add_keyword(module.source, call, f"{NAME}={workers}")
@@ -78,8 +107,7 @@ def _guard(context: RewriteContext, module: Module, call: ast.Call, workers: int
             given = keyword_of(call, name)
             if given is None or _is_off(given.value) or (now is not None and _follows(given.value, now)):
                 continue
-            message = f"`{name}` is set, which needs workers"
-            raise RewriteRefused(message, file=module.path, line=call.lineno)
+            raise refusal(f"`{name}` is set, which needs workers", module, call)
         return
     script = context.resolver.program.script
     guarded = any(isinstance(node, ast.If) and is_main_guard(node) for node in ast.walk(script.tree))
@@ -93,7 +121,7 @@ def _is_off(node: ast.expr) -> bool:
 
 
 def _starts_afresh(context: RewriteContext) -> bool:
-    """Whether worker processes are started anew, not forked: not on Linux, and from Python 3.14 nowhere."""
+    """True if worker processes are started anew, not forked: not on Linux, and from Python 3.14 nowhere."""
     environment = context.profile.environment
     version = tuple(int(part) for part in environment.python.split(".")[:2] if part.isdigit())
     return not environment.platform.lower().startswith("linux") or version >= (3, 14)
@@ -130,7 +158,7 @@ def _literals(context: RewriteContext, frame: Frame, node: ast.expr) -> list[Ori
 
 
 def _passed_by(context: RewriteContext, origin: Origin) -> bool:
-    """Whether the profiled run had another number of workers than this literal, on a line that is as it was."""
+    """True if the profiled run had another number of workers than this literal, on a line that is as it was."""
     told, literal = training_loader_fact(context), origin.literal
     if told is None or origin.route.computed or literal is None or told.num_workers == literal:
         return False
@@ -145,7 +173,7 @@ def _behind(context: RewriteContext, frame: Frame, node: ast.expr, workers: int)
     literals = _literals(context, frame, node)
     if len(literals) != 1 or literals[0].route.computed:
         message = f"num_workers is `{text_of(node)}`, which does not lead to one number in the source"
-        raise RewriteRefused(message, file=frame.module.path, line=node.lineno, hint="Change it by hand.")
+        raise refusal(message, frame.module, node, hint="Change it by hand.")
     origin = literals[0]
     option = origin.route.option
     if option is not None:
@@ -153,12 +181,11 @@ def _behind(context: RewriteContext, frame: Frame, node: ast.expr, workers: int)
         if forced is not None:
             entry = context.profile.arguments[forced.index]
             message = f"The command line sets {option.name} (`{entry}`): change it there to {workers}"
-            raise RewriteRefused(message, file=origin.module.path, line=origin.node.lineno)
+            raise refusal(message, origin.module, origin.node)
     _check_shared(context, origin)
     if _passed_by(context, origin):
         message = f"num_workers is {origin.literal} here, and the profiled run had another number of workers"
-        hint = "Find what decides it, and change it there."
-        raise RewriteRefused(message, file=origin.module.path, line=origin.node.lineno, hint=hint)
+        raise refusal(message, origin.module, origin.node, hint="Find what decides it, and change it there.")
     return _changed(origin.module, origin.node, workers)
 
 
@@ -171,7 +198,7 @@ def _check_shared(context: RewriteContext, origin: Origin) -> None:
         if len(uses) > 1:
             lines = ", ".join(str(line) for line in sorted({use.lineno for _, use in uses}))
             message = f"`{holder.name}` may set more than num_workers: it is read on lines {lines}"
-            raise RewriteRefused(message, file=origin.module.path, line=origin.node.lineno)
+            raise refusal(message, origin.module, origin.node)
 
 
 def _start(origin: Origin) -> tuple[int, int]:
@@ -206,7 +233,7 @@ def _without_dependents(context: RewriteContext) -> tuple[TextEdit, ...]:
     given = keyword_of(call, "multiprocessing_context") or keyword_of(call, "timeout")
     if given is not None and not _is_off(given.value) and not _is_zero(given.value):
         message = f"`{given.arg}={text_of(given.value)}` is set, which needs workers"
-        raise RewriteRefused(message, file=module.path, line=given.value.lineno, hint="Remove it first.")
+        raise refusal(message, module, given.value, hint="Remove it first.")
     return context.in_turn(partial(_without_dependent, name=name) for name in _GO_ALONG)
 
 
@@ -226,7 +253,7 @@ def _without_dependent(context: RewriteContext, name: str) -> tuple[TextEdit, ..
 
 
 def _follows(value: ast.expr, workers: ast.expr) -> bool:
-    """Whether an argument is decided by the number of workers itself, as in ``workers > 0``."""
+    """True if an argument is decided by the number of workers itself, as in ``workers > 0``."""
     if not isinstance(workers, ast.Name | ast.Attribute | ast.Subscript):
         return False
     wanted = ast.unparse(workers)
@@ -239,7 +266,7 @@ def _without_workers(context: RewriteContext) -> tuple[TextEdit, ...]:
     if keyword is not None and not isinstance(keyword.value, ast.Name | ast.Attribute | ast.Subscript):
         return without_keyword(module, keyword)
     for spread in (each.value for each in call.keywords if each.arg is None):
-        # What the rewrite writes over a mapping of the person's: ``**{**options, "num_workers": 2}``.
+        # The text that the rewrite writes over a mapping of the person's: ``**{**options, "num_workers": 2}``.
         match spread:
             case ast.Dict(keys=[None, ast.Constant(value=name)], values=[mapping, _]) if name == NAME:
                 start, end = offsets_of(module.source, mapping)

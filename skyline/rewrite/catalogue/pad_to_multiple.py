@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from skyline.errors import RewriteRefused
 from skyline.rewrite.blocks import replace
 from skyline.rewrite.context import RewriteContext
+from skyline.rewrite.refusal import refusal, whole_number
 from skyline.rewrite.sites.layers import layer_calls, layer_class
 from skyline.rewrite.sites.vocabulary import check_drawing, check_outputs, parameter_of
-from skyline.rewrite.value import whole_number
 from skyline.source.arguments import passed
 from skyline.source.edit import TextEdit
 from skyline.source.knob import KnobKind
@@ -62,8 +62,7 @@ def rewrite(context: RewriteContext, value: str) -> tuple[TextEdit, ...]:
         size = layer.options[name]
         assert isinstance(size, int)
         if given is None:
-            message = f"`{name}` is not written in `{text_of(call)}`"
-            raise RewriteRefused(message, file=module.path, line=call.lineno)
+            raise refusal(f"`{name}` is not written in `{text_of(call)}`", module, call)
         sites.append(_Site(module, given, name, size))
     try:
         return _in_literals(context, sites, multiple)
@@ -73,7 +72,7 @@ def rewrite(context: RewriteContext, value: str) -> tuple[TextEdit, ...]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Site:
-    """What the call of a layer is given for a size: ``name`` is the argument."""
+    """The argument for a size in the call of a layer: ``name`` is the argument."""
 
     module: Module
     given: ast.expr
@@ -143,12 +142,10 @@ def _literal(
     places = {(one.module.path, one.node.lineno, one.node.col_offset) for one in found}
     said = f"`{text_of(node)}`"
     if len(places) != 1 or found[0].literal not in (size, padded(size, multiple)):
-        message = f"Which number sets {said} could not be told"
-        raise RewriteRefused(message, file=module.path, line=node.lineno)
+        raise refusal(f"Which number sets {said} could not be told", module, node)
     origin = found[0]
     if origin.route.computed or origin.route.option is not None:
-        message = f"{said} is decided when the script runs"
-        raise RewriteRefused(message, file=origin.module.path, line=origin.node.lineno)
+        raise refusal(f"{said} is decided when the script runs", origin.module, origin.node)
     holders = [holder for one in found for holder in one.route.holders]
     names = {holder.name for holder in holders}
     for holder in holders:
@@ -156,12 +153,12 @@ def _literal(
             if not _goes_along(context, where, use, names):
                 line = where.source.line(use.lineno).strip()
                 message = f"`{holder.name}` is also used in `{line}`, which would change with it"
-                raise RewriteRefused(message, file=where.path, line=use.lineno)
+                raise refusal(message, where, use)
     return origin.module, origin.node
 
 
 def _goes_along(context: RewriteContext, module: Module, node: ast.expr, names: set[str]) -> bool:
-    """Whether a use only sizes layers and tensors, or hands the number on to a variable of these names."""
+    """True if a use only sizes layers and tensors, or hands the number on to a variable of these names."""
     inner: ast.AST = node
     for around in module.around(node):
         match around:

@@ -5,13 +5,19 @@ from __future__ import annotations
 import ast
 
 from skyline.errors import RewriteRefused
-from skyline.rewrite.argument import set_argument, set_literal
+from skyline.rewrite.argument import (
+    as_value,
+    keyword_of,
+    literal_given,
+    set_argument,
+    set_literal,
+    without_argument,
+)
+from skyline.rewrite.catalogue.num_workers import training_loader
 from skyline.rewrite.context import RewriteContext
 from skyline.rewrite.element import without_keyword
-from skyline.rewrite.given_argument import as_value, literal_given, without_argument
-from skyline.rewrite.keyword import keyword_of
+from skyline.rewrite.refusal import refusal
 from skyline.rewrite.sites.given import behind, decided_by
-from skyline.rewrite.sites.loader import training_loader
 from skyline.rewrite.sites.transfer import TransferSite, transfers
 from skyline.source.edit import TextEdit
 from skyline.source.program import Module
@@ -19,7 +25,7 @@ from skyline.source.syntax import text_of
 
 NAME = "pin_memory"
 ORDER = 60
-"""Beside what ``num_workers`` writes."""
+"""After ``num_workers``."""
 _POSITION = 7
 _SNIPPET = """\
 loader = DataLoader(..., pin_memory=True)
@@ -35,8 +41,7 @@ def rewrite(context: RewriteContext, value: str) -> tuple[TextEdit, ...]:
         module, call = training_loader(context)
         moves = transfers(context)
         if not moves:
-            message = "No move of the batch to a device was found in the training loop"
-            raise RewriteRefused(message, file=module.path, line=call.lineno)
+            raise refusal("No move of the batch to a device was found in the training loop", module, call)
         edits = [*_pinned(context, module, call)]
         for move in moves:
             edits += _without_waiting(context, move)
@@ -65,8 +70,7 @@ def _without_waiting(context: RewriteContext, move: TransferSite) -> tuple[TextE
     module, call = move.region.module, move.call
     cuda = isinstance(call.func, ast.Attribute) and call.func.attr == "cuda"
     if not cuda and keyword_of(call, "non_blocking") is None and len(call.args) > 2:
-        message = f"`{text_of(call)}` may already be told whether to wait"
-        raise RewriteRefused(message, file=module.path, line=call.lineno)
+        raise refusal(f"`{text_of(call)}` may already be told whether to wait", module, call)
     return set_argument(context, module, call, "non_blocking", "True", position=1 if cuda else None)
 
 

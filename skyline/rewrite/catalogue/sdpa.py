@@ -10,6 +10,7 @@ from skyline.rewrite.blocks import replace, statement_of, suite_of
 from skyline.rewrite.causal import is_causal, own_values
 from skyline.rewrite.context import RewriteContext
 from skyline.rewrite.imports import usable
+from skyline.rewrite.refusal import refusal
 from skyline.rewrite.unwrapping import without_statements
 from skyline.source.calls import qualified_name
 from skyline.source.edit import TextEdit
@@ -62,9 +63,8 @@ def present(context: RewriteContext) -> str | None:
 def remove(context: RewriteContext) -> tuple[TextEdit, ...]:
     """Refused: how the attention was written out is not told by the call that took its place."""
     module, call = _fused_calls(context)[0]
-    message = "How attention was written out is not told by the call that took its place"
-    hint = "Write the products, the mask and the softmax there by hand."
-    raise RewriteRefused(message, file=module.path, line=call.lineno, hint=hint)
+    message = "The call that replaced the attention does not contain its written form"
+    raise refusal(message, module, call, hint="Write the products, the mask and the softmax there by hand.")
 
 
 def _softmaxes(context: RewriteContext) -> list[tuple[Module, ast.Call, int]]:
@@ -181,7 +181,7 @@ def _dropout(module: Module, call: ast.Call) -> str:
     if len(made) == 1 and isinstance(made[0], ast.Call) and last_name(made[0].func) == "Dropout":
         name = dotted(call.func)
         return f"{name}.p if {name.partition('.')[0]}.training else 0.0"
-    raise NotAttention(f"what `{text_of(call.func)}` drops cannot be told", call)
+    raise NotAttention(f"what `{text_of(call.func)}` drops is unknown", call)
 
 
 def _scale(module: Module, found: WrittenAttention) -> list[str]:
@@ -193,14 +193,14 @@ def _scale(module: Module, found: WrittenAttention) -> list[str]:
     if _is_usual(module, factor, divided, found):
         return []
     if not _is_number(module, factor):
-        raise NotAttention(f"whether `{text_of(factor)}` is a plain number cannot be told", factor)
+        raise NotAttention(f"whether `{text_of(factor)}` is a plain number is unknown", factor)
     text = _source(module, factor)
     simple = isinstance(factor, ast.Name | ast.Attribute | ast.Constant | ast.Call)
     return [f"scale=1.0 / {text if simple else f'({text})'}" if divided else f"scale={text}"]
 
 
 def _is_usual(module: Module, factor: ast.expr, divided: bool, found: WrittenAttention) -> bool:
-    """Whether scores are divided by the square root of the width of a head, which is the default."""
+    """True if scores are divided by the square root of the width of a head, which is the default."""
     root = factor
     if not divided:
         match factor:
@@ -239,7 +239,7 @@ def _is_width(module: Module, node: ast.expr, found: WrittenAttention) -> bool:
 
 
 def _is_number(module: Module, node: ast.expr) -> bool:
-    """Whether an expression is a plain number of Python's, which ``scale`` has to be."""
+    """True if an expression is a plain number of Python's, which ``scale`` has to be."""
     match node:
         case ast.Constant(value=int() | float()):
             return True
@@ -265,7 +265,7 @@ def _is_number(module: Module, node: ast.expr) -> bool:
 
 
 def _is_plain(node: ast.expr) -> bool:
-    """Whether what a constructor gives to an attribute is arithmetic and no tensor."""
+    """True if what a constructor gives to an attribute is arithmetic and no tensor."""
     for each in ast.walk(node):
         if isinstance(each, ast.Call) and last_name(each.func) not in ("sqrt", "float", "int", "pow"):
             return False
@@ -353,7 +353,7 @@ def _reads_step(
     places: dict[int, int],
     rebound: set[str],
 ) -> bool:
-    """Whether a name may read what a step bound: it stands behind the first step and is not bound anew before."""
+    """True if a name may read what a step bound: it stands behind the first step and is not bound anew before."""
     chain = [node, *module.around(node)]
     at = next((places[id(each)] for each in chain if id(each) in places), None)
     first = min(places[id(step)] for step in found.steps)

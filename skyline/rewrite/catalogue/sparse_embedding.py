@@ -5,12 +5,11 @@ from __future__ import annotations
 import ast
 
 from skyline.errors import RewriteRefused
-from skyline.rewrite.argument import set_argument
+from skyline.rewrite.argument import as_value, literal_given, set_argument, without_argument
 from skyline.rewrite.context import RewriteContext
-from skyline.rewrite.given_argument import as_value, literal_given, without_argument
+from skyline.rewrite.refusal import check_switched_on, refusal
 from skyline.rewrite.sites.layers import layer_calls, layer_class
 from skyline.rewrite.sites.optimizer import optimizer_calls
-from skyline.rewrite.value import check_switched_on
 from skyline.source.arguments import passed
 from skyline.source.calls import torch_optimizer
 from skyline.source.edit import TextEdit
@@ -52,10 +51,10 @@ def rewrite(context: RewriteContext, value: str) -> tuple[TextEdit, ...]:
 def _check_optimizer(module: Module, call: ast.Call) -> None:
     name = torch_optimizer(module, call.func)
     if name not in _DECAY_PLACE:
-        raise RewriteRefused(
+        raise refusal(
             f"{name} takes no sparse gradients",
-            file=module.path,
-            line=call.lineno,
+            module,
+            call,
             hint="SGD and Adagrad do. SparseAdam trains differently, beside another optimizer for all else.",
         )
     given = {
@@ -66,11 +65,11 @@ def _check_optimizer(module: Module, call: ast.Call) -> None:
     for argument, node in given.items():
         if node is not None and not _is_nothing(node):
             message = f"`{argument}={text_of(node)}` and sparse gradients exclude each other"
-            raise RewriteRefused(message, file=module.path, line=node.lineno)
+            raise refusal(message, module, node)
     for keyword in call.keywords:
         if keyword.arg is None:
             message = f"`**{text_of(keyword.value)}` may set a weight decay, which sparse gradients exclude"
-            raise RewriteRefused(message, file=module.path, line=call.lineno)
+            raise refusal(message, module, call)
 
 
 def _check_groups(context: RewriteContext) -> None:
@@ -85,7 +84,7 @@ def _check_groups(context: RewriteContext) -> None:
         for name, value in named:
             if name in ("weight_decay", "momentum") and not _is_nothing(value):
                 message = f"`{name}` may be set for the embedding here, which sparse gradients exclude"
-                raise RewriteRefused(message, file=module.path, line=value.lineno)
+                raise refusal(message, module, value)
 
 
 def _is_nothing(node: ast.expr) -> bool:
@@ -102,8 +101,7 @@ def remove(context: RewriteContext) -> tuple[TextEdit, ...]:
     for module, call in context.program.nodes_of(ast.Call):
         if torch_optimizer(module, call.func) == "SparseAdam":
             message = "SparseAdam takes sparse gradients only"
-            hint = "Use another optimizer there first."
-            raise RewriteRefused(message, file=module.path, line=call.lineno, hint=hint)
+            raise refusal(message, module, call, hint="Use another optimizer there first.")
     return tuple(
         edit
         for module, call in _sparse_calls(context)

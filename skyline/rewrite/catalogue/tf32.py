@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import ast
 
-from skyline.errors import RewriteRefused
 from skyline.rewrite.argument import set_literal
 from skyline.rewrite.context import RewriteContext
+from skyline.rewrite.refusal import check_switched_on, refusal
 from skyline.rewrite.sites.start import (
     assignments_of,
     at_start,
@@ -14,7 +14,6 @@ from skyline.rewrite.sites.start import (
     without_assignments,
     without_calls,
 )
-from skyline.rewrite.value import check_switched_on
 from skyline.source.arguments import passed
 from skyline.source.edit import TextEdit
 from skyline.source.program import Module
@@ -40,8 +39,7 @@ def rewrite(context: RewriteContext, value: str) -> tuple[TextEdit, ...]:
         found = True
         given = passed(call, "precision", 0).value
         if given is None:
-            message = f"`{text_of(call)}` is decided when the script runs"
-            raise RewriteRefused(message, file=module.path, line=call.lineno)
+            raise refusal(f"`{text_of(call)}` is decided when the script runs", module, call)
         if not (isinstance(given, ast.Constant) and given.value in ("high", "medium")):
             edits += set_literal(module, given, "precision", '"high"')
     for name, text in ((_OLDER, "True"), (_NEWER, '"tf32"')):

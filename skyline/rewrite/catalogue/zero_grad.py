@@ -6,14 +6,13 @@ import ast
 from collections.abc import Iterator
 
 from skyline.errors import RewriteRefused
-from skyline.rewrite.argument import set_argument
+from skyline.rewrite.argument import keyword_of, replace_value, set_argument
 from skyline.rewrite.blocks import replace, statement_of
 from skyline.rewrite.context import RewriteContext
-from skyline.rewrite.keyword import keyword_of, replace_value
+from skyline.rewrite.refusal import check_switched_on, refusal
 from skyline.rewrite.sites.backward import backwards
 from skyline.rewrite.sites.iteration import Iteration, Region, iteration
 from skyline.rewrite.sites.step import StepSite, zero_grads
-from skyline.rewrite.value import check_switched_on
 from skyline.source.edit import TextEdit
 from skyline.source.program import Module
 from skyline.source.syntax import dotted, offsets_of, text_of
@@ -57,11 +56,11 @@ def _given_up(site: StepSite) -> tuple[TextEdit, ...]:
     if node is None:
         if any(keyword.arg is None for keyword in call.keywords):
             message = f"`{text_of(call)}` takes its options from a mapping"
-            raise RewriteRefused(message, file=module.path, line=call.lineno, hint="Change it there.")
+            raise refusal(message, module, call, hint="Change it there.")
         return ()
     if not isinstance(node, ast.Constant):
         message = f"`set_to_none={text_of(node)}` is decided when the script runs"
-        raise RewriteRefused(message, file=module.path, line=call.lineno, hint="Make it True there.")
+        raise refusal(message, module, call, hint="Make it True there.")
     if node.value:
         return ()
     if given is not None and not call.args and len(call.keywords) == 1:
@@ -98,7 +97,7 @@ def _loops(within: Iteration) -> Iterator[tuple[Region, ast.For, str]]:
                 each or _detaches(statement, name) for each, statement in zip(zeroing, inner, strict=True)
             ):
                 message = f"The loop over `{text_of(loop.iter)}` does more than zero gradients"
-                raise RewriteRefused(message, file=region.module.path, line=loop.lineno)
+                raise refusal(message, region.module, loop)
             yield region, loop, name
 
 
@@ -116,7 +115,7 @@ def _singles(
 
 
 def _is_given_up(statement: ast.Assign) -> bool:
-    """Whether a statement is ``p.grad = None``."""
+    """True if a statement is ``p.grad = None``."""
     nothing = isinstance(statement.value, ast.Constant) and statement.value.value is None
     return nothing and any(
         isinstance(target, ast.Attribute) and target.attr == "grad" for target in statement.targets
@@ -124,7 +123,7 @@ def _is_given_up(statement: ast.Assign) -> bool:
 
 
 def _zeroes(statement: ast.stmt, name: str) -> bool:
-    """Whether a statement is ``p.grad.zero_()``, ``p.grad.data.zero_()`` or ``p.grad.fill_(0)``."""
+    """True if a statement is ``p.grad.zero_()``, ``p.grad.data.zero_()`` or ``p.grad.fill_(0)``."""
     call = statement.value if isinstance(statement, ast.Expr) else None
     if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute):
         return False
@@ -135,7 +134,7 @@ def _zeroes(statement: ast.stmt, name: str) -> bool:
 
 
 def _detaches(statement: ast.stmt, name: str) -> bool:
-    """Whether a statement is ``p.grad.detach_()``, which has no meaning for a gradient that is given up."""
+    """True if a statement is ``p.grad.detach_()``, which has no meaning for a gradient that is given up."""
     return isinstance(statement, ast.Expr) and ast.unparse(statement.value) == f"{name}.grad.detach_()"
 
 
@@ -186,12 +185,11 @@ def _check_reads(
         ):
             continue  # each backward pass fills it anew, as the first did
         message = f"`{text_of(statement)}` uses a gradient, which may not be there any more"
-        hint = "Guard it: if p.grad is not None."
-        raise RewriteRefused(message, file=region.module.path, line=node.lineno, hint=hint)
+        raise refusal(message, region.module, node, hint="Guard it: if p.grad is not None.")
 
 
 def _always(region: Region, statement: ast.stmt) -> bool:
-    """Whether a statement is carried out each time its region is: it stands there itself, or under ``with``."""
+    """True if a statement is carried out each time its region is: it stands there itself, or under ``with``."""
     around = region.module.parents.get(statement)
     while isinstance(around, ast.With):
         around = region.module.parents.get(around)
@@ -224,9 +222,7 @@ def remove(context: RewriteContext) -> tuple[TextEdit, ...]:
         )
         if len(statement.targets) > 1 or not (guarded or behind):
             message = f"`{text_of(statement)}` may come before there is a gradient to fill with zeros"
-            raise RewriteRefused(
-                message, file=module.path, line=statement.lineno, hint="Guard it: if p.grad is not None."
-            )
+            raise refusal(message, module, statement, hint="Guard it: if p.grad is not None.")
         start, end = offsets_of(module.source, statement)
         edits.append(module.source.edit(module.source.span(start, end), f"{text_of(target, 200)}.zero_()"))
     return tuple(edits)

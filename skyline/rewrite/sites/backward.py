@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from skyline.errors import RewriteRefused
 from skyline.rewrite.blocks import statement_of
 from skyline.rewrite.context import RewriteContext
+from skyline.rewrite.refusal import refusal
 from skyline.rewrite.sites.iteration import Iteration, Region, iteration
 from skyline.source.calls import qualified_name
 from skyline.source.syntax import last_name
@@ -45,7 +46,7 @@ def backward(context: RewriteContext, within: Iteration | None = None) -> Backwa
     if len(sites) > 1:
         lines, first = ", ".join(str(site.call.lineno) for site in sites), next(iter(sites))
         message = f"The loop has more than one `backward()`, on lines {lines}"
-        raise RewriteRefused(message, file=first.region.module.path, line=first.call.lineno)
+        raise refusal(message, first.region.module, first.call)
     return next(iter(sites))
 
 

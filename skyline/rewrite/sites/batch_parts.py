@@ -221,7 +221,7 @@ def _follow(statement: ast.Assign, tensors: set[str], whole: set[str]) -> None:
 
 
 def _keeps_samples(value: ast.expr, target: ast.expr) -> bool:
-    """Whether what is assigned are tensors of the batch, with all samples one after another as before."""
+    """True if what is assigned are tensors of the batch, with all samples one after another as before."""
     if isinstance(target, ast.Tuple | ast.List):
         if isinstance(value, ast.Tuple | ast.List):
             return all(_keeps_samples(each, ast.Name("", ast.Store())) for each in value.elts)
@@ -286,7 +286,7 @@ def _result(value: ast.expr | None, place: int | None) -> ast.expr | None:
 
 
 def _held(function: Function, value: ast.expr) -> list[ast.expr] | None:
-    """What an expression may be: itself, or all that its name is given in the function."""
+    """The possible values of an expression: itself, or all that its name is given in the function."""
     if not isinstance(value, ast.Name):
         return [value]
     found: list[ast.expr] = []

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from skyline.errors import RewriteRefused
 from skyline.rewrite.blocks import statement_of
 from skyline.rewrite.context import RewriteContext
+from skyline.rewrite.refusal import refusal
 from skyline.source.arguments import call_sites
 from skyline.source.program import Module
 from skyline.source.syntax import Function, last_name
@@ -56,7 +57,7 @@ def evaluations(context: RewriteContext) -> tuple[EvaluationSite, ...]:
 
 
 def trains(node: ast.AST) -> bool:
-    """Whether anything in it makes or uses gradients."""
+    """True if anything in it makes or uses gradients."""
     return any(isinstance(each, ast.Call) and last_name(each.func) in _TRAINS for each in ast.walk(node))
 
 
@@ -83,8 +84,7 @@ def _site_at(module: Module, line: int) -> EvaluationSite:
         if isinstance(each, (*_LOOPS, ast.With)):
             chosen = each
     if trains(chosen):
-        message = "Evaluation and training share a statement"
-        raise RewriteRefused(message, file=module.path, line=chosen.lineno)
+        raise refusal("Evaluation and training share a statement", module, chosen)
     return EvaluationSite(module, None, (statement_of(module, chosen),))
 
 
@@ -116,7 +116,7 @@ def _is_public(module: Module, function: ast.FunctionDef) -> bool:
 
 
 def _is_off(context: RewriteContext, site: EvaluationSite) -> bool:
-    """Whether gradients are not recorded there: inside, around, or wherever the function is called."""
+    """True if gradients are not recorded there: inside, around, or wherever the function is called."""
     module = site.module
     if site.function is None:
         return _under(module, site.statements[0]) or _switches(site.statements[0])
@@ -129,7 +129,7 @@ def _is_off(context: RewriteContext, site: EvaluationSite) -> bool:
 
 
 def _switches(node: ast.AST) -> bool:
-    """Whether something in it switches the recording off, around model calls as it is taken."""
+    """True if something in it switches the recording off, around model calls as it is taken."""
     return any(
         isinstance(each, ast.With) and any(_names_off(item.context_expr) for item in each.items)
         for each in ast.walk(node)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from skyline.errors import RewriteRefused
 from skyline.rewrite.blocks import preceding, suite_of
 from skyline.rewrite.context import RewriteContext
+from skyline.rewrite.refusal import refusal
 from skyline.rewrite.sites.backward import BackwardSite, backward
 from skyline.rewrite.sites.iteration import ROUTE, Iteration, Region, function_called, iteration
 from skyline.rewrite.sites.optimizer import optimizer_calls
@@ -82,12 +83,7 @@ def forward(context: RewriteContext, within: Iteration | None = None) -> Forward
     loss = dotted(site.loss)
     if not loss:
         message = f"The loss `{ast.unparse(site.loss)[:60]}` is computed where `backward()` is called"
-        raise RewriteRefused(
-            message,
-            file=module.path,
-            line=site.call.lineno,
-            hint="Give it a name on a line of its own first.",
-        )
+        raise refusal(message, module, site.call, hint="Give it a name on a line of its own first.")
     before = preceding(module, site.statement, region.node)
     names = {loss}
     first: ast.stmt | None = None
@@ -107,7 +103,7 @@ def forward(context: RewriteContext, within: Iteration | None = None) -> Forward
         names |= _read_names(statement)
     if first is None or last is None:
         message = f"The call of the model behind `{loss}` was not found before `backward()`"
-        raise RewriteRefused(message, file=module.path, line=site.call.lineno)
+        raise refusal(message, module, site.call)
     suite = suite_of(module, first)
     chosen = tuple(suite[suite.index(first) : suite.index(last) + 1])
     return ForwardSite(region, chosen, tuple(calls), loss, site)
@@ -145,7 +141,7 @@ def _region_of(region: Region, call: ast.Call, module: Module, function: Functio
 
 
 def is_model(context: RewriteContext, region: Region, callee: ast.expr, trained: set[str]) -> bool:
-    """Whether what is called is the model: by the optimizer's parameters, by its class, or else by its name."""
+    """True if what is called is the model: by the optimizer's parameters, by its class, or else by its name."""
     name = dotted(callee)
     if not name or set(words(name)) & _NOT_MODEL:
         return False

@@ -67,7 +67,7 @@ class Framework:
 
     @property
     def owns_loop(self) -> bool:
-        """Whether the loop itself is the framework's; Accelerate and Fabric leave it to the person."""
+        """True if the loop itself is the framework's; Accelerate and Fabric leave it to the person."""
         return self.kind in ("lightning", "transformers")
 
 

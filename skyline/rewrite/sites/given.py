@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ast
 
-from skyline.errors import RewriteRefused
 from skyline.rewrite.context import RewriteContext
+from skyline.rewrite.refusal import refusal
 from skyline.source.arguments import passed
 from skyline.source.command_line import argument_in_force
 from skyline.source.knob import KnobKind
@@ -42,7 +42,7 @@ def decided_by(
     literals = [origin for origin in origins.values() if origin.literal is not None]
     if len(literals) != 1 or literals[0].route.computed:
         message = f"{name} is `{text_of(found)}`, which does not lead to one value in the source"
-        raise RewriteRefused(message, file=module.path, line=call.lineno, hint="Change it by hand.")
+        raise refusal(message, module, call, hint="Change it by hand.")
     origin = literals[0]
     option = origin.route.option
     resolver = context.resolver
@@ -51,14 +51,14 @@ def decided_by(
         if forced is not None:
             entry = context.profile.arguments[forced.index]
             message = f"The command line sets {option.name} (`{entry}`): change it there"
-            raise RewriteRefused(message, file=origin.module.path, line=origin.node.lineno)
+            raise refusal(message, origin.module, origin.node)
     for holder in origin.route.holders:
         lines = sorted({use.lineno for _, use in reads(resolver.program, holder)})
         if len(lines) > 1:
             message = (
                 f"`{holder.name}` may set more than {name}: it is read on lines {', '.join(map(str, lines))}"
             )
-            raise RewriteRefused(message, file=origin.module.path, line=origin.node.lineno)
+            raise refusal(message, origin.module, origin.node)
     return origin.module, origin.node
 
 
@@ -79,8 +79,7 @@ def behind(
         held = holds(context.resolver, mapping, frame, name, route)
         if held is None:
             message = f"`**{text_of(mapping)}` may already set {name}"
-            hint = "Set it where that is made."
-            raise RewriteRefused(message, file=module.path, line=call.lineno, hint=hint)
+            raise refusal(message, module, call, hint="Set it where that is made.")
         if held:
             return ast.copy_location(ast.Subscript(mapping, ast.Constant(name), ast.Load()), mapping)
     return None
@@ -89,7 +88,7 @@ def behind(
 def mapping_items(
     module: Module, name: str
 ) -> list[tuple[ast.Dict | ast.Call | ast.Subscript, ast.expr | None, ast.expr]]:
-    """What sets an item of this name in a file: dictionary displays, ``dict(...)``, and assignments to an item.
+    """The setters of an item of this name in a file: dictionary displays, ``dict(...)``, and assignments to an item.
 
     Each with the key as written, None in ``dict(...)``, and the value.
     """

@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from skyline.errors import RewriteRefused
 from skyline.rewrite.context import RewriteContext
+from skyline.rewrite.refusal import refusal
 from skyline.rewrite.sites.framework import framework
 from skyline.source.knob import KnobKind
 from skyline.source.origin import Frame, FunctionFound, Route
@@ -81,8 +82,7 @@ def iteration(context: RewriteContext) -> Iteration:
     """The loop that trains; raises RewriteRefused where there is none to find, or a framework has it."""
     owner = framework(context)
     if owner is not None and owner.owns_loop:
-        message = f"The training loop is inside {owner.title}"
-        raise RewriteRefused(message, file=owner.module.path, line=owner.call.lineno)
+        raise refusal(f"The training loop is inside {owner.title}", owner.module, owner.call)
     found = _told(context) or _searched(context)
     if found is None:
         raise RewriteRefused("No loop that trains was found in the source", file=context.profile.script)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from skyline.errors import RewriteRefused
 from skyline.rewrite.blocks import preceding, statement_of
 from skyline.rewrite.context import RewriteContext
+from skyline.rewrite.refusal import refusal
 from skyline.rewrite.sites.optimizer import optimizer_calls
 from skyline.source.arguments import call_sites, is_method, passed, position_of
 from skyline.source.program import Module
@@ -37,13 +38,13 @@ class ModelSite:
 
 
 def model(context: RewriteContext) -> ModelSite:
-    """The model whose parameters the optimizer trains; raises RewriteRefused where it cannot be told."""
+    """The model whose parameters the optimizer trains; raises RewriteRefused where it is unknown."""
     sites: dict[tuple[str, str, int], ModelSite] = {}
     for module, call in optimizer_calls(context):
         owners = _owners(context, module, call)
         if not owners:
             message = f"The parameters of `{ast.unparse(call.func)}(…)` cannot be traced to a model"
-            raise RewriteRefused(message, file=module.path, line=call.lineno)
+            raise refusal(message, module, call)
         for where, owner, at in owners:
             site = _complete(context, where, owner, at, 0)
             sites[site.module.path, site.text, site.statement.lineno] = site
@@ -122,12 +123,11 @@ def _complete(
             return _at_top(context, module, text, owner)
     if isinstance(owner, ast.Attribute) and function is not None and depth < _DEPTH_LIMIT:
         return _in_class(context, module, function, text, owner)
-    message = f"Where `{text}` is made could not be told"
-    raise RewriteRefused(message, file=module.path, line=at.lineno)
+    raise refusal(f"Where `{text}` is made is unknown", module, at)
 
 
 def _makes(statement: ast.stmt, text: str) -> tuple[bool, ast.expr | None]:
-    """Whether a statement binds the model or changes it in place, and what it binds it to."""
+    """True if a statement binds the model or changes it in place, and what it binds it to."""
     for node in ast.walk(statement):
         if isinstance(node, Function | ast.ClassDef):
             return False, None
@@ -178,15 +178,14 @@ def _in_caller(
         found[made.module.path, made.text, made.statement.lineno] = made
     if len(found) != 1:
         count = "No call" if not found else "More than one call"
-        message = f"{count} of `{function.name}` tells where `{name}` is made"
-        raise RewriteRefused(message, file=module.path, line=function.lineno)
+        raise refusal(f"{count} of `{function.name}` tells where `{name}` is made", module, function)
     return next(iter(found.values()))
 
 
 def _at_top(context: RewriteContext, module: Module, text: str, owner: ast.expr) -> ModelSite:
     last = next((each for each in reversed(module.tree.body) if _makes(each, text)[0]), None)
     if last is None:
-        raise RewriteRefused(f"Where `{text}` is made could not be told", file=module.path, line=owner.lineno)
+        raise refusal(f"Where `{text}` is made is unknown", module, owner)
     return ModelSite(module, last, text, _makes(last, text)[1])
 
 
@@ -204,7 +203,6 @@ def _in_class(
     ]
     methods = {id(method) for method, _ in stores}
     if len(methods) != 1:
-        message = f"Where `{text}` is made could not be told"
-        raise RewriteRefused(message, file=module.path, line=owner.lineno)
+        raise refusal(f"Where `{text}` is made is unknown", module, owner)
     statement = stores[-1][1]
     return ModelSite(module, statement, text, _makes(statement, text)[1])

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 from skyline.errors import RewriteRefused
 from skyline.rewrite.context import RewriteContext
+from skyline.rewrite.refusal import refusal
 from skyline.rewrite.sites.framework import framework
 from skyline.source.calls import calls_at, qualified_name
 from skyline.source.program import Module
@@ -41,12 +42,7 @@ def replicas_call(context: RewriteContext) -> tuple[Module, ast.Call]:
         return _checked(*found[0], _BY_KEYWORD)
     used = framework(context)
     if not found and used is not None:
-        raise RewriteRefused(
-            f"{used.title} makes the replicas",
-            file=used.module.path,
-            line=used.call.lineno,
-            hint=_hint(used.kind),
-        )
+        raise refusal(f"{used.title} makes the replicas", used.module, used.call, hint=_hint(used.kind))
     count = "More than one call makes" if found else "No call makes"
     raise RewriteRefused(f"{count} a torch.nn.parallel.{_CLASS} by name", file=context.profile.script)
 
@@ -71,11 +67,10 @@ def replicas_arguments(context: RewriteContext) -> tuple[Module, ast.Call]:
                 message = (
                     f"`{name}` may also be called where there is one process, which takes no such argument"
                 )
-                raise RewriteRefused(message, file=module.path, line=call.lineno)
+                raise refusal(message, module, call)
             return _checked(module, call, positions)
         if handing:
-            message = f"More than one call hands arguments on to {_CLASS}"
-            raise RewriteRefused(message, file=handing[1][0].path, line=handing[1][1].lineno)
+            raise refusal(f"More than one call hands arguments on to {_CLASS}", handing[1][0], handing[1][1])
     return replicas_call(context)
 
 
@@ -106,7 +101,7 @@ def _checked(module: Module, call: ast.Call, positions: int) -> tuple[Module, as
     if len(call.args) > positions or any(isinstance(each, ast.Starred) for each in call.args):
         name = _CLASS if _is_wrapper(module, call.func) else ast.unparse(call.func)
         message = f"The arguments of {name} are given without their names, and differ between versions"
-        raise RewriteRefused(message, file=module.path, line=call.lineno, hint="Name them.")
+        raise refusal(message, module, call, hint="Name them.")
     return module, call
 
 
@@ -116,7 +111,7 @@ def _is_wrapper(module: Module, callee: ast.expr) -> bool:
 
 
 def _handed_on(module: Module, callee: ast.expr) -> int | None:
-    """How many arguments such a call may have without names; None for any other callee."""
+    """The number of arguments that such a call may have without names; None for any other callee."""
     name = qualified_name(module, callee)
     return _HANDED_ON.get((name.partition(".")[0], name.rpartition(".")[2]))
 

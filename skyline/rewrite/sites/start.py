@@ -9,6 +9,7 @@ from skyline.rewrite.argument import set_literal
 from skyline.rewrite.blocks import insert_after, insert_before
 from skyline.rewrite.context import RewriteContext
 from skyline.rewrite.imports import usable
+from skyline.rewrite.refusal import refusal
 from skyline.rewrite.unwrapping import without_statements
 from skyline.source.calls import qualified_name
 from skyline.source.edit import TextEdit
@@ -78,7 +79,7 @@ def without_calls(calls: list[tuple[Module, ast.Call]], off: str = "") -> tuple[
             continue
         if not isinstance(statement, ast.Expr):
             message = f"`{text_of(call)}` is part of a larger expression"
-            raise RewriteRefused(message, file=module.path, line=call.lineno, hint="Take it out there.")
+            raise refusal(message, module, call, hint="Take it out there.")
         found.append((module, statement))
     return (*edits, *_without(found))
 
@@ -92,7 +93,7 @@ def without_assignments(made: list[tuple[Module, ast.Assign]], off: str) -> tupl
     for module, statement in made:
         if len(statement.targets) > 1:
             message = f"`{text_of(statement)}` sets more than this"
-            raise RewriteRefused(message, file=module.path, line=statement.lineno, hint="Take it out there.")
+            raise refusal(message, module, statement, hint="Take it out there.")
         if not _is_at_top(module, statement):
             edits += set_literal(module, statement.value, text_of(statement.targets[0]), off)
     at_top: list[tuple[Module, ast.stmt]] = [pair for pair in made if _is_at_top(*pair)]
@@ -100,7 +101,7 @@ def without_assignments(made: list[tuple[Module, ast.Assign]], off: str) -> tupl
 
 
 def _is_at_top(module: Module, statement: ast.AST | None) -> bool:
-    """Whether a statement is one of the file's own."""
+    """True if a statement is one of the file's own."""
     return statement is not None and module.parents.get(statement) is module.tree
 
 

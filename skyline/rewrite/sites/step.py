@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from skyline.errors import RewriteRefused
 from skyline.rewrite.blocks import statement_of
 from skyline.rewrite.context import RewriteContext
+from skyline.rewrite.refusal import refusal
 from skyline.rewrite.sites.iteration import Iteration, Region, iteration
 from skyline.source.batch_names import words
 from skyline.source.calls import torch_optimizer
@@ -32,7 +33,7 @@ class StepSite:
 
     @property
     def has_closure(self) -> bool:
-        """Whether the step evaluates the loss by itself, through a function that it is given."""
+        """True if the step evaluates the loss by itself, through a function that it is given."""
         given = len(self.call.args) + len(self.call.keywords)
         return given > (0 if self.scaler is None else 1)
 
@@ -57,7 +58,7 @@ def steps(context: RewriteContext, within: Iteration | None = None) -> tuple[Ste
 
 
 def _is_optimizer(region: Region, call: ast.Call, named: set[str], text: str, made: set[str]) -> bool:
-    """Whether what steps is an optimizer or its scaler: by its name, by what made it, or for want of anything else."""
+    """True if what steps is an optimizer or its scaler: by its name, by what made it, or for want of anything else."""
     if text in made or named & _OPTIMIZER_WORDS:
         return not named & {"scheduler", "sched"}
     if named & OTHER_STEPPERS or text == "self":
@@ -67,7 +68,7 @@ def _is_optimizer(region: Region, call: ast.Call, named: set[str], text: str, ma
 
 
 def _optimizer_names(context: RewriteContext) -> set[str]:
-    """What the results of optimizer constructors are assigned to."""
+    """The targets to which results of optimizer constructors are assigned."""
     return {
         ast.unparse(target)
         for module, node in context.program.nodes_of(ast.Assign)
@@ -100,6 +101,5 @@ def _only(context: RewriteContext, sites: tuple[StepSite, ...], what: str) -> St
         raise RewriteRefused(f"No {what} was found in the training loop", file=context.profile.script)
     if len(sites) > 1:
         lines, first = ", ".join(str(site.call.lineno) for site in sites), next(iter(sites))
-        message = f"The loop has more than one {what}, on lines {lines}"
-        raise RewriteRefused(message, file=first.region.module.path, line=first.call.lineno)
+        raise refusal(f"The loop has more than one {what}, on lines {lines}", first.region.module, first.call)
     return next(iter(sites))

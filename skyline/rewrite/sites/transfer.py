@@ -92,7 +92,7 @@ def _root(node: ast.expr) -> str | None:
 
 
 def _is_made_here(region: Region, name: str) -> bool:
-    """Whether a name is bound in the region itself: by the loop's header, its body, a comprehension, as parameter."""
+    """True if a name is bound in the region itself: by the loop's header, its body, a comprehension, as parameter."""
     for node in ast.walk(region.node):
         match node:
             case ast.Name(id=bound, ctx=ast.Store()) | ast.arg(arg=bound) if bound == name:

@@ -1,12 +1,12 @@
-"""Whether a model may have more rows and outputs than there are words: who else takes their number for its sizes."""
+"""Proof that a model may have more rows and outputs than there are words: who else takes their number for its sizes."""
 
 from __future__ import annotations
 
 import ast
 from dataclasses import dataclass
 
-from skyline.errors import RewriteRefused
 from skyline.rewrite.context import RewriteContext
+from skyline.rewrite.refusal import refusal
 from skyline.rewrite.sites.layers import layer_class
 from skyline.source.program import Module
 from skyline.source.syntax import Function, dotted, last_name, literal_key, text_of
@@ -59,12 +59,11 @@ def check_outputs(context: RewriteContext, expressions: list[ast.expr], size: in
             message = (
                 f"`{text_of(flow.node)}` is also used in `{line}`, which would not agree with padded layers"
             )
-            raise RewriteRefused(message, file=flow.module.path, line=flow.node.lineno)
+            raise refusal(message, flow.module, flow.node)
     for module, call in context.program.nodes_of(ast.Call):
         written = [each for each in ast.walk(call) if isinstance(each, ast.Constant) and each.value == size]
         if last_name(call.func) in _SHAPING and written:
-            message = f"`{module.source.line(call.lineno).strip()}` has {size} written out"
-            raise RewriteRefused(message, file=module.path, line=call.lineno)
+            raise refusal(f"`{module.source.line(call.lineno).strip()}` has {size} written out", module, call)
     check_drawing(context, size, padded)
 
 
@@ -106,7 +105,7 @@ def check_drawing(context: RewriteContext, size: int, padded: int) -> None:
         if function is None or _is_called(context, module, function):
             message = f"Words are drawn from what the model gives, of which {padded - size} would be none"
             hint = f"Draw from the first {size} outputs alone, in code that Skyline does not read as drawing."
-            raise RewriteRefused(message, file=module.path, line=call.lineno, hint=hint)
+            raise refusal(message, module, call, hint=hint)
 
 
 def _is_called(context: RewriteContext, module: Module, function: Function) -> bool:
@@ -194,7 +193,7 @@ def _name_of(node: ast.expr) -> str:
 
 
 def parameter_of(context: RewriteContext, call: ast.Call, given: ast.AST) -> str:
-    """What the program's own function or class calls the argument; empty where it is a stranger's."""
+    """The parameter name in the program's own function or class; empty for foreign ones."""
     name = last_name(call.func)
     if dotted(call.func) == "dict" and isinstance(given, ast.keyword):
         return given.arg or ""

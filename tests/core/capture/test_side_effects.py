@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from skyline.capture.redactor import HIDDEN, Redactor
-from skyline.report.effect_summary import allowed, prevented
+from skyline.report.pages.profile import allowed, prevented
 from skyline.trace import store
 from skyline.trace.profile import Profile
 from skyline.trace.side_effect import SideEffect

@@ -8,7 +8,7 @@ import pytest
 
 from skyline.errors import UsageError
 from skyline.job.folder import trace_files
-from skyline.job.members import members
+from skyline.job.job import members
 from skyline.job.reading import RankTrace, Unread, as_measured
 
 SPANS = [(10.0, 100.0), (150.0, 260.0)]

@@ -13,9 +13,8 @@ from skyline.predict.host_cost import HostCost
 from skyline.predict.loading import Loading
 from skyline.predict.operator_time import OperatorTime
 from skyline.predict.timed import timed
-from skyline.report.basis import prediction_basis
+from skyline.report.basis import headline, prediction_basis
 from skyline.report.build import profile_report
-from skyline.report.headline import headline
 from skyline.trace.facts import LoaderFact
 from skyline.trace.profile import Profile
 from skyline.trace.record import RecordKind

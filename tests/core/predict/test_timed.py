@@ -17,9 +17,8 @@ from skyline.predict.host_cost import HostCost
 from skyline.predict.operator_time import OperatorTime
 from skyline.predict.schedule import END_OF_ITERATION
 from skyline.predict.timed import timed
-from skyline.report.basis import basis_parts, memory_remark, prediction_basis
+from skyline.report.basis import basis_parts, headline, memory_remark, prediction_basis
 from skyline.report.build import profile_report
-from skyline.report.headline import headline
 from skyline.trace.phase import Phase
 from skyline.trace.profile import Profile
 from skyline.trace.record import RecordKind

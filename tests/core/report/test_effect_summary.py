@@ -12,8 +12,7 @@ from rich.console import Console
 
 from skyline.report import html
 from skyline.report.build import encode
-from skyline.report.effect_summary import allowed, prevented
-from skyline.report.pages.profile import profile_page
+from skyline.report.pages.profile import allowed, prevented, profile_page
 from skyline.report.schema import ProfileReport
 from skyline.report.terminal import print_document
 from skyline.trace.record import CodeLine
@@ -53,7 +52,7 @@ def test_the_text_says_nothing_where_there_is_nothing(profile_report: ProfileRep
 
 def test_the_page_lists_each_with_its_place(profile_report: ProfileReport) -> None:
     page = html.render(with_effects(profile_report))
-    assert "What the script did beside training" in page
+    assert "Actions of the script other than training" in page
     assert "out/&lt;last&gt;.pt" in page
     assert "train.py:7" in page
     assert "Side effects" not in html.render(profile_report)

@@ -2,8 +2,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from skyline.report.basis import basis_parts, measured_range, recording_remarks
-from skyline.report.headline import headline
+from skyline.report.basis import basis_parts, headline, measured_range, recording_remarks
 from skyline.report.schema import ProfileReport
 from skyline.trace.facts import Device
 

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from skyline.interval import Interval
-from skyline.report.headline import headline_so_far
+from skyline.report.basis import headline_so_far
 
 
 def test_before_any_time_the_batch_size_alone_is_known() -> None:

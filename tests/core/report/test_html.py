@@ -8,7 +8,7 @@ from html.parser import HTMLParser
 import pytest
 
 from skyline.interval import Interval
-from skyline.report.document import Table, Track
+from skyline.report.document import TextTable, Track
 from skyline.report.html import render
 from skyline.report.html.chart import charts, nice_ticks, tick_label
 from skyline.report.pages.whatifs import whatif_sections
@@ -230,7 +230,10 @@ def test_a_what_if_is_coloured_where_its_range_excludes_no_change(
     )
     report = replace(whatif_report, estimates=(estimate,), combined=None)
     tables = [
-        block for section in whatif_sections(report) for block in section.blocks if isinstance(block, Table)
+        block
+        for section in whatif_sections(report)
+        for block in section.blocks
+        if isinstance(block, TextTable)
     ]
     (track,) = [cell.graphic for cell in tables[0].rows[0].cells if isinstance(cell.graphic, Track)]
     assert track.verdict == verdict

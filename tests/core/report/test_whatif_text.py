@@ -10,9 +10,9 @@ import pytest
 from rich.console import Console
 
 from skyline.interval import Interval
+from skyline.report.basis import baseline_doubt, direction, range_cell, speedup_cell
 from skyline.report.pages.whatifs import whatifs_page
 from skyline.report.schema import BestReport, EstimateReport, WhatIfReport
-from skyline.report.speedup import baseline_doubt, direction, range_cell, speedup_cell
 from skyline.report.terminal import print_document
 from skyline.whatif.estimate import speedup_range
 

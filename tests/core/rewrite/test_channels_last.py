@@ -61,9 +61,9 @@ REFUSED = {
     ),
     "nothing given": (
         HEAD + "for x, y in loader:\n    loss = model(image=x, label=y)\n" + REST,
-        "cannot be told",
+        "is unknown",
     ),
-    "unpacked": (HEAD + "for batch in loader:\n    loss = f(model(*batch))\n" + REST, "cannot be told"),
+    "unpacked": (HEAD + "for batch in loader:\n    loss = f(model(*batch))\n" + REST, "is unknown"),
 }
 
 

@@ -9,8 +9,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from skyline.errors import RewriteRefused
+from skyline.rewrite.argument import add_keyword, keyword_of
 from skyline.rewrite.element import without_item, without_keyword
-from skyline.rewrite.keyword import add_keyword, keyword_of
 from skyline.source.program import Module
 from skyline.source.text import SourceText
 

@@ -11,8 +11,8 @@ import pytest
 
 from skyline.analysis.analyse import analyse
 from skyline.errors import RewriteRefused
+from skyline.rewrite.argument import add_keyword
 from skyline.rewrite.context import RewriteContext
-from skyline.rewrite.keyword import add_keyword
 from skyline.rewrite.plan import attempt, diff, plan
 from skyline.rewrite.registry import rewrites
 from skyline.source.syntax import parse

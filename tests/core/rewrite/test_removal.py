@@ -303,7 +303,7 @@ REFUSED = {
     "attention": (
         "sdpa",
         "import torch.nn.functional as F\ny = F.scaled_dot_product_attention(q, k, v)\n",
-        "is not told",
+        "does not contain",
     ),
     "two ways of calling a block": (
         "checkpointing",

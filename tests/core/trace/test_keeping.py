@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from skyline.analysis.analyse import analyse
+from skyline.report.basis import headline
 from skyline.report.build import profile_report
-from skyline.report.headline import headline
 from skyline.trace import store
 from skyline.trace.keeping import keep, shown
 from skyline.trace.load import MachineLoad

@@ -11,7 +11,7 @@ from skyline.analysis.analyse import analyse
 from skyline.analysis.estimate import estimate
 from skyline.errors import UsageError
 from skyline.graph.tasks import PHASE
-from skyline.report.speedup import one_off_words
+from skyline.report.basis import one_off_words
 from skyline.trace.facts import Device, IterationFact, ModuleFact
 from skyline.trace.phase import Phase
 from skyline.trace.record import IterationMark, Record, RecordKind, Trace

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from io import StringIO
-
-from rich.text import Text
 from textual.app import ComposeResult
 from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.widgets import Static
 
 from skyline import units
-from skyline.foreign_text import clean_console
 from skyline.memory.fit import Fit
 from skyline.report.basis import when
 from skyline.report.devices import DeviceReport, DevicesReport
 from skyline.report.pages.devices import devices_page
-from skyline.report.terminal import print_document
 from skyline_tui.figures import MUTED, flow
+from skyline_tui.pages import rendered
 from skyline_tui.views.view import View
 from skyline_tui.widgets.sort_table import SortTable, TableColumn
 
@@ -68,7 +64,6 @@ class DevicesView(View):
         report = self.report
         if report is None:
             return
-        width = max(self.size.width - 8, 40)
         batch = f"batch size {report.batch_size}" if report.batch_size is not None else "unchanged"
         span = report.span
         told = (
@@ -84,18 +79,8 @@ class DevicesView(View):
             Content.styled("e predicts anew", MUTED),
         ]
         self.query_one("#devices-title", Static).update(flow(parts, max(self.size.width - 2, 20)))
-        page = StringIO()
-        console = clean_console(
-            file=page,
-            width=min(width, 126),
-            highlight=False,
-            force_terminal=True,
-            color_system="standard",
-            legacy_windows=False,
-        )
-        print_document(devices_page(report), console)
-        text = Content.from_rich_text(Text.from_ansi(page.getvalue().strip("\n")))
-        self.query_one("#devices-text", Static).update(text)
+        page = rendered(devices_page(report), self.size.width - 8)
+        self.query_one("#devices-text", Static).update(page)
 
 
 def _shape(devices: tuple[DeviceReport, ...]) -> list[TableColumn[DeviceReport]]:

@@ -14,19 +14,18 @@ from textual.widgets import OptionList, Static
 
 from skyline import units
 from skyline.report.basis import when
-from skyline.report.diff import DiffReport
 from skyline.report.history import ComparisonReport, SavedProfile
-from skyline.report.place import place
+from skyline.report.pages.diff import diff_page
 from skyline.report.protocol import CompareParams, PreviewResult
 from skyline.report.schema import ProfileReport
-from skyline_tui.figures import MUTED, memory_change, tail, time_change
+from skyline_tui.figures import MUTED, tail
+from skyline_tui.pages import rendered
 from skyline_tui.screens.diff import diff_lines, preview_lines
 from skyline_tui.views.view import View
 from skyline_tui.widgets.row_list import RowList
 from skyline_tui.workspace_edit import RewrittenFile
 
 PENDING, WRITTEN = "pending", "written"
-_MOST_LINES = 12
 
 
 class ComparisonList(RowList):
@@ -161,7 +160,7 @@ class DiffView(View):
         elif chosen == WRITTEN:
             page.update(Content("\n").join(self._written_lines()))
         elif chosen in self._compared:
-            page.update(Content("\n").join(_comparison(self._compared[chosen])))
+            page.update(self._comparison(self._compared[chosen]))
         elif chosen and option is not None and not option.disabled:
             page.update(Content.styled("comparing…", MUTED))
             if chosen != self._waiting:
@@ -170,61 +169,16 @@ class DiffView(View):
         else:
             page.update("")
 
+    def _comparison(self, report: ComparisonReport) -> Content:
+        """The page of ``skyline diff``, then the differences of the source."""
+        found = report.profiles
+        width = self.query_one("#diff-page").scrollable_content_region.width
+        page = rendered(diff_page(found, base=Path(found.after.script).parent), width)
+        source = diff_lines(report.source) or [Content("The code is the same.")]
+        return Content("\n").join([page, Content(""), Content.styled("Source", "bold"), *source])
+
     def _written_lines(self) -> list[Content]:
         lines = [Content.styled("u undoes it", MUTED), Content("")]
         for file in self._written:
             lines += diff_lines(file.diff)
         return lines
-
-
-def _comparison(report: ComparisonReport) -> list[Content]:
-    """The verdict, the headline numbers, the phases, the lines that changed most, the source."""
-    found = report.profiles
-    lines = [_verdict(found), Content("")]
-    lines.append(_fact("iteration", time_change(found.before.iteration_ms, found.after.iteration_ms)))
-    lines.append(_fact("peak memory", memory_change(found.before.peak_bytes, found.after.peak_bytes)))
-    if found.before.batch_size != found.after.batch_size:
-        lines.append(_fact("batch size", f"{found.before.batch_size} → {found.after.batch_size}"))
-    lines += [_fact("note", note) for note in found.notes]
-    scale = units.time_scale(
-        [time for one in found.phases for time in (one.before_ms, one.after_ms)] or [1.0]
-    )
-    lines += [
-        Content(""),
-        Content.styled(f"{'':14}{'before':>10}{'after':>10}{'change':>10}  in {scale.unit}", MUTED),
-    ]
-    for one in found.phases:
-        change = scale.signed(one.after_ms - one.before_ms)
-        lines.append(
-            Content(
-                f"{one.phase:14}{scale.number(one.before_ms):>10}{scale.number(one.after_ms):>10}{change:>10}"
-            )
-        )
-    lines += [Content(""), Content.styled("Lines that changed most", "bold")]
-    base = Path(found.after.script).parent
-    for line in found.lines[:_MOST_LINES]:
-        number = line.line_after or line.line_before
-        gone = "  (gone)" if not line.line_after else "  (new)" if not line.line_before else ""
-        lines.append(
-            Content.assemble(
-                f"{scale.signed(line.change_ms):>10} ",
-                (place(line.file, number, base), "$text-primary"),
-                f"  {line.source.strip()}",
-                (gone, MUTED),
-            )
-        )
-    lines += [Content(""), Content.styled("Source", "bold")]
-    lines += diff_lines(report.source) or [Content("The code is the same.")]
-    return lines
-
-
-def _verdict(found: DiffReport) -> Content:
-    per = "per sample" if found.per_sample else "per iteration"
-    sign = {"faster": "▼ faster", "slower": "▲ slower", "within noise": "= within noise"}[found.verdict]
-    style = {"faster": "bold $text-success", "slower": "bold $text-error"}.get(found.verdict, "bold")
-    change = units.format_share_delta(found.change)
-    return Content.assemble((sign, style), f"  {change} {per}; noise {units.format_share(found.noise)}")
-
-
-def _fact(name: str, value: str) -> Content:
-    return Content.assemble((f"{name:<14}", MUTED), value)

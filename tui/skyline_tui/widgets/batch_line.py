@@ -8,9 +8,9 @@ from pathlib import PurePath
 from textual.content import Content
 
 from skyline.interval import Interval
+from skyline.report.basis import Direction, direction
 from skyline.report.place import middle
 from skyline.report.schema import EstimateReport, ProfileReport
-from skyline.report.speedup import Direction, direction
 from skyline_tui.figures import ARROW, MUTED, flow, time_change
 from skyline_tui.scale import BarPoint, CurveScale
 from skyline_tui.widgets.words import Words

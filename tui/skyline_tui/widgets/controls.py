@@ -14,9 +14,9 @@ from textual.timer import Timer
 from textual.widgets import Label
 
 from skyline import units
+from skyline.report.basis import Direction
 from skyline.report.protocol import QuestionParams
 from skyline.report.schema import CurvePointReport, EstimateReport, ProfileReport
-from skyline.report.speedup import Direction
 from skyline_tui.figures import MUTED, fitting, memory_change, throughput_change, where_it_lives
 from skyline_tui.scale import Axis, CurveScale, scale_of
 from skyline_tui.widgets.batch_line import BatchLine, Expected

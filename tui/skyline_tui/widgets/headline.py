@@ -9,8 +9,7 @@ from textual.content import Content
 from textual.widgets import Static
 
 from skyline import units
-from skyline.report.basis import command_line, device_name, when
-from skyline.report.headline import busy_words
+from skyline.report.basis import busy_words, command_line, device_name, when
 from skyline.report.place import middle
 from skyline.report.schema import ProfileReport
 from skyline_tui.figures import MUTED, fitting, flow, spread

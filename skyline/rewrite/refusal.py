@@ -1,6 +1,8 @@
-"""The value that a change is asked for with, read from text."""
+"""Refusals that name their place in the code, and the values that changes are asked for with."""
 
 from __future__ import annotations
+
+from typing import Protocol
 
 from skyline.errors import RewriteRefused
 
@@ -24,3 +26,20 @@ def whole_number(name: str, value: str, least: int = 1) -> int:
             f"{value!r} is not a value for {name}", hint=f"Give a whole number from {least}."
         )
     return number
+
+
+class _File(Protocol):
+    @property
+    def path(self) -> str: ...
+
+
+class _Placed(Protocol):
+    @property
+    def lineno(self) -> int: ...
+
+
+def refusal(
+    message: str, module: _File, node: _Placed, *, hint: str = "", snippet: str = ""
+) -> RewriteRefused:
+    """The error for a change that is not safe because of ``node``."""
+    return RewriteRefused(message, file=module.path, line=node.lineno, hint=hint, snippet=snippet)
