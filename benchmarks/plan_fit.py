@@ -71,7 +71,8 @@ class Fitted:
         return cls(
             used,
             tuple(
-                work_of(run.model.layers(run.strategy), kernels[run.gpu], run.strategy.precision) for run in used
+                work_of(run.model.layers(run.strategy), kernels[run.gpu], run.strategy.precision)
+                for run in used
             ),
         )
 
@@ -127,12 +128,18 @@ def _changes(constants: Constants, size: float) -> list[Callable[[Constants], Co
     found: list[Callable[[Constants], Constants]] = []
     for factor in (1 + size, 1 / (1 + size)):
         for name in constants.peak:
-            found.append(lambda one, name=name, factor=factor: replace(one, peak=_scaled(one.peak, name, factor)))
             found.append(
-                lambda one, name=name, factor=factor: replace(one, attention=_scaled(one.attention, name, factor))
+                lambda one, name=name, factor=factor: replace(one, peak=_scaled(one.peak, name, factor))
+            )
+            found.append(
+                lambda one, name=name, factor=factor: replace(
+                    one, attention=_scaled(one.attention, name, factor)
+                )
             )
         found.append(lambda one, factor=factor: replace(one, passes=one.passes * factor))
-        found.append(lambda one, factor=factor: replace(one, contention=max(_LEAST, one.contention * factor**2)))
+        found.append(
+            lambda one, factor=factor: replace(one, contention=max(_LEAST, one.contention * factor**2))
+        )
         found.append(lambda one, factor=factor: replace(one, latency=max(_LEAST, one.latency * factor**3)))
     return found
 

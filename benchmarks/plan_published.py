@@ -83,10 +83,14 @@ def main() -> int:
 
 
 def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--data", required=True, metavar="FOLDER")
     parser.add_argument("--json", metavar="FILE", help="write the figures as JSON ('-': to stdout, alone)")
-    parser.add_argument("--fit", action="store_true", help="also fit the constants, leaving out sizes and GPUs")
+    parser.add_argument(
+        "--fit", action="store_true", help="also fit the constants, leaving out sizes and GPUs"
+    )
     parser.add_argument("--write", action="store_true", help="write benchmarks/results/plan_published.*")
     return parser.parse_args()
 
@@ -202,7 +206,16 @@ def _left_out(errors: dict[str, list[float]]) -> dict[str, Any]:
 
 
 def _page(figures: dict[str, Any]) -> str:
-    head = ("rows", "runs", "mean error", "90 % within", "in range", "40 % of peak", "linear (ours there)", "memory")
+    head = (
+        "rows",
+        "runs",
+        "mean error",
+        "90 % within",
+        "in range",
+        "40 % of peak",
+        "linear (ours there)",
+        "memory",
+    )
     body = [
         (
             name,

@@ -16,7 +16,12 @@ from skyline.plan.transformer import Transformer, transformer_named
 from skyline.predict.gpus import gpu_named
 
 FOUNDRY, TITAN = "llm_foundry_fsdp.csv", "torchtitan.json"
-_CLUSTERS = {"A100-40GB": "dgx-a100-40gb", "A100-80GB-SXM": "dgx-a100", "H100": "dgx-h100", "H200": "dgx-h200"}
+_CLUSTERS = {
+    "A100-40GB": "dgx-a100-40gb",
+    "A100-80GB-SXM": "dgx-a100",
+    "H100": "dgx-h100",
+    "H200": "dgx-h200",
+}
 _PRECISIONS = {"amp_bf16": Precision.MIXED, "bf16": Precision.PURE, "amp_fp8": Precision.FLOAT8}
 _GIB = 2**30
 
@@ -88,7 +93,12 @@ def _foundry_run(row: dict[str, str]) -> PublishedRun:
     )
     model = transformer_named(f"mpt-{row['Model']}", int(row["SeqLen (T)"]))
     return PublishedRun(
-        "llm-foundry", model, gpu.name, cluster_of(gpu.name, gpus), strategy, float(row["Throughput (T/s/GPU)"])
+        "llm-foundry",
+        model,
+        gpu.name,
+        cluster_of(gpu.name, gpus),
+        strategy,
+        float(row["Throughput (T/s/GPU)"]),
     )
 
 
@@ -140,7 +150,11 @@ def _titan_run(table: dict[str, Any], row: dict[str, str]) -> PublishedRun | Non
         schedule = Schedule.INTERLEAVED if interleaved else Schedule.ONE_F_ONE_B
         # torchtitan splits the local batch into as many micro-batches as there are stages unless told otherwise.
         strategy = replace(
-            strategy, micro_batch=max(1, local // ways["PP"]), accumulation=ways["PP"], schedule=schedule, chunks=2 if interleaved else 1
+            strategy,
+            micro_batch=max(1, local // ways["PP"]),
+            accumulation=ways["PP"],
+            schedule=schedule,
+            chunks=2 if interleaved else 1,
         )
     sequence = _cell(row, "Sequence") or _cell(row, "Seq") or 8192
     memory = row.get("Memory(GiB)")

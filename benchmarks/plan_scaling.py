@@ -67,7 +67,8 @@ def scalings(folder: Path) -> tuple[list[Scaling], dict[str, int]]:
         for one in (row for row in rows if row[names[0]] == "1"):
             keys = [key for key in one if _same(key)]
             eight = next(
-                (row for row in rows if row[names[0]] == "8" and all(row[key] == one[key] for key in keys)), None
+                (row for row in rows if row[names[0]] == "8" and all(row[key] == one[key] for key in keys)),
+                None,
             )
             known = _known(table, one)
             if eight is None or known is None:
@@ -80,7 +81,10 @@ def scalings(folder: Path) -> tuple[list[Scaling], dict[str, int]]:
 
 def _same(key: str) -> bool:
     lowered = key.lower()
-    return any(word in lowered for word in ("model", "batch size / gpu", "sequence", "dataset")) and "accum" not in lowered
+    return (
+        any(word in lowered for word in ("model", "batch size / gpu", "sequence", "dataset"))
+        and "accum" not in lowered
+    )
 
 
 def _known(table: dict[str, Any], row: dict[str, str]) -> tuple[str, float, int | None] | None:
@@ -98,7 +102,12 @@ def _known(table: dict[str, Any], row: dict[str, str]) -> tuple[str, float, int 
 
 
 def _pairs(
-    table: dict[str, Any], one: dict[str, str], eight: dict[str, str], model: str, parameters: float, batch: int | None
+    table: dict[str, Any],
+    one: dict[str, str],
+    eight: dict[str, str],
+    model: str,
+    parameters: float,
+    batch: int | None,
 ) -> list[Scaling]:
     heading = " ".join(table["headings"])
     gpu = next((name for mark, name in _GPUS if re.search(mark, heading)), None)
@@ -114,7 +123,12 @@ def _pairs(
         if first is None or last is None or size is None:
             continue
         try:
-            predicted = _efficiency(size * _TOKENS.get(model, 1) / first * 1e6 * _passes(one, size, narrow), parameters, gpu, narrow=narrow)
+            predicted = _efficiency(
+                size * _TOKENS.get(model, 1) / first * 1e6 * _passes(one, size, narrow),
+                parameters,
+                gpu,
+                narrow=narrow,
+            )
         except SkylineError:
             continue
         found.append(Scaling(model, gpu, "mixed" if narrow else "single", last / (8 * first), predicted))
@@ -127,7 +141,13 @@ def _efficiency(step_us: float, parameters: float, gpu: str, *, narrow: bool) ->
     forward, backward = (step_us * share / _BLOCKS for share in (1 - _BACKWARD, _BACKWARD))
     time = PartTime(WorkTime(other_us=forward), WorkTime(other_us=backward), WorkTime())
     idle = PartTime(WorkTime(), WorkTime(), WorkTime())
-    work = Work(Layers(Part(parameters=parameters / _BLOCKS), _BLOCKS, Part(), Part()), time, idle, idle)
+    work = Work(
+        Layers(Part(parameters=parameters / _BLOCKS), _BLOCKS, Part(), Part()),
+        time,
+        idle,
+        idle,
+        single_device=True,
+    )
     precision = Precision.PURE if narrow else Precision.MIXED
     step = step_time(work, Strategy(data=8, precision=precision), cluster)
     # The measured step has the update in it.

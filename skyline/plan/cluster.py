@@ -15,7 +15,17 @@ from skyline.predict.gpus import gpu_named
 
 
 _TOPOLOGIES = ("switch", "ring", "pcie", "ethernet")
-_TOP = ("name", "gpu", "nodes", "gpus_per_node", "topology", "usd_per_node_hour", "source", "inside", "between")
+_TOP = (
+    "name",
+    "gpu",
+    "nodes",
+    "gpus_per_node",
+    "topology",
+    "usd_per_node_hour",
+    "source",
+    "inside",
+    "between",
+)
 _LINK = ("gb_s", "latency_us")
 
 
@@ -65,7 +75,9 @@ class Cluster:
 def cluster_names() -> tuple[str, ...]:
     """The names of the described clusters that come with Skyline."""
     folder = files("skyline.plan").joinpath("clusters")
-    return tuple(sorted(one.name.removesuffix(".toml") for one in folder.iterdir() if one.name.endswith(".toml")))
+    return tuple(
+        sorted(one.name.removesuffix(".toml") for one in folder.iterdir() if one.name.endswith(".toml"))
+    )
 
 
 def cluster_named(name: str) -> Cluster:
@@ -83,7 +95,8 @@ def cluster_named(name: str) -> Cluster:
         return cluster_from(data.decode("utf-8", "replace"), name)
     if name.casefold() not in cluster_names():
         raise UsageError(
-            f"no cluster {name} is known", hint=f"There are: {', '.join(cluster_names())}; or give a .toml file."
+            f"no cluster {name} is known",
+            hint=f"There are: {', '.join(cluster_names())}; or give a .toml file.",
         )
     entry = files("skyline.plan").joinpath("clusters", f"{name.casefold()}.toml")
     return cluster_from(entry.read_text(encoding="utf-8"), name)
@@ -121,7 +134,9 @@ def cluster_from(text: str, where: str) -> Cluster:
 def _link(table: dict[str, object], key: str, where: str) -> Link:
     value = table.get(key)
     if not isinstance(value, dict):
-        raise UsageError(f"{where}: the table [{key}] is missing", hint="As in: [inside] gb_s = 300, latency_us = 2")
+        raise UsageError(
+            f"{where}: the table [{key}] is missing", hint="As in: [inside] gb_s = 300, latency_us = 2"
+        )
     link, place = cast("dict[str, object]", value), f"{where} [{key}]"
     _known(link, _LINK, place)
     return Link(_number(link, "gb_s", 0.01, 1e5, place), _number(link, "latency_us", 0, 1e5, place))

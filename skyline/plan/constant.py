@@ -37,9 +37,17 @@ CONTENTION = PlanConstant(0.35, 0.0, 0.5, _FITTED)
 """Slowdown of computation while a collective runs: it takes multiprocessors and memory bandwidth."""
 EXPOSED_LATENCY = PlanConstant(0.39, 0.0, 1.5, _FITTED)
 """Wait for the slowest rank in a sharded block's collective, as a multiple of the latency of its ring."""
-LINK_INSIDE = PlanConstant(0.75, 0.6, 0.9, "bus bandwidth of nccl-tests over NVLink as a share of the stated rate")
+STRAGGLING = PlanConstant(
+    0.035, 0.01, 0.08, "1 to 8 GPUs in single precision, NVIDIA DeepLearningExamples, ConvNets"
+)
+"""Share by which the slowest of several equal ranks is behind the single device that was measured or predicted."""
+LINK_INSIDE = PlanConstant(
+    0.75, 0.6, 0.9, "bus bandwidth of nccl-tests over NVLink as a share of the stated rate"
+)
 """Achieved share of the stated bandwidth of links inside a node."""
-LINK_BETWEEN = PlanConstant(0.7, 0.5, 0.9, "bus bandwidth of nccl-tests over InfiniBand as a share of the stated rate")
+LINK_BETWEEN = PlanConstant(
+    0.7, 0.5, 0.9, "bus bandwidth of nccl-tests over InfiniBand as a share of the stated rate"
+)
 """Achieved share of the stated bandwidth of links between nodes."""
 FIXED_BYTES = PlanConstant(1.5e9, 0.7e9, 3e9, "CUDA context, NCCL buffers and cuBLAS workspaces")
 """Memory of a rank that does not depend on the model."""

@@ -93,7 +93,10 @@ def activation_bytes(layers: Layers, strategy: Strategy, blocks: int) -> float:
     held = micro_batches_held(strategy)
     if strategy.chunks > 1:
         # Interleaving keeps more of the parts in flight (Narayanan et al. 2021).
-        held = min(held * (1 + (strategy.pipeline - 1) / (strategy.pipeline * strategy.chunks)), strategy.accumulation)
+        held = min(
+            held * (1 + (strategy.pipeline - 1) / (strategy.pipeline * strategy.chunks)),
+            strategy.accumulation,
+        )
     kept = held * blocks * block_saved_bytes(layers.block, strategy.recompute)
     again = 0.0 if strategy.recompute is Recompute.NONE else layers.block.saved_bytes
     first = layers.first.saved_bytes * held

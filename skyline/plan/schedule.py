@@ -97,7 +97,9 @@ def pipeline_graph(
         for slot in slots:
             place[slot.kind, slot.micro_batch, slot.chunk * stages + stage] = len(tasks)
             name = f"{slot.kind}{slot.micro_batch}" + (f".{slot.chunk}" if chunks > 1 else "")
-            tasks.append(Task(name, TaskKind.KERNEL, WorkClass.OTHER, f"stage {stage}", _PHASES[slot.kind], 0))
+            tasks.append(
+                Task(name, TaskKind.KERNEL, WorkClass.OTHER, f"stage {stage}", _PHASES[slot.kind], 0)
+            )
             inputs = time.backward_us - (time.weights_us if split else 0.0)
             durations.append(
                 {FORWARD: time.forward_us, BACKWARD: inputs, WEIGHTS: time.weights_us}[slot.kind]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from math import ceil, sqrt
 
 from skyline.graph.graph import Graph
@@ -17,7 +18,13 @@ from skyline.plan.collective import (
     reduce_scatter_us,
     send_us,
 )
-from skyline.plan.constant import ASYNC_TENSOR_HIDDEN, CONTENTION, EXPOSED_LATENCY, OPTIMIZER_PASSES
+from skyline.plan.constant import (
+    ASYNC_TENSOR_HIDDEN,
+    CONTENTION,
+    EXPOSED_LATENCY,
+    OPTIMIZER_PASSES,
+    STRAGGLING,
+)
 from skyline.plan.kernel_time import KernelTimes, PartTime, WorkTime
 from skyline.plan.layers import Layers
 from skyline.plan.schedule import StageTime, orders, pipeline_bound_us, pipeline_graph
@@ -70,6 +77,8 @@ class Work:
     block: PartTime
     first: PartTime
     last: PartTime
+    single_device: bool = False
+    """True if the times are those of one device alone, without the spread of several ranks."""
 
 
 def work_of(layers: Layers, kernels: KernelTimes, precision: Precision) -> Work:
@@ -83,7 +92,9 @@ def work_of(layers: Layers, kernels: KernelTimes, precision: Precision) -> Work:
     )
 
 
-def step_range(work: Work, strategy: Strategy, cluster: Cluster, *, exact: bool = True) -> tuple[StepTime, Interval]:
+def step_range(
+    work: Work, strategy: Strategy, cluster: Cluster, *, exact: bool = True
+) -> tuple[StepTime, Interval]:
     """The step, and its range in µs: each group of times in turn at its ends, added in quadrature."""
     step = step_time(work, strategy, cluster, exact=exact)
     below = above = 0.0
@@ -109,6 +120,8 @@ def step_time(
         busy = forward + backward
         sync = stage.gradient_us(busy_us=stage.blocks * stage.block_backward_us)
         moving = busy * strategy.accumulation + sync
+        if work.single_device and strategy.ranks > 1:
+            moving += compute * STRAGGLING.value
         return StepTime(compute, max(0.0, moving - compute), 0.0, optimizer)
     makespan = stage.pipeline_us(forward, backward, exact=exact)
     ideal = (forward + backward) * strategy.accumulation
@@ -121,6 +134,42 @@ def pipeline_timeline(work: Work, strategy: Strategy, cluster: Cluster) -> Graph
     stage = _Stage(work, strategy, cluster, Fabric.of(cluster), Factors())
     forward, backward = stage.micro_batch()
     return stage.graph(forward, backward)
+
+
+@dataclass(frozen=True, slots=True)
+class StreamTimes:
+    """Times in µs of one of equal blocks of a rank without a pipeline, and of the rest of its step."""
+
+    blocks: int
+    forward_us: float
+    backward_us: float
+    gather_us: float
+    scatter_us: float
+    ends_us: float
+    optimizer_us: float
+    sharded: bool
+    """True if each micro-batch scatters its gradients, not the last alone."""
+
+
+def stream_times(work: Work, strategy: Strategy, cluster: Cluster) -> StreamTimes:
+    """The times of a timeline of one rank."""
+    stage = _Stage(work, strategy, cluster, Fabric.of(cluster), Factors())
+    gather, scatter = stage.sharded_us()
+    sharded = scatter > 0
+    if not sharded:
+        scatter = stage.gradient_us(busy_us=0.0) / stage.blocks
+    forward, backward = stage.block_us()
+    slowed = stage.factors.contention
+    return StreamTimes(
+        stage.blocks,
+        forward + slowed * min(forward, gather),
+        backward + slowed * min(backward, gather + scatter),
+        gather,
+        scatter,
+        sum(stage.ends_us()),
+        stage.optimizer_us(),
+        sharded,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,12 +194,24 @@ class _Stage:
             return self.factors.compute(WorkTime(forward.product_us / 2, 0.0, forward.other_us))
         return 0.0
 
-    def _ends_us(self) -> tuple[float, float]:
-        """The first and last part: in a pipeline the last stage has the larger of both, and fewer blocks."""
-        first, last = self.work.first, self.work.last
-        share = 1 / self.strategy.pipeline
-        forward = (self.factors.compute(first.forward) + self.factors.compute(last.forward)) * share
-        return forward, (self.factors.compute(first.backward) + self.factors.compute(last.backward)) * share
+    def ends_us(self) -> tuple[float, float]:
+        """Forward and backward time of the first and last part; in a pipeline, what the slowest stage has of them."""
+        first, last, compute = self.work.first, self.work.last, self.factors.compute
+        if self.strategy.pipeline == 1:
+            return (
+                compute(first.forward) + compute(last.forward),
+                compute(first.backward) + compute(last.backward),
+            )
+        block = compute(self.work.block.forward) + compute(self.work.block.backward) + self._recomputed_us
+        load = _slowest(
+            self.work.layers.blocks,
+            self.strategy.pipeline,
+            block,
+            compute(first.forward) + compute(first.backward),
+            compute(last.forward) + compute(last.backward),
+        )
+        more = max(0.0, load - self.blocks * block)
+        return more / 3, more * 2 / 3
 
     @property
     def block_backward_us(self) -> float:
@@ -160,23 +221,29 @@ class _Stage:
     def compute_us(self) -> float:
         """Computation of one micro-batch on the stage."""
         block = self.factors.compute(self.work.block.forward) + self.factors.compute(self.work.block.backward)
-        return self.blocks * (block + self._recomputed_us) + sum(self._ends_us())
+        return self.blocks * (block + self._recomputed_us) + sum(self.ends_us())
 
-    def micro_batch(self) -> tuple[float, float]:
-        """Forward and backward time of one micro-batch with the communication that it waits for."""
-        gather, reduce = self._sharded_us()
+    def block_us(self) -> tuple[float, float]:
+        """Forward and backward time of a block with the communication inside it."""
         inside = self._tensor_us() + self._expert_us()
         context = self._context_us()
         forward = self.factors.compute(self.work.block.forward)
         backward = self.factors.compute(self.work.block.backward) + self._recomputed_us
         repeats = 2 if self.strategy.recompute is Recompute.FULL else 1
-        forward = max(forward, context) + inside
-        backward = max(backward, (1 + repeats) * context) + inside * repeats
-        ends = self._ends_us()
+        return max(forward, context) + inside, max(backward, (1 + repeats) * context) + inside * repeats
+
+    def micro_batch(self) -> tuple[float, float]:
+        """Forward and backward time of one micro-batch with the communication that it waits for."""
+        gather, reduce = self.sharded_us()
+        forward, backward = self.block_us()
+        ends = self.ends_us()
         late = self.blocks * self._late_us()
         return (
             streamed(self.blocks, forward, gather, self.factors.contention) + ends[0] + late,
-            streamed(self.blocks, backward, gather + reduce, self.factors.contention) + reduce + ends[1] + 2 * late,
+            streamed(self.blocks, backward, gather + reduce, self.factors.contention)
+            + reduce
+            + ends[1]
+            + 2 * late,
         )
 
     def _late_us(self) -> float:
@@ -187,7 +254,7 @@ class _Stage:
         group = group_of(self.cluster, strategy.data * strategy.context, strategy.tensor)
         return self.fabric.ring_latency_us(group) * self.factors.latency * self.factors.link
 
-    def _sharded_us(self) -> tuple[float, float]:
+    def sharded_us(self) -> tuple[float, float]:
         """Gathering the parameters of a block and scattering its gradients, for each micro-batch."""
         strategy = self.strategy
         if strategy.sharding is not Sharding.ZERO_3 or strategy.pipeline > 1:
@@ -195,7 +262,9 @@ class _Stage:
         layers = self.work.layers
         group = group_of(self.cluster, strategy.data * strategy.context, strategy.tensor)
         numbers = layers.block.parameters - layers.expert_parameters
-        experts = group_of(self.cluster, max(1, group.size // strategy.expert), strategy.tensor * strategy.expert)
+        experts = group_of(
+            self.cluster, max(1, group.size // strategy.expert), strategy.tensor * strategy.expert
+        )
         gather = all_gather_us(self.fabric, group, 2 * numbers)
         gather += all_gather_us(self.fabric, experts, 2 * layers.expert_parameters)
         reduce = reduce_scatter_us(self.fabric, group, self._gradient_width * numbers)
@@ -285,7 +354,12 @@ class _Stage:
         strategy = self.strategy
         time = self._chunk(forward, backward, 1)
         return pipeline_bound_us(
-            strategy.schedule, time, strategy.pipeline, strategy.accumulation, strategy.chunks, self._send_us()
+            strategy.schedule,
+            time,
+            strategy.pipeline,
+            strategy.accumulation,
+            strategy.chunks,
+            self._send_us(),
         )
 
     def graph(self, forward: float, backward: float) -> Graph:
@@ -303,3 +377,19 @@ def streamed(count: int, compute_us: float, communicate_us: float, contention: f
     """
     slowed = compute_us + contention * min(compute_us, communicate_us)
     return communicate_us + (count - 1) * max(slowed, communicate_us) + compute_us
+
+
+@lru_cache(maxsize=4096)
+def _slowest(blocks: int, stages: int, block_us: float, first_us: float, last_us: float) -> float:
+    return slowest_stage_us(blocks, stages, block_us, first_us, last_us)
+
+
+def slowest_stage_us(blocks: int, stages: int, block_us: float, first_us: float, last_us: float) -> float:
+    """The load of the slowest stage when whole blocks are spread best around the first and the last part."""
+    ends = [first_us, *([0.0] * (stages - 2)), last_us]
+    loads = sorted({end + count * block_us for end in ends for count in range(blocks + 1)})
+    for load in loads:
+        room = sum(int((load - end) / block_us + 1e-9) for end in ends if load >= end)
+        if room >= blocks and load >= max(ends):
+            return load
+    return loads[-1]

@@ -168,7 +168,13 @@ class _Split:
     def _saved_numbers(self, whole: float, inner: float, tokens: int, width: int, keys: int) -> float:
         """Inputs of products, of normalizations, of the activation and of attention, and its output."""
         norms, rotated = 4 * whole, 0 if self.model.learned_positions else tokens * (width + keys)
-        return norms + self._copied_bytes(whole) / _WIDTH + rotated + tokens * (2 * width + 2 * keys) + (4 if self.model.gated else 2) * inner
+        return (
+            norms
+            + self._copied_bytes(whole) / _WIDTH
+            + rotated
+            + tokens * (2 * width + 2 * keys)
+            + (4 if self.model.gated else 2) * inner
+        )
 
     def _copied_bytes(self, whole: float) -> float:
         """The float32 copies of the inputs of two normalizations, which RMS normalization outside compiled code makes."""
@@ -252,9 +258,7 @@ def attention(strategy: Strategy, model: Transformer, *, backward: bool) -> Oper
 def passing(numbers: float) -> OperatorShape:
     """An elementwise operator that reads and writes ``numbers`` bfloat16 numbers in all."""
     count = max(1, round(numbers / 2))
-    return OperatorShape(
-        "aten::mul", ((count,),), (_FORMAT,), ((count,),), (_FORMAT,), 0, 2 * count * _WIDTH
-    )
+    return OperatorShape("aten::mul", ((count,),), (_FORMAT,), ((count,),), (_FORMAT,), 0, 2 * count * _WIDTH)
 
 
 def transformer_names() -> tuple[str, ...]:
@@ -284,7 +288,15 @@ def transformer_from(data: bytes, where: str) -> Transformer:
         found = msgspec.json.decode(data, type=Transformer)
     except msgspec.MsgspecError as error:
         raise UsageError(f"{where} does not describe a transformer: {error}") from None
-    sizes = (found.blocks, found.width, found.heads, found.hidden, found.vocabulary, found.sequence, found.experts)
+    sizes = (
+        found.blocks,
+        found.width,
+        found.heads,
+        found.hidden,
+        found.vocabulary,
+        found.sequence,
+        found.experts,
+    )
     if min(sizes) < 1 or found.width % found.heads or not 1 <= found.active_experts <= found.experts:
         raise UsageError(f"{where}: sizes must be 1 or more, and heads must divide the width")
     return found
