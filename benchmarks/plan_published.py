@@ -29,6 +29,18 @@ from skyline.predict.operator_time import OperatorPredictor
 from skyline.predict.registry import predictor_named
 
 _ASSUMED_MFU = 0.4
+_EXPLAINED = """Error of tokens per second, by constants that were fitted on the llm-foundry rows in 16 bits; the
+rows of torchtitan and those in float8 are not fitted. *40 % of peak*: the mean error of FLOP over
+40 % of the stated peak. *linear*: the mean error of the same throughput per GPU as the published
+run of that model on the fewest GPUs, which takes one measurement of each model; in brackets the
+planner's error on the same runs. *in range*: the published figure lies in the planner's range.
+*memory*: mean error of the peak memory, where it is published."""
+_SCALING = """Scaling efficiency from 1 to 8 GPUs (NVIDIA's examples), in points of percent, predicted from the
+throughput of one GPU and the number of parameters. The straggling constant comes from the ConvNets
+rows in single precision. Input pipelines are not modelled; they limit image models in mixed
+precision."""
+_LEFT_OUT = """Constants fitted on the other groups (llm-foundry in 16 bits). Without its own rows an architecture
+takes the mean of the others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,13 +241,7 @@ def _page(figures: dict[str, Any]) -> str:
         )
         for name, one in figures["throughput"].items()
     ]
-    parts = [
-        "Error of tokens per second. *40 % of peak*: the mean error of FLOP over 40 % of the stated peak. *linear*: the mean "
-        "error of the same throughput per GPU as the published run of that model on the fewest GPUs, which knows one "
-        "measurement of each model; in brackets the planner's error on the same runs. *in range*: the published figure lies "
-        "in the planner's range.",
-        table(head, body),
-    ]
+    parts = [_EXPLAINED, table(head, body)]
     if figures["scaling"]:
         rows = [
             (name, str(one["pairs"]), f"{one['mean_points']:.1f}", _percent(one["within_5_points"]),
@@ -243,8 +249,7 @@ def _page(figures: dict[str, Any]) -> str:
             for name, one in figures["scaling"].items()
         ]  # fmt: skip
         parts += [
-            "Scaling efficiency from 1 to 8 GPUs (NVIDIA's examples), in points of percent, predicted from the throughput "
-            "of one GPU and the number of parameters. Input pipelines are not modelled.",
+            _SCALING,
             table(("precision", "pairs", "mean error", "within 5", "linear scaling"), rows),
         ]
     if "fit" in figures:
@@ -255,14 +260,13 @@ def _page(figures: dict[str, Any]) -> str:
             for name, one in fit[key].items()
         ]
         parts += [
-            "Constants fitted on the other groups (llm-foundry in 16 bits). Without its own rows an architecture takes the "
-            "mean of the others.",
+            _LEFT_OUT,
             table(("left out", "group", "runs", "mean error", "90 % within"), rows),
             f"Constants of the fit on all rows: `{json.dumps(fit['constants'])}`",
         ]
     parts.append(f"Longest time for one strategy: {figures['exact_ms']:.1f} ms.")
     reasons = [f"- {reason}: {count}" for reason, count in figures["left_out"].items()]
-    return "\n\n".join([*parts, "Left out:\n\n" + "\n".join(reasons) if reasons else ""])
+    return "\n\n".join([*parts, *(["Left out:\n\n" + "\n".join(reasons)] if reasons else [])])
 
 
 def _percent(share: float | None) -> str:

@@ -30,7 +30,7 @@ _MODELS = {
 }
 """Parameters, and the batch of one GPU where the tables do not state it."""
 _TOKENS = {"Transformer-XL base": 192, "Transformer-XL large": 384}
-"""Tokens of a sequence where the throughput counts tokens and the batch sequences (the examples' own configurations)."""
+"""Tokens of a sequence, where the throughput counts tokens and the batch sequences (configurations of the examples)."""
 _GPUS = (
     (r"A100.*80 ?GB?", "A100-80GB-SXM"),
     (r"A100", "A100-40GB"),
@@ -114,10 +114,10 @@ def _pairs(
     if gpu is None:
         return []
     found: list[Scaling] = []
-    for column in one:
+    for column, value in one.items():
         if "hroughput" not in column or "speedup" in column.lower():
             continue
-        first, last = _number(one[column]), _number(eight[column])
+        first, last = _number(value), _number(eight[column])
         narrow = any(word in column.lower() for word in ("mixed", "bf16", "fp16")) and "TF32 to" not in column
         size = batch or _batch(one, narrow)
         if first is None or last is None or size is None:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import math
+import sys
 from dataclasses import dataclass, replace
 from importlib.resources import files
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 from skyline.bounded_read import LARGEST_TEXT_BYTES, read_bounded
 from skyline.errors import UsageError
 from skyline.predict.gpu_spec import GpuSpec
 from skyline.predict.gpus import gpu_named
-
 
 _TOPOLOGIES = ("switch", "ring", "pcie", "ethernet")
 _TOP = (
@@ -109,7 +109,7 @@ def cluster_from(text: str, where: str) -> Cluster:
         UsageError: a key is missing, unknown or out of range; the message names it.
     """
     try:
-        table = parsed_toml(text)
+        table: dict[str, object] = parsed_toml(text)
     except ValueError as error:
         raise UsageError(f"{where} is not TOML: {error}") from None
     _known(table, _TOP, where)
@@ -171,12 +171,17 @@ def _whole(table: dict[str, object], key: str, high: int, where: str) -> int:
     return int(value)
 
 
-def parsed_toml(text: str) -> dict[str, object]:
+def parsed_toml(text: str) -> dict[str, Any]:
     """A TOML text as nested tables. Raises ValueError."""
-    try:
-        import tomllib
-    except ImportError:  # Python 3.10
-        import tomli
+    return _toml().loads(text)
 
-        return tomli.loads(text)
-    return tomllib.loads(text)
+
+def _toml() -> Any:
+    """The TOML reader: Python's own from 3.11 on, else the library that it came from."""
+    if sys.version_info >= (3, 11):
+        import tomllib
+
+        return tomllib
+    import tomli
+
+    return tomli

@@ -35,6 +35,10 @@ class WorkTime:
         """The sum: kernels of one stream do not overlap."""
         return self.product_us + self.attention_us + self.other_us
 
+    def scaled(self, factor: float) -> WorkTime:
+        """All times multiplied."""
+        return WorkTime(self.product_us * factor, self.attention_us * factor, self.other_us * factor)
+
 
 @dataclass(frozen=True, slots=True)
 class PartTime:
@@ -44,6 +48,15 @@ class PartTime:
     backward: WorkTime
     again: WorkTime
     """What full recomputation repeats."""
+
+    @property
+    def total_us(self) -> float:
+        """Forward and backward pass."""
+        return self.forward.total_us + self.backward.total_us
+
+    def scaled(self, factor: float) -> PartTime:
+        """All times multiplied."""
+        return PartTime(self.forward.scaled(factor), self.backward.scaled(factor), self.again.scaled(factor))
 
 
 @dataclass(slots=True)

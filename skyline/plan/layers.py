@@ -44,6 +44,10 @@ class Layers:
     context_bytes: float = 0.0
     expert_bytes: float = 0.0
     expert_parameters: float = 0.0
+    single_device: bool = False
+    """True if times without other ranks are asked for: fitted constants of transformers include their spread."""
+    least_us: float = 0.0
+    """The least time of the forward and backward pass on one device, where its host launches no faster."""
 
     @property
     def parameters(self) -> float:

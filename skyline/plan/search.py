@@ -119,7 +119,8 @@ def search(
     for one in candidates:
         best.setdefault(_layout(one[1], one[2]), one)
     found.usable = len(candidates)
-    for number, (_, strategy, cluster, work, memory) in enumerate(best.values()):
+    order = sorted(best.values(), key=lambda one: one[0])
+    for number, (_, strategy, cluster, work, memory) in enumerate(order):
         found.rows.append(_row(model, strategy, cluster, work, memory, exact=number < _EXACT))
     found.rows.sort(key=lambda row: -row.units_per_s.value)
     return found

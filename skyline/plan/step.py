@@ -82,14 +82,21 @@ class Work:
 
 
 def work_of(layers: Layers, kernels: KernelTimes, precision: Precision) -> Work:
-    """The times of a rank's layers."""
-    return Work(
+    """The times of a rank's layers; kernels that wait for their launches take as long as those."""
+    work = Work(
         layers,
         kernels.part(layers.block, precision),
         kernels.part(layers.first, precision),
         # The output layer stays in bfloat16, as do embeddings.
         kernels.part(layers.last, Precision.MIXED if precision is Precision.FLOAT8 else precision),
+        layers.single_device,
     )
+    total = work.block.total_us * layers.blocks + work.first.total_us + work.last.total_us
+    if not 0 < total < layers.least_us:
+        return work
+    factor = layers.least_us / total
+    parts = (one.scaled(factor) for one in (work.block, work.first, work.last))
+    return Work(layers, *parts, layers.single_device)
 
 
 def step_range(
@@ -230,7 +237,12 @@ class _Stage:
         forward = self.factors.compute(self.work.block.forward)
         backward = self.factors.compute(self.work.block.backward) + self._recomputed_us
         repeats = 2 if self.strategy.recompute is Recompute.FULL else 1
-        return max(forward, context) + inside, max(backward, (1 + repeats) * context) + inside * repeats
+        around = (1 + repeats) * context
+        slowed = self.factors.contention
+        return (
+            max(forward + slowed * min(forward, context), context) + inside,
+            max(backward + slowed * min(backward, around), around) + inside * repeats,
+        )
 
     def micro_batch(self) -> tuple[float, float]:
         """Forward and backward time of one micro-batch with the communication that it waits for."""
@@ -301,7 +313,7 @@ class _Stage:
         return 2 * all_to_all_us(self.fabric, group, self.work.layers.expert_bytes) * self.factors.link
 
     def gradient_us(self, busy_us: float) -> float:
-        """Gradients once a step where parameters are not gathered for each block; ``busy_us`` of backward pass hides it."""
+        """Gradients once a step where blocks do not scatter them; ``busy_us`` of backward pass hides them."""
         strategy = self.strategy
         size = strategy.data * strategy.context
         if size == 1 or (strategy.sharding is Sharding.ZERO_3 and strategy.pipeline == 1):

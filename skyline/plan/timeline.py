@@ -33,16 +33,21 @@ def stream_graph(times: StreamTimes, micro_batches: int) -> Graph:
             )
             made.compute(f"forward {block}", times.forward_us, Phase.FORWARD, gathered)
         made.compute("loss", times.ends_us, Phase.FORWARD, None)
+        last = micro_batch == micro_batches - 1
+        gathered = _gather(made, times, times.blocks - 1)
         for block in reversed(range(times.blocks)):
-            gathered = made.communicate(
-                f"gather {block}", times.gather_us, Phase.BACKWARD, made.one_before_last
-            )
+            # The gather of the next block stands before the reduction of this one, which waits for it.
+            ahead = _gather(made, times, block - 1) if block else None
             done = made.compute(f"backward {block}", times.backward_us, Phase.BACKWARD, gathered)
-            last = micro_batch == micro_batches - 1
+            gathered = ahead
             if times.scatter_us and (times.sharded or last):
                 made.communicate(f"reduce {block}", times.scatter_us, Phase.BACKWARD, done)
     made.compute("optimizer", times.optimizer_us, Phase.OPTIMIZER, made.last_communication)
     return Graph(Structure(made.tasks, made.waits), made.durations)
+
+
+def _gather(made: _Streams, times: StreamTimes, block: int) -> int | None:
+    return made.communicate(f"gather {block}", times.gather_us, Phase.BACKWARD, made.one_before_last)
 
 
 class _Streams:

@@ -15,8 +15,6 @@ from skyline.trace.record import RecordKind
 from skyline.trace.shape import OperatorShape
 
 _NUMBERED = re.compile(r"^(.*?\.)(\d+)(\..*)?$")
-_TIMES = 3.0
-"""Arithmetic of a training step as a multiple of its forward pass, where operators do not state theirs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +123,17 @@ def traced_program(profile: Profile) -> TracedProgram:
         )
     flops = float(sum(shape.flops for _, shape in shapes))
     name = profile.script.rpartition("/")[2] or profile.script
-    return TracedProgram(name, profile.batch_size, Layers(block, count, Part(), rest), flops)
+    least = _least_us(profile)
+    whole = Layers(block, count, Part(), rest, single_device=True, least_us=least)
+    return TracedProgram(name, profile.batch_size, whole, flops)
+
+
+def _least_us(profile: Profile) -> float:
+    """The predicted forward and backward pass with its launches; 0 for a profile of another device."""
+    if profile.prediction is None:
+        return 0.0
+    phases = [*profile.times.optimizer_ms, 0.0]
+    return max(0.0, profile.prediction.iteration_ms.value - phases[0]) * 1e3
 
 
 def _repeated(paths: list[str]) -> tuple[str, int]:

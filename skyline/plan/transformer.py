@@ -68,16 +68,18 @@ class Transformer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     @property
     def block_parameters(self) -> int:
         """Parameters of a block."""
-        return self._attention_parameters + self.experts * self._feed_forward_parameters
+        return self.attention_parameters + self.experts * self.feed_forward_parameters
 
     @property
-    def _attention_parameters(self) -> int:
+    def attention_parameters(self) -> int:
+        """Parameters of a block outside its feed-forward layer."""
         products = self.width * (2 * self.width + 2 * self.key_width)
         norms = 4 * self.width if self.biases else 2 * self.width
         return products + norms + (2 * self.width + 2 * self.key_width if self.biases else 0)
 
     @property
-    def _feed_forward_parameters(self) -> int:
+    def feed_forward_parameters(self) -> int:
+        """Parameters of one feed-forward layer, or of one expert."""
         products = (3 if self.gated else 2) * self.width * self.hidden
         return products + (self.hidden + self.width if self.biases else 0)
 
@@ -91,7 +93,7 @@ class Transformer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     @property
     def flops_per_sample(self) -> float:
         """Six per parameter and token, and attention without regard to the causal mask, as is the custom for MFU."""
-        idle = (self.experts - self.active_experts) * self._feed_forward_parameters * self.blocks
+        idle = (self.experts - self.active_experts) * self.feed_forward_parameters * self.blocks
         used = self.parameters - idle - (0 if self.tied else self.vocabulary * self.width)
         return 6.0 * used * self.sequence + 12.0 * self.blocks * self.width * self.sequence**2
 
@@ -119,7 +121,7 @@ class Transformer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             tensor_bytes=split.tokens * self.width * _WIDTH if strategy.tensor > 1 else 0.0,
             context_bytes=2 * split.tokens * self.key_width * _WIDTH / strategy.tensor,
             expert_bytes=routed,
-            expert_parameters=self.experts * self._feed_forward_parameters / strategy.expert / strategy.tensor
+            expert_parameters=self.experts * self.feed_forward_parameters / strategy.expert / strategy.tensor
             if strategy.expert > 1
             else 0.0,
         )
@@ -159,7 +161,7 @@ class _Split:
             tuple(backward),
             # The output of the last product is no input of the block's backward pass.
             (*forward[: len(products) - 1], *forward[len(products) :]),
-            (model._attention_parameters + own_experts * model._feed_forward_parameters) / ways,
+            (model.attention_parameters + own_experts * model.feed_forward_parameters) / ways,
             saved,
             (saved - self._copied_bytes(whole)) / 2,
             whole * _WIDTH,
@@ -177,7 +179,7 @@ class _Split:
         )
 
     def _copied_bytes(self, whole: float) -> float:
-        """The float32 copies of the inputs of two normalizations, which RMS normalization outside compiled code makes."""
+        """Float32 copies of the inputs of two normalizations, which uncompiled RMS normalization makes."""
         return 8 * whole if self.model.gated and not self.strategy.compiled else 0.0
 
     def _passes(
@@ -191,6 +193,9 @@ class _Split:
             counts = [(whole, 42 if backward else 28), (inner, 8 if backward else 5), (keyed, 14)]
         else:
             counts = [(whole, 17 if backward else 10), (inner, 4 if backward else 2)]
+        if self.strategy.context > 1:
+            # Each hop of the ring adds a part of the output to what is there, in float32.
+            counts.append((whole * (self.strategy.context - 1), 6))
         return [passing(count * numbers) for numbers, count in counts]
 
     def first(self) -> Part:

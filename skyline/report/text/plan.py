@@ -17,7 +17,8 @@ def render_plan(report: PlanReport, console: Console) -> None:
     console.print()
     console.print(Text(f"{report.model} on {report.cluster} ({report.gpu})", style="bold"))
     console.print(
-        f"{report.considered:,} strategies, {report.fitting:,} can be used; the best of each layout; figures are {report.provenance}",
+        f"{report.considered:,} strategies, {report.fitting:,} can be used; the best of each layout; "
+        f"figures are {report.provenance}",
         style="dim",
     )
     console.print()
