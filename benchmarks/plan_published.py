@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from time import perf_counter
+from time import perf_counter, process_time
 from typing import Any
 
 import numpy as np
@@ -22,13 +22,17 @@ from plan_rows import PublishedRun, published_runs
 from plan_scaling import Scaling, scalings
 from result_file import table, write
 
+from skyline.plan.cluster import cluster_named
 from skyline.plan.kernel_time import KernelTimes
 from skyline.plan.rank_memory import rank_memory
+from skyline.plan.search import Request, search
 from skyline.plan.step import step_range, work_of
+from skyline.plan.transformer import transformer_named
 from skyline.predict.operator_time import OperatorPredictor
 from skyline.predict.registry import predictor_named
 
 _ASSUMED_MFU = 0.4
+_SEARCHED_GPUS = 1024
 _EXPLAINED = """Error of tokens per second, by constants that were fitted on the llm-foundry rows in 16 bits; the
 rows of torchtitan and those in float8 are not fitted. *40 % of peak*: the mean error of FLOP over
 40 % of the stated peak. *linear*: the mean error of the same throughput per GPU as the published
@@ -79,6 +83,7 @@ def main() -> int:
             for one in scored
         ],
     }  # fmt: skip
+    figures["search"] = _search(predictor)
     if options.fit:
         figures["fit"] = _fit(Fitted.of(runs, predictor))
     if options.json is not None:
@@ -92,6 +97,14 @@ def main() -> int:
     if options.write:
         write("plan_published", "The planner on published runs", Machine.here(), _page(figures), figures)
     return 0
+
+
+def _search(predictor: OperatorPredictor) -> dict[str, float]:
+    """The time to rank the strategies of a 70B model on 1,024 GPUs, in processor seconds."""
+    cluster = cluster_named("dgx-h100").with_gpus(_SEARCHED_GPUS)
+    start = process_time()
+    found = search(transformer_named("llama3-70b"), [cluster], predictor, Request())
+    return {"strategies": found.considered, "usable": found.usable, "seconds": process_time() - start}
 
 
 def _options() -> argparse.Namespace:
@@ -265,6 +278,11 @@ def _page(figures: dict[str, Any]) -> str:
             f"Constants of the fit on all rows: `{json.dumps(fit['constants'])}`",
         ]
     parts.append(f"Longest time for one strategy: {figures['exact_ms']:.1f} ms.")
+    searched = figures["search"]
+    parts.append(
+        f"A 70B model on {_SEARCHED_GPUS:,} GPUs: {searched['strategies']:,} strategies in {searched['seconds']:.1f} s "
+        "of one core."
+    )
     reasons = [f"- {reason}: {count}" for reason, count in figures["left_out"].items()]
     return "\n\n".join([*parts, *(["Left out:\n\n" + "\n".join(reasons)] if reasons else [])])
 
