@@ -15,7 +15,9 @@ from skyline.plan.step import Factors, Work, step_time, work_of
 from skyline.plan.strategy import Precision
 from skyline.predict.operator_time import OperatorPredictor
 
-_ROUNDS = 7
+_ROUNDS = 14
+_NEUTRAL = {"peak": 0.7, "attention": 0.45, "passes": 1.2, "contention": 0.2, "latency": 1.0}
+"""Where a fit starts: round values that no row was used for."""
 _LEAST = 0.05
 
 
@@ -89,13 +91,14 @@ class Fitted:
         return found
 
     def fit(self, rows: Sequence[int]) -> Constants:
-        """The constants with the least mean absolute error, by coordinate descent from the shipped ones."""
+        """The constants with the least mean absolute error, by coordinate descent from neutral ones."""
         seen = {self.runs[row].cluster.gpu.architecture for row in rows}
-        shipped = Constants.shipped()
-        known = replace(
-            shipped,
-            peak={name: value for name, value in shipped.peak.items() if name in seen},
-            attention={name: value for name, value in shipped.attention.items() if name in seen},
+        known = Constants(
+            dict.fromkeys(sorted(seen), _NEUTRAL["peak"]),
+            dict.fromkeys(sorted(seen), _NEUTRAL["attention"]),
+            _NEUTRAL["passes"],
+            _NEUTRAL["contention"],
+            _NEUTRAL["latency"],
         )
 
         def loss(constants: Constants) -> float:
@@ -108,7 +111,7 @@ class Fitted:
                 error = loss(tried)
                 if error < least:
                     best, least = tried, error
-            size *= 0.7
+            size *= 0.8
         return best
 
     def left_out(self, group: Callable[[PublishedRun], str]) -> dict[str, list[float]]:

@@ -33,18 +33,20 @@ from skyline.predict.registry import predictor_named
 
 _ASSUMED_MFU = 0.4
 _SEARCHED_GPUS = 1024
-_EXPLAINED = """Error of tokens per second, by constants that were fitted on the llm-foundry rows in 16 bits; the
-rows of torchtitan and those in float8 are not fitted. *40 % of peak*: the mean error of FLOP over
-40 % of the stated peak. *linear*: the mean error of the same throughput per GPU as the published
-run of that model on the fewest GPUs, which takes one measurement of each model; in brackets the
-planner's error on the same runs. *in range*: the published figure lies in the planner's range.
-*memory*: mean error of the peak memory, where it is published."""
+_EXPLAINED = """Error of tokens per second, by constants that were fitted on the llm-foundry rows in 16 bits; those
+constants are not fitted on the rows of torchtitan and in float8, but the bytes that the loss keeps
+and the micro-batches of torchtitan's pipelines were chosen with its rows in view. *40 % of peak*:
+the mean error of FLOP over 40 % of the stated peak. *linear*: the mean error of the same throughput
+per GPU as the published run of that model on the fewest GPUs, which takes one measurement of each
+model; in brackets the planner's error on the same runs. *in range*: the published figure lies in
+the planner's range. *memory*: mean error of the peak memory, where it is published."""
 _SCALING = """Scaling efficiency from 1 to 8 GPUs (NVIDIA's examples), in points of percent, predicted from the
 throughput of one GPU and the number of parameters. The straggling constant comes from the ConvNets
 rows in single precision. Input pipelines are not modelled; they limit image models in mixed
 precision."""
-_LEFT_OUT = """Constants fitted on the other groups (llm-foundry in 16 bits). Without its own rows an architecture
-takes the mean of the others."""
+_LEFT_OUT = """Constants fitted on the other groups (llm-foundry in 16 bits) from neutral starting values; the form
+of the model was chosen with all rows in view. Without its own rows an architecture takes the mean
+of the others."""
 
 
 @dataclass(frozen=True, slots=True)
