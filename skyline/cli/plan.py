@@ -38,6 +38,9 @@ def run(arguments: Sequence[str]) -> int:
         _EXAMPLES,
     )
     add_options(command)
+    # Here a budget is money; that of a profile's trials keeps its default.
+    command.conflict_handler = "resolve"
+    command.set_defaults(budget=None)
     _add_own(command)
     ours, script_arguments = split_at_dashes(arguments)
     options = command.parse_args(ours)
@@ -58,10 +61,10 @@ def run(arguments: Sequence[str]) -> int:
     amount = options.tokens or options.samples
     terms = Terms(
         read_count(amount) if amount else None,
-        read_budget_usd(options.budget) if options.budget else None,
+        read_budget_usd(options.budget_usd) if options.budget_usd else None,
         read_deadline_s(options.deadline) if options.deadline else None,
     )
-    if terms.units is None and (options.budget or options.deadline):
+    if terms.units is None and (options.budget_usd or options.deadline):
         raise UsageError(
             "a budget or a deadline needs the amount of training", hint="Add --tokens 10B (or --samples)."
         )
@@ -98,42 +101,43 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _add_own(command: argparse.ArgumentParser) -> None:
-    command.add_argument(
+    # A group made from now on takes the options of the same name over.
+    group = command.add_argument_group("planning")
+    group.add_argument(
         "--cluster", required=True, metavar="NAME|FILE", help="a described cluster, or a .toml file"
     )
-    command.add_argument("--model", metavar="NAME|FILE", help="a described transformer, or a .json file")
-    command.add_argument(
-        "--sequence", type=positive, metavar="N", help="sequence length of a described model"
-    )
-    command.add_argument("--gpus", metavar="N|A..B", help="how many GPUs (default: those of the description)")
-    command.add_argument(
-        "--global-batch", type=positive, metavar="N", help="samples of a step over all ranks"
-    )
-    command.add_argument(
+    group.add_argument("--model", metavar="NAME|FILE", help="a described transformer, or a .json file")
+    group.add_argument("--sequence", type=positive, metavar="N", help="sequence length of a described model")
+    group.add_argument("--gpus", metavar="N|A..B", help="how many GPUs (default: those of the description)")
+    group.add_argument("--global-batch", type=positive, metavar="N", help="samples of a step over all ranks")
+    group.add_argument(
         "--precision",
         choices=("amp_bf16", "bf16", "float8"),
         default="amp_bf16",
         help="number formats (default: amp_bf16)",
     )
-    command.add_argument(
+    group.add_argument(
         "--compiled", action="store_true", help="elementwise operators are fused, as by torch.compile"
     )
-    command.add_argument("--tokens", metavar="N", help="tokens to train on, such as 300B")
-    command.add_argument("--samples", metavar="N", help="samples to train on, for a script")
-    command.add_argument(
-        "--budget", metavar="USD", help="the most that the training may cost, such as '$5000'"
+    group.add_argument("--tokens", metavar="N", help="tokens to train on, such as 300B")
+    group.add_argument("--samples", metavar="N", help="samples to train on, for a script")
+    group.add_argument(
+        "--budget",
+        dest="budget_usd",
+        metavar="USD",
+        help="the most that the training may cost, such as '$5000'",
     )
-    command.add_argument(
+    group.add_argument(
         "--deadline", metavar="TIME", help="the longest that the training may take, such as 3d"
     )
-    command.add_argument(
+    group.add_argument(
         "--rows", type=positive, default=10, metavar="N", help="rows of the table (default: 10)"
     )
-    command.add_argument(
+    group.add_argument(
         "--perfetto", nargs=2, metavar=("ROW", "FILE"), help="write the timeline of a row for ui.perfetto.dev"
     )
-    command.add_argument("--fresh", action="store_true", help="trace the script again in any case")
-    command.add_argument("--json", metavar="FILE", help="write the table as JSON ('-': to stdout, alone)")
+    group.add_argument("--fresh", action="store_true", help="trace the script again in any case")
+    group.add_argument("--json", metavar="FILE", help="write the table as JSON ('-': to stdout, alone)")
     command.add_argument("source", metavar="SCRIPT", nargs="?", help="a script or a saved profile")
 
 

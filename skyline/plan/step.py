@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import ceil, sqrt
 
@@ -95,8 +95,12 @@ def work_of(layers: Layers, kernels: KernelTimes, precision: Precision) -> Work:
     if not 0 < total < layers.least_us:
         return work
     factor = layers.least_us / total
-    parts = (one.scaled(factor) for one in (work.block, work.first, work.last))
-    return Work(layers, *parts, layers.single_device)
+    return replace(
+        work,
+        block=work.block.scaled(factor),
+        first=work.first.scaled(factor),
+        last=work.last.scaled(factor),
+    )
 
 
 def step_range(

@@ -94,7 +94,7 @@ def plan_report(model: Model, cluster: Cluster, found: Found, terms: Terms, most
     )
     closest = ""
     if found.closest is not None and not found.rows:
-        closest = f"{found.closest[0].label()} needs {found.closest[1] / 2**30:.1f} GiB"
+        closest = f"{found.closest[0].label()} needs {found.closest[1] / 1e9:.1f} GB"
     return PlanReport(
         PLAN_SCHEMA,
         PROVENANCE,

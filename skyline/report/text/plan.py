@@ -9,7 +9,7 @@ from rich.text import Text
 from skyline.interval import Interval
 from skyline.report.plan import PlanReport, PlanRow
 
-_GIB = 2**30
+_GB = 1e9
 
 
 def render_plan(report: PlanReport, console: Console) -> None:
@@ -75,7 +75,7 @@ def _rate(rate: Interval) -> str:
 
 
 def _memory(row: PlanRow) -> str:
-    return f"{row.memory_bytes.value / _GIB:.1f} GiB"
+    return f"{row.memory_bytes.value / _GB:.1f} GB"
 
 
 def _hours(hours: Interval | None) -> str:
