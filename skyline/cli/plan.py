@@ -1,0 +1,191 @@
+"""``skyline plan``: parallel strategies for a model on a described cluster, ranked."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from skyline.cli.command_line import parser, split_at_dashes
+from skyline.cli.numbers import positive
+from skyline.cli.profiling import add_options
+from skyline.cli.streams import data_console, say, write_data
+from skyline.errors import ExitCode, UsageError
+
+if TYPE_CHECKING:
+    from skyline.plan.cluster import Cluster
+    from skyline.plan.layers import Model
+
+_EXAMPLES = """\
+  skyline plan --model llama3-8b --cluster p5.48xlarge --gpus 8..64 --tokens 15B
+  skyline plan train.py --cluster dgx-a100 --gpus 8 -- --batch-size 16
+  skyline plan --model gpt2 --cluster mine.toml --budget '$500' --deadline 3d --tokens 10B
+  skyline plan --model llama3-70b --cluster dgx-h100 --gpus 256 --perfetto 1 step.json.gz"""
+_BYTES_OF_A_MODEL = 1 << 20
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run the command."""
+    command = parser(
+        "plan",
+        "[options] (SCRIPT | PROFILE | --model NAME) --cluster NAME [-- ARGS...]",
+        "Rank parallel strategies for a model on a cluster that need not be present: step\n"
+        "time with its range, throughput, memory of a rank, time and cost. The model is a\n"
+        "described transformer, or a script, which is traced by shape for the cluster's\n"
+        "GPU. Clusters are described in TOML: docs/plan.md.",
+        _EXAMPLES,
+    )
+    add_options(command)
+    # Here a budget is money; that of a profile's trials keeps its default.
+    command.conflict_handler = "resolve"
+    command.set_defaults(budget=None)
+    _add_own(command)
+    ours, script_arguments = split_at_dashes(arguments)
+    options = command.parse_args(ours)
+    if (options.source is None) == (options.model is None):
+        raise UsageError(
+            "name a script or a model", hint="As in: skyline plan --model llama3-8b --cluster dgx-h100"
+        )
+    from skyline.plan.cluster import cluster_named
+    from skyline.plan.money import read_budget_usd, read_count, read_deadline_s
+    from skyline.plan.search import Request, search
+    from skyline.plan.strategy import Precision
+    from skyline.predict.registry import predictor_for
+    from skyline.report.build import encode
+    from skyline.report.plan import Terms, plan_report, plan_timeline
+
+    cluster = cluster_named(options.cluster)
+    clusters = _sizes(cluster, options.gpus)
+    amount = options.tokens or options.samples
+    terms = Terms(
+        read_count(amount) if amount else None,
+        read_budget_usd(options.budget_usd) if options.budget_usd else None,
+        read_deadline_s(options.deadline) if options.deadline else None,
+    )
+    if terms.units is None and (options.budget_usd or options.deadline):
+        raise UsageError(
+            "a budget or a deadline needs the amount of training", hint="Add --tokens 10B (or --samples)."
+        )
+    if terms.budget_usd is not None and cluster.usd_per_node_hour is None:
+        raise UsageError(
+            f"the price of {cluster.name} is not known",
+            hint="Put usd_per_node_hour into a description of your own.",
+        )
+    model, micro_batch = _model(options, cluster, script_arguments)
+    predictor = predictor_for(cluster.gpu)
+    request = Request(Precision(options.precision), options.global_batch, micro_batch, options.compiled)
+    found = search(model, clusters, predictor, request)
+    report = plan_report(model, cluster, found, terms, options.rows)
+    if options.perfetto:
+        number, target = options.perfetto
+        row = next((one for one in report.rows if str(one.rank) == number), None)
+        if row is None:
+            raise UsageError(f"the table has no row {number}", hint=f"It has {len(report.rows)} rows.")
+        chosen = [one for one in found.rows if one.cluster.gpus == row.gpus]
+        timeline = plan_timeline(model, chosen, row.label, predictor)
+        if timeline is not None:
+            write_data(target, timeline)
+            say(
+                f"skyline: the timeline of row {number} is in {target}; open it in ui.perfetto.dev",
+                quiet=options.quiet,
+            )
+    if options.json is not None:
+        write_data(options.json, encode(report) + b"\n")
+    if options.json != "-":
+        from skyline.report.text.plan import render_plan
+
+        render_plan(report, data_console())
+    return int(ExitCode.OK)
+
+
+def _add_own(command: argparse.ArgumentParser) -> None:
+    # A group made from now on takes the options of the same name over.
+    group = command.add_argument_group("planning")
+    group.add_argument(
+        "--cluster", required=True, metavar="NAME|FILE", help="a described cluster, or a .toml file"
+    )
+    group.add_argument("--model", metavar="NAME|FILE", help="a described transformer, or a .json file")
+    group.add_argument("--sequence", type=positive, metavar="N", help="sequence length of a described model")
+    group.add_argument("--gpus", metavar="N|A..B", help="how many GPUs (default: those of the description)")
+    group.add_argument("--global-batch", type=positive, metavar="N", help="samples of a step over all ranks")
+    group.add_argument(
+        "--precision",
+        choices=("amp_bf16", "bf16", "float8"),
+        default="amp_bf16",
+        help="number formats (default: amp_bf16)",
+    )
+    group.add_argument(
+        "--compiled", action="store_true", help="elementwise operators are fused, as by torch.compile"
+    )
+    group.add_argument("--tokens", metavar="N", help="tokens to train on, such as 300B")
+    group.add_argument("--samples", metavar="N", help="samples to train on, for a script")
+    group.add_argument(
+        "--budget",
+        dest="budget_usd",
+        metavar="USD",
+        help="the most that the training may cost, such as '$5000'",
+    )
+    group.add_argument(
+        "--deadline", metavar="TIME", help="the longest that the training may take, such as 3d"
+    )
+    group.add_argument(
+        "--rows", type=positive, default=10, metavar="N", help="rows of the table (default: 10)"
+    )
+    group.add_argument(
+        "--perfetto", nargs=2, metavar=("ROW", "FILE"), help="write the timeline of a row for ui.perfetto.dev"
+    )
+    group.add_argument("--fresh", action="store_true", help="trace the script again in any case")
+    group.add_argument("--json", metavar="FILE", help="write the table as JSON ('-': to stdout, alone)")
+    command.add_argument("source", metavar="SCRIPT", nargs="?", help="a script or a saved profile")
+
+
+def _model(
+    options: argparse.Namespace, cluster: Cluster, arguments: tuple[str, ...] | None
+) -> tuple[Model, int | None]:
+    """The model, and the micro-batch if a trace fixes it."""
+    if options.model is not None:
+        from skyline.plan.transformer import transformer_from, transformer_named
+
+        if arguments is not None:
+            raise UsageError("a described model takes no arguments")
+        if options.samples:
+            raise UsageError("--samples is for scripts", hint="Use --tokens with --model.")
+        if options.model.endswith(".json"):
+            return transformer_from(_read(options.model), options.model), None
+        return transformer_named(options.model, options.sequence), None
+    if options.tokens:
+        raise UsageError("--tokens is for described models", hint="Use --samples with a script.")
+    if options.sequence is not None:
+        raise UsageError(
+            "--sequence is for described models", hint="The script's own sequence length is traced."
+        )
+    from skyline.cli.subject import subject_of
+    from skyline.plan.traced import traced_program
+
+    options.gpu = options.gpu or cluster.gpu.name
+    program = traced_program(subject_of(options.source, arguments, options).profile)
+    return program, program.batch
+
+
+def _read(name: str) -> bytes:
+    from skyline.bounded_read import read_bounded
+
+    try:
+        return read_bounded(Path(name), _BYTES_OF_A_MODEL)
+    except OSError as error:
+        raise UsageError(f"{name} cannot be read: {error.strerror or error}") from None
+
+
+def _sizes(cluster: Cluster, text: str | None) -> list[Cluster]:
+    """The cluster in each size of ``--gpus``: one number, or doublings from the first to the last."""
+    if text is None:
+        return [cluster]
+    found = re.fullmatch(r"(\d{1,6})(?:\.\.(\d{1,6}))?", text)
+    if not found or int(found[1]) < 1 or (found[2] and int(found[2]) < int(found[1])):
+        raise UsageError(f"{text!r} is not a number of GPUs", hint="As in: --gpus 64, or --gpus 8..512")
+    sizes = [int(found[1])]
+    while found[2] and sizes[-1] * 2 <= int(found[2]):
+        sizes.append(sizes[-1] * 2)
+    return [cluster.with_gpus(size) for size in sizes]

@@ -1,0 +1,130 @@
+"""The time of collectives: latency per hop and bytes over the bandwidth of the slowest link (alpha-beta model).
+
+Sizes are the bytes of the whole tensor: the gathered one of an all-gather, the one before a reduce-scatter.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil, log2
+
+from skyline.plan.cluster import Cluster
+from skyline.plan.constant import LINK_BETWEEN, LINK_INSIDE
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Ranks that communicate: ``size`` in all, ``per_node`` of them on each of their nodes."""
+
+    size: int
+    per_node: int
+
+    @property
+    def nodes(self) -> int:
+        """The number of nodes that the group spans."""
+        return ceil(self.size / self.per_node)
+
+
+def group_of(cluster: Cluster, size: int, stride: int) -> Group:
+    """The group of every ``stride``-th rank, in the usual order of ranks: neighbours share a node."""
+    return Group(size, max(1, min(size, cluster.gpus_per_node // stride)))
+
+
+@dataclass(frozen=True, slots=True)
+class Fabric:
+    """Achieved rates of a cluster's links, in bytes per µs, and their latencies in µs."""
+
+    inside: float
+    between: float
+    inside_latency_us: float
+    between_latency_us: float
+    gpus_per_node: int
+
+    @classmethod
+    def of(cls, cluster: Cluster) -> Fabric:
+        """Stated rates times the share that collectives achieve."""
+        return cls(
+            cluster.inside.gb_s * 1e3 * LINK_INSIDE.value,
+            cluster.between.gb_s * 1e3 * LINK_BETWEEN.value,
+            cluster.inside.latency_us,
+            cluster.between.latency_us,
+            cluster.gpus_per_node,
+        )
+
+    def rate(self, group: Group) -> float:
+        """Bytes per µs of a ring through the group; all groups of a node use its network at the same time."""
+        if group.nodes == 1:
+            return self.inside
+        share = self.between * group.per_node / self.gpus_per_node
+        return min(self.inside, share) if group.per_node > 1 else share
+
+    def ring_latency_us(self, group: Group) -> float:
+        """The latency of one turn around the ring without the last hop."""
+        crossings = group.nodes if group.nodes > 1 else 0
+        hops = group.size - 1
+        outside = max(0, crossings - 1)
+        return (hops - outside) * self.inside_latency_us + outside * self.between_latency_us
+
+
+def all_gather_us(fabric: Fabric, group: Group, size_bytes: float) -> float:
+    """A ring: each rank receives all parts but its own."""
+    if group.size <= 1:
+        return 0.0
+    return fabric.ring_latency_us(group) + size_bytes * (group.size - 1) / group.size / fabric.rate(group)
+
+
+def reduce_scatter_us(fabric: Fabric, group: Group, size_bytes: float) -> float:
+    """A ring: the same transfers as an all-gather, in reverse."""
+    return all_gather_us(fabric, group, size_bytes)
+
+
+def ring_all_reduce_us(fabric: Fabric, group: Group, size_bytes: float) -> float:
+    """A reduce-scatter and an all-gather."""
+    return 2 * all_gather_us(fabric, group, size_bytes)
+
+
+def tree_all_reduce_us(fabric: Fabric, group: Group, size_bytes: float) -> float:
+    """Up and down a tree of nodes, inside nodes along a chain: few hops, all bytes in either direction."""
+    if group.size <= 1:
+        return 0.0
+    hops = ceil(log2(group.nodes)) * fabric.between_latency_us if group.nodes > 1 else 0.0
+    inside = (group.per_node - 1) * fabric.inside_latency_us
+    return 2 * (hops + inside + size_bytes / fabric.rate(group))
+
+
+def hierarchical_all_reduce_us(fabric: Fabric, group: Group, size_bytes: float) -> float:
+    """Reduce-scatter inside nodes, all-reduce of each part between nodes, all-gather inside (BlueConnect)."""
+    if group.nodes == 1 or group.per_node == 1:
+        return ring_all_reduce_us(fabric, group, size_bytes)
+    inside = Group(group.per_node, group.per_node)
+    between = Group(group.nodes, 1)
+    part = size_bytes / group.per_node
+    return 2 * all_gather_us(fabric, inside, size_bytes) + ring_all_reduce_us(fabric, between, part)
+
+
+def all_reduce_us(fabric: Fabric, group: Group, size_bytes: float) -> float:
+    """The fastest of ring, tree and hierarchical, as a library that chooses by size does."""
+    return min(
+        ring_all_reduce_us(fabric, group, size_bytes),
+        tree_all_reduce_us(fabric, group, size_bytes),
+        hierarchical_all_reduce_us(fabric, group, size_bytes),
+    )
+
+
+def all_to_all_us(fabric: Fabric, group: Group, size_bytes: float) -> float:
+    """Each rank sends an equal part of its ``size_bytes`` to every other rank."""
+    if group.size <= 1:
+        return 0.0
+    part = size_bytes / group.size
+    inside = (group.per_node - 1) * part / fabric.inside
+    if group.nodes == 1:
+        return (group.size - 1) * fabric.inside_latency_us + inside
+    outside = (group.size - group.per_node) * part / (fabric.between / fabric.gpus_per_node)
+    return fabric.between_latency_us + max(inside, outside)
+
+
+def send_us(fabric: Fabric, size_bytes: float, *, same_node: bool) -> float:
+    """A message from one rank to another; all ranks of a node send at the same time."""
+    if same_node:
+        return fabric.inside_latency_us + size_bytes / fabric.inside
+    return fabric.between_latency_us + size_bytes * fabric.gpus_per_node / fabric.between

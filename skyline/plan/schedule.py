@@ -1,0 +1,133 @@
+"""Pipelines: the order of micro-batches on each stage, and the time of the order by the product's simulator."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from skyline.graph.dependency import Cause, Dependency
+from skyline.graph.graph import Graph
+from skyline.graph.structure import Structure
+from skyline.graph.task import Task, TaskKind, WorkClass
+from skyline.plan.strategy import Schedule
+from skyline.trace.phase import Phase
+
+FORWARD, BACKWARD, WEIGHTS = "F", "B", "W"
+_PHASES = {FORWARD: Phase.FORWARD, BACKWARD: Phase.BACKWARD, WEIGHTS: Phase.BACKWARD}
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """One pass of a micro-batch through one chunk of a stage."""
+
+    kind: str
+    micro_batch: int
+    chunk: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class StageTime:
+    """Times of one chunk in µs. ``weights_us`` is the part of the backward pass for gradients of weights."""
+
+    forward_us: float
+    backward_us: float
+    weights_us: float = 0.0
+
+
+def orders(schedule: Schedule, stages: int, micro_batches: int, chunks: int = 1) -> list[list[Slot]]:
+    """The order of slots on each stage."""
+    if schedule is Schedule.GPIPE:
+        ahead = [Slot(FORWARD, one) for one in range(micro_batches)]
+        return [[*ahead, *(Slot(BACKWARD, one) for one in range(micro_batches))] for _ in range(stages)]
+    if schedule is Schedule.INTERLEAVED and chunks > 1:
+        return [_interleaved(stage, stages, micro_batches, chunks) for stage in range(stages)]
+    if schedule is Schedule.ZERO_BUBBLE:
+        return [_zero_bubble(stage, stages, micro_batches) for stage in range(stages)]
+    return [_one_f_one_b(stage, stages, micro_batches) for stage in range(stages)]
+
+
+def _one_f_one_b(stage: int, stages: int, micro_batches: int) -> list[Slot]:
+    warm = min(stages - stage - 1, micro_batches)
+    found = [Slot(FORWARD, one) for one in range(warm)]
+    for one in range(micro_batches - warm):
+        found += [Slot(FORWARD, warm + one), Slot(BACKWARD, one)]
+    return found + [Slot(BACKWARD, one) for one in range(micro_batches - warm, micro_batches)]
+
+
+def _zero_bubble(stage: int, stages: int, micro_batches: int) -> list[Slot]:
+    """ZB-H1 (Qi et al. 2023): gradients of weights wait until a stage would be idle, no longer than ``stage`` slots."""
+    found: list[Slot] = []
+    done = 0
+    for slot in _one_f_one_b(stage, stages, micro_batches):
+        found.append(slot)
+        if slot.kind == BACKWARD and slot.micro_batch - done >= stage:
+            found.append(Slot(WEIGHTS, done))
+            done += 1
+    return found + [Slot(WEIGHTS, one) for one in range(done, micro_batches)]
+
+
+def _interleaved(stage: int, stages: int, micro_batches: int, chunks: int) -> list[Slot]:
+    """Groups of ``stages`` micro-batches pass chunk after chunk (Narayanan et al. 2021)."""
+    total = micro_batches * chunks
+
+    def slot(kind: str, number: int) -> Slot:
+        group, within = divmod(number, stages * chunks)
+        chunk, micro_batch = divmod(within, stages)
+        chunk = chunk if kind == FORWARD else chunks - 1 - chunk
+        return Slot(kind, group * stages + micro_batch, chunk)
+
+    warm = min(total, 2 * (stages - stage - 1) + (chunks - 1) * stages)
+    found = [slot(FORWARD, one) for one in range(warm)]
+    for one in range(total - warm):
+        found += [slot(FORWARD, warm + one), slot(BACKWARD, one)]
+    return found + [slot(BACKWARD, one) for one in range(total - warm, total)]
+
+
+def pipeline_graph(
+    order: Sequence[Sequence[Slot]], times: Sequence[StageTime], send_us: float, chunks: int = 1
+) -> Graph:
+    """One lane a stage; a forward pass waits for the stage before, a backward pass for the stage behind."""
+    stages = len(order)
+    split = any(slot.kind == WEIGHTS for slot in order[0])
+    tasks: list[Task] = []
+    durations: list[float] = []
+    place: dict[tuple[str, int, int], int] = {}
+    for stage, slots in enumerate(order):
+        time = times[stage]
+        for slot in slots:
+            place[slot.kind, slot.micro_batch, slot.chunk * stages + stage] = len(tasks)
+            name = f"{slot.kind}{slot.micro_batch}" + (f".{slot.chunk}" if chunks > 1 else "")
+            tasks.append(
+                Task(name, TaskKind.KERNEL, WorkClass.OTHER, f"stage {stage}", _PHASES[slot.kind], 0)
+            )
+            inputs = time.backward_us - (time.weights_us if split else 0.0)
+            durations.append(
+                {FORWARD: time.forward_us, BACKWARD: inputs, WEIGHTS: time.weights_us}[slot.kind]
+            )
+    waits: list[Dependency] = []
+    last = stages * chunks - 1
+    for (kind, micro_batch, position), task in place.items():
+        if kind == FORWARD and position > 0:
+            waits.append(Dependency(place[kind, micro_batch, position - 1], task, Cause.EVENT, send_us))
+        elif kind == BACKWARD and position < last:
+            waits.append(Dependency(place[kind, micro_batch, position + 1], task, Cause.EVENT, send_us))
+        elif kind == BACKWARD:
+            waits.append(Dependency(place[FORWARD, micro_batch, position], task, Cause.EVENT))
+    return Graph(Structure(tasks, waits), durations)
+
+
+def usable_interleaving(stages: int, micro_batches: int, blocks: int, chunks: int) -> bool:
+    """Interleaving takes whole groups of micro-batches and chunks of equal size."""
+    return micro_batches % stages == 0 and blocks >= stages * chunks
+
+
+def pipeline_bound_us(
+    schedule: Schedule, time: StageTime, stages: int, micro_batches: int, chunks: int, send_us: float
+) -> float:
+    """The makespan with equal stages in closed form; ``time`` is that of a whole stage."""
+    both = time.forward_us + time.backward_us
+    if schedule is Schedule.ZERO_BUBBLE:
+        bubble = (stages - 1) * max(0.0, both - 2 * time.weights_us)
+    else:
+        bubble = (stages - 1) * both / max(1, chunks)
+    return micro_batches * both + bubble + 2 * (stages - 1) * send_us

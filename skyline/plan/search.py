@@ -1,0 +1,230 @@
+"""Search: strategies on a cluster, without those that do not fit, ranked by the time of a sample."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from skyline.errors import UsageError
+from skyline.interval import Interval
+from skyline.plan.cluster import Cluster
+from skyline.plan.kernel_time import KernelTimes
+from skyline.plan.layers import Layers, Model
+from skyline.plan.rank_memory import RankMemory, rank_memory
+from skyline.plan.schedule import usable_interleaving
+from skyline.plan.step import StepTime, Work, step_range, step_time, work_of
+from skyline.plan.strategy import Precision, Recompute, Schedule, Sharding, Strategy
+from skyline.predict.operator_time import OperatorPredictor
+
+_EXACT = 24
+"""Rows that are simulated and get a range; the others have the closed form."""
+_MICRO_BATCHES = (1, 2, 4, 8, 16, 32)
+_USABLE = 0.95
+"""Share of the GPU's memory that a plan fills: a fuller allocator frees and allocates again in each step."""
+_CHUNKS = 2
+_MOST_ACCUMULATION = 512
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What is searched: the precision, a global batch if it is given, and one micro-batch if it is fixed."""
+
+    precision: Precision = Precision.MIXED
+    global_batch: int | None = None
+    micro_batch: int | None = None
+    compiled: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One strategy that fits, with its step, its range in µs and its memory."""
+
+    strategy: Strategy
+    cluster: Cluster
+    step: StepTime
+    step_us: Interval
+    memory: RankMemory
+    units_per_step: float
+    mfu: float
+    limit: str
+
+    @property
+    def units_per_s(self) -> Interval:
+        """Tokens or samples a second of the whole job."""
+        return self.step_us.inverse(self.units_per_step * 1e6)
+
+
+@dataclass(slots=True)
+class Found:
+    """The ranked rows, the number of strategies that were looked at, and those refused by reason."""
+
+    rows: list[Row] = field(default_factory=list[Row])
+    considered: int = 0
+    usable: int = 0
+    """Strategies that fit, of which ``rows`` has the best of each layout."""
+    refused: dict[str, int] = field(default_factory=dict[str, int])
+    closest: tuple[Strategy, float] | None = None
+    """Of the strategies that do not fit, the one with the least memory, and its bytes."""
+
+    def refuse(self, reason: str) -> None:
+        """Count a strategy that cannot be used."""
+        self.refused[reason] = self.refused.get(reason, 0) + 1
+
+
+def search(
+    model: Model,
+    clusters: Sequence[Cluster],
+    predictor: OperatorPredictor,
+    request: Request,
+    most: int = 100_000,
+) -> Found:
+    """All strategies on each cluster, ranked by throughput; the best are simulated exactly.
+
+    Raises:
+        UsageError: the fixed sizes leave no strategy.
+    """
+    found = Found()
+    candidates: list[tuple[float, Strategy, Cluster, Work, RankMemory]] = []
+    for cluster in clusters:
+        kernels = KernelTimes(cluster.gpu, predictor)
+        split: dict[tuple[object, ...], tuple[Layers, Work]] = {}
+        for strategy in strategies(model, cluster, request):
+            if found.considered >= most:
+                break
+            found.considered += 1
+            reason = model.refusal(strategy)
+            if reason:
+                found.refuse(reason)
+                continue
+            key = (strategy.micro_batch, strategy.tensor, strategy.context, strategy.expert)
+            if key not in split:
+                layers = model.layers(strategy)
+                split[key] = layers, work_of(layers, kernels, strategy.precision)
+            layers, work = split[key]
+            memory = rank_memory(layers, strategy)
+            if memory.peak_bytes > _USABLE * cluster.gpu.memory_bytes:
+                found.refuse("does not fit the GPU's memory")
+                if found.closest is None or memory.peak_bytes < found.closest[1]:
+                    found.closest = strategy, memory.peak_bytes
+                continue
+            step = step_time(work, strategy, cluster, exact=False)
+            candidates.append((step.total_us / strategy.samples_per_step, strategy, cluster, work, memory))
+    if not found.considered:
+        raise UsageError(
+            "no strategy has this global batch",
+            hint="The batch must be a multiple of the ranks that share it.",
+        )
+    candidates.sort(key=lambda one: (round(one[0] * one[2].gpus), one[4].peak_bytes))
+    best: dict[tuple[object, ...], tuple[float, Strategy, Cluster, Work, RankMemory]] = {}
+    for one in candidates:
+        best.setdefault(_layout(one[1], one[2]), one)
+    found.usable = len(candidates)
+    order = sorted(best.values(), key=lambda one: one[0])
+    for number, (_, strategy, cluster, work, memory) in enumerate(order):
+        found.rows.append(_row(model, strategy, cluster, work, memory, exact=number < _EXACT))
+    found.rows.sort(key=lambda row: -row.units_per_s.value)
+    return found
+
+
+def _layout(strategy: Strategy, cluster: Cluster) -> tuple[object, ...]:
+    """Strategies of one layout differ in micro-batches, recomputation and schedule: the best stands for them."""
+    return (
+        cluster.gpus,
+        strategy.sharding,
+        strategy.tensor,
+        strategy.pipeline,
+        strategy.context,
+        strategy.offload,
+    )
+
+
+def _row(
+    model: Model, strategy: Strategy, cluster: Cluster, work: Work, memory: RankMemory, *, exact: bool
+) -> Row:
+    if exact:
+        step, total = step_range(work, strategy, cluster)
+    else:
+        step = step_time(work, strategy, cluster, exact=False)
+        total = Interval.exact(step.total_us)
+    samples = strategy.samples_per_step
+    peak = (cluster.gpu.tflops_bf16 or cluster.gpu.tflops_fp16 or cluster.gpu.tflops_fp32) * 1e6
+    mfu = samples * model.flops_per_sample / (step.total_us * peak * strategy.ranks)
+    return Row(strategy, cluster, step, total, memory, samples * model.units_per_sample, mfu, limit_of(step))
+
+
+def limit_of(step: StepTime) -> str:
+    """Where the step loses the most beside computation."""
+    losses = {
+        "communication": step.exposed_us,
+        "pipeline bubble": step.bubble_us,
+        "optimizer": step.optimizer_us,
+    }
+    name = max(losses, key=lambda one: losses[one])
+    share = losses[name] / step.total_us
+    return f"{name} {share * 100:.0f} %" if share >= 0.03 else "computation"
+
+
+def strategies(model: Model, cluster: Cluster, request: Request) -> Iterator[Strategy]:
+    """All combinations of sizes that use every GPU once."""
+    ranks = cluster.gpus
+    for tensor in _divisors(min(ranks, cluster.gpus_per_node), ranks):
+        for pipeline in _divisors(min(ranks // tensor, model.block_count), ranks // tensor):
+            for context in _divisors(min(16, ranks // (tensor * pipeline)), ranks // (tensor * pipeline)):
+                data = ranks // (tensor * pipeline * context)
+                base = Strategy(
+                    data=data,
+                    tensor=tensor,
+                    pipeline=pipeline,
+                    context=context,
+                    precision=request.precision,
+                    compiled=request.compiled,
+                )
+                yield from _variants(base, model, request)
+
+
+def _variants(base: Strategy, model: Model, request: Request) -> Iterator[Strategy]:
+    shardings = list(Sharding) if base.data * base.context > 1 else [Sharding.NONE]
+    for micro_batch in (request.micro_batch,) if request.micro_batch else _MICRO_BATCHES:
+        for accumulation in _accumulations(base, micro_batch, request):
+            for sharding in shardings:
+                for recompute in Recompute:
+                    for schedule, chunks in _schedules(base, accumulation, model.block_count):
+                        one = replace(
+                            base,
+                            micro_batch=micro_batch,
+                            accumulation=accumulation,
+                            sharding=sharding,
+                            recompute=recompute,
+                            schedule=schedule,
+                            chunks=chunks,
+                        )
+                        yield one
+                        if base.pipeline == 1 and sharding in (Sharding.NONE, Sharding.ZERO_3):
+                            yield replace(one, offload=True)
+
+
+def _accumulations(base: Strategy, micro_batch: int, request: Request) -> tuple[int, ...]:
+    if request.global_batch is not None:
+        passes, rest = divmod(request.global_batch, base.data * micro_batch)
+        return (passes,) if not rest and 1 <= passes <= _MOST_ACCUMULATION else ()
+    if base.pipeline > 1:
+        return tuple(
+            base.pipeline * factor for factor in (1, 4, 8) if base.pipeline * factor <= _MOST_ACCUMULATION
+        )
+    return (1, 8)
+
+
+def _schedules(base: Strategy, accumulation: int, blocks: int) -> Iterator[tuple[Schedule, int]]:
+    if base.pipeline == 1:
+        yield Schedule.ONE_F_ONE_B, 1
+        return
+    yield Schedule.GPIPE, 1
+    yield Schedule.ONE_F_ONE_B, 1
+    yield Schedule.ZERO_BUBBLE, 1
+    if usable_interleaving(base.pipeline, accumulation, blocks, _CHUNKS):
+        yield Schedule.INTERLEAVED, _CHUNKS
+
+
+def _divisors(most: int, ranks: int) -> tuple[int, ...]:
+    """Powers of two and other divisors of the ranks up to ``most``."""
+    return tuple(one for one in range(1, min(most, 64) + 1) if ranks % one == 0)

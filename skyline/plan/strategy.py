@@ -1,0 +1,105 @@
+"""A strategy: how a job is spread over ranks, and what it trades memory for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+
+class Sharding(str, Enum):
+    """What the ranks of data parallelism share out among each other."""
+
+    NONE = "ddp"
+    """Nothing: gradients are all-reduced."""
+    ZERO_1 = "zero1"
+    """Optimizer state."""
+    ZERO_2 = "zero2"
+    """Optimizer state and gradients."""
+    ZERO_3 = "fsdp"
+    """Parameters, too: gathered for each block in the forward and again in the backward pass (FSDP, ZeRO-3)."""
+
+
+class Recompute(str, Enum):
+    """Activations that the backward pass computes again."""
+
+    NONE = "none"
+    SELECTIVE = "selective"
+    """Elementwise operators and every second product."""
+    FULL = "full"
+    """All of a block but its input."""
+
+
+class Schedule(str, Enum):
+    """The order of micro-batches on the stages of a pipeline."""
+
+    GPIPE = "gpipe"
+    ONE_F_ONE_B = "1f1b"
+    INTERLEAVED = "interleaved"
+    ZERO_BUBBLE = "zero-bubble"
+
+
+class Precision(str, Enum):
+    """Number formats of the job."""
+
+    MIXED = "amp_bf16"
+    """Products in bfloat16; parameters, gradients and optimizer state in float32."""
+    PURE = "bf16"
+    """Everything in bfloat16."""
+    FLOAT8 = "float8"
+    """Products in float8, all else as in mixed precision."""
+
+
+@dataclass(frozen=True, slots=True)
+class Strategy:
+    """Sizes of the kinds of parallelism multiply to the number of ranks.
+
+    ``micro_batch`` is the batch of one rank in one forward pass; ``accumulation`` is the number of such passes in a
+    step. ``chunks`` is the number of model parts of a rank in an interleaved schedule.
+    """
+
+    data: int = 1
+    sharding: Sharding = Sharding.NONE
+    tensor: int = 1
+    pipeline: int = 1
+    context: int = 1
+    expert: int = 1
+    micro_batch: int = 1
+    accumulation: int = 1
+    schedule: Schedule = Schedule.ONE_F_ONE_B
+    chunks: int = 1
+    recompute: Recompute = Recompute.NONE
+    precision: Precision = Precision.MIXED
+    offload: bool = False
+    """Optimizer state in the host's memory, updated there."""
+    compiled: bool = False
+    async_tensor: bool = False
+
+    @property
+    def ranks(self) -> int:
+        """The number of GPUs. Experts are spread over the ranks of data parallelism."""
+        return self.data * self.tensor * self.pipeline * self.context
+
+    @property
+    def samples_per_step(self) -> int:
+        """Samples of one optimizer step over all ranks."""
+        return self.data * self.micro_batch * self.accumulation
+
+    def label(self) -> str:
+        """A short name, such as ``fsdp 16 x tp 8, micro-batch 2 x 4, recompute full``."""
+        sizes = [f"{self.sharding.value} {self.data}"]
+        sizes += [
+            f"{name} {size}"
+            for name, size in (("tp", self.tensor), ("pp", self.pipeline), ("cp", self.context))
+            if size > 1
+        ]
+        if self.expert > 1:
+            sizes.append(f"ep {self.expert}")
+        parts = [" x ".join(sizes), f"micro-batch {self.micro_batch} x {self.accumulation}"]
+        if self.pipeline > 1:
+            virtual = f" ({self.chunks} chunks)" if self.chunks > 1 else ""
+            parts.append(f"{self.schedule.value}{virtual}")
+        if self.recompute is not Recompute.NONE:
+            parts.append(f"recompute {self.recompute.value}")
+        if self.offload:
+            parts.append("offload")
+        return ", ".join(parts)

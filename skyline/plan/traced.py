@@ -1,0 +1,173 @@
+"""A profiled or shape-traced script as layers: its repeated module is the block, the rest are the ends."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass
+
+from skyline.errors import UsageError
+from skyline.plan.layers import Layers, Part
+from skyline.plan.strategy import Strategy
+from skyline.trace.phase import Phase
+from skyline.trace.profile import Profile
+from skyline.trace.record import RecordKind
+from skyline.trace.shape import OperatorShape
+
+_NUMBERED = re.compile(r"^(.*?\.)(\d+)(\..*)?$")
+
+
+@dataclass(frozen=True, slots=True)
+class TracedProgram:
+    """The step of a script at its own batch, which is the micro-batch of each rank."""
+
+    name: str
+    batch: int
+    whole: Layers
+    flops: float
+    unit: str = "samples"
+    units_per_sample: float = 1.0
+
+    @property
+    def flops_per_sample(self) -> float:
+        """Arithmetic of the traced step over its batch."""
+        return self.flops / self.batch
+
+    @property
+    def block_count(self) -> int:
+        """The number of repeated blocks."""
+        return self.whole.blocks
+
+    def refusal(self, strategy: Strategy) -> str:
+        """Tensor, context and expert parallelism change operators inside a block, which a trace does not describe."""
+        if strategy.tensor * strategy.context * strategy.expert > 1:
+            return "tensor, context and expert parallelism need a described transformer (--model)"
+        if strategy.micro_batch != self.batch:
+            return f"the script was traced at a batch of {self.batch}"
+        return ""
+
+    def layers(self, strategy: Strategy) -> Layers:
+        """The traced layers."""
+        return self.whole
+
+
+def traced_program(profile: Profile) -> TracedProgram:
+    """The layers of a profile whose records have shapes, as those of a shape trace do.
+
+    Raises:
+        UsageError: the profile has no operators with shapes, or no batch size.
+    """
+    trace = profile.trace
+    if profile.batch_size is None:
+        raise UsageError(
+            "the batch size of the script is not known", hint="Describe the model with --model instead."
+        )
+    first = min((mark.index for mark in trace.iterations), default=0)
+    records = [
+        one
+        for one in trace.records
+        if one.iteration == first and one.shape >= 0 and one.kind is RecordKind.KERNEL
+    ] or [
+        one
+        for one in trace.records
+        if one.iteration == first and one.shape >= 0 and one.kind is RecordKind.OPERATOR
+    ]
+    shapes = [
+        (one, trace.shapes[one.shape]) for one in records if one.phase in (Phase.FORWARD, Phase.BACKWARD)
+    ]
+    if not shapes:
+        raise UsageError(
+            "the profile has no operators with shapes",
+            hint="Trace the script with: skyline profile --gpu NAME SCRIPT",
+        )
+    prefix, count = _repeated([path.path for path in profile.modules])
+    inside: dict[Phase, list[OperatorShape]] = {Phase.FORWARD: [], Phase.BACKWARD: []}
+    outside: dict[Phase, list[OperatorShape]] = {Phase.FORWARD: [], Phase.BACKWARD: []}
+    for record, shape in shapes:
+        module = trace.modules[record.module] if 0 <= record.module < len(trace.modules) else ""
+        number = _number(module, prefix)
+        if number == 0:
+            inside[record.phase].append(shape)
+        elif number is None:
+            outside[record.phase].append(shape)
+    parameters = {True: 0.0, False: 0.0}
+    for module in profile.modules:
+        parameters[_number(module.path, prefix) is not None] += module.parameter_count
+    kept = [one.kept_bytes or 0 for one in profile.modules if one.path == f"{prefix}0"]
+    all_kept = max((one.kept_bytes or 0 for one in profile.modules), default=0)
+    saved = float(kept[0]) if kept else 0.0
+    forward = tuple(inside[Phase.FORWARD])
+    block = Part(
+        forward,
+        tuple(inside[Phase.BACKWARD]),
+        forward,
+        parameters[True] / max(1, count),
+        saved,
+        saved / 2,
+        float(_boundary(forward)),
+    )
+    rest = Part(
+        tuple(outside[Phase.FORWARD]),
+        tuple(outside[Phase.BACKWARD]),
+        (),
+        parameters[False],
+        max(0.0, all_kept - saved * count),
+        max(0.0, all_kept - saved * count),
+    )
+    if not count:
+        # Nothing repeats: the whole step is one block.
+        block, rest, count = (
+            Part(rest.forward, rest.backward, rest.forward, rest.parameters, all_kept, all_kept / 2),
+            Part(),
+            1,
+        )
+    flops = float(sum(shape.flops for _, shape in shapes))
+    name = profile.script.rpartition("/")[2] or profile.script
+    least = _least_us(profile)
+    whole = Layers(block, count, Part(), rest, single_device=True, least_us=least)
+    return TracedProgram(name, profile.batch_size, whole, flops)
+
+
+def _least_us(profile: Profile) -> float:
+    """The predicted forward and backward pass with its launches; 0 for a profile of another device."""
+    if profile.prediction is None:
+        return 0.0
+    phases = [*profile.times.optimizer_ms, 0.0]
+    return max(0.0, profile.prediction.iteration_ms.value - phases[0]) * 1e3
+
+
+def _repeated(paths: list[str]) -> tuple[str, int]:
+    """The prefix of the numbered modules with the most numbers, such as ``GPT.h.``, and how many there are."""
+    numbers: dict[str, set[int]] = {}
+    depth: Counter[str] = Counter()
+    for path in paths:
+        found = _NUMBERED.match(path)
+        if found and not found[3]:
+            numbers.setdefault(found[1], set()).add(int(found[2]))
+        elif found:
+            depth[found[1]] += 1
+    # A list of blocks has modules inside its members; a plain list of layers may have none.
+    usable = {prefix: len(found) for prefix, found in numbers.items() if len(found) > 1}
+    if not usable:
+        return "", 0
+    best = max(usable, key=lambda prefix: (depth[prefix] > 0, usable[prefix]))
+    return best, usable[best]
+
+
+def _number(path: str, prefix: str) -> int | None:
+    if not prefix or not path.startswith(prefix):
+        return None
+    digits = path[len(prefix) :].partition(".")[0]
+    return int(digits) if digits.isdigit() else None
+
+
+def _boundary(shapes: tuple[OperatorShape, ...]) -> int:
+    """The bytes of the largest input of the block's first operator: what passes from stage to stage."""
+    sizes: list[int] = []
+    for shape in shapes[:1]:
+        for dimensions, dtype in zip(shape.inputs, shape.dtypes, strict=False):
+            numbers = 1
+            for one in dimensions:
+                numbers *= one
+            sizes.append(numbers * (2 if "16" in dtype else 4))
+    return max(sizes, default=0)

@@ -1,0 +1,312 @@
+"""A decoder transformer by its configuration: its operators, parameters and activations on one rank."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib.resources import files
+
+import msgspec
+
+from skyline.errors import UsageError
+from skyline.plan.layers import Layers, Part
+from skyline.plan.strategy import Strategy
+from skyline.trace.shape import OperatorShape
+
+_FORMAT = "bfloat16"
+_WIDTH = 2
+"""Bytes of a bfloat16 number."""
+
+
+class Transformer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A configuration as model cards state it.
+
+    ``gated`` is a feed-forward layer of three products (SwiGLU), else of two (GELU). ``learned_positions`` adds a
+    table of positions, else rotary embeddings are applied. ``tied`` shares the embedding with the output.
+    """
+
+    name: str
+    blocks: int
+    width: int
+    heads: int
+    hidden: int
+    vocabulary: int
+    sequence: int
+    kv_heads: int = 0
+    gated: bool = False
+    biases: bool = True
+    learned_positions: bool = True
+    tied: bool = True
+    experts: int = 1
+    active_experts: int = 1
+    source: str = ""
+
+    @property
+    def unit(self) -> str:
+        """Throughput counts tokens."""
+        return "tokens"
+
+    @property
+    def units_per_sample(self) -> float:
+        """Tokens of a sample."""
+        return self.sequence
+
+    @property
+    def block_count(self) -> int:
+        """The number of repeated blocks."""
+        return self.blocks
+
+    @property
+    def head_width(self) -> int:
+        """The width of an attention head."""
+        return self.width // self.heads
+
+    @property
+    def key_width(self) -> int:
+        """The width of all keys together, less than ``width`` with grouped queries."""
+        return (self.kv_heads or self.heads) * self.head_width
+
+    @property
+    def block_parameters(self) -> int:
+        """Parameters of a block."""
+        return self.attention_parameters + self.experts * self.feed_forward_parameters
+
+    @property
+    def attention_parameters(self) -> int:
+        """Parameters of a block outside its feed-forward layer."""
+        products = self.width * (2 * self.width + 2 * self.key_width)
+        norms = 4 * self.width if self.biases else 2 * self.width
+        return products + norms + (2 * self.width + 2 * self.key_width if self.biases else 0)
+
+    @property
+    def feed_forward_parameters(self) -> int:
+        """Parameters of one feed-forward layer, or of one expert."""
+        products = (3 if self.gated else 2) * self.width * self.hidden
+        return products + (self.hidden + self.width if self.biases else 0)
+
+    @property
+    def parameters(self) -> int:
+        """All parameters."""
+        positions = self.sequence * self.width if self.learned_positions else 0
+        tables = self.vocabulary * self.width * (1 if self.tied else 2)
+        return self.blocks * self.block_parameters + tables + positions + self.width * (1 + self.biases)
+
+    @property
+    def flops_per_sample(self) -> float:
+        """Six per parameter and token, and attention without regard to the causal mask, as is the custom for MFU."""
+        idle = (self.experts - self.active_experts) * self.feed_forward_parameters * self.blocks
+        used = self.parameters - idle - (0 if self.tied else self.vocabulary * self.width)
+        return 6.0 * used * self.sequence + 12.0 * self.blocks * self.width * self.sequence**2
+
+    def refusal(self, strategy: Strategy) -> str:
+        """Why the sizes do not divide; empty if they do."""
+        if self.heads % strategy.tensor or self.hidden % strategy.tensor:
+            return f"{self.heads} heads cannot be split over {strategy.tensor} ranks"
+        if (self.kv_heads or self.heads) % strategy.tensor:
+            return f"{self.kv_heads} key heads cannot be split over {strategy.tensor} ranks"
+        if self.sequence % (strategy.context * strategy.tensor):
+            return f"a sequence of {self.sequence} cannot be split over {strategy.context * strategy.tensor} ranks"
+        if strategy.expert > 1 and (self.experts % strategy.expert or strategy.data % strategy.expert):
+            return f"{self.experts} experts cannot be split over {strategy.expert} ranks"
+        return ""
+
+    def layers(self, strategy: Strategy) -> Layers:
+        """The work of one rank at the strategy's micro-batch."""
+        split = _Split(self, strategy)
+        routed = split.tokens * self.active_experts * self.width * _WIDTH if strategy.expert > 1 else 0.0
+        return Layers(
+            block=split.block(),
+            blocks=self.blocks,
+            first=split.first(),
+            last=split.last(),
+            tensor_bytes=split.tokens * self.width * _WIDTH if strategy.tensor > 1 else 0.0,
+            context_bytes=2 * split.tokens * self.key_width * _WIDTH / strategy.tensor,
+            expert_bytes=routed,
+            expert_parameters=self.experts * self.feed_forward_parameters / strategy.expert / strategy.tensor
+            if strategy.expert > 1
+            else 0.0,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Split:
+    """The operators of one rank."""
+
+    model: Transformer
+    strategy: Strategy
+
+    @property
+    def tokens(self) -> int:
+        return self.strategy.micro_batch * self.model.sequence // self.strategy.context
+
+    def block(self) -> Part:
+        model, ways, tokens = self.model, self.strategy.tensor, self.tokens
+        attention_width, keys, hidden = model.width // ways, model.key_width // ways, model.hidden // ways
+        routed = tokens * model.active_experts
+        products = [(tokens, model.width, attention_width + 2 * keys), (tokens, attention_width, model.width)]
+        products += [(routed, model.width, hidden)] * (2 if model.gated else 1)
+        products += [(routed, hidden, model.width)]
+        # Sequence parallelism: what is not split by heads or hidden width is split by tokens.
+        whole = tokens * model.width / ways
+        inner, keyed = routed * hidden, tokens * (attention_width + keys)
+        forward = [product(*sizes) for sizes in products]
+        forward.append(attention(self.strategy, model, backward=False))
+        forward += self._passes(whole, inner, keyed)
+        backward = [one for sizes in products for one in product_backward(*sizes)]
+        backward.append(attention(self.strategy, model, backward=True))
+        backward += self._passes(whole, inner, keyed, backward=True)
+        saved = _WIDTH * self._saved_numbers(whole, inner, tokens, attention_width, keys)
+        own_experts = model.experts / self.strategy.expert
+        return Part(
+            tuple(forward),
+            tuple(backward),
+            # The output of the last product is no input of the block's backward pass.
+            (*forward[: len(products) - 1], *forward[len(products) :]),
+            (model.attention_parameters + own_experts * model.feed_forward_parameters) / ways,
+            saved,
+            (saved - self._copied_bytes(whole)) / 2,
+            whole * _WIDTH,
+        )
+
+    def _saved_numbers(self, whole: float, inner: float, tokens: int, width: int, keys: int) -> float:
+        """Inputs of products, of normalizations, of the activation and of attention, and its output."""
+        norms, rotated = 4 * whole, 0 if self.model.learned_positions else tokens * (width + keys)
+        return (
+            norms
+            + self._copied_bytes(whole) / _WIDTH
+            + rotated
+            + tokens * (2 * width + 2 * keys)
+            + (4 if self.model.gated else 2) * inner
+        )
+
+    def _copied_bytes(self, whole: float) -> float:
+        """Float32 copies of the inputs of two normalizations, which uncompiled RMS normalization makes."""
+        return 8 * whole if self.model.gated and not self.strategy.compiled else 0.0
+
+    def _passes(
+        self, whole: float, inner: float, keyed: float, *, backward: bool = False
+    ) -> list[OperatorShape]:
+        """Elementwise operators: numbers read and written, in multiples of each operator's output."""
+        gated, compiled = self.model.gated, self.strategy.compiled
+        if gated and compiled:
+            counts = [(whole, 9 if backward else 6), (inner, 5 if backward else 3), (keyed, 2)]
+        elif gated:
+            counts = [(whole, 42 if backward else 28), (inner, 8 if backward else 5), (keyed, 14)]
+        else:
+            counts = [(whole, 17 if backward else 10), (inner, 4 if backward else 2)]
+        if self.strategy.context > 1:
+            # Each hop of the ring adds a part of the output to what is there, in float32.
+            counts.append((whole * (self.strategy.context - 1), 6))
+        return [passing(count * numbers) for numbers, count in counts]
+
+    def first(self) -> Part:
+        model = self.model
+        moved = self.tokens * model.width / self.strategy.tensor
+        table = model.vocabulary * model.width / self.strategy.tensor
+        positions = model.sequence * model.width if model.learned_positions else 0
+        return Part((passing(3 * moved),), (passing(4 * moved),), (), table + positions, 0.0, 0.0, 0.0)
+
+    def last(self) -> Part:
+        model, tokens = self.model, self.tokens
+        share = model.vocabulary // self.strategy.tensor
+        logits = float(tokens * share)
+        # Logits in bfloat16, converted to float32 for the loss; compiled code keeps fewer copies.
+        forward, backward = (4, 5) if self.strategy.compiled else (7, 9)
+        kept = logits * (6 if self.strategy.compiled else 9)
+        return Part(
+            (product(tokens, model.width, share), passing(forward * logits)),
+            (*product_backward(tokens, model.width, share), passing(backward * logits)),
+            (),
+            0.0 if model.tied else model.vocabulary * model.width / self.strategy.tensor,
+            kept,
+            kept,
+            tokens * model.width * _WIDTH / self.strategy.tensor,
+        )
+
+
+def product(rows: int, inner: int, columns: int) -> OperatorShape:
+    """A matrix product in bfloat16."""
+    moved = _WIDTH * (rows * inner + inner * columns + rows * columns)
+    return OperatorShape(
+        "aten::mm",
+        ((rows, inner), (inner, columns)),
+        (_FORMAT, _FORMAT),
+        ((rows, columns),),
+        (_FORMAT,),
+        2 * rows * inner * columns,
+        moved,
+    )
+
+
+def product_backward(rows: int, inner: int, columns: int) -> tuple[OperatorShape, OperatorShape]:
+    """The products for the gradients of the input and of the weight."""
+    return product(rows, columns, inner), product(inner, rows, columns)
+
+
+def attention(strategy: Strategy, model: Transformer, *, backward: bool) -> OperatorShape:
+    """Fused causal attention: two products forward, five backward, over half of the pairs of tokens."""
+    sequence = model.sequence // strategy.context
+    heads = model.heads // strategy.tensor
+    query = (strategy.micro_batch, heads, sequence, model.head_width)
+    pairs = strategy.micro_batch * heads * sequence * model.sequence // 2
+    numbers = strategy.micro_batch * heads * sequence * model.head_width
+    return OperatorShape(
+        f"aten::_scaled_dot_product_flash_attention{'_backward' if backward else ''}",
+        (query,) * 3,
+        (_FORMAT,) * 3,
+        (query,) * (3 if backward else 1),
+        (_FORMAT,) * (3 if backward else 1),
+        (5 if backward else 2) * 2 * pairs * model.head_width,
+        _WIDTH * numbers * (8 if backward else 4),
+    )
+
+
+def passing(numbers: float) -> OperatorShape:
+    """An elementwise operator that reads and writes ``numbers`` bfloat16 numbers in all."""
+    count = max(1, round(numbers / 2))
+    return OperatorShape("aten::mul", ((count,),), (_FORMAT,), ((count,),), (_FORMAT,), 0, 2 * count * _WIDTH)
+
+
+def transformer_names() -> tuple[str, ...]:
+    """The described transformers that come with Skyline."""
+    return tuple(one.name for one in _known())
+
+
+def transformer_named(name: str, sequence: int | None = None) -> Transformer:
+    """A described transformer, at its usual sequence length or at ``sequence``.
+
+    Raises:
+        UsageError: the name is not known.
+    """
+    for one in _known():
+        if one.name == name.casefold():
+            return one if sequence is None else msgspec.structs.replace(one, sequence=sequence)
+    raise UsageError(f"no model {name} is known", hint=f"There are: {', '.join(transformer_names())}.")
+
+
+def transformer_from(data: bytes, where: str) -> Transformer:
+    """A transformer described in JSON.
+
+    Raises:
+        UsageError: the text is no such description.
+    """
+    try:
+        found = msgspec.json.decode(data, type=Transformer)
+    except msgspec.MsgspecError as error:
+        raise UsageError(f"{where} does not describe a transformer: {error}") from None
+    sizes = (
+        found.blocks,
+        found.width,
+        found.heads,
+        found.hidden,
+        found.vocabulary,
+        found.sequence,
+        found.experts,
+    )
+    if min(sizes) < 1 or found.width % found.heads or not 1 <= found.active_experts <= found.experts:
+        raise UsageError(f"{where}: sizes must be 1 or more, and heads must divide the width")
+    return found
+
+
+def _known() -> tuple[Transformer, ...]:
+    data = files("skyline.plan").joinpath("models", "transformers.json").read_bytes()
+    return tuple(msgspec.json.decode(data, type=list[Transformer]))

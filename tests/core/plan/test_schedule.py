@@ -1,0 +1,55 @@
+import pytest
+
+from skyline.plan.schedule import StageTime, orders, pipeline_bound_us, pipeline_graph, usable_interleaving
+from skyline.plan.strategy import Schedule
+from skyline.simulate.engine import simulate
+
+
+def makespan(schedule, stages, micro_batches, time, chunks=1, send_us=0.0):
+    order = orders(schedule, stages, micro_batches, chunks)
+    return simulate(pipeline_graph(order, [time] * stages, send_us, chunks)).makespan_us
+
+
+@pytest.mark.parametrize("schedule", [Schedule.GPIPE, Schedule.ONE_F_ONE_B])
+def test_bubble_is_one_pass_for_each_other_stage(schedule):
+    # (m + p - 1)(f + b) = (8 + 3) * 3
+    time = StageTime(1, 2)
+    assert makespan(schedule, 4, 8, time) == pytest.approx(33)
+    assert pipeline_bound_us(schedule, time, 4, 8, 1, 0) == pytest.approx(33)
+
+
+def test_interleaving_divides_the_bubble_by_the_chunks():
+    # m(f + b) + (p - 1)(f + b) / v = 24 + 9/2, with chunks of half the stage's time
+    assert makespan(Schedule.INTERLEAVED, 4, 8, StageTime(0.5, 1), chunks=2) == pytest.approx(28.5)
+    assert pipeline_bound_us(Schedule.INTERLEAVED, StageTime(1, 2), 4, 8, 2, 0) == pytest.approx(28.5)
+
+
+def test_zero_bubble_leaves_a_third_of_the_bubble():
+    # With f = b = w the bubble of ZB-H1 is (p - 1)(f + b - w) = 3 where 1F1B has 9.
+    time = StageTime(1, 2, 1)
+    assert makespan(Schedule.ZERO_BUBBLE, 4, 8, time) == pytest.approx(24 + 3)
+    assert pipeline_bound_us(Schedule.ZERO_BUBBLE, time, 4, 8, 1, 0) == pytest.approx(27)
+
+
+@pytest.mark.parametrize("schedule", list(Schedule))
+@pytest.mark.parametrize(("stages", "micro_batches"), [(2, 2), (3, 6), (4, 4), (8, 16)])
+def test_every_pass_is_there_once(schedule, stages, micro_batches):
+    chunks = 2 if schedule is Schedule.INTERLEAVED else 1
+    for slots in orders(schedule, stages, micro_batches, chunks):
+        assert len(set(slots)) == len(slots)
+        kinds = [slot.kind for slot in slots]
+        assert kinds.count("F") == kinds.count("B") == micro_batches * chunks
+    assert makespan(schedule, stages, micro_batches, StageTime(1, 2, 1), chunks) > 0
+
+
+def test_a_message_delays_each_stage():
+    # Two stages, one micro-batch: forward, message, forward, backward, message, backward.
+    assert makespan(Schedule.ONE_F_ONE_B, 2, 1, StageTime(1, 2), send_us=5) == pytest.approx(
+        1 + 5 + 1 + 2 + 5 + 2
+    )
+
+
+def test_interleaving_takes_whole_groups():
+    assert usable_interleaving(4, 8, 32, 2)
+    assert not usable_interleaving(4, 6, 32, 2)
+    assert not usable_interleaving(4, 8, 6, 2)

@@ -1,0 +1,124 @@
+import pytest
+
+from skyline.plan.cluster import cluster_named
+from skyline.plan.constant import CONTENTION
+from skyline.plan.kernel_time import KernelTimes, PartTime, WorkTime
+from skyline.plan.layers import Layers, Part
+from skyline.plan.step import (
+    Factors,
+    Work,
+    slowest_stage_us,
+    step_range,
+    step_time,
+    stream_times,
+    streamed,
+    work_of,
+)
+from skyline.plan.strategy import Precision, Recompute, Schedule, Sharding, Strategy
+from skyline.plan.timeline import strategy_graph, stream_graph
+from skyline.plan.transformer import transformer_named
+from skyline.simulate.engine import simulate
+
+IDLE = PartTime(WorkTime(), WorkTime(), WorkTime())
+CLUSTER = cluster_named("dgx-a100")
+
+
+def work(parameters=1e8, block_us=(1000.0, 2000.0), blocks=10, **more):
+    block = PartTime(WorkTime(other_us=block_us[0]), WorkTime(other_us=block_us[1]), WorkTime(other_us=600.0))
+    part = Part(parameters=parameters, input_bytes=1e6)
+    return Work(Layers(part, blocks, Part(), Part()), block, IDLE, IDLE, **more)
+
+
+def test_two_streams_by_hand():
+    # Hidden: the first gather of 3 and then ten blocks of 10. Exposed: ten gathers of 20 and the last block.
+    assert streamed(10, 10, 3, 0.0) == 103
+    assert streamed(10, 10, 20, 0.0) == 210
+    assert streamed(10, 10, 3, 1.0) == 3 + 9 * 13 + 10
+
+
+def test_one_device_computes_alone():
+    step = step_time(work(), Strategy(accumulation=4), CLUSTER.with_gpus(1))
+    assert step.compute_us == 4 * 10 * 3000
+    assert step.exposed_us == step.bubble_us == 0
+    assert step.optimizer_us > 0
+
+
+def test_recomputation_repeats_its_part():
+    one = CLUSTER.with_gpus(1)
+    assert step_time(work(), Strategy(recompute=Recompute.FULL), one).compute_us == 10 * 3600
+    # Elementwise operators are repeated, and half of the products.
+    assert step_time(work(), Strategy(recompute=Recompute.SELECTIVE), one).compute_us == 10 * 4000
+
+
+def test_gradients_hide_under_the_backward_pass_but_for_the_last_block():
+    eight = CLUSTER.with_gpus(8)
+    small = step_time(work(parameters=1e6), Strategy(data=8), eight)
+    large = step_time(work(parameters=3e8), Strategy(data=8), eight)
+    assert 0 < small.exposed_us < 0.01 * small.compute_us
+    # 12 GB at 225 bytes/ns, twice 7/8: longer than 20 ms of backward pass.
+    assert large.exposed_us > 2 * 7 / 8 * 12e9 / 225e3 - 20_000
+
+
+def test_ranks_of_a_measured_device_straggle():
+    eight = CLUSTER.with_gpus(8)
+    alone, spread = (step_time(work(single_device=one), Strategy(data=8), eight) for one in (False, True))
+    assert spread.total_us > alone.total_us
+
+
+def test_pipeline_in_closed_form_and_simulated():
+    four = CLUSTER.with_gpus(4)
+    for schedule in (Schedule.GPIPE, Schedule.ONE_F_ONE_B, Schedule.ZERO_BUBBLE):
+        strategy = Strategy(pipeline=4, accumulation=16, schedule=schedule)
+        same = [step_time(work(blocks=12), strategy, four, exact=exact).total_us for exact in (True, False)]
+        assert same[0] == pytest.approx(same[1], rel=0.01)
+
+
+def test_slowest_stage_has_the_head_or_a_block_more():
+    # 32 blocks on 4 stages and a head of 2.4 blocks: 9, 9, 8 and 6 with the head.
+    assert slowest_stage_us(32, 4, 10, 0, 24) == 90
+    assert slowest_stage_us(30, 4, 10, 0, 24) == pytest.approx(84)
+    assert slowest_stage_us(8, 2, 10, 0, 0) == 40
+    assert slowest_stage_us(4, 2, 10, 0, 100) == 100
+
+
+def test_range_has_the_step_inside_and_grows_with_communication():
+    strategy = Strategy(data=8, sharding=Sharding.ZERO_3)
+    step, found = step_range(work(), strategy, CLUSTER.with_gpus(8))
+    assert found.low < step.total_us == found.value < found.high
+    _, exposed = step_range(work(parameters=1e9), strategy, CLUSTER.with_gpus(8))
+    assert exposed.half_width / exposed.value > found.half_width / found.value
+
+
+def test_kernels_that_wait_for_launches_take_as_long(counted):
+    model = transformer_named("gpt2")
+    layers = model.layers(Strategy())
+    slow = Layers(layers.block, layers.blocks, layers.first, layers.last, least_us=1e9)
+    found = work_of(slow, KernelTimes(CLUSTER.gpu, counted), Precision.MIXED)
+    total = found.block.total_us * 12 + found.first.total_us + found.last.total_us
+    assert total == pytest.approx(1e9)
+
+
+def test_tensor_parallelism_pays_for_its_reductions(counted):
+    model = transformer_named("llama3-8b")
+    kernels = KernelTimes(CLUSTER.gpu, counted)
+    found = []
+    for one in (Strategy(tensor=8), Strategy(tensor=8, async_tensor=True)):
+        made = work_of(model.layers(one), kernels, one.precision)
+        found.append(step_time(made, one, CLUSTER.with_gpus(8)).exposed_us)
+    assert found[0] > found[1] > 0
+
+
+def test_timeline_of_one_rank_takes_as_long_as_the_closed_form():
+    strategy = Strategy(data=8, sharding=Sharding.ZERO_3)
+    eight = CLUSTER.with_gpus(8)
+    times = stream_times(work(), strategy, eight)
+    graph = simulate(stream_graph(times, 1))
+    closed = step_time(work(), strategy, eight, Factors(latency=0.0))
+    assert graph.makespan_us == pytest.approx(closed.total_us, rel=0.03)
+    assert times.forward_us == pytest.approx(1000 + CONTENTION.value * min(1000, times.gather_us))
+
+
+def test_timeline_of_a_pipeline_has_a_lane_for_each_stage():
+    strategy = Strategy(pipeline=4, accumulation=4)
+    graph = strategy_graph(work(blocks=8), strategy, CLUSTER.with_gpus(4))
+    assert graph.tasks.lanes == tuple(f"stage {stage}" for stage in range(4))
