@@ -336,7 +336,7 @@ export interface BaselineReport {
   readonly bounded_by: CriticalPath | null;
 }
 
-/** What one what-if, or a combination, would bring. */
+/** The predicted effect of one what-if, or of a combination. */
 export interface Estimate {
   readonly name: string;
   readonly value: string;

@@ -45,7 +45,6 @@ from skyline.report.schema import (
     MemoryReport,
     ProfileReport,
     TrackRecordReport,
-    VerdictReport,
     VerifyReport,
     WhatIfReport,
 )
@@ -60,15 +59,14 @@ from skyline_tui.workspace_edit import RewrittenFile
 def _beside(name: str) -> ModuleType:
     """A module of this folder, which is no package."""
     spec = importlib.util.spec_from_file_location(f"tui_{name}", Path(__file__).with_name(f"{name}.py"))
-    assert spec is not None
-    assert spec.loader is not None
+    assert spec is not None and spec.loader is not None  # noqa: PT018
     module = importlib.util.module_from_spec(spec)
     sys.modules[f"tui_{name}"] = module
     spec.loader.exec_module(module)
     return module
 
 
-FakePictures = _beside("pictures").FakePictures
+_PICTURES = _beside("pictures")
 patient, brief = _beside("patience").patient, _beside("brevity").brief
 
 SCRIPT = """\
@@ -195,12 +193,6 @@ def _line(file: str, line: int, function: str, source: str, *, share: float, tot
     )
 
 
-VERDICT = VerdictReport(
-    "The model's forward and backward passes take 80 % of the step.",
-    "Fused optimizer step (fused=True): 1.03x (1.00–1.06x), modelled; same results.",
-    "fused_optimizer",
-    True,
-)
 WHATIFS = (
     ("fused_optimizer", "", 0.972, 1.0, "exact", None),
     ("checkpointing", "", 1.12, 0.45, "exact", None),
@@ -215,7 +207,7 @@ VALUES = {"checkpointing": ("", "all", "fit")}
 
 
 @dataclass
-class FakeSession(FakePictures):
+class FakeSession(_PICTURES.FakePictures):
     """Answers like the server; the file on disk is really rewritten, so that reverting can be seen."""
 
     batch_size: int = 32
@@ -335,7 +327,7 @@ class FakeSession(FakePictures):
                 for asked in self.verified[-1:]
                 if not self.discarded
             ),
-            verdict=VERDICT,
+            verdict=_PICTURES.VERDICT,
         )
 
     async def simulate(self, question: QuestionParams) -> EstimateReport:
