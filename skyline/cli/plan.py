@@ -94,9 +94,10 @@ def run(arguments: Sequence[str]) -> int:
     if options.json is not None:
         write_data(options.json, encode(report) + b"\n")
     if options.json != "-":
-        from skyline.report.text.plan import render_plan
+        from skyline.report.pages.plan import plan_page
+        from skyline.report.terminal import print_document
 
-        render_plan(report, data_console())
+        print_document(plan_page(report), data_console())
     return int(ExitCode.OK)
 
 
