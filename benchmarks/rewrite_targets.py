@@ -80,6 +80,7 @@ TARGETS = {
     "grad_accumulation": Target(f"( ) , = + * / . : 0 2 for in zip chunk len detach {_PART}", names=True),
     "gradient_as_bucket_view": Target(", = gradient_as_bucket_view True", "False"),
     "inference_mode": Target(f"{_IMPORTS} ( ) : @ with no_grad inference_mode", names=True),
+    "keep_memory": Target(""),
     "num_workers": Target(", = num_workers 2", rf"{_NUMBER}|[().]|int|os|cpu_count|WORKERS|EPOCHS|and"),
     "pad_to_multiple": Target("50304", _NUMBER),
     "persistent_workers": Target(
