@@ -11,7 +11,7 @@ from plan_rows import PublishedRun
 
 from skyline.plan.constant import ATTENTION_SHARE, CONTENTION, ELEMENTWISE_PASSES, EXPOSED_LATENCY, PEAK_SHARE
 from skyline.plan.kernel_time import KernelTimes
-from skyline.plan.step import Factors, Work, step_time, work_of
+from skyline.plan.step import StepFactors, Work, step_time, work_of
 from skyline.plan.strategy import Precision
 from skyline.predict.operator_time import OperatorPredictor
 
@@ -38,12 +38,12 @@ class Constants:
             {name: one.value for name, one in ATTENTION_SHARE.items()},
         )
 
-    def factors(self, architecture: str) -> Factors:
+    def factors(self, architecture: str) -> StepFactors:
         """Multiples of the times under the shipped constants; an unknown architecture takes the mean of the others."""
         peak = self.peak.get(architecture, sum(self.peak.values()) / len(self.peak))
         attention = self.attention.get(architecture, sum(self.attention.values()) / len(self.attention))
         shipped = PEAK_SHARE[architecture].value
-        return Factors(
+        return StepFactors(
             product=shipped / peak,
             attention=shipped * ATTENTION_SHARE[architecture].value / (peak * attention),
             other=self.passes / ELEMENTWISE_PASSES.value,

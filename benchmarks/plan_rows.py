@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from skyline.errors import SkylineError
-from skyline.plan.cluster import Cluster, Link, cluster_named
-from skyline.plan.strategy import Precision, Recompute, Schedule, Sharding, Strategy
+from skyline.plan.cluster import ClusterLink, ClusterSpec, cluster_named
+from skyline.plan.strategy import PipelineSchedule, Precision, Recompute, Sharding, Strategy
 from skyline.plan.transformer import Transformer, transformer_named
 from skyline.predict.gpus import gpu_named
 
@@ -33,7 +33,7 @@ class PublishedRun:
     source: str
     model: Transformer
     gpu: str
-    cluster: Cluster
+    cluster: ClusterSpec
     strategy: Strategy
     tokens_per_s_gpu: float
     memory_bytes: float | None = None
@@ -55,13 +55,13 @@ def published_runs(folder: Path) -> tuple[list[PublishedRun], dict[str, int]]:
     return runs, left_out
 
 
-def cluster_of(gpu_name: str, gpus: int) -> Cluster:
+def cluster_of(gpu_name: str, gpus: int) -> ClusterSpec:
     """The described cluster with such GPUs; for another GPU its direct link, and 200 Gb/s of network for each."""
     gpu = gpu_named(gpu_name)
     if gpu.name in _CLUSTERS:
         return cluster_named(_CLUSTERS[gpu.name]).with_gpus(gpus)
     inside = (gpu.link_gb_s or gpu.pcie_gb_s or 32.0) / 2
-    return Cluster(gpu.name, gpu, 1, 8, Link(inside, 2.0), Link(200.0, 5.0)).with_gpus(gpus)
+    return ClusterSpec(gpu.name, gpu, 1, 8, ClusterLink(inside, 2.0), ClusterLink(200.0, 5.0)).with_gpus(gpus)
 
 
 def _foundry(folder: Path) -> tuple[list[PublishedRun], dict[str, int]]:
@@ -147,7 +147,7 @@ def _titan_run(table: dict[str, Any], row: dict[str, str]) -> PublishedRun | Non
     )
     if ways["PP"] > 1:
         interleaved = "Interleaved" in row.get("Schedule", "")
-        schedule = Schedule.INTERLEAVED if interleaved else Schedule.ONE_F_ONE_B
+        schedule = PipelineSchedule.INTERLEAVED if interleaved else PipelineSchedule.ONE_F_ONE_B
         # torchtitan splits the local batch into as many micro-batches as there are stages unless told otherwise.
         strategy = replace(
             strategy,

@@ -12,7 +12,7 @@ from plan_rows import cluster_of
 
 from skyline.errors import SkylineError
 from skyline.plan.kernel_time import PartTime, WorkTime
-from skyline.plan.layers import Layers, Part
+from skyline.plan.layers import LayerPart, Layers
 from skyline.plan.step import Work, step_time
 from skyline.plan.strategy import Precision, Strategy
 
@@ -142,7 +142,7 @@ def _efficiency(step_us: float, parameters: float, gpu: str, *, narrow: bool) ->
     time = PartTime(WorkTime(other_us=forward), WorkTime(other_us=backward), WorkTime())
     idle = PartTime(WorkTime(), WorkTime(), WorkTime())
     work = Work(
-        Layers(Part(parameters=parameters / _BLOCKS), _BLOCKS, Part(), Part()),
+        Layers(LayerPart(parameters=parameters / _BLOCKS), _BLOCKS, LayerPart(), LayerPart()),
         time,
         idle,
         idle,

@@ -34,7 +34,7 @@ from skyline.predict.operator_time import OperatorPredictor
 from skyline.predict.registry import predictor_for
 from skyline.trace.kineto.reader import read
 from skyline.whatif.baseline import baseline
-from skyline.whatif.conformal import Case, factor_of, published_factors, stretched
+from skyline.whatif.conformal import ScoredRange, factor_of, published_factors, stretched
 from skyline.whatif.estimate import Estimate
 from skyline.whatif.question import Choice
 from skyline.whatif.recorded import recorded
@@ -315,8 +315,8 @@ def widths(pairs: Sequence[Pair]) -> dict[str, dict[str, float]]:
     return found
 
 
-def _case(pair: Pair) -> Case:
-    return Case(Interval(pair.predicted, pair.low, pair.high), pair.measured)
+def _case(pair: Pair) -> ScoredRange:
+    return ScoredRange(Interval(pair.predicted, pair.low, pair.high), pair.measured)
 
 
 def _coverage(pairs: Sequence[Pair], factors: Mapping[str, Mapping[str, float]]) -> str:

@@ -323,7 +323,7 @@ export interface WhatIfReport {
   readonly combined: Estimate | null;
   readonly ledger: readonly TrackRecord[];
   readonly best: BestReport | null;
-  readonly verdict: Verdict | null;
+  readonly verdict: StepVerdict | null;
 }
 
 /** The unchanged script. */
@@ -399,7 +399,7 @@ export interface BestReport {
 }
 
 /** The first thing that a person reads. */
-export interface Verdict {
+export interface StepVerdict {
   readonly bound: string;
   readonly advice: string;
   readonly choice: string | null;
@@ -874,7 +874,7 @@ export type EstimateReport = Estimate;
 
 export type TrackRecordReport = TrackRecord;
 
-export type VerdictReport = Verdict;
+export type VerdictReport = StepVerdict;
 
 /** Requests of the client: what goes along and what comes back. */
 export interface SkylineRequests {

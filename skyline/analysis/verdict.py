@@ -31,7 +31,7 @@ _MODEL = (Phase.FORWARD, Phase.BACKWARD)
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class StepVerdict:
     """The first thing that a person reads.
 
     ``bound`` says what the step waits for, ``advice`` which change helps most. ``choice`` is that change as the user
@@ -51,11 +51,11 @@ class Verdict:
     """Why the figures need care, such as a busy machine; empty where they do not."""
 
 
-def verdict(subject: Subject, estimates: Sequence[Estimate]) -> Verdict:
+def verdict(subject: Subject, estimates: Sequence[Estimate]) -> StepVerdict:
     """The verdict on a profile or a trace; ``estimates`` are the answers to all what-ifs, each singly."""
     bound, place = _bound(subject)
     advice, chosen = _advice(estimates)
-    return Verdict(
+    return StepVerdict(
         bound,
         advice,
         None if chosen is None else str(Choice(chosen.name, chosen.value)),

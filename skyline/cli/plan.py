@@ -15,8 +15,8 @@ from skyline.cli.streams import data_console, say, write_data
 from skyline.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
-    from skyline.plan.cluster import Cluster
-    from skyline.plan.layers import Model
+    from skyline.plan.cluster import ClusterSpec
+    from skyline.plan.layers import ModelWork
 
 _EXAMPLES = """\
   skyline plan --model llama3-8b --cluster p5.48xlarge --gpus 8..64 --tokens 15B
@@ -143,8 +143,8 @@ def _add_own(command: argparse.ArgumentParser) -> None:
 
 
 def _model(
-    options: argparse.Namespace, cluster: Cluster, arguments: tuple[str, ...] | None
-) -> tuple[Model, int | None]:
+    options: argparse.Namespace, cluster: ClusterSpec, arguments: tuple[str, ...] | None
+) -> tuple[ModelWork, int | None]:
     """The model, and the micro-batch if a trace fixes it."""
     if options.model is not None:
         from skyline.plan.transformer import transformer_from, transformer_named
@@ -179,7 +179,7 @@ def _read(name: str) -> bytes:
         raise UsageError(f"{name} cannot be read: {error.strerror or error}") from None
 
 
-def _sizes(cluster: Cluster, text: str | None) -> list[Cluster]:
+def _sizes(cluster: ClusterSpec, text: str | None) -> list[ClusterSpec]:
     """The cluster in each size of ``--gpus``: one number, or doublings from the first to the last."""
     if text is None:
         return [cluster]

@@ -30,7 +30,7 @@ _LINK = ("gb_s", "latency_us")
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
+class ClusterLink:
     """A link: GB/s in one direction and the latency of a message in µs."""
 
     gb_s: float
@@ -38,15 +38,15 @@ class Link:
 
 
 @dataclass(frozen=True, slots=True)
-class Cluster:
+class ClusterSpec:
     """``inside`` is the link of one GPU inside its node; ``between`` is all network of one node together."""
 
     name: str
     gpu: GpuSpec
     nodes: int
     gpus_per_node: int
-    inside: Link
-    between: Link
+    inside: ClusterLink
+    between: ClusterLink
     topology: str = "switch"
     usd_per_node_hour: float | None = None
     source: str = ""
@@ -56,7 +56,7 @@ class Cluster:
         """The number of GPUs."""
         return self.nodes * self.gpus_per_node
 
-    def with_gpus(self, count: int) -> Cluster:
+    def with_gpus(self, count: int) -> ClusterSpec:
         """As many equal nodes as ``count`` GPUs need; fewer than a node's GPUs are a part of one node.
 
         Raises:
@@ -80,7 +80,7 @@ def cluster_names() -> tuple[str, ...]:
     )
 
 
-def cluster_named(name: str) -> Cluster:
+def cluster_named(name: str) -> ClusterSpec:
     """A cluster by its name, or from a TOML file.
 
     Raises:
@@ -102,7 +102,7 @@ def cluster_named(name: str) -> Cluster:
     return cluster_from(entry.read_text(encoding="utf-8"), name)
 
 
-def cluster_from(text: str, where: str) -> Cluster:
+def cluster_from(text: str, where: str) -> ClusterSpec:
     """The cluster that a TOML text describes.
 
     Raises:
@@ -118,7 +118,7 @@ def cluster_from(text: str, where: str) -> Cluster:
     if topology not in _TOPOLOGIES:
         raise UsageError(f"{where}: topology must be one of {', '.join(_TOPOLOGIES)}, not {topology!r}")
     price = table.get("usd_per_node_hour")
-    return Cluster(
+    return ClusterSpec(
         name=_text(table, "name", where, Path(where).stem),
         gpu=gpu,
         nodes=_whole(table, "nodes", 65536, where),
@@ -131,7 +131,7 @@ def cluster_from(text: str, where: str) -> Cluster:
     )
 
 
-def _link(table: dict[str, object], key: str, where: str) -> Link:
+def _link(table: dict[str, object], key: str, where: str) -> ClusterLink:
     value = table.get(key)
     if not isinstance(value, dict):
         raise UsageError(
@@ -139,7 +139,7 @@ def _link(table: dict[str, object], key: str, where: str) -> Link:
         )
     link, place = cast("dict[str, object]", value), f"{where} [{key}]"
     _known(link, _LINK, place)
-    return Link(_number(link, "gb_s", 0.01, 1e5, place), _number(link, "latency_us", 0, 1e5, place))
+    return ClusterLink(_number(link, "gb_s", 0.01, 1e5, place), _number(link, "latency_us", 0, 1e5, place))
 
 
 def _known(table: dict[str, object], keys: tuple[str, ...], where: str) -> None:

@@ -8,12 +8,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import ceil, log2
 
-from skyline.plan.cluster import Cluster
+from skyline.plan.cluster import ClusterSpec
 from skyline.plan.constant import LINK_BETWEEN, LINK_INSIDE
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class RankGroup:
     """Ranks that communicate: ``size`` in all, ``per_node`` of them on each of their nodes."""
 
     size: int
@@ -25,9 +25,9 @@ class Group:
         return ceil(self.size / self.per_node)
 
 
-def group_of(cluster: Cluster, size: int, stride: int) -> Group:
+def group_of(cluster: ClusterSpec, size: int, stride: int) -> RankGroup:
     """The group of every ``stride``-th rank, in the usual order of ranks: neighbours share a node."""
-    return Group(size, max(1, min(size, cluster.gpus_per_node // stride)))
+    return RankGroup(size, max(1, min(size, cluster.gpus_per_node // stride)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class Fabric:
     gpus_per_node: int
 
     @classmethod
-    def of(cls, cluster: Cluster) -> Fabric:
+    def of(cls, cluster: ClusterSpec) -> Fabric:
         """Stated rates times the share that collectives achieve."""
         return cls(
             cluster.inside.gb_s * 1e3 * LINK_INSIDE.value,
@@ -51,14 +51,14 @@ class Fabric:
             cluster.gpus_per_node,
         )
 
-    def rate(self, group: Group) -> float:
+    def rate(self, group: RankGroup) -> float:
         """Bytes per µs of a ring through the group; all groups of a node use its network at the same time."""
         if group.nodes == 1:
             return self.inside
         share = self.between * group.per_node / self.gpus_per_node
         return min(self.inside, share) if group.per_node > 1 else share
 
-    def ring_latency_us(self, group: Group) -> float:
+    def ring_latency_us(self, group: RankGroup) -> float:
         """The latency of one turn around the ring without the last hop."""
         crossings = group.nodes if group.nodes > 1 else 0
         hops = group.size - 1
@@ -66,24 +66,24 @@ class Fabric:
         return (hops - outside) * self.inside_latency_us + outside * self.between_latency_us
 
 
-def all_gather_us(fabric: Fabric, group: Group, size_bytes: float) -> float:
+def all_gather_us(fabric: Fabric, group: RankGroup, size_bytes: float) -> float:
     """A ring: each rank receives all parts but its own."""
     if group.size <= 1:
         return 0.0
     return fabric.ring_latency_us(group) + size_bytes * (group.size - 1) / group.size / fabric.rate(group)
 
 
-def reduce_scatter_us(fabric: Fabric, group: Group, size_bytes: float) -> float:
+def reduce_scatter_us(fabric: Fabric, group: RankGroup, size_bytes: float) -> float:
     """A ring: the same transfers as an all-gather, in reverse."""
     return all_gather_us(fabric, group, size_bytes)
 
 
-def ring_all_reduce_us(fabric: Fabric, group: Group, size_bytes: float) -> float:
+def ring_all_reduce_us(fabric: Fabric, group: RankGroup, size_bytes: float) -> float:
     """A reduce-scatter and an all-gather."""
     return 2 * all_gather_us(fabric, group, size_bytes)
 
 
-def tree_all_reduce_us(fabric: Fabric, group: Group, size_bytes: float) -> float:
+def tree_all_reduce_us(fabric: Fabric, group: RankGroup, size_bytes: float) -> float:
     """Up and down a tree of nodes, inside nodes along a chain: few hops, all bytes in either direction."""
     if group.size <= 1:
         return 0.0
@@ -92,17 +92,17 @@ def tree_all_reduce_us(fabric: Fabric, group: Group, size_bytes: float) -> float
     return 2 * (hops + inside + size_bytes / fabric.rate(group))
 
 
-def hierarchical_all_reduce_us(fabric: Fabric, group: Group, size_bytes: float) -> float:
+def hierarchical_all_reduce_us(fabric: Fabric, group: RankGroup, size_bytes: float) -> float:
     """Reduce-scatter inside nodes, all-reduce of each part between nodes, all-gather inside (BlueConnect)."""
     if group.nodes == 1 or group.per_node == 1:
         return ring_all_reduce_us(fabric, group, size_bytes)
-    inside = Group(group.per_node, group.per_node)
-    between = Group(group.nodes, 1)
+    inside = RankGroup(group.per_node, group.per_node)
+    between = RankGroup(group.nodes, 1)
     part = size_bytes / group.per_node
     return 2 * all_gather_us(fabric, inside, size_bytes) + ring_all_reduce_us(fabric, between, part)
 
 
-def all_reduce_us(fabric: Fabric, group: Group, size_bytes: float) -> float:
+def all_reduce_us(fabric: Fabric, group: RankGroup, size_bytes: float) -> float:
     """The fastest of ring, tree and hierarchical, as a library that chooses by size does."""
     return min(
         ring_all_reduce_us(fabric, group, size_bytes),
@@ -111,7 +111,7 @@ def all_reduce_us(fabric: Fabric, group: Group, size_bytes: float) -> float:
     )
 
 
-def all_to_all_us(fabric: Fabric, group: Group, size_bytes: float) -> float:
+def all_to_all_us(fabric: Fabric, group: RankGroup, size_bytes: float) -> float:
     """Each rank sends an equal part of its ``size_bytes`` to every other rank."""
     if group.size <= 1:
         return 0.0

@@ -13,7 +13,7 @@ from skyline.plan.constant import (
     OTHER_PEAK_SHARE,
     PEAK_SHARE,
 )
-from skyline.plan.layers import Part
+from skyline.plan.layers import LayerPart
 from skyline.plan.strategy import Precision
 from skyline.predict.gpu_spec import GpuSpec
 from skyline.predict.operator_time import OperatorPredictor
@@ -67,7 +67,7 @@ class KernelTimes:
     predictor: OperatorPredictor
     _known: dict[OperatorShape, float] = field(default_factory=dict[OperatorShape, float])
 
-    def part(self, part: Part, precision: Precision) -> PartTime:
+    def part(self, part: LayerPart, precision: Precision) -> PartTime:
         """Forward and backward time of a part at its number format."""
         return PartTime(*(self.work(one, precision) for one in (part.forward, part.backward, part.again)))
 

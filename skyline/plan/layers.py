@@ -10,7 +10,7 @@ from skyline.trace.shape import OperatorShape
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class LayerPart:
     """The work of one micro-batch on one rank. ``parameters`` counts those of the rank's share.
 
     ``saved_bytes`` are the activations that the backward pass needs, ``selective_bytes`` those with selective
@@ -36,10 +36,10 @@ class Layers:
     there and once back. ``expert_parameters`` of a block's parameters differ between ranks of expert parallelism.
     """
 
-    block: Part
+    block: LayerPart
     blocks: int
-    first: Part
-    last: Part
+    first: LayerPart
+    last: LayerPart
     tensor_bytes: float = 0.0
     context_bytes: float = 0.0
     expert_bytes: float = 0.0
@@ -55,7 +55,7 @@ class Layers:
         return self.block.parameters * self.blocks + self.first.parameters + self.last.parameters
 
 
-class Model(Protocol):
+class ModelWork(Protocol):
     """A model that can be split: a described transformer or a traced program."""
 
     @property

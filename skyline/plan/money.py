@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from skyline.errors import UsageError
 from skyline.interval import Interval
-from skyline.plan.cluster import Cluster
+from skyline.plan.cluster import ClusterSpec
 
 _UNITS_S = {"min": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
 _FACTORS = {"": 1.0, "K": 1e3, "M": 1e6, "B": 1e9, "T": 1e12}
@@ -21,7 +21,7 @@ class Bill:
     usd: Interval | None
 
 
-def bill(cluster: Cluster, units: float, units_per_s: Interval) -> Bill:
+def bill(cluster: ClusterSpec, units: float, units_per_s: Interval) -> Bill:
     """The bill for ``units`` of work at a rate."""
     hours = units_per_s.inverse(units / 3600)
     price = cluster.usd_per_node_hour

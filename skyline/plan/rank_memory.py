@@ -7,8 +7,8 @@ from math import ceil
 
 from skyline.interval import Interval
 from skyline.plan.constant import FIXED_BYTES, FRAGMENTATION
-from skyline.plan.layers import Layers, Part
-from skyline.plan.strategy import Precision, Recompute, Schedule, Sharding, Strategy
+from skyline.plan.layers import LayerPart, Layers
+from skyline.plan.strategy import PipelineSchedule, Precision, Recompute, Sharding, Strategy
 
 _STATES_FP32 = (4.0, 4.0, 8.0)
 _STATES_BF16 = (2.0, 2.0, 4.0)
@@ -76,12 +76,12 @@ def micro_batches_held(strategy: Strategy) -> int:
     """Micro-batches whose activations the first stage keeps at once."""
     if strategy.pipeline == 1:
         return 1
-    if strategy.schedule is Schedule.GPIPE:
+    if strategy.schedule is PipelineSchedule.GPIPE:
         return strategy.accumulation
     return min(strategy.accumulation, strategy.pipeline)
 
 
-def block_saved_bytes(part: Part, recompute: Recompute) -> float:
+def block_saved_bytes(part: LayerPart, recompute: Recompute) -> float:
     """Activations that a block keeps for one micro-batch."""
     if recompute is Recompute.FULL:
         return part.input_bytes

@@ -9,7 +9,7 @@ from skyline.graph.dependency import Cause, Dependency
 from skyline.graph.graph import Graph
 from skyline.graph.structure import Structure
 from skyline.graph.task import Task, TaskKind, WorkClass
-from skyline.plan.strategy import Schedule
+from skyline.plan.strategy import PipelineSchedule
 from skyline.trace.phase import Phase
 
 FORWARD, BACKWARD, WEIGHTS = "F", "B", "W"
@@ -34,14 +34,14 @@ class StageTime:
     weights_us: float = 0.0
 
 
-def orders(schedule: Schedule, stages: int, micro_batches: int, chunks: int = 1) -> list[list[Slot]]:
+def orders(schedule: PipelineSchedule, stages: int, micro_batches: int, chunks: int = 1) -> list[list[Slot]]:
     """The order of slots on each stage."""
-    if schedule is Schedule.GPIPE:
+    if schedule is PipelineSchedule.GPIPE:
         ahead = [Slot(FORWARD, one) for one in range(micro_batches)]
         return [[*ahead, *(Slot(BACKWARD, one) for one in range(micro_batches))] for _ in range(stages)]
-    if schedule is Schedule.INTERLEAVED and chunks > 1:
+    if schedule is PipelineSchedule.INTERLEAVED and chunks > 1:
         return [_interleaved(stage, stages, micro_batches, chunks) for stage in range(stages)]
-    if schedule is Schedule.ZERO_BUBBLE:
+    if schedule is PipelineSchedule.ZERO_BUBBLE:
         return [_zero_bubble(stage, stages, micro_batches) for stage in range(stages)]
     return [_one_f_one_b(stage, stages, micro_batches) for stage in range(stages)]
 
@@ -122,11 +122,11 @@ def usable_interleaving(stages: int, micro_batches: int, blocks: int, chunks: in
 
 
 def pipeline_bound_us(
-    schedule: Schedule, time: StageTime, stages: int, micro_batches: int, chunks: int, send_us: float
+    schedule: PipelineSchedule, time: StageTime, stages: int, micro_batches: int, chunks: int, send_us: float
 ) -> float:
     """The makespan with equal stages in closed form; ``time`` is that of a whole stage."""
     both = time.forward_us + time.backward_us
-    if schedule is Schedule.ZERO_BUBBLE:
+    if schedule is PipelineSchedule.ZERO_BUBBLE:
         bubble = (stages - 1) * max(0.0, both - 2 * time.weights_us)
     else:
         bubble = (stages - 1) * both / max(1, chunks)

@@ -7,13 +7,13 @@ from dataclasses import dataclass, field, replace
 
 from skyline.errors import UsageError
 from skyline.interval import Interval
-from skyline.plan.cluster import Cluster
+from skyline.plan.cluster import ClusterSpec
 from skyline.plan.kernel_time import KernelTimes
-from skyline.plan.layers import Layers, Model
+from skyline.plan.layers import Layers, ModelWork
 from skyline.plan.rank_memory import RankMemory, rank_memory
 from skyline.plan.schedule import usable_interleaving
 from skyline.plan.step import StepTime, Work, step_range, step_time, work_of
-from skyline.plan.strategy import Precision, Recompute, Schedule, Sharding, Strategy
+from skyline.plan.strategy import PipelineSchedule, Precision, Recompute, Sharding, Strategy
 from skyline.predict.operator_time import OperatorPredictor
 
 _EXACT = 24
@@ -36,11 +36,11 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class StrategyRow:
     """One strategy that fits, with its step, its range in µs and its memory."""
 
     strategy: Strategy
-    cluster: Cluster
+    cluster: ClusterSpec
     step: StepTime
     step_us: Interval
     memory: RankMemory
@@ -58,7 +58,7 @@ class Row:
 class Found:
     """The ranked rows, the number of strategies that were looked at, and those refused by reason."""
 
-    rows: list[Row] = field(default_factory=list[Row])
+    rows: list[StrategyRow] = field(default_factory=list[StrategyRow])
     considered: int = 0
     usable: int = 0
     """Strategies that fit, of which ``rows`` has the best of each layout."""
@@ -72,8 +72,8 @@ class Found:
 
 
 def search(
-    model: Model,
-    clusters: Sequence[Cluster],
+    model: ModelWork,
+    clusters: Sequence[ClusterSpec],
     predictor: OperatorPredictor,
     request: Request,
     most: int = 100_000,
@@ -84,7 +84,7 @@ def search(
         UsageError: the fixed sizes leave no strategy.
     """
     found = Found()
-    candidates: list[tuple[float, Strategy, Cluster, Work, RankMemory]] = []
+    candidates: list[tuple[float, Strategy, ClusterSpec, Work, RankMemory]] = []
     for cluster in clusters:
         kernels = KernelTimes(cluster.gpu, predictor)
         split: dict[tuple[object, ...], tuple[Layers, Work]] = {}
@@ -115,7 +115,7 @@ def search(
             hint="The batch must be a multiple of the ranks that share it.",
         )
     candidates.sort(key=lambda one: (round(one[0] * one[2].gpus), one[4].peak_bytes))
-    best: dict[tuple[object, ...], tuple[float, Strategy, Cluster, Work, RankMemory]] = {}
+    best: dict[tuple[object, ...], tuple[float, Strategy, ClusterSpec, Work, RankMemory]] = {}
     for one in candidates:
         best.setdefault(_layout(one[1], one[2]), one)
     found.usable = len(candidates)
@@ -126,7 +126,7 @@ def search(
     return found
 
 
-def _layout(strategy: Strategy, cluster: Cluster) -> tuple[object, ...]:
+def _layout(strategy: Strategy, cluster: ClusterSpec) -> tuple[object, ...]:
     """Strategies of one layout differ in micro-batches, recomputation and schedule: the best stands for them."""
     return (
         cluster.gpus,
@@ -139,8 +139,8 @@ def _layout(strategy: Strategy, cluster: Cluster) -> tuple[object, ...]:
 
 
 def _row(
-    model: Model, strategy: Strategy, cluster: Cluster, work: Work, memory: RankMemory, *, exact: bool
-) -> Row:
+    model: ModelWork, strategy: Strategy, cluster: ClusterSpec, work: Work, memory: RankMemory, *, exact: bool
+) -> StrategyRow:
     if exact:
         step, total = step_range(work, strategy, cluster)
     else:
@@ -149,7 +149,9 @@ def _row(
     samples = strategy.samples_per_step
     peak = (cluster.gpu.tflops_bf16 or cluster.gpu.tflops_fp16 or cluster.gpu.tflops_fp32) * 1e6
     mfu = samples * model.flops_per_sample / (step.total_us * peak * strategy.ranks)
-    return Row(strategy, cluster, step, total, memory, samples * model.units_per_sample, mfu, limit_of(step))
+    return StrategyRow(
+        strategy, cluster, step, total, memory, samples * model.units_per_sample, mfu, limit_of(step)
+    )
 
 
 def limit_of(step: StepTime) -> str:
@@ -164,7 +166,7 @@ def limit_of(step: StepTime) -> str:
     return f"{name} {share * 100:.0f} %" if share >= 0.03 else "computation"
 
 
-def strategies(model: Model, cluster: Cluster, request: Request) -> Iterator[Strategy]:
+def strategies(model: ModelWork, cluster: ClusterSpec, request: Request) -> Iterator[Strategy]:
     """All combinations of sizes that use every GPU once."""
     ranks = cluster.gpus
     for tensor in _divisors(min(ranks, cluster.gpus_per_node), ranks):
@@ -182,7 +184,7 @@ def strategies(model: Model, cluster: Cluster, request: Request) -> Iterator[Str
                 yield from _variants(base, model, request)
 
 
-def _variants(base: Strategy, model: Model, request: Request) -> Iterator[Strategy]:
+def _variants(base: Strategy, model: ModelWork, request: Request) -> Iterator[Strategy]:
     shardings = list(Sharding) if base.data * base.context > 1 else [Sharding.NONE]
     for micro_batch in (request.micro_batch,) if request.micro_batch else _MICRO_BATCHES:
         for accumulation in _accumulations(base, micro_batch, request):
@@ -214,15 +216,15 @@ def _accumulations(base: Strategy, micro_batch: int, request: Request) -> tuple[
     return (1, 8)
 
 
-def _schedules(base: Strategy, accumulation: int, blocks: int) -> Iterator[tuple[Schedule, int]]:
+def _schedules(base: Strategy, accumulation: int, blocks: int) -> Iterator[tuple[PipelineSchedule, int]]:
     if base.pipeline == 1:
-        yield Schedule.ONE_F_ONE_B, 1
+        yield PipelineSchedule.ONE_F_ONE_B, 1
         return
-    yield Schedule.GPIPE, 1
-    yield Schedule.ONE_F_ONE_B, 1
-    yield Schedule.ZERO_BUBBLE, 1
+    yield PipelineSchedule.GPIPE, 1
+    yield PipelineSchedule.ONE_F_ONE_B, 1
+    yield PipelineSchedule.ZERO_BUBBLE, 1
     if usable_interleaving(base.pipeline, accumulation, blocks, _CHUNKS):
-        yield Schedule.INTERLEAVED, _CHUNKS
+        yield PipelineSchedule.INTERLEAVED, _CHUNKS
 
 
 def _divisors(most: int, ranks: int) -> tuple[int, ...]:

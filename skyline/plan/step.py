@@ -8,7 +8,7 @@ from math import ceil, sqrt
 
 from skyline.graph.graph import Graph
 from skyline.interval import Interval
-from skyline.plan.cluster import Cluster
+from skyline.plan.cluster import ClusterSpec
 from skyline.plan.collective import (
     Fabric,
     all_gather_us,
@@ -36,7 +36,7 @@ _SPREAD = {"product": 0.12, "attention": 0.25, "other": 0.3, "link": 0.35}
 
 
 @dataclass(frozen=True, slots=True)
-class Factors:
+class StepFactors:
     """Multiples of the times of each group, to find how the step depends on them."""
 
     product: float = 1.0
@@ -104,15 +104,15 @@ def work_of(layers: Layers, kernels: KernelTimes, precision: Precision) -> Work:
 
 
 def step_range(
-    work: Work, strategy: Strategy, cluster: Cluster, *, exact: bool = True
+    work: Work, strategy: Strategy, cluster: ClusterSpec, *, exact: bool = True
 ) -> tuple[StepTime, Interval]:
     """The step, and its range in µs: each group of times in turn at its ends, added in quadrature."""
     step = step_time(work, strategy, cluster, exact=exact)
     below = above = 0.0
     for group, spread in _SPREAD.items():
-        high = step_time(work, strategy, cluster, Factors(**{group: 1 + spread}), exact=False)
+        high = step_time(work, strategy, cluster, StepFactors(**{group: 1 + spread}), exact=False)
         middle = step_time(work, strategy, cluster, exact=False)
-        low = step_time(work, strategy, cluster, Factors(**{group: 1 / (1 + spread)}), exact=False)
+        low = step_time(work, strategy, cluster, StepFactors(**{group: 1 / (1 + spread)}), exact=False)
         above += (high.total_us - middle.total_us) ** 2
         below += (middle.total_us - low.total_us) ** 2
     total = step.total_us
@@ -120,10 +120,15 @@ def step_range(
 
 
 def step_time(
-    work: Work, strategy: Strategy, cluster: Cluster, factors: Factors | None = None, *, exact: bool = True
+    work: Work,
+    strategy: Strategy,
+    cluster: ClusterSpec,
+    factors: StepFactors | None = None,
+    *,
+    exact: bool = True,
 ) -> StepTime:
     """The step on the slowest stage. ``exact`` simulates a pipeline, else a closed form stands for it."""
-    stage = _Stage(work, strategy, cluster, Fabric.of(cluster), factors or Factors())
+    stage = _Stage(work, strategy, cluster, Fabric.of(cluster), factors or StepFactors())
     optimizer = stage.optimizer_us()
     forward, backward = stage.micro_batch()
     compute = stage.compute_us() * strategy.accumulation
@@ -140,9 +145,9 @@ def step_time(
     return StepTime(compute, max(0.0, ideal - compute) + sync, max(0.0, makespan - ideal), optimizer)
 
 
-def pipeline_timeline(work: Work, strategy: Strategy, cluster: Cluster) -> Graph:
+def pipeline_timeline(work: Work, strategy: Strategy, cluster: ClusterSpec) -> Graph:
     """The stages of a pipeline as a graph: one rank stands for the equal ranks of its stage."""
-    stage = _Stage(work, strategy, cluster, Fabric.of(cluster), Factors())
+    stage = _Stage(work, strategy, cluster, Fabric.of(cluster), StepFactors())
     forward, backward = stage.micro_batch()
     return stage.graph(forward, backward)
 
@@ -162,9 +167,9 @@ class StreamTimes:
     """True if each micro-batch scatters its gradients, not the last alone."""
 
 
-def stream_times(work: Work, strategy: Strategy, cluster: Cluster) -> StreamTimes:
+def stream_times(work: Work, strategy: Strategy, cluster: ClusterSpec) -> StreamTimes:
     """The times of a timeline of one rank."""
-    stage = _Stage(work, strategy, cluster, Fabric.of(cluster), Factors())
+    stage = _Stage(work, strategy, cluster, Fabric.of(cluster), StepFactors())
     gather, scatter = stage.sharded_us()
     sharded = scatter > 0
     if not sharded:
@@ -187,9 +192,9 @@ def stream_times(work: Work, strategy: Strategy, cluster: Cluster) -> StreamTime
 class _Stage:
     work: Work
     strategy: Strategy
-    cluster: Cluster
+    cluster: ClusterSpec
     fabric: Fabric
-    factors: Factors
+    factors: StepFactors
 
     @property
     def blocks(self) -> int:

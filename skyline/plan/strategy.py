@@ -29,7 +29,7 @@ class Recompute(str, Enum):
     """All of a block but its input."""
 
 
-class Schedule(str, Enum):
+class PipelineSchedule(str, Enum):
     """The order of micro-batches on the stages of a pipeline."""
 
     GPIPE = "gpipe"
@@ -65,7 +65,7 @@ class Strategy:
     expert: int = 1
     micro_batch: int = 1
     accumulation: int = 1
-    schedule: Schedule = Schedule.ONE_F_ONE_B
+    schedule: PipelineSchedule = PipelineSchedule.ONE_F_ONE_B
     chunks: int = 1
     recompute: Recompute = Recompute.NONE
     precision: Precision = Precision.MIXED

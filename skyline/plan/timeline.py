@@ -6,7 +6,7 @@ from skyline.graph.dependency import Cause, Dependency
 from skyline.graph.graph import Graph
 from skyline.graph.structure import Structure
 from skyline.graph.task import Task, TaskKind, WorkClass
-from skyline.plan.cluster import Cluster
+from skyline.plan.cluster import ClusterSpec
 from skyline.plan.step import StreamTimes, Work, pipeline_timeline, stream_times
 from skyline.plan.strategy import Strategy
 from skyline.trace.phase import Phase
@@ -16,7 +16,7 @@ _SHOWN = 4
 """Micro-batches that a timeline of one stage shows: they are equal."""
 
 
-def strategy_graph(work: Work, strategy: Strategy, cluster: Cluster) -> Graph:
+def strategy_graph(work: Work, strategy: Strategy, cluster: ClusterSpec) -> Graph:
     """One step; one rank stands for the equal ranks of its stage."""
     if strategy.pipeline > 1:
         return pipeline_timeline(work, strategy, cluster)

@@ -7,7 +7,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from skyline.errors import UsageError
-from skyline.plan.layers import Layers, Part
+from skyline.plan.layers import LayerPart, Layers
 from skyline.plan.strategy import Strategy
 from skyline.trace.phase import Phase
 from skyline.trace.profile import Profile
@@ -97,7 +97,7 @@ def traced_program(profile: Profile) -> TracedProgram:
     all_kept = max((one.kept_bytes or 0 for one in profile.modules), default=0)
     saved = float(kept[0]) if kept else 0.0
     forward = tuple(inside[Phase.FORWARD])
-    block = Part(
+    block = LayerPart(
         forward,
         tuple(inside[Phase.BACKWARD]),
         forward,
@@ -106,7 +106,7 @@ def traced_program(profile: Profile) -> TracedProgram:
         saved / 2,
         float(_boundary(forward)),
     )
-    rest = Part(
+    rest = LayerPart(
         tuple(outside[Phase.FORWARD]),
         tuple(outside[Phase.BACKWARD]),
         (),
@@ -117,14 +117,14 @@ def traced_program(profile: Profile) -> TracedProgram:
     if not count:
         # Nothing repeats: the whole step is one block.
         block, rest, count = (
-            Part(rest.forward, rest.backward, rest.forward, rest.parameters, all_kept, all_kept / 2),
-            Part(),
+            LayerPart(rest.forward, rest.backward, rest.forward, rest.parameters, all_kept, all_kept / 2),
+            LayerPart(),
             1,
         )
     flops = float(sum(shape.flops for _, shape in shapes))
     name = profile.script.rpartition("/")[2] or profile.script
     least = _least_us(profile)
-    whole = Layers(block, count, Part(), rest, single_device=True, least_us=least)
+    whole = Layers(block, count, LayerPart(), rest, single_device=True, least_us=least)
     return TracedProgram(name, profile.batch_size, whole, flops)
 
 

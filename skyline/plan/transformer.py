@@ -8,7 +8,7 @@ from importlib.resources import files
 import msgspec
 
 from skyline.errors import UsageError
-from skyline.plan.layers import Layers, Part
+from skyline.plan.layers import LayerPart, Layers
 from skyline.plan.strategy import Strategy
 from skyline.trace.shape import OperatorShape
 
@@ -138,7 +138,7 @@ class _Split:
     def tokens(self) -> int:
         return self.strategy.micro_batch * self.model.sequence // self.strategy.context
 
-    def block(self) -> Part:
+    def block(self) -> LayerPart:
         model, ways, tokens = self.model, self.strategy.tensor, self.tokens
         attention_width, keys, hidden = model.width // ways, model.key_width // ways, model.hidden // ways
         routed = tokens * model.active_experts
@@ -156,7 +156,7 @@ class _Split:
         backward += self._passes(whole, inner, keyed, backward=True)
         saved = _WIDTH * self._saved_numbers(whole, inner, tokens, attention_width, keys)
         own_experts = model.experts / self.strategy.expert
-        return Part(
+        return LayerPart(
             tuple(forward),
             tuple(backward),
             # The output of the last product is no input of the block's backward pass.
@@ -198,21 +198,21 @@ class _Split:
             counts.append((whole * (self.strategy.context - 1), 6))
         return [passing(count * numbers) for numbers, count in counts]
 
-    def first(self) -> Part:
+    def first(self) -> LayerPart:
         model = self.model
         moved = self.tokens * model.width / self.strategy.tensor
         table = model.vocabulary * model.width / self.strategy.tensor
         positions = model.sequence * model.width if model.learned_positions else 0
-        return Part((passing(3 * moved),), (passing(4 * moved),), (), table + positions, 0.0, 0.0, 0.0)
+        return LayerPart((passing(3 * moved),), (passing(4 * moved),), (), table + positions, 0.0, 0.0, 0.0)
 
-    def last(self) -> Part:
+    def last(self) -> LayerPart:
         model, tokens = self.model, self.tokens
         share = model.vocabulary // self.strategy.tensor
         logits = float(tokens * share)
         # Logits in bfloat16, converted to float32 for the loss; compiled code keeps fewer copies.
         forward, backward = (4, 5) if self.strategy.compiled else (7, 9)
         kept = logits * (6 if self.strategy.compiled else 9)
-        return Part(
+        return LayerPart(
             (product(tokens, model.width, share), passing(forward * logits)),
             (*product_backward(tokens, model.width, share), passing(backward * logits)),
             (),

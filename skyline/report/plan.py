@@ -8,12 +8,12 @@ from dataclasses import dataclass
 import msgspec
 
 from skyline.interval import Interval
-from skyline.plan.cluster import Cluster
+from skyline.plan.cluster import ClusterSpec
 from skyline.plan.constant import FRAGMENTATION
 from skyline.plan.kernel_time import KernelTimes
-from skyline.plan.layers import Model
+from skyline.plan.layers import ModelWork
 from skyline.plan.money import Bill, bill
-from skyline.plan.search import Found, Row
+from skyline.plan.search import Found, StrategyRow
 from skyline.plan.step import work_of
 from skyline.plan.strategy import Strategy
 from skyline.plan.timeline import strategy_graph
@@ -73,7 +73,7 @@ class Terms:
     deadline_s: float | None = None
 
 
-def plan_report(model: Model, cluster: Cluster, found: Found, terms: Terms, most: int) -> PlanReport:
+def plan_report(model: ModelWork, cluster: ClusterSpec, found: Found, terms: Terms, most: int) -> PlanReport:
     """The best ``most`` rows, by throughput, or by cost if there is a deadline; rows with an objection come last."""
     billed = [
         (row, bill(row.cluster, terms.units, row.units_per_s) if terms.units else None) for row in found.rows
@@ -121,7 +121,7 @@ def _objection(cost: Bill | None, terms: Terms) -> str:
     return ""
 
 
-def _row(number: int, row: Row, cost: Bill | None, objection: str, best: float) -> PlanRow:
+def _row(number: int, row: StrategyRow, cost: Bill | None, objection: str, best: float) -> PlanRow:
     memory, step = row.memory, row.step
     moving = FRAGMENTATION.value
     return PlanRow(
@@ -156,7 +156,7 @@ def _row(number: int, row: Row, cost: Bill | None, objection: str, best: float) 
 
 
 def plan_timeline(
-    model: Model, rows: Sequence[Row], label: str, predictor: OperatorPredictor
+    model: ModelWork, rows: Sequence[StrategyRow], label: str, predictor: OperatorPredictor
 ) -> bytes | None:
     """The step of the row with this label for Perfetto, gzipped; None if there is no such row."""
     row = next((one for one in rows if one.strategy.label() == label), None)

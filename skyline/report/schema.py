@@ -11,7 +11,7 @@ from typing import Literal
 
 from skyline.analysis.line_kernels import LineKernel
 from skyline.analysis.lines import LineCost
-from skyline.analysis.verdict import Verdict
+from skyline.analysis.verdict import StepVerdict
 from skyline.findings.base import Finding
 from skyline.interval import Interval
 from skyline.ledger.record import TrackRecord
@@ -40,7 +40,7 @@ FindingReport = Finding
 CurvePointReport = CurvePoint
 EstimateReport = Estimate
 TrackRecordReport = TrackRecord
-VerdictReport = Verdict
+VerdictReport = StepVerdict
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ LEAST_HALF_WIDTH = Constant.at(
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class ScoredRange:
     """A predicted ratio with its modelled range, and the ratio that was measured."""
 
     predicted: Interval
@@ -44,7 +44,7 @@ def half_widths(ratio: Interval) -> tuple[float, float]:
     return max(LEAST_HALF_WIDTH.value, below), max(LEAST_HALF_WIDTH.value, above)
 
 
-def factor_of(cases: Sequence[Case], coverage: float = COVERAGE.value) -> float | None:
+def factor_of(cases: Sequence[ScoredRange], coverage: float = COVERAGE.value) -> float | None:
     """By how much modelled ranges have to be stretched so that they hold a new case with this probability.
 
     It is the score of rank ``ceil((n + 1) * coverage)`` of n (Vovk and others, 2005; Papadopoulos and others, 2002),

@@ -60,7 +60,7 @@ class PredictedKernels:
         times = _predicted(self.predictor, allowed, self.spec)
         return dict(zip(distinct, times, strict=True))
 
-    def factors(self, before: Sequence[OperatorShape], after: Sequence[OperatorShape]) -> Factors:
+    def factors(self, before: Sequence[OperatorShape], after: Sequence[OperatorShape]) -> KernelFactors:
         """The time of each kernel in its form ``after`` over that in the form ``before``.
 
         The errors of both forms have half of their variance in common.
@@ -68,11 +68,11 @@ class PredictedKernels:
         past, future = self.us(before), self.us(after)
         found = [_ratio(past[old], future[new]) for old, new in zip(before, after, strict=True)]
         ends = ([getattr(one, end) for one in found] for end in ("value", "low", "high"))
-        return Factors(*(np.array(one, np.float64) for one in ends))
+        return KernelFactors(*(np.array(one, np.float64) for one in ends))
 
 
 @dataclass(frozen=True, slots=True)
-class Factors:
+class KernelFactors:
     """Time after a change over time before it, by kernel: likely, at best and at worst."""
 
     likely: npt.NDArray[np.float64]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from skyline_tui.widgets.verdict import Verdict
+from skyline_tui.widgets.verdict import VerdictLines
 from skyline_tui.widgets.whatifs import WhatIfs
 
 BOUND, ADVICE = (
@@ -27,7 +27,7 @@ async def test_a_click_asks_for_the_change(desk) -> None:
     async with made.app.run_test(size=(120, 40)) as pilot:
         await pilot.pause()
         assert made.app.query_one(WhatIfs).checked == ()
-        await pilot.click(Verdict)
+        await pilot.click(VerdictLines)
         await pilot.pause()
         assert made.app.query_one(WhatIfs).checked == ("fused_optimizer",)
 
@@ -36,6 +36,6 @@ async def test_without_a_verdict_it_takes_no_room(desk) -> None:
     made = desk(live=False)
     async with made.app.run_test(size=(120, 40)) as pilot:
         await pilot.pause()
-        made.app.query_one(Verdict).show(None)
+        made.app.query_one(VerdictLines).show(None)
         await pilot.pause()
-        assert not made.app.query_one(Verdict).display
+        assert not made.app.query_one(VerdictLines).display

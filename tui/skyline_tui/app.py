@@ -43,7 +43,7 @@ from skyline_tui.widgets.sort_table import SortTable
 from skyline_tui.widgets.source import Source
 from skyline_tui.widgets.status import Status
 from skyline_tui.widgets.trouble import Trouble
-from skyline_tui.widgets.verdict import Verdict
+from skyline_tui.widgets.verdict import VerdictLines
 from skyline_tui.widgets.view_tabs import VIEWS, ViewTabs
 from skyline_tui.widgets.whatifs import WhatIfs
 from skyline_tui.widgets.workbench import Workbench
@@ -58,7 +58,7 @@ class Overview(View):
 
     def compose(self) -> ComposeResult:
         """The verdict and the phases above, the workbench below."""
-        yield Verdict()
+        yield VerdictLines()
         yield PhaseBar()
         yield Workbench(self._uri)
 
@@ -205,7 +205,7 @@ class SkylineApp(NewsApp):
         lines.open(message.file, message.line)
         lines.query_one(Source).focus()
 
-    def on_verdict_wanted(self, message: Verdict.Wanted) -> None:
+    def on_verdict_lines_wanted(self, message: VerdictLines.Wanted) -> None:
         """Check the recommended change."""
         self._bench.check(message.whatif)
 

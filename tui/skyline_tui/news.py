@@ -32,7 +32,7 @@ from skyline_tui.widgets.phase_bar import PhaseBar
 from skyline_tui.widgets.source import Source
 from skyline_tui.widgets.status import Status
 from skyline_tui.widgets.trouble import Trouble
-from skyline_tui.widgets.verdict import Verdict
+from skyline_tui.widgets.verdict import VerdictLines
 from skyline_tui.widgets.view_tabs import ViewTabs
 from skyline_tui.widgets.whatifs import WhatIfs
 from skyline_tui.widgets.workbench import Workbench
@@ -165,7 +165,7 @@ class NewsApp(CleanApp[None]):
             self._bench.measured(self._unmeasured)
             self._unmeasured = None
         self.query_one(Headline).show(message.profile, stale=self.stale)
-        self.query_one(Verdict).show(message.whatifs.verdict if message.whatifs is not None else None)
+        self.query_one(VerdictLines).show(message.whatifs.verdict if message.whatifs is not None else None)
         self.query_one(PhaseBar).show(message.profile)
         self._bench.show(message.profile, message.whatifs)
         for view in self.query(View):

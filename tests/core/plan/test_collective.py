@@ -2,7 +2,7 @@ import pytest
 
 from skyline.plan.collective import (
     Fabric,
-    Group,
+    RankGroup,
     all_gather_us,
     all_reduce_us,
     all_to_all_us,
@@ -18,41 +18,41 @@ FABRIC = Fabric(100.0, 40.0, 1.0, 5.0, 4)
 
 def test_ring_inside_a_node():
     # Three hops of 1 us and 3/4 of the bytes at 100 bytes/us.
-    assert all_gather_us(FABRIC, Group(4, 4), 800) == pytest.approx(3 + 6)
-    assert ring_all_reduce_us(FABRIC, Group(4, 4), 800) == pytest.approx(18)
+    assert all_gather_us(FABRIC, RankGroup(4, 4), 800) == pytest.approx(3 + 6)
+    assert ring_all_reduce_us(FABRIC, RankGroup(4, 4), 800) == pytest.approx(18)
 
 
 def test_ring_over_two_nodes_is_bound_by_the_network():
     # Seven hops, one of them between nodes; 7/8 of the bytes at 40 bytes/us.
-    assert all_gather_us(FABRIC, Group(8, 4), 800) == pytest.approx(6 * 1 + 5 + 700 / 40)
+    assert all_gather_us(FABRIC, RankGroup(8, 4), 800) == pytest.approx(6 * 1 + 5 + 700 / 40)
 
 
 def test_groups_of_one_rank_a_node_share_the_network():
     # Four such groups cross at the same time: 10 bytes/us for each.
-    assert all_gather_us(FABRIC, Group(2, 1), 800) == pytest.approx(5 + 400 / 10)
+    assert all_gather_us(FABRIC, RankGroup(2, 1), 800) == pytest.approx(5 + 400 / 10)
 
 
 def test_hierarchical_all_reduce_moves_a_part_between_nodes():
     inside = 2 * (3 + 6)
     between = 2 * (5 + (800 / 4) / 2 / 10)
-    assert hierarchical_all_reduce_us(FABRIC, Group(8, 4), 800) == pytest.approx(inside + between)
+    assert hierarchical_all_reduce_us(FABRIC, RankGroup(8, 4), 800) == pytest.approx(inside + between)
 
 
 def test_tree_wins_for_small_messages_on_many_nodes():
-    group = Group(256, 4)
+    group = RankGroup(256, 4)
     assert tree_all_reduce_us(FABRIC, group, 8) == pytest.approx(2 * (6 * 5 + 3 + 8 / 40))
     assert all_reduce_us(FABRIC, group, 8) == tree_all_reduce_us(FABRIC, group, 8)
 
 
 def test_one_rank_communicates_nothing():
-    assert all_gather_us(FABRIC, Group(1, 1), 800) == 0
-    assert all_reduce_us(FABRIC, Group(1, 1), 800) == 0
-    assert all_to_all_us(FABRIC, Group(1, 1), 800) == 0
+    assert all_gather_us(FABRIC, RankGroup(1, 1), 800) == 0
+    assert all_reduce_us(FABRIC, RankGroup(1, 1), 800) == 0
+    assert all_to_all_us(FABRIC, RankGroup(1, 1), 800) == 0
 
 
 def test_all_to_all_and_messages():
-    assert all_to_all_us(FABRIC, Group(4, 4), 800) == pytest.approx(3 + 3 * 200 / 100)
+    assert all_to_all_us(FABRIC, RankGroup(4, 4), 800) == pytest.approx(3 + 3 * 200 / 100)
     # Four of eight parts leave the node, at a quarter of its network.
-    assert all_to_all_us(FABRIC, Group(8, 4), 800) == pytest.approx(5 + 400 / 10)
+    assert all_to_all_us(FABRIC, RankGroup(8, 4), 800) == pytest.approx(5 + 400 / 10)
     assert send_us(FABRIC, 100, same_node=True) == pytest.approx(2)
     assert send_us(FABRIC, 100, same_node=False) == pytest.approx(15)

@@ -2,12 +2,14 @@ from dataclasses import replace
 
 import pytest
 
-from skyline.plan.layers import Layers, Part
+from skyline.plan.layers import LayerPart, Layers
 from skyline.plan.rank_memory import activation_bytes, micro_batches_held, rank_memory
-from skyline.plan.strategy import Precision, Recompute, Schedule, Sharding, Strategy
+from skyline.plan.strategy import PipelineSchedule, Precision, Recompute, Sharding, Strategy
 
 # Ten blocks of 100 parameters, without ends.
-LAYERS = Layers(Part(parameters=100, saved_bytes=40, selective_bytes=20, input_bytes=4), 10, Part(), Part())
+LAYERS = Layers(
+    LayerPart(parameters=100, saved_bytes=40, selective_bytes=20, input_bytes=4), 10, LayerPart(), LayerPart()
+)
 
 
 @pytest.mark.parametrize(
@@ -40,7 +42,7 @@ def test_recomputation_keeps_inputs_and_one_block():
 
 def test_micro_batches_in_flight():
     pipeline = Strategy(pipeline=5, accumulation=20)
-    assert micro_batches_held(replace(pipeline, schedule=Schedule.GPIPE)) == 20
+    assert micro_batches_held(replace(pipeline, schedule=PipelineSchedule.GPIPE)) == 20
     assert micro_batches_held(pipeline) == 5
     assert micro_batches_held(Strategy(accumulation=20)) == 1
     assert activation_bytes(LAYERS, pipeline, 2) == 5 * 2 * 40

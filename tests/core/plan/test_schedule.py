@@ -1,7 +1,7 @@
 import pytest
 
 from skyline.plan.schedule import StageTime, orders, pipeline_bound_us, pipeline_graph, usable_interleaving
-from skyline.plan.strategy import Schedule
+from skyline.plan.strategy import PipelineSchedule
 from skyline.simulate.engine import simulate
 
 
@@ -10,7 +10,7 @@ def makespan(schedule, stages, micro_batches, time, chunks=1, send_us=0.0):
     return simulate(pipeline_graph(order, [time] * stages, send_us, chunks)).makespan_us
 
 
-@pytest.mark.parametrize("schedule", [Schedule.GPIPE, Schedule.ONE_F_ONE_B])
+@pytest.mark.parametrize("schedule", [PipelineSchedule.GPIPE, PipelineSchedule.ONE_F_ONE_B])
 def test_bubble_is_one_pass_for_each_other_stage(schedule):
     # (m + p - 1)(f + b) = (8 + 3) * 3
     time = StageTime(1, 2)
@@ -20,21 +20,21 @@ def test_bubble_is_one_pass_for_each_other_stage(schedule):
 
 def test_interleaving_divides_the_bubble_by_the_chunks():
     # m(f + b) + (p - 1)(f + b) / v = 24 + 9/2, with chunks of half the stage's time
-    assert makespan(Schedule.INTERLEAVED, 4, 8, StageTime(0.5, 1), chunks=2) == pytest.approx(28.5)
-    assert pipeline_bound_us(Schedule.INTERLEAVED, StageTime(1, 2), 4, 8, 2, 0) == pytest.approx(28.5)
+    assert makespan(PipelineSchedule.INTERLEAVED, 4, 8, StageTime(0.5, 1), chunks=2) == pytest.approx(28.5)
+    assert pipeline_bound_us(PipelineSchedule.INTERLEAVED, StageTime(1, 2), 4, 8, 2, 0) == pytest.approx(28.5)
 
 
 def test_zero_bubble_leaves_a_third_of_the_bubble():
     # With f = b = w the bubble of ZB-H1 is (p - 1)(f + b - w) = 3 where 1F1B has 9.
     time = StageTime(1, 2, 1)
-    assert makespan(Schedule.ZERO_BUBBLE, 4, 8, time) == pytest.approx(24 + 3)
-    assert pipeline_bound_us(Schedule.ZERO_BUBBLE, time, 4, 8, 1, 0) == pytest.approx(27)
+    assert makespan(PipelineSchedule.ZERO_BUBBLE, 4, 8, time) == pytest.approx(24 + 3)
+    assert pipeline_bound_us(PipelineSchedule.ZERO_BUBBLE, time, 4, 8, 1, 0) == pytest.approx(27)
 
 
-@pytest.mark.parametrize("schedule", list(Schedule))
+@pytest.mark.parametrize("schedule", list(PipelineSchedule))
 @pytest.mark.parametrize(("stages", "micro_batches"), [(2, 2), (3, 6), (4, 4), (8, 16)])
 def test_every_pass_is_there_once(schedule, stages, micro_batches):
-    chunks = 2 if schedule is Schedule.INTERLEAVED else 1
+    chunks = 2 if schedule is PipelineSchedule.INTERLEAVED else 1
     for slots in orders(schedule, stages, micro_batches, chunks):
         assert len(set(slots)) == len(slots)
         kinds = [slot.kind for slot in slots]
@@ -44,7 +44,7 @@ def test_every_pass_is_there_once(schedule, stages, micro_batches):
 
 def test_a_message_delays_each_stage():
     # Two stages, one micro-batch: forward, message, forward, backward, message, backward.
-    assert makespan(Schedule.ONE_F_ONE_B, 2, 1, StageTime(1, 2), send_us=5) == pytest.approx(
+    assert makespan(PipelineSchedule.ONE_F_ONE_B, 2, 1, StageTime(1, 2), send_us=5) == pytest.approx(
         1 + 5 + 1 + 2 + 5 + 2
     )
 

@@ -3,9 +3,9 @@ import pytest
 from skyline.plan.cluster import cluster_named
 from skyline.plan.constant import CONTENTION
 from skyline.plan.kernel_time import KernelTimes, PartTime, WorkTime
-from skyline.plan.layers import Layers, Part
+from skyline.plan.layers import LayerPart, Layers
 from skyline.plan.step import (
-    Factors,
+    StepFactors,
     Work,
     slowest_stage_us,
     step_range,
@@ -14,7 +14,7 @@ from skyline.plan.step import (
     streamed,
     work_of,
 )
-from skyline.plan.strategy import Precision, Recompute, Schedule, Sharding, Strategy
+from skyline.plan.strategy import PipelineSchedule, Precision, Recompute, Sharding, Strategy
 from skyline.plan.timeline import strategy_graph, stream_graph
 from skyline.plan.transformer import transformer_named
 from skyline.simulate.engine import simulate
@@ -25,8 +25,8 @@ CLUSTER = cluster_named("dgx-a100")
 
 def work(parameters=1e8, block_us=(1000.0, 2000.0), blocks=10, **more):
     block = PartTime(WorkTime(other_us=block_us[0]), WorkTime(other_us=block_us[1]), WorkTime(other_us=600.0))
-    part = Part(parameters=parameters, input_bytes=1e6)
-    return Work(Layers(part, blocks, Part(), Part()), block, IDLE, IDLE, **more)
+    part = LayerPart(parameters=parameters, input_bytes=1e6)
+    return Work(Layers(part, blocks, LayerPart(), LayerPart()), block, IDLE, IDLE, **more)
 
 
 def test_two_streams_by_hand():
@@ -67,7 +67,7 @@ def test_ranks_of_a_measured_device_straggle():
 
 def test_pipeline_in_closed_form_and_simulated():
     four = CLUSTER.with_gpus(4)
-    for schedule in (Schedule.GPIPE, Schedule.ONE_F_ONE_B, Schedule.ZERO_BUBBLE):
+    for schedule in (PipelineSchedule.GPIPE, PipelineSchedule.ONE_F_ONE_B, PipelineSchedule.ZERO_BUBBLE):
         strategy = Strategy(pipeline=4, accumulation=16, schedule=schedule)
         same = [step_time(work(blocks=12), strategy, four, exact=exact).total_us for exact in (True, False)]
         assert same[0] == pytest.approx(same[1], rel=0.01)
@@ -113,7 +113,7 @@ def test_timeline_of_one_rank_takes_as_long_as_the_closed_form():
     eight = CLUSTER.with_gpus(8)
     times = stream_times(work(), strategy, eight)
     graph = simulate(stream_graph(times, 1))
-    closed = step_time(work(), strategy, eight, Factors(latency=0.0))
+    closed = step_time(work(), strategy, eight, StepFactors(latency=0.0))
     assert graph.makespan_us == pytest.approx(closed.total_us, rel=0.03)
     assert times.forward_us == pytest.approx(1000 + CONTENTION.value * min(1000, times.gather_us))
 

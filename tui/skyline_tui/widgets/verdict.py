@@ -15,7 +15,7 @@ _ROWS_FOR_BOTH = 30
 """Height of the terminal from which there is room for both sentences."""
 
 
-class Verdict(Static):
+class VerdictLines(Static):
     """One sentence on the step and one on a change; a click checks the change."""
 
     @dataclass
