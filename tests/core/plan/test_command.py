@@ -6,7 +6,8 @@ import pytest
 from skyline.cli.main import main
 
 
-def test_table_json_and_timeline(tmp_path, capsys):
+def test_table_json_and_timeline(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "140")
     target, timeline = tmp_path / "plan.json", tmp_path / "step.json.gz"
     words = ["plan", "--model", "gpt2", "--cluster", "p4d.24xlarge", "--gpus", "8", "--tokens", "10B"]
     assert main([*words, "--rows", "3", "--json", str(target), "--perfetto", "1", str(timeline)]) == 0
