@@ -155,7 +155,8 @@ def run_capture(
 
     def measured(profile: Profile) -> None:
         partial.append(profile)
-        display.tell(first_lines(profile))
+        if not options.quiet:
+            display.tell(first_lines(profile))
 
     with ExitStack() as stack:
         stack.enter_context(terminable())
@@ -325,13 +326,13 @@ class Display:
         return self._on_progress
 
     def tell(self, lines: Sequence[str]) -> None:
-        """Print lines above the bar; nothing where the person asked for quiet."""
+        """Print lines above the bar, or as remarks where there is none."""
         if self._live:
             for line in lines:
                 self._bar.console.print(cleaned(line), markup=False, highlight=False, soft_wrap=True)
         else:
             for line in lines:
-                say(f"skyline: {line}", quiet=self._quiet)
+                say(f"skyline: {line}")
 
     @property
     def output(self) -> OutputCallback:

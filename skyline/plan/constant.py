@@ -2,60 +2,49 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-
-@dataclass(frozen=True, slots=True)
-class PlanConstant:
-    """A number with the range of plausible values and the source."""
-
-    value: float
-    low: float
-    high: float
-    source: str
-
+from skyline.whatif.constant import Constant
 
 _FITTED = "fitted on the FSDP rows of llm-foundry (benchmarks/plan_published.py --fit)"
 
 ATTENTION_SHARE = {
-    "Ampere": PlanConstant(0.425, 0.3, 0.7, _FITTED),
-    "Hopper": PlanConstant(0.305, 0.25, 0.5, _FITTED),
+    "Ampere": Constant(0.425, 0.3, 0.7, _FITTED),
+    "Hopper": Constant(0.305, 0.25, 0.5, _FITTED),
 }
 """Rate of fused causal attention, forward and backward together, as a share of the sustained rate of products."""
-OTHER_ATTENTION_SHARE = PlanConstant(0.36, 0.25, 0.6, "between the fitted architectures")
+OTHER_ATTENTION_SHARE = Constant(0.36, 0.25, 0.6, "between the fitted architectures")
 """The same for architectures without published rows."""
 PEAK_SHARE = {
-    "Ampere": PlanConstant(0.726, 0.7, 0.88, _FITTED),
-    "Hopper": PlanConstant(0.572, 0.5, 0.72, _FITTED),
+    "Ampere": Constant(0.726, 0.7, 0.88, _FITTED),
+    "Hopper": Constant(0.572, 0.5, 0.72, _FITTED),
 }
 """Sustained rate of large 16-bit products as a share of the stated peak: the power limit lowers the clock."""
-OTHER_PEAK_SHARE = PlanConstant(0.65, 0.5, 0.85, "between the fitted architectures")
+OTHER_PEAK_SHARE = Constant(0.65, 0.5, 0.85, "between the fitted architectures")
 """The same for architectures without published rows."""
-ELEMENTWISE_PASSES = PlanConstant(1.72, 1.2, 2.2, _FITTED)
+ELEMENTWISE_PASSES = Constant(1.72, 1.2, 2.2, _FITTED)
 """Memory traffic of operators between products, as a multiple of the traffic of one kernel per operator."""
-CONTENTION = PlanConstant(0.35, 0.0, 0.5, _FITTED)
+CONTENTION = Constant(0.35, 0.0, 0.5, _FITTED)
 """Slowdown of computation while a collective runs: it takes multiprocessors and memory bandwidth."""
-EXPOSED_LATENCY = PlanConstant(0.39, 0.0, 1.5, _FITTED)
+EXPOSED_LATENCY = Constant(0.39, 0.0, 1.5, _FITTED)
 """Wait for the slowest rank in a sharded block's collective, as a multiple of the latency of its ring."""
-STRAGGLING = PlanConstant(
+STRAGGLING = Constant(
     0.035, 0.01, 0.08, "1 to 8 GPUs in single precision, NVIDIA DeepLearningExamples, ConvNets"
 )
 """Share by which the slowest of several equal ranks is behind the single device that was measured or predicted."""
-LINK_INSIDE = PlanConstant(
+LINK_INSIDE = Constant(
     0.75, 0.6, 0.9, "bus bandwidth of nccl-tests over NVLink as a share of the stated rate"
 )
 """Achieved share of the stated bandwidth of links inside a node."""
-LINK_BETWEEN = PlanConstant(
+LINK_BETWEEN = Constant(
     0.7, 0.5, 0.9, "bus bandwidth of nccl-tests over InfiniBand as a share of the stated rate"
 )
 """Achieved share of the stated bandwidth of links between nodes."""
-FIXED_BYTES = PlanConstant(1.5e9, 0.7e9, 3e9, "CUDA context, NCCL buffers and cuBLAS workspaces")
+FIXED_BYTES = Constant(1.5e9, 0.7e9, 3e9, "CUDA context, NCCL buffers and cuBLAS workspaces")
 """Memory of a rank that does not depend on the model."""
-FRAGMENTATION = PlanConstant(1.05, 1.0, 1.15, "reserved over allocated memory of the caching allocator")
+FRAGMENTATION = Constant(1.05, 1.0, 1.15, "reserved over allocated memory of the caching allocator")
 """Memory that the allocator reserves as a multiple of the allocated memory."""
-OPTIMIZER_PASSES = PlanConstant(1.3, 1.0, 2.0, "a multi-tensor Adam reads some tensors more than once")
+OPTIMIZER_PASSES = Constant(1.3, 1.0, 2.0, "a multi-tensor Adam reads some tensors more than once")
 """Memory traffic of an optimizer step as a multiple of the minimum."""
-ASYNC_TENSOR_HIDDEN = PlanConstant(0.6, 0.3, 0.8, "torchtitan's report on asynchronous tensor parallelism")
+ASYNC_TENSOR_HIDDEN = Constant(0.6, 0.3, 0.8, "torchtitan's report on asynchronous tensor parallelism")
 """Share of the communication of tensor parallelism that overlaps with its products in decomposed collectives."""
-FLOAT8_GAIN = PlanConstant(1.6, 1.3, 1.8, "torchao's float8 training report, large products on H100")
+FLOAT8_GAIN = Constant(1.6, 1.3, 1.8, "torchao's float8 training report, large products on H100")
 """Speed of products in float8, casts included, relative to bfloat16."""

@@ -134,7 +134,7 @@ def _zeroes(statement: ast.stmt, name: str) -> bool:
 
 
 def _detaches(statement: ast.stmt, name: str) -> bool:
-    """True if a statement is ``p.grad.detach_()``, which has no meaning for a gradient that is given up."""
+    """True if a statement is ``p.grad.detach_()``. It has no effect on a gradient that is set to None."""
     return isinstance(statement, ast.Expr) and ast.unparse(statement.value) == f"{name}.grad.detach_()"
 
 
