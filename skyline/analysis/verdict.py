@@ -128,9 +128,7 @@ def _advice(estimates: Sequence[Estimate]) -> tuple[str, Estimate | None]:
     same = [one for one in ordered if one.semantics != "convergence"]
     if same:
         return _recommended(same[0]), same[0]
-    nothing = (
-        f"No change that keeps the training as it is is predicted to gain {format_share(WORTH - 1)} or more."
-    )
+    nothing = f"No change that keeps the training as it is gains {format_share(WORTH - 1)} or more."
     if not ordered:
         return nothing, None
     return f"{nothing} With another course of training: {_recommended(ordered[0])}", ordered[0]
