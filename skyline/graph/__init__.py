@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from skyline.graph.removal import remove
     from skyline.graph.replication import replicate
     from skyline.graph.scaling import scale
-    from skyline.graph.scheduling import in_recorded_order, prioritise
     from skyline.graph.selection import Criteria, select
     from skyline.graph.stitching import stitch
     from skyline.graph.structure import Structure
@@ -55,14 +54,12 @@ __all__ = [
     "add_dependencies",
     "coalesce",
     "cut_dependencies",
-    "in_recorded_order",
     "insert",
     "insert_gpu_work",
     "launched_by",
     "launches_of",
     "load",
     "merge",
-    "prioritise",
     "remove",
     "replicate",
     "scale",
@@ -83,7 +80,6 @@ _HOMES = {
     "removal": ("remove",),
     "replication": ("replicate",),
     "scaling": ("scale",),
-    "scheduling": ("in_recorded_order", "prioritise"),
     "selection": ("Criteria", "select"),
     "stitching": ("stitch",),
     "structure": ("Structure",),

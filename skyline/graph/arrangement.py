@@ -25,25 +25,13 @@ def arranged(graph: Graph, rows: Indices) -> Graph:
         graph.structure.with_parts(graph.tasks.taken(rows), moved),
         graph.durations[rows],
         graph.gaps[rows],
-        None if graph.priorities is None else graph.priorities[rows],
     )
 
 
 def extended(graph: Graph, tasks: Tasks, durations: Times, gaps: Times, dependencies: Dependencies) -> Graph:
-    """The graph with further tasks at its end and exactly these dependencies.
-
-    On a lane with an overridden schedule, a further task gets priority 0.
-    """
-    grown = graph.tasks.joined(tasks)
-    priorities = graph.priorities
-    if priorities is not None:
-        free = np.zeros(len(grown.lanes), np.bool_)
-        free[graph.tasks.lane[~np.isnan(priorities)]] = True
-        of_new = np.where(free[grown.lane[len(graph) :]], 0.0, np.nan)
-        priorities = np.concatenate((priorities, of_new))
+    """The graph with further tasks at its end and exactly these dependencies."""
     return Graph(
-        graph.structure.with_parts(grown, dependencies),
+        graph.structure.with_parts(graph.tasks.joined(tasks), dependencies),
         np.concatenate((graph.durations, durations)),
         np.concatenate((graph.gaps, gaps)),
-        priorities,
     )

@@ -19,7 +19,7 @@ def coalesce(graph: Graph, keys: Sequence[npt.NDArray[Any]] | None = None) -> Gr
 
     A key is an array with one value per task. A merged task takes the sum of the durations, followed by the sum of
     the gaps. The default keys separate tasks that are displayed or changed separately: kind, class of work,
-    iteration, phase, line and layer. Lanes with an overridden schedule are not merged.
+    iteration, phase, line and layer.
     """
     structure = graph.structure
     columns = [getattr(graph.tasks, name) for name in _KEPT_APART] if keys is None else keys
@@ -30,8 +30,6 @@ def coalesce(graph: Graph, keys: Sequence[npt.NDArray[Any]] | None = None) -> Gr
     bound_out = np.zeros(len(graph), np.bool_)
     bound_out[structure.dependencies.source] = True
     joins = (structure.before[later] >= 0) & ~bound_in[later] & ~bound_out[earlier]
-    if graph.priorities is not None:
-        joins &= np.isnan(graph.priorities[later])
     for column in columns:
         joins &= column[later] == column[earlier]
     return grouped(graph, joins)

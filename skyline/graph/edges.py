@@ -24,7 +24,7 @@ def add_dependencies(graph: Graph, dependencies: Sequence[Dependency]) -> Graph:
     for column in (joined.source, joined.target):
         if len(column) and (column.min() < 0 or column.max() >= len(graph)):
             raise IndexError(f"dependencies name tasks 0 to {len(graph) - 1}")
-    return _with(graph, joined)
+    return graph.with_dependencies(joined)
 
 
 def cut_dependencies(
@@ -36,8 +36,7 @@ def cut_dependencies(
 ) -> Graph:
     """The graph without the dependencies that match all given criteria: cause, source task, target task.
 
-    The order of the tasks on a lane is not a dependency. It remains until tasks are moved, or the lane's schedule is
-    overridden.
+    The order of the tasks on a lane is not a dependency. It remains until tasks are moved.
     """
     edges = graph.structure.dependencies
     cut = np.ones(len(edges), np.bool_)
@@ -47,17 +46,10 @@ def cut_dependencies(
         cut &= _flags(graph, source)[edges.source]
     if target is not None:
         cut &= _flags(graph, target)[edges.target]
-    return _with(graph, edges.taken(~cut)) if cut.any() else graph
+    return graph.with_dependencies(edges.taken(~cut)) if cut.any() else graph
 
 
 def _flags(graph: Graph, chosen: Iterable[int]) -> Flags:
     flags = np.zeros(len(graph), np.bool_)
     flags[indices(chosen)] = True
     return flags
-
-
-def _with(graph: Graph, dependencies: Sequence[Dependency]) -> Graph:
-    structure = graph.structure
-    return Graph(
-        structure.with_parts(dependencies=dependencies), graph.durations, graph.gaps, graph.priorities
-    )

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -23,33 +23,23 @@ class Graph:
 
     The gap of a CPU task is the unrecorded time after it on its lane; it remains when other work is removed. The
     gap of a GPU task is only the turnaround of its stream. Idle time is not stored; the simulation computes it.
-
-    ``priorities`` override the schedule. Tasks of a lane without priorities (NaN) run in their stored order. On a
-    lane with priorities, the ready task with the highest number runs first; ties go to the earlier task.
     """
 
     structure: Structure
     durations: Times
     gaps: Times
-    priorities: Times | None = None
 
     def __init__(
         self,
         structure: Structure,
         durations: npt.ArrayLike,
         gaps: npt.ArrayLike | None = None,
-        priorities: npt.ArrayLike | None = None,
     ) -> None:
         count = len(structure)
-        given: dict[str, Any] = {
-            "durations": durations,
-            "gaps": np.zeros(count) if gaps is None else gaps,
-            "priorities": priorities,
-        }
         object.__setattr__(self, "structure", structure)
-        for name, values in given.items():
-            column = None if values is None else frozen(values, np.float64)
-            if column is not None and len(column) != count:
+        for name, values in (("durations", durations), ("gaps", np.zeros(count) if gaps is None else gaps)):
+            column = frozen(values, np.float64)
+            if len(column) != count:
                 raise ValueError(f"{len(column)} {name} for {count} tasks")
             object.__setattr__(self, name, column)
 
@@ -66,16 +56,14 @@ class Graph:
         """The numbers of the graph's iterations, in order."""
         return self.structure.iterations
 
-    def with_times(
-        self,
-        durations: npt.ArrayLike | None = None,
-        gaps: npt.ArrayLike | None = None,
-        priorities: npt.ArrayLike | None = None,
-    ) -> Graph:
-        """The graph with other times or priorities on the same structure; omitted arguments are shared."""
+    def with_times(self, durations: npt.ArrayLike | None = None, gaps: npt.ArrayLike | None = None) -> Graph:
+        """The graph with other times on the same structure; omitted arguments are shared."""
         return Graph(
             self.structure,
             self.durations if durations is None else durations,
             self.gaps if gaps is None else gaps,
-            self.priorities if priorities is None else priorities,
         )
+
+    def with_dependencies(self, dependencies: Sequence[Dependency]) -> Graph:
+        """The graph with exactly these dependencies."""
+        return Graph(self.structure.with_parts(dependencies=dependencies), self.durations, self.gaps)

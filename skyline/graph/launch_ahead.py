@@ -39,5 +39,4 @@ def one_iteration_ahead(graph: Graph, lane: str) -> Graph:
     moved = mine & (following < len(waits))
     target = edges.target.copy()
     target[moved] = waits[following[moved]]
-    kept = edges.between(edges.source, target).taken(~mine | moved)
-    return Graph(graph.structure.with_parts(dependencies=kept), graph.durations, graph.gaps, graph.priorities)
+    return graph.with_dependencies(edges.between(edges.source, target).taken(~mine | moved))

@@ -62,7 +62,6 @@ def grouped(graph: Graph, joins: Flags) -> Graph:
         graph.structure.with_parts(tasks, _moved(graph, into, members, starts, group_of_member)),
         np.add.reduceat(graph.durations[members], starts)[standing],
         np.add.reduceat(graph.gaps[members], starts)[standing],
-        None if graph.priorities is None else graph.priorities[first[standing]],
     )
 
 

@@ -45,8 +45,6 @@ def replicate(graph: Graph, chosen: Iterable[int], times: int, *, before: Iterab
         graph.gaps[copies],
         _dependencies(graph, within, rows, further),
     )
-    if graph.priorities is not None and grown.priorities is not None:
-        grown = grown.with_times(priorities=np.concatenate((graph.priorities, graph.priorities[copies])))
     slots = np.tile(_slots(graph, rows, indices(before)), further)
     return arranged(grown, np.insert(np.arange(count), slots, count + np.arange(len(slots))))
 

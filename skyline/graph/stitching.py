@@ -20,10 +20,8 @@ def stitch(graph: Graph, iterations: int) -> Graph:
     edges = graph.structure.dependencies
     shift = np.repeat(np.arange(copies) * count, len(edges))
     repeated = edges.taken(np.tile(np.arange(len(edges)), copies))
-    priorities = None if graph.priorities is None else np.tile(graph.priorities, copies)
     return Graph(
         graph.structure.with_parts(tasks, repeated.between(repeated.source + shift, repeated.target + shift)),
         np.tile(graph.durations, copies),
         np.tile(graph.gaps, copies),
-        priorities,
     )

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from skyline.simulate.critical_path import CriticalPath, critical_tasks
     from skyline.simulate.engine import simulate
     from skyline.simulate.groups import groups_by
-    from skyline.simulate.scheduling import schedule
     from skyline.simulate.steady import steady_step_ms
     from skyline.simulate.timeline import Timeline
 
@@ -30,7 +29,6 @@ __all__ = [
     "Timeline",
     "critical_tasks",
     "groups_by",
-    "schedule",
     "simulate",
     "steady_step_ms",
 ]
@@ -39,7 +37,6 @@ _HOMES = {
     "critical_path": ("CriticalPath", "critical_tasks"),
     "engine": ("simulate",),
     "groups": ("groups_by",),
-    "scheduling": ("schedule",),
     "steady": ("steady_step_ms",),
     "timeline": ("Timeline",),
 }
