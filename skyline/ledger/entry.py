@@ -56,7 +56,7 @@ class Predicted:
     extrapolated: bool
     assumptions_digest: str
     provenance: str = "modelled"
-    """Origin of the prediction; entries of earlier versions have none and count as modelled."""
+    """Origin of the prediction."""
 
     @property
     def ratio(self) -> float:

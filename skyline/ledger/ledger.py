@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Generator, Mapping
+from collections.abc import Generator
 from contextlib import closing, contextmanager
-from dataclasses import asdict, fields
 from pathlib import Path
-from typing import Any, get_args, get_type_hints
 
 import msgspec
 
 from skyline.errors import UsageError
-from skyline.ledger.entry import Conditions, LedgerEntry, Measurement, Predicted, same_script
+from skyline.ledger.entry import LedgerEntry, same_script
 from skyline.ledger.location import ledger_path
 
 
 class LedgerUnusable(UsageError):
-    """The file is damaged, locked, of a later version, or in a folder without write permission."""
+    """The file is damaged, locked, of another version, or in a folder without write permission."""
 
 
 class Ledger:
@@ -31,11 +29,10 @@ class Ledger:
 
     def write(self, entry: LedgerEntry) -> None:
         """Add an entry, or replace the one with the same id."""
-        values = to_row(entry)
-        columns, marks = ", ".join(values), ", ".join("?" * len(values))
         with self._open() as database:
             database.execute(
-                f"INSERT OR REPLACE INTO {TABLE} ({columns}) VALUES ({marks})", tuple(values.values())
+                f"INSERT OR REPLACE INTO {_TABLE} VALUES (?, ?, ?)",
+                (entry.id, entry.created, msgspec.json.encode(entry).decode()),
             )
 
     def entries(self, *, script: str | None = None, whatif: str | None = None) -> tuple[LedgerEntry, ...]:
@@ -43,10 +40,10 @@ class Ledger:
         if not self.path.exists():
             return ()
         with self._open(read_only=True) as database:
-            rows = [dict(row) for row in database.execute(f"SELECT * FROM {TABLE} ORDER BY created, id")]
+            rows = database.execute(f"SELECT entry FROM {_TABLE} ORDER BY created, id").fetchall()
         try:
-            found = [from_row(row) for row in rows]
-        except msgspec.ValidationError as error:
+            found = [msgspec.json.decode(text, type=LedgerEntry) for (text,) in rows]
+        except msgspec.MsgspecError as error:
             raise LedgerUnusable(f"The ledger {self.path} holds an invalid row: {error}") from error
         return tuple(
             entry
@@ -61,7 +58,7 @@ class Ledger:
             return 0
         with self._open() as database:
             marks = ", ".join("?" * len(ids))
-            return database.execute(f"DELETE FROM {TABLE} WHERE id IN ({marks})", ids).rowcount
+            return database.execute(f"DELETE FROM {_TABLE} WHERE id IN ({marks})", ids).rowcount
 
     @contextmanager
     def _open(self, *, read_only: bool = False) -> Generator[sqlite3.Connection]:
@@ -90,106 +87,39 @@ class Ledger:
         return f"Move it away to start a new ledger: mv {self.path} {self.path}.damaged"
 
 
-SCHEMA_VERSION = 2
-"""Version number, raised with every change of columns. Columns may be added or dropped, but never change meaning."""
-TABLE = "verification"
-_DROPPED = ("predicted_basis",)
+_VERSION = 3
+"""Version number of the table. Fields of an entry may be added with a default, but never change meaning."""
+_TABLE = "verification"
 _WAIT_S = 10
-_PARTS: dict[str, type] = {"machine": Conditions, "predicted": Predicted, "measurement": Measurement}
-_PREFIXES = {"machine": "machine", "predicted": "predicted", "measurement": "measured"}
-_TYPES: dict[object, str] = {str: "TEXT", int: "INTEGER", bool: "INTEGER", float: "REAL"}
-_DEFAULTS = {"TEXT": "''", "INTEGER": "0", "REAL": "0"}
 
 
 def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
-    """Open the file and update its table to this version. Concurrent programs wait for each other.
+    """Open the file, and create its table if there is none. Concurrent programs wait for each other.
 
     The file uses SQLite's rollback journal. The write-ahead log needs shared memory, which network drives lack, and it
     is unreadable in a folder without write permission. Transactions take about 1 ms here.
 
-    Raises sqlite3.Error, and UsageError for a file of a later version.
+    Raises sqlite3.Error, and UsageError for a file of another version.
     """
     name = f"{path.resolve().as_uri()}?mode=ro" if read_only else str(path)
     database = sqlite3.connect(name, uri=read_only, timeout=_WAIT_S, isolation_level=None)
     try:
-        database.row_factory = sqlite3.Row
-        if read_only:
-            _refuse_later_version(database)
-        else:
+        if not read_only:
             # Another program may create the table at this moment: check and create in one transaction.
             database.execute("BEGIN IMMEDIATE")
-            _bring_up_to_date(database)
+        version = int(database.execute("PRAGMA user_version").fetchone()[0])
+        if version not in {0, _VERSION}:
+            raise UsageError(
+                f"The ledger was written by another version of Skyline (format {version}, this one knows {_VERSION})",
+                hint=f"Update Skyline, or move it away to start a new ledger: mv {path} {path}.{version}",
+            )
+        if not read_only:
+            database.execute(
+                f"CREATE TABLE IF NOT EXISTS {_TABLE} (id TEXT PRIMARY KEY, created TEXT NOT NULL, entry TEXT NOT NULL)"
+            )
+            database.execute(f"PRAGMA user_version = {_VERSION}")
             database.execute("COMMIT")
     except BaseException:
         database.close()
         raise
     return database
-
-
-def to_row(entry: LedgerEntry) -> dict[str, Any]:
-    """Values of an entry by column."""
-    values = asdict(entry)
-    for part, prefix in _PREFIXES.items():
-        inner: dict[str, Any] = values.pop(part) or {}
-        values.update({f"{prefix}_{name}": value for name, value in inner.items()})
-    return {**values, "status": entry.status.value}
-
-
-def from_row(row: Mapping[str, Any]) -> LedgerEntry:
-    """The entry in a row. Raises msgspec.ValidationError for a row that Skyline did not write."""
-    values: dict[str, Any] = {name: row[name] for name in _columns_of(LedgerEntry) if name in row}
-    for part, prefix in _PREFIXES.items():
-        named = {name: row.get(f"{prefix}_{name}") for name in _columns_of(_PARTS[part])}
-        values[part] = {name: value for name, value in named.items() if value is not None}
-    if row.get("measured_ratio") is None:
-        values["measurement"] = None
-    return msgspec.convert(values, LedgerEntry, strict=False)
-
-
-def _columns_of(kind: type) -> list[str]:
-    return [field.name for field in fields(kind) if field.name not in _PARTS]
-
-
-def _declarations() -> dict[str, str]:
-    """The SQL type of each column. Optional columns, and those of a measurement, may be null."""
-    found: dict[str, str] = {}
-    for kind, prefix in (
-        (LedgerEntry, ""),
-        *((_PARTS[part], f"{name}_") for part, name in _PREFIXES.items()),
-    ):
-        hints = get_type_hints(kind)
-        defaults = {field.name: field.default for field in fields(kind)}
-        for name in _columns_of(kind):
-            either = get_args(hints[name])
-            declared = _TYPES.get(either[0] if either else hints[name], "TEXT")
-            if not either and kind is not Measurement:
-                default = f"'{own}'" if isinstance(own := defaults[name], str) else _DEFAULTS[declared]
-                declared += f" NOT NULL DEFAULT {default}"
-            found[prefix + name] = declared
-    return {**found, "id": "TEXT NOT NULL PRIMARY KEY"}
-
-
-def _refuse_later_version(database: sqlite3.Connection) -> None:
-    version = int(database.execute("PRAGMA user_version").fetchone()[0])
-    if version > SCHEMA_VERSION:
-        raise UsageError(
-            f"The ledger was written by a later version of Skyline (format {version}, this one knows "
-            f"{SCHEMA_VERSION})",
-            hint="Update Skyline, or name another folder for its data with SKYLINE_DATA_DIR.",
-        )
-
-
-def _bring_up_to_date(database: sqlite3.Connection) -> None:
-    _refuse_later_version(database)
-    declarations = _declarations()
-    present = {row["name"] for row in database.execute(f"PRAGMA table_info({TABLE})")}
-    if not present:
-        columns = ", ".join(f"{name} {declared}" for name, declared in declarations.items())
-        database.execute(f"CREATE TABLE {TABLE} ({columns})")
-    else:
-        for name, declared in declarations.items():
-            if name not in present:
-                database.execute(f"ALTER TABLE {TABLE} ADD COLUMN {name} {declared}")
-        for name in present.intersection(_DROPPED):
-            database.execute(f"ALTER TABLE {TABLE} DROP COLUMN {name}")
-    database.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
