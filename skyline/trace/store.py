@@ -16,7 +16,6 @@ import msgspec
 
 from skyline.bounded_read import read_unpacked
 from skyline.errors import UsageError
-from skyline.trace.older_profile import OLDER_SCHEMA, read_older
 from skyline.trace.profile import CAPTURE_SCHEMA, Profile
 from skyline.trace.rooting import rooted, unrooted
 from skyline.trace.validity import check
@@ -110,15 +109,14 @@ def _read(path: Path) -> Profile:
     except OSError as error:
         hint = "Profile the script again." if error.errno == errno.EFBIG else ""
         raise UsageError(f"{path} cannot be read: {error.strerror or error}", hint=hint) from error
-    if header.schema not in {CAPTURE_SCHEMA, OLDER_SCHEMA}:
+    if header.schema != CAPTURE_SCHEMA:
         found = header.schema or "no schema"
         raise UsageError(
             f"{path} is not a profile of this version ({found}, expected {CAPTURE_SCHEMA})",
             hint="Profile the script again.",
         )
     try:
-        is_older = header.schema == OLDER_SCHEMA
-        profile = read_older(data) if is_older else msgspec.json.decode(data, type=Profile)
+        profile = msgspec.json.decode(data, type=Profile)
         check(profile)
     except _UNREADABLE as error:
         raise UsageError(f"{path} is damaged: {error}", hint="Profile the script again.") from error

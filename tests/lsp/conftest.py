@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import psutil
 import pytest
 import pytest_lsp
@@ -20,7 +21,7 @@ from pygls.workspace import PositionCodec, TextDocument
 
 from skyline.report import protocol
 from skyline.trace import store
-from skyline.trace.older_profile import read_older
+from skyline.trace.profile import Profile
 
 WAIT_S = 60
 BRIEF = Path(__file__).resolve().parents[1] / "brief_measurements.py"
@@ -346,7 +347,7 @@ RECORDED = Path(__file__).resolve().parents[1] / "data" / "linear.profile.json.g
 def save_recorded(root: Path, *, id: str = "", created: str = "") -> Path:
     """The recorded profile as if it had been made of ``train.py`` in a folder, which is written too."""
     text = gzip.decompress(RECORDED.read_bytes()).decode().replace("/tmp/project", str(root))
-    profile = read_older(text.encode())
+    profile = msgspec.json.decode(text, type=Profile)
     changes = {name: value for name, value in (("id", id), ("created", created)) if value}
     profile = dataclasses.replace(profile, **changes)
     if not (root / "train.py").exists():

@@ -22,7 +22,7 @@ MB = 1 << 20
 def bomb(path: Path) -> None:
     """1.3 GB of a profile, in 6 MB of a file."""
     with gzip.open(path, "wb", compresslevel=1) as file:
-        file.write(b'{"schema":"skyline.capture/1","notes":["')
+        file.write(b'{"schema":"skyline.capture/2","notes":["')
         for _ in range(20):
             file.write(b" " * (64 * MB))
 
@@ -34,7 +34,7 @@ def pipe(path: Path) -> None:
 def remarks(path: Path) -> None:
     """Far more values than a run gives, in fewer bytes than the limit."""
     with gzip.open(path, "wb", compresslevel=1) as file:
-        file.write(b'{"schema":"skyline.capture/1","notes":[""' + b',""' * 26_000_000 + b"]}")
+        file.write(b'{"schema":"skyline.capture/2","notes":[""' + b',""' * 26_000_000 + b"]}")
 
 
 def nested(path: Path) -> None:

@@ -157,7 +157,7 @@ def test_values_within_values(tmp_path: Path, at: str) -> None:
 def bomb(path: Path, size_mb: int = 160) -> None:
     """A profile that goes on and on, packed to a thousandth of its size."""
     with gzip.open(path, "wb", compresslevel=6) as file:
-        file.write(b'{"schema":"skyline.capture/1","notes":["')
+        file.write(b'{"schema":"skyline.capture/2","notes":["')
         for _ in range(size_mb):
             file.write(b" " * (1 << 20))
 
