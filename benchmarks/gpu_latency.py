@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from skyline.predict.gpu_spec import GpuSpec
-from skyline.trace.shape import OperatorShape
+from skyline.trace.record import OperatorShape
 from skyline_predictors.data_gpu import gpu_of
 from skyline_predictors.operator_class import OperatorClass
 

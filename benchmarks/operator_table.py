@@ -10,7 +10,7 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
-from skyline.trace.shape import OperatorShape
+from skyline.trace.record import OperatorShape
 
 STORE = Path(__file__).with_name("published_tables.json.xz")
 TRACED_BATCH = 1009

@@ -16,7 +16,7 @@ from skyline.predict.gpu_spec import GpuSpec
 from skyline.predict.gpus import gpu_named
 from skyline.predict.host_cost import HostCost
 from skyline.predict.operator_time import OperatorPredictor
-from skyline.trace.shape import OperatorShape
+from skyline.trace.record import OperatorShape
 from skyline_predictors.number_format import peak_tflops
 from skyline_predictors.shape_reading import deciding_format
 

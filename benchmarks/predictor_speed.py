@@ -23,7 +23,7 @@ from machine import Machine, warn_when_busy
 from result_file import RESULTS, table, write
 
 from skyline.predict.gpus import gpu_named
-from skyline.trace.shape import OperatorShape
+from skyline.trace.record import OperatorShape
 from skyline_predictors.predictions import all_predictors
 
 BATCH = 1000
@@ -34,7 +34,7 @@ _FIRST = """\
 import json, sys
 from skyline_predictors.predictions import all_predictors
 from skyline.predict.gpus import gpu_named
-from skyline.trace.shape import OperatorShape
+from skyline.trace.record import OperatorShape
 predictor = all_predictors()[sys.argv[1]]
 import time
 began = time.perf_counter()

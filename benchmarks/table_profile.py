@@ -12,12 +12,10 @@ from skyline.predict.gpu_spec import GpuSpec
 from skyline.predict.operator_time import OperatorPredictor
 from skyline.predict.timed import timed
 from skyline.source.knob import KnobSearch
-from skyline.trace.bare_times import BareTimes
 from skyline.trace.facts import BatchFact, Device, Environment, MemoryFact, TorchSettings
-from skyline.trace.phase import Phase
+from skyline.trace.phase import BareTimes, Phase
 from skyline.trace.profile import CAPTURE_SCHEMA, Profile
-from skyline.trace.record import IterationMark, Record, RecordKind, Trace
-from skyline.trace.shape import OperatorShape
+from skyline.trace.record import IterationMark, OperatorShape, Record, RecordKind, Trace
 
 MAIN, STREAM = "cpu:main", "gpu0:stream7"
 _TICK_US = 10.0

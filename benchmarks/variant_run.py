@@ -23,8 +23,7 @@ from skyline.trace.facts import (
 )
 from skyline.trace.phase import Phase
 from skyline.trace.profile import CAPTURE_SCHEMA, BareTimes, Profile, SourceFile
-from skyline.trace.record import CodeLine, IterationMark, Record, RecordKind, Trace
-from skyline.trace.shape import OperatorShape
+from skyline.trace.record import CodeLine, IterationMark, OperatorShape, Record, RecordKind, Trace
 
 _CALLS = ("item", "print", "zero_grad", "backward", "to", "cuda", "clip_grad_norm_")
 _OPTIONS: dict[str, dict[str, int | float | bool | str | None]] = {

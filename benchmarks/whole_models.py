@@ -12,7 +12,7 @@ from pathlib import Path
 from gpu_latency import F32, gpu_of, product, rowwise
 
 from skyline.predict.gpu_spec import GpuSpec
-from skyline.trace.shape import OperatorShape
+from skyline.trace.record import OperatorShape
 
 
 @dataclass(frozen=True, slots=True)

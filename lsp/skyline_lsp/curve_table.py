@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 from skyline import units
 from skyline.analysis.analyse import Analysis
-from skyline.memory.capacity import usable_bytes
-from skyline.memory.fit import Fit, fit
+from skyline.memory.capacity import Fit, fit, usable_bytes
 from skyline.report import basis
 from skyline.report.schema import CurvePointReport, ProfileReport
 from skyline.whatif.catalogue.memory.batch_size import offered_sizes

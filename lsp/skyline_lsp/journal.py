@@ -17,7 +17,7 @@ import msgspec
 
 from skyline.bounded_read import read_bounded
 from skyline.ledger.location import ledger_path
-from skyline.source.edit import TextEdit
+from skyline.source.span import TextEdit
 from skyline.source.text import SourceText
 from skyline.source.written_change import WrittenChange
 

@@ -12,8 +12,8 @@ from skyline.errors import SkylineError, UsageError
 from skyline.report.protocol import Refusal
 from skyline.rewrite.plan import RewritePlan, plan
 from skyline.rewrite.removal import removal
-from skyline.source.edit import TextEdit
 from skyline.source.project import check_inside
+from skyline.source.span import TextEdit
 from skyline.source.text import SourceText
 from skyline.source.written_change import WrittenChange
 from skyline.whatif.question import Choice, Question

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from math import prod
 
 from skyline.errors import UsageError
-from skyline.trace.shape import OperatorShape
+from skyline.trace.record import OperatorShape
 
 FLOAT = "float32"
 _FORMATS = {"fp32": FLOAT, "fp16": "float16", "bf16": "bfloat16", "tf32": "tfloat32", "fp64": "float64"}

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from skyline.errors import UsageError
 from skyline.predict.operator_time import OperatorPredictor
-from skyline.trace.shape import OperatorShape
+from skyline.trace.record import OperatorShape
 from skyline_predictors.data_gpu import gpu_of
 from skyline_predictors.kernel_row import shape_of
 from skyline_predictors.operator_graph import NODES, OPERATORS, Row, has_graph, read_rows

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import prod
 
-from skyline.trace.shape import OperatorShape
+from skyline.trace.record import OperatorShape
 from skyline_predictors.kernel_row import FLOAT, product, rowwise
 from skyline_predictors.operator_graph import GraphNode, Size
 

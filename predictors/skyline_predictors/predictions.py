@@ -11,7 +11,7 @@ from skyline.errors import UsageError
 from skyline.predict.gpu_spec import GpuSpec
 from skyline.predict.operator_time import OperatorPredictor, OperatorTime
 from skyline.predict.registry import predictors
-from skyline.trace.shape import OperatorShape
+from skyline.trace.record import OperatorShape
 from skyline_predictors.data_gpu import gpu_of
 from skyline_predictors.kernel_row import Row, shape_of
 from skyline_predictors.whole_model import model_time

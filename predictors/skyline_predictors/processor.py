@@ -8,7 +8,7 @@ from skyline.interval import Interval
 from skyline.predict.gpu_spec import GpuSpec
 from skyline.predict.host_cost import HostCost
 from skyline.predict.operator_time import OperatorTime
-from skyline.trace.shape import OperatorShape
+from skyline.trace.record import OperatorShape
 from skyline_predictors.number_format import ELEMENT_BYTES
 from skyline_predictors.operator_class import OperatorClass, operator_class
 

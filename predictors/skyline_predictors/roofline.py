@@ -11,7 +11,7 @@ import numpy as np
 from skyline.interval import Interval
 from skyline.predict.gpu_spec import GpuSpec
 from skyline.predict.operator_time import OperatorTime
-from skyline.trace.shape import OperatorShape
+from skyline.trace.record import OperatorShape
 from skyline_predictors.constants import Constants, Spread, constants
 from skyline_predictors.gpu_generation import generation
 from skyline_predictors.matrix_time import Throughput, matrix_us

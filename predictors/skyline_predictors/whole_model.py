@@ -13,7 +13,7 @@ from skyline.interval import Interval
 from skyline.predict.gpu_spec import GpuSpec
 from skyline.predict.host_cost import HostCost
 from skyline.predict.operator_time import OperatorPredictor, OperatorTime
-from skyline.trace.shape import OperatorShape
+from skyline.trace.record import OperatorShape
 from skyline_predictors.data_gpu import gpu_of
 from skyline_predictors.node_operators import NodeWork, call_name, node_work, pointwise
 from skyline_predictors.operator_graph import GraphNode, Size, graph_nodes

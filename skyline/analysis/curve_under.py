@@ -6,8 +6,7 @@ from collections.abc import Iterable
 
 from skyline.analysis.analyse import Analysis
 from skyline.analysis.estimate import answer_or_reason, estimate
-from skyline.memory.capacity import usable_bytes
-from skyline.memory.fit import Fit, fit
+from skyline.memory.capacity import Fit, fit, usable_bytes
 from skyline.whatif.catalogue.memory.batch_size import offered_sizes
 from skyline.whatif.curve_point import CurvePoint
 from skyline.whatif.question import BATCH_SIZE, Choice, Question

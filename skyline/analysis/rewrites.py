@@ -13,7 +13,7 @@ from skyline.errors import RewriteRefused, SkylineError, UsageError
 from skyline.rewrite.context import RewriteContext
 from skyline.rewrite.plan import attempt
 from skyline.rewrite.removal import attempt_removal, present, reason_of
-from skyline.source.edit import TextEdit
+from skyline.source.span import TextEdit
 from skyline.source.text import SourceText
 from skyline.trace.profile import Profile
 

@@ -20,13 +20,18 @@ from skyline.errors import SkylineError
 from skyline.source.knob import KnobSearch
 from skyline.source.text import SourceText
 from skyline.source.training_loop import find as find_loop
-from skyline.trace.facts import BatchFact, LoaderFact, OptimizerFact
-from skyline.trace.load import MachineLoad
-from skyline.trace.power import PowerFact
+from skyline.trace.facts import (
+    BatchFact,
+    LoaderFact,
+    MachineLoad,
+    OptimizerFact,
+    PowerFact,
+    Protection,
+    SideEffect,
+)
 from skyline.trace.product_trial import ProductTrial
 from skyline.trace.profile import CAPTURE_SCHEMA, Profile, SourceFile
 from skyline.trace.record import CodeLine
-from skyline.trace.side_effect import Protection, SideEffect
 from skyline.trace.trial import Trial
 
 

@@ -15,11 +15,10 @@ from typing import Literal
 import msgspec
 
 from skyline.capture.downloads import Downloads
-from skyline.capture.ended_early import complaint, usage_text
+from skyline.capture.ended_early import complaint, next_step, usage_text
 from skyline.capture.event_bus import Event, EventBus
 from skyline.capture.events import Ended, Failed, StackRow
 from skyline.capture.guard import Guard, RunLimits
-from skyline.capture.known_failures import next_step
 from skyline.capture.output import ScriptOutput
 from skyline.capture.parent_death_reaper import ParentDeathReaper
 from skyline.capture.process import ENTRY, KEPT, Start, Starter, start_fresh
@@ -30,7 +29,7 @@ from skyline.capture.scratch import make_scratch
 from skyline.capture.side_effects import last_words, read_protection, read_side_effects
 from skyline.capture.terminal import empty_terminal
 from skyline.errors import ArgumentsRefused, BudgetExceeded, Cancelled, CaptureImpossible, ScriptFailed
-from skyline.trace.side_effect import Protection, SideEffect
+from skyline.trace.facts import Protection, SideEffect
 
 _POLL_S = 0.05
 _WHERE_TIMEOUT_S = 3.0

@@ -7,7 +7,7 @@ import time
 import psutil
 
 from skyline.capture.child_process import ChildProcess
-from skyline.trace.load import MachineLoad
+from skyline.trace.facts import MachineLoad
 
 _SHORTEST_S = 0.2
 """The system counts processor time in hundredths of a second."""

@@ -6,8 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from statistics import median, median_low
 
-from skyline.trace.bare_times import BareTimes
-from skyline.trace.phase import Phase
+from skyline.trace.phase import BareTimes, Phase
 from skyline.trace.record import Record, RecordKind, Trace
 from skyline.trace.trial import OpTiming
 

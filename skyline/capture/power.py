@@ -15,7 +15,7 @@ from math import ceil
 from pathlib import Path
 from typing import Any, Literal
 
-from skyline.trace.power import PowerFact
+from skyline.trace.facts import PowerFact
 
 _WINDOW_S = 1.5
 """Counters move on every 20 to 100 ms: over this long that is a few per cent."""

@@ -19,8 +19,7 @@ from skyline.spread import median
 from skyline.trace.facts import Environment, ModuleFact
 from skyline.trace.phase import Phase
 from skyline.trace.product_trial import PRODUCTS, ProductTrial, TriedTimes
-from skyline.trace.record import RecordKind, Trace
-from skyline.trace.shape import OperatorShape
+from skyline.trace.record import OperatorShape, RecordKind, Trace
 from skyline.trace.trial import Choices, Trial
 
 _OPTIONS = ("stride", "padding", "dilation", "groups")

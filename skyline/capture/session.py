@@ -40,7 +40,7 @@ from skyline.capture.request import CaptureRequest, OutputCallback, ProgressCall
 from skyline.capture.script_launcher import ScriptLauncher
 from skyline.capture.trial_budget import TrialBudget
 from skyline.source.knob import KnobSearch
-from skyline.trace.power import PowerFact
+from skyline.trace.facts import PowerFact
 from skyline.trace.product_trial import ProductTrial
 from skyline.trace.profile import Profile
 from skyline.trace.trial import Trial, joined

@@ -21,8 +21,7 @@ from skyline.capture.script_launcher import ScriptLauncher
 from skyline.errors import ScriptFailed
 from skyline.trace.profile import Profile
 from skyline.trace.record import Record, RecordKind, Trace
-from skyline.trace.repeated_read import RepeatedRead
-from skyline.trace.timed_read import TimedRead
+from skyline.trace.timed_read import RepeatedRead, TimedRead
 
 _NO_HARDWARE = (
     "No CUDA GPUs are available",

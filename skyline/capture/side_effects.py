@@ -11,8 +11,8 @@ import msgspec
 
 from skyline.bounded_read import read_start
 from skyline.capture.redactor import Redactor
+from skyline.trace.facts import Protection, SideEffect
 from skyline.trace.record import CodeLine
-from skyline.trace.side_effect import Protection, SideEffect
 
 _LOG_NAME = "effects.jsonl"
 _PROTECTION_NAME = "protection.json"

@@ -129,8 +129,7 @@ def check_script(script: Path) -> None:
 
 def module_script(name: str, options: argparse.Namespace) -> Path:
     """The file of a module that is to be run from here by its name."""
-    from skyline.capture.interpreter import resolve_interpreter
-    from skyline.capture.module_file import module_file
+    from skyline.capture.interpreter import module_file, resolve_interpreter
 
     here = Path.cwd()
     try:

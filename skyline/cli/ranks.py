@@ -64,10 +64,8 @@ def run(arguments: Sequence[str]) -> int:
     options = command.parse_args(arguments)
 
     from skyline.analysis.rank_whatif import RankWhatIf
-    from skyline.job.folder import trace_files
     from skyline.job.job import job_of
-    from skyline.job.reading import RankReader
-    from skyline.job.scale_named import ScaleNamed
+    from skyline.job.reading import RankReader, ScaleNamed, trace_files
     from skyline.job.workers import fitting_processes, on_this_machine
     from skyline.report.build import encode
     from skyline.report.ranks import ranks_report

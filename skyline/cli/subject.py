@@ -180,7 +180,7 @@ def _arguments_of(path: Path, script: Path) -> tuple[str, ...]:
 
 def _module_of(path: Path, script: Path) -> str:
     """The name under which a script ran the last time, where it still has that name in this folder."""
-    from skyline.capture.module_file import module_file
+    from skyline.capture.interpreter import module_file
     from skyline.trace import store
 
     try:

@@ -13,8 +13,9 @@ all unchanged columns with the old one::
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from skyline.first_use import on_first_use
 
 if TYPE_CHECKING:
     from skyline.graph.coalescing import coalesce
@@ -27,10 +28,9 @@ if TYPE_CHECKING:
     from skyline.graph.merging import merge
     from skyline.graph.order import CyclicGraph
     from skyline.graph.removal import remove
-    from skyline.graph.replication import replicate
+    from skyline.graph.replication import replicate, stitch
     from skyline.graph.scaling import scale
     from skyline.graph.selection import Criteria, select
-    from skyline.graph.stitching import stitch
     from skyline.graph.structure import Structure
     from skyline.graph.task import Task, TaskKind, WorkClass
     from skyline.graph.tasks import Tasks
@@ -67,33 +67,24 @@ __all__ = [
     "stitch",
 ]
 
-_HOMES = {
-    "coalescing": ("coalesce",),
-    "dependency": ("Cause", "Dependencies", "Dependency"),
-    "edges": ("add_dependencies", "cut_dependencies"),
-    "graph": ("Graph",),
-    "insertion": ("InsertedGpuWork", "Insertion", "insert", "insert_gpu_work"),
-    "launching": ("launched_by", "launches_of"),
-    "loading": ("load",),
-    "merging": ("merge",),
-    "order": ("CyclicGraph",),
-    "removal": ("remove",),
-    "replication": ("replicate",),
-    "scaling": ("scale",),
-    "selection": ("Criteria", "select"),
-    "stitching": ("stitch",),
-    "structure": ("Structure",),
-    "task": ("Phase", "Task", "TaskKind", "WorkClass"),
-    "tasks": ("Tasks",),
-}
-_HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME_OF:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOME_OF[name]}"), name)
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__ = on_first_use(
+    __name__,
+    {
+        "coalescing": ("coalesce",),
+        "dependency": ("Cause", "Dependencies", "Dependency"),
+        "edges": ("add_dependencies", "cut_dependencies"),
+        "graph": ("Graph",),
+        "insertion": ("InsertedGpuWork", "Insertion", "insert", "insert_gpu_work"),
+        "launching": ("launched_by", "launches_of"),
+        "loading": ("load",),
+        "merging": ("merge",),
+        "order": ("CyclicGraph",),
+        "removal": ("remove",),
+        "replication": ("replicate", "stitch"),
+        "scaling": ("scale",),
+        "selection": ("Criteria", "select"),
+        "structure": ("Structure",),
+        "task": ("Phase", "Task", "TaskKind", "WorkClass"),
+        "tasks": ("Tasks",),
+    },
+)

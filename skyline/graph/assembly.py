@@ -1,13 +1,14 @@
-"""The last step from a trace to a graph: remove waiting time, sort the tasks, fill the columns."""
+"""A graph of a trace, and the last step to it: remove waiting time, sort the tasks, fill the columns."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import numpy as np
 
 from skyline.graph.column import Codes, Flags, Ids, Indices, Times
 from skyline.graph.dependency import Dependencies
 from skyline.graph.graph import Graph
-from skyline.graph.kineto_graph import KinetoGraph, MeasuredSteps
 from skyline.graph.rules.attribution import attributed
 from skyline.graph.rules.constants import LaunchConstants
 from skyline.graph.rules.draft import GraphDraft
@@ -21,6 +22,45 @@ from skyline.graph.task import TaskKind, work_class
 from skyline.graph.tasks import KIND, WORK, Tasks
 from skyline.trace.kineto.category import Category
 from skyline.trace.kineto.profiler_trace import MarkedSteps, ProfilerTrace
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MeasuredSteps:
+    """The steps of the trace in time order: durations, and the zero-length tasks that mark begin and end."""
+
+    number: Ids
+    measured_us: Times
+    first: Ids
+    last: Ids
+
+    def __len__(self) -> int:
+        return len(self.number)
+
+    def simulated_us(self, starts_us: Times) -> Times:
+        """The duration of each step, in µs, for given start times of the graph's tasks."""
+        return starts_us[self.last] - starts_us[self.first]
+
+    @property
+    def inner(self) -> slice:
+        """All steps except the first, which inherits earlier work, and the last, which ends with the recording."""
+        return slice(1, -1) if len(self) > 2 else slice(-1, None)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class KinetoGraph:
+    """A graph of a trace, and how the two relate."""
+
+    graph: Graph
+    steps: MeasuredSteps
+    constants: LaunchConstants
+    event: Ids
+    """For each task the trace row that gives it its name."""
+    start_us: Times
+    """Start of each task, in µs of the trace's clock and without waiting; a replay should reproduce it."""
+    main: str
+    """The lane of the script's own thread."""
+    found: dict[str, int]
+    """Number of applications of each rule, and of clipped or guessed items."""
 
 
 def assembled(

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from skyline.graph.assembly import assembled
+from skyline.graph.assembly import KinetoGraph, assembled
 from skyline.graph.graph import Graph
-from skyline.graph.kineto_graph import KinetoGraph
 from skyline.graph.rules.blocking_copy import blocked, blocking_copies
 from skyline.graph.rules.calls import gpu_work, launching
 from skyline.graph.rules.constants import constants_of

@@ -1,4 +1,4 @@
-"""The parts of an iteration that can be timed without a profiler, and their shares of a step."""
+"""The parts of an iteration: those that can be timed without a profiler, and the phases of a graph."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from enum import Enum
 
 import numpy as np
 
-from skyline.graph.column import Codes
+from skyline.graph.column import Codes, sums
+from skyline.graph.graph import Graph
 from skyline.graph.task import TaskKind
 from skyline.graph.tasks import KINDS, PHASES, Tasks
 from skyline.spread import median
-from skyline.trace.bare_times import BareTimes
-from skyline.trace.phase import Phase
+from skyline.trace.phase import BareTimes, Phase, PhaseTimes
 
 
 class Part(str, Enum):
@@ -75,3 +75,16 @@ def part_shares(times: BareTimes) -> dict[Part, float]:
 def _median_share(samples: Sequence[float], steps: Sequence[float]) -> float:
     shares = [sample / step for sample, step in zip(samples, steps, strict=False) if step > 0]
     return median(shares) if shares else 0.0
+
+
+def phase_times(graph: Graph, lane: str) -> PhaseTimes:
+    """Time that the lane spends in each phase, in ms per iteration, averaged, gaps included.
+
+    On a GPU machine the lane is the script's own thread. A phase that only launches kernels looks short there, and
+    the phase that waits for them looks long.
+    """
+    tasks = graph.tasks
+    on_lane = tasks.lane == tasks.lane_code(lane)
+    spent = sums(tasks.phase[on_lane], (graph.durations + graph.gaps)[on_lane], len(PHASES)).tolist()
+    count = max(1, len(graph.iterations))
+    return PhaseTimes.of({phase: time / count / 1e3 for phase, time in zip(PHASES, spent, strict=True)})

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from math import prod
 
 from skyline.graph.build import main_lane
-from skyline.trace.record import Record, RecordKind, Trace
-from skyline.trace.shape import OperatorShape
+from skyline.trace.record import OperatorShape, Record, RecordKind, Trace
 
 _SPLIT_FROM_US = 60.0
 """Without known shapes, operators shorter than this, in µs, count as too small to split."""

@@ -11,16 +11,15 @@ The names below are loaded when they are first used::
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from skyline.first_use import on_first_use
 
 if TYPE_CHECKING:
     from skyline.job.cluster import on_cluster
-    from skyline.job.folder import trace_files
     from skyline.job.job import Job, job_of
     from skyline.job.joining import JobGraph, joined
-    from skyline.job.reading import RankReader, read_whole
-    from skyline.job.scale_named import ScaleNamed
+    from skyline.job.reading import RankReader, ScaleNamed, read_whole, trace_files
     from skyline.job.times import simulated
     from skyline.job.workers import on_this_machine
 
@@ -38,24 +37,14 @@ __all__ = [
     "trace_files",
 ]
 
-_HOMES = {
-    "cluster": ("on_cluster",),
-    "folder": ("trace_files",),
-    "job": ("Job", "job_of"),
-    "joining": ("JobGraph", "joined"),
-    "reading": ("RankReader", "read_whole"),
-    "scale_named": ("ScaleNamed",),
-    "times": ("simulated",),
-    "workers": ("on_this_machine",),
-}
-_HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME_OF:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOME_OF[name]}"), name)
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__ = on_first_use(
+    __name__,
+    {
+        "cluster": ("on_cluster",),
+        "job": ("Job", "job_of"),
+        "joining": ("JobGraph", "joined"),
+        "reading": ("RankReader", "ScaleNamed", "read_whole", "trace_files"),
+        "times": ("simulated",),
+        "workers": ("on_this_machine",),
+    },
+)

@@ -1,17 +1,19 @@
-"""Reads one rank's trace and keeps what a job needs of it; made to run in a process of its own."""
+"""The traces of a job's ranks; each is read, and what a job needs of it kept, in a process of its own."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from skyline.errors import SkylineError
+from skyline.errors import SkylineError, UsageError
 from skyline.graph.from_kineto import built
 from skyline.graph.graph import Graph
 from skyline.graph.order import CyclicGraph
+from skyline.graph.scaling import scale
+from skyline.graph.selection import select
 from skyline.job.rank_graph import Links, RankGraph, linked
 from skyline.job.rank_work import RankWork, rank_work
 from skyline.job.spans import side_by_side
@@ -291,3 +293,51 @@ def as_measured(one: RankWork) -> RankGraph:
         one.begin_us,
         reduced=True,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class ScaleNamed:
+    """A change of a graph that can be sent to other processes."""
+
+    factors: tuple[tuple[str, float], ...]
+    """A part of the tasks' names, and how many times as long they take."""
+
+    def __call__(self, graph: Graph) -> Graph:
+        """Of a task that several names fit, every factor counts."""
+        for name, factor in self.factors:
+            graph = scale(graph, select(graph, name=name), factor)
+        return graph
+
+
+_ENDINGS = (".json", ".json.gz")
+_OTHERS = (".profile.json.gz", "manifest.json", "_et.json", "_et.json.gz")
+"""Profiles of Skyline's own, lists of files, and PyTorch's execution traces."""
+
+
+def trace_files(named: Sequence[str]) -> tuple[Path, ...]:
+    """The files that were named, and those in the folders that were: directly, else in folders below.
+
+    Raises:
+        UsageError: something named is not there, or there is no trace in it.
+    """
+    found: dict[Path, None] = {}
+    for name in named:
+        path = Path(name)
+        if path.is_dir():
+            inside = [one for one in sorted(path.iterdir()) if _is_trace(one)]
+            inside = inside or [one for one in sorted(path.rglob("*")) if _is_trace(one)]
+            if not inside:
+                raise UsageError(
+                    f"{name} holds no trace",
+                    hint="PyTorch profiler traces end in .json or .json.gz; each rank writes one.",
+                )
+            found.update((one.resolve(), None) for one in inside)
+        elif path.is_file():
+            found[path.resolve()] = None
+        else:
+            raise UsageError(f"{name} is not there", hint="Name a folder of traces, or trace files.")
+    return tuple(found)
+
+
+def _is_trace(path: Path) -> bool:
+    return path.name.endswith(_ENDINGS) and not path.name.endswith(_OTHERS) and path.is_file()

@@ -1,7 +1,10 @@
-"""The memory of the device that is available to tensors."""
+"""The memory of the device that is available to tensors, and whether a peak fits into it."""
 
 from __future__ import annotations
 
+from enum import Enum
+
+from skyline.interval import Interval
 from skyline.trace.facts import DeviceMemoryFact
 from skyline.trace.profile import Profile
 
@@ -46,3 +49,20 @@ def fragmentation(memory: DeviceMemoryFact) -> float:
     if memory.reserved_bytes <= 0:
         return 0.0
     return max(0.0, 1.0 - memory.allocated_peak_bytes / memory.reserved_bytes)
+
+
+class Fit(str, Enum):
+    """The verdict on a peak and a capacity."""
+
+    FITS = "fits"
+    UNSURE = "unsure"
+    TOO_LARGE = "too large"
+
+
+def fit(peak_bytes: Interval, usable_bytes: int | None) -> Fit:
+    """The fit of an uncertain peak into the memory available to tensors; if that is unknown, nothing is too large."""
+    if not usable_bytes:
+        return Fit.FITS
+    if peak_bytes.low > usable_bytes:
+        return Fit.TOO_LARGE
+    return Fit.UNSURE if peak_bytes.high > usable_bytes else Fit.FITS

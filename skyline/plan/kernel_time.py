@@ -17,7 +17,7 @@ from skyline.plan.layers import LayerPart
 from skyline.plan.strategy import Precision
 from skyline.predict.gpu_spec import GpuSpec
 from skyline.predict.operator_time import OperatorPredictor
-from skyline.trace.shape import OperatorShape
+from skyline.trace.record import OperatorShape
 
 _LARGE = 8192
 

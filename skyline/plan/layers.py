@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from skyline.plan.strategy import Strategy
-from skyline.trace.shape import OperatorShape
+from skyline.trace.record import OperatorShape
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,7 @@ from skyline.plan.layers import LayerPart, Layers
 from skyline.plan.strategy import Strategy
 from skyline.trace.phase import Phase
 from skyline.trace.profile import Profile
-from skyline.trace.record import RecordKind
-from skyline.trace.shape import OperatorShape
+from skyline.trace.record import OperatorShape, RecordKind
 
 _NUMBERED = re.compile(r"^(.*?\.)(\d+)(\..*)?$")
 

@@ -10,7 +10,7 @@ import msgspec
 from skyline.errors import UsageError
 from skyline.plan.layers import LayerPart, Layers
 from skyline.plan.strategy import Strategy
-from skyline.trace.shape import OperatorShape
+from skyline.trace.record import OperatorShape
 
 _FORMAT = "bfloat16"
 _WIDTH = 2

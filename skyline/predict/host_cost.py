@@ -7,8 +7,7 @@ from math import prod
 
 from skyline.interval import Interval
 from skyline.trace.phase import Phase
-from skyline.trace.record import Record, RecordKind
-from skyline.trace.shape import OperatorShape
+from skyline.trace.record import OperatorShape, Record, RecordKind
 
 _BYTES_PER_US = 8e3
 _FLOP_PER_US = 5e4

@@ -9,7 +9,7 @@ from typing import Protocol, runtime_checkable
 from skyline.interval import Interval
 from skyline.predict.gpu_spec import GpuSpec
 from skyline.predict.host_cost import HostCost
-from skyline.trace.shape import OperatorShape
+from skyline.trace.record import OperatorShape
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,9 +8,8 @@ from importlib.resources import files
 import msgspec
 
 from skyline.errors import UsageError
-from skyline.predict.gpu_names import find
 from skyline.predict.gpu_spec import GpuSpec
-from skyline.predict.gpus import gpus
+from skyline.predict.gpus import find, gpus
 from skyline.predict.own_table import TableEntry, own_entries
 
 _KEYS = ("gpu", "usd_per_hour", "gpus", "provider", "instance", "region", "date", "source")

@@ -18,10 +18,8 @@ from skyline.simulate.billing import billed_phases, billed_us
 from skyline.simulate.engine import simulate
 from skyline.trace.facts import Device
 from skyline.trace.phase import Phase
-from skyline.trace.prediction import Prediction
-from skyline.trace.profile import BareTimes, Profile
-from skyline.trace.record import Record, RecordKind, Trace
-from skyline.trace.shape import OperatorShape
+from skyline.trace.profile import BareTimes, Prediction, Profile
+from skyline.trace.record import OperatorShape, Record, RecordKind, Trace
 from skyline.trace.timed_read import TimedRead
 
 _ITERATIONS = 2

@@ -9,11 +9,10 @@ from typing import Literal
 
 from skyline import units
 from skyline.interval import Interval
-from skyline.memory.capacity import ASSUMED_CONTEXT_BYTES, ASSUMED_FRAGMENTS
-from skyline.memory.fit import Fit, fit
+from skyline.memory.capacity import ASSUMED_CONTEXT_BYTES, ASSUMED_FRAGMENTS, Fit, fit
 from skyline.report.schema import CurvePointReport, ProfileReport
 from skyline.source.knob import KnobKind
-from skyline.trace.prediction import Prediction
+from skyline.trace.profile import Prediction
 
 
 def headline_so_far(

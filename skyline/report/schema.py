@@ -19,12 +19,17 @@ from skyline.memory.peak import MemoryBreakdown
 from skyline.memory.timeline import MemoryPoint
 from skyline.simulate.critical_path import CriticalPath
 from skyline.source.setting_place import SettingPlace
-from skyline.trace.facts import Device, DeviceMemoryFact, IterationFact
-from skyline.trace.load import MachineLoad
+from skyline.trace.facts import (
+    Device,
+    DeviceMemoryFact,
+    IterationFact,
+    MachineLoad,
+    PowerFact,
+    Protection,
+    SideEffect,
+)
 from skyline.trace.phase import PhaseTimes
-from skyline.trace.power import PowerFact
-from skyline.trace.prediction import Prediction
-from skyline.trace.side_effect import Protection, SideEffect
+from skyline.trace.profile import Prediction
 from skyline.whatif.curve_point import CurvePoint
 from skyline.whatif.estimate import Estimate
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 from skyline.errors import RewriteRefused
 from skyline.rewrite.refusal import refusal
-from skyline.source.edit import TextEdit
 from skyline.source.program import Module
+from skyline.source.span import TextEdit
 from skyline.source.syntax import Function, offsets_of
 from skyline.source.tokens import Tokens, tokens_of
 

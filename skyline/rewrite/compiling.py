@@ -18,8 +18,8 @@ from skyline.rewrite.sites.iteration import iteration
 from skyline.rewrite.sites.model import ModelSite, model
 from skyline.rewrite.unwrapping import without_call, without_decorator, without_statements
 from skyline.source.calls import qualified_name
-from skyline.source.edit import TextEdit
 from skyline.source.program import Module
+from skyline.source.span import TextEdit
 from skyline.source.syntax import Function, dotted, text_of
 
 _IN_PLACE_SINCE = (2, 2)

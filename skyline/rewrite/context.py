@@ -10,10 +10,10 @@ from difflib import SequenceMatcher
 from pathlib import Path
 
 from skyline.errors import RewriteRefused, SkylineError
-from skyline.source.edit import TextEdit
 from skyline.source.line_map import line_map
 from skyline.source.program import Module, Program
 from skyline.source.resolver import Resolver
+from skyline.source.span import TextEdit
 from skyline.source.text import SourceText
 from skyline.trace.profile import Profile
 from skyline.trace.record import CodeLine

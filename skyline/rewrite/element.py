@@ -6,8 +6,8 @@ import ast
 import tokenize
 
 from skyline.errors import RewriteRefused
-from skyline.source.edit import TextEdit
 from skyline.source.program import Module
+from skyline.source.span import TextEdit
 from skyline.source.syntax import offsets_of
 from skyline.source.text import SourceText
 from skyline.source.tokens import SourceToken, tokens_of

@@ -20,8 +20,8 @@ from skyline.rewrite.sites.forward import ForwardSite
 from skyline.rewrite.sites.iteration import Iteration
 from skyline.rewrite.sites.step import StepSite, step
 from skyline.rewrite.unwrapping import without_call, without_statements
-from skyline.source.edit import TextEdit
 from skyline.source.program import Module
+from skyline.source.span import TextEdit
 from skyline.source.syntax import Function, dotted, last_name, offsets_of, text_of
 
 _CLIPPING = {"clip_grad_norm_", "clip_grad_value_"}

@@ -8,8 +8,8 @@ import tokenize
 from skyline.errors import RewriteRefused
 from skyline.rewrite.blocks import remove
 from skyline.rewrite.refusal import refusal
-from skyline.source.edit import TextEdit
 from skyline.source.program import Module
+from skyline.source.span import TextEdit
 from skyline.source.syntax import Function, offsets_of, text_of
 from skyline.source.tokens import SourceToken, tokens_of
 

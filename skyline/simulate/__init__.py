@@ -14,8 +14,9 @@ The names below are loaded when they are first used::
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from skyline.first_use import on_first_use
 
 if TYPE_CHECKING:
     from skyline.simulate.critical_path import CriticalPath, critical_tasks
@@ -33,21 +34,13 @@ __all__ = [
     "steady_step_ms",
 ]
 
-_HOMES = {
-    "critical_path": ("CriticalPath", "critical_tasks"),
-    "engine": ("simulate",),
-    "groups": ("groups_by",),
-    "steady": ("steady_step_ms",),
-    "timeline": ("Timeline",),
-}
-_HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME_OF:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOME_OF[name]}"), name)
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__ = on_first_use(
+    __name__,
+    {
+        "critical_path": ("CriticalPath", "critical_tasks"),
+        "engine": ("simulate",),
+        "groups": ("groups_by",),
+        "steady": ("steady_step_ms",),
+        "timeline": ("Timeline",),
+    },
+)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from skyline.graph.graph import Graph
-from skyline.simulate.fixed_order import run
+from skyline.simulate.engine import run
 
 _SETTLED = 1e-9
 """Lanes that advance by lengths which differ by less than this share of the length keep their distances."""

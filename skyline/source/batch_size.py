@@ -12,13 +12,13 @@ from skyline.source import command_line
 from skyline.source.batch_names import is_batch_name, is_evaluation
 from skyline.source.batch_uses import BatchUse, Certainty, batch_uses
 from skyline.source.command_line import ArgumentInForce
-from skyline.source.edit import TextEdit
 from skyline.source.knob import Knob, KnobKind, KnobSearch
 from skyline.source.origin import Frame, Holder, HolderKind, Route
 from skyline.source.program import Module, Program, ReadSource
 from skyline.source.resolver import Origin, Resolver
 from skyline.source.scope import BindingKind
 from skyline.source.shared_use import other_use
+from skyline.source.span import TextEdit
 from skyline.source.syntax import last_name, span_of
 from skyline.source.text import SourceText
 

@@ -1,4 +1,4 @@
-"""A place in a source file."""
+"""A place in a source file, and new text for it."""
 
 from __future__ import annotations
 
@@ -18,3 +18,12 @@ class SourceSpan:
     column: int
     end_line: int
     end_column: int
+
+
+@dataclass(frozen=True, slots=True)
+class TextEdit:
+    """Replace the characters of ``span``, which must still equal ``old_text``, by ``new_text``."""
+
+    span: SourceSpan
+    old_text: str
+    new_text: str

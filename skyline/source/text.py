@@ -12,8 +12,7 @@ from pathlib import Path
 
 from skyline.bounded_read import LARGEST_TEXT_BYTES, read_bounded
 from skyline.errors import RewriteRefused, UsageError
-from skyline.source.edit import TextEdit
-from skyline.source.span import SourceSpan
+from skyline.source.span import SourceSpan, TextEdit
 
 _BYTE_ORDER_MARK = "\ufeff"
 # Python ends a line at these three only: a form feed, a vertical tab or U+2028 is part of its line.

@@ -1,4 +1,4 @@
-"""Facts of a run besides its timings: optimizers, loaders, batches, memory, machine."""
+"""Facts of a run besides its timings: optimizers, loaders, batches, memory, machine, energy, effects on files."""
 
 from __future__ import annotations
 
@@ -225,3 +225,74 @@ class IterationFact:
     ``DistributedDataParallel``, ``Hugging Face Trainer``, ``PyTorch Lightning``, ``several optimizers``, …"""
     rank: int = 0
     world_size: int = 1
+
+
+_FULL = 0.9
+"""Share of all cores in use; below it, other programs ran on idle cores."""
+_NOTICED_CORES = 0.5
+"""Cores. An editor with its servers takes some tenths of a core; above this, timed iterations waited for cores."""
+
+
+@dataclass(frozen=True, slots=True)
+class MachineLoad:
+    """Average numbers of busy cores during timing, of the script's processes and of all others, and the core count."""
+
+    own_cores: float
+    others_cores: float
+    cores: int
+
+    @property
+    def busy(self) -> bool:
+        """True if other programs took processor time that the script would have used."""
+        full = self.own_cores + self.others_cores >= _FULL * self.cores
+        return full and self.others_cores >= _NOTICED_CORES
+
+
+@dataclass(frozen=True, slots=True)
+class PowerFact:
+    """Energy of unrecorded iterations, including everything else that the counted hardware did meanwhile.
+
+    ``of`` names the hardware: the board of a GPU (``NVML``), or the processors without their memory (``RAPL``).
+    ``joules`` is the mean energy of one iteration over ``window_s``; ``mean_watts`` is the mean power in that window.
+    """
+
+    source: Literal["NVML", "RAPL"]
+    of: str
+    joules: float
+    mean_watts: float
+    iterations: int
+    window_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class SideEffect:
+    """One kind of effect on one target.
+
+    ``kind`` is ``file``, ``folder``, ``removal``, ``tracker`` (W&B and similar), ``download``, ``network`` (a host that
+    was looked up), ``program`` (a started program), ``profiler`` (PyTorch's, used by the script) or ``evaluation``.
+    ``outcome`` is ``redirected`` (to a temporary folder, now deleted), ``held back`` (not executed, but reported to the
+    script as successful), ``refused`` (not executed, and the script received an error), ``allowed`` (executed) or
+    ``replayed`` (executed once, its result reused). For frequent effects, ``count`` is a lower bound within a factor of
+    two.
+    """
+
+    kind: str
+    target: str
+    outcome: str
+    count: int = 1
+    line: CodeLine | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Protection:
+    """The mechanism that protected the user's files from the run's writes.
+
+    ``kernel``: Landlock, in addition to the interception of Python's calls. ``interception only``: native code and
+    programs started by the script could write. ``off``: the user allowed everything. ``reason`` explains why the
+    mechanism is not ``kernel``, or what this kernel does not cover. ``network`` is the reach of the run's Python code:
+    ``open`` (every host) or ``loopback`` (this machine only).
+    """
+
+    state: Literal["kernel", "interception only", "off"]
+    reason: str = ""
+    network: Literal["open", "loopback"] = "open"

@@ -1,13 +1,13 @@
-"""A profile: a few measured iterations, the sources at that time, and the machine; this is saved and loaded."""
+"""A profile: a few measured or predicted iterations, the sources at that time, and the machine; saved and loaded."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Literal
 
+from skyline.interval import Interval
 from skyline.source.knob import KnobSearch
 from skyline.source.setting_place import SettingPlace
-from skyline.trace.bare_times import BareTimes
 from skyline.trace.facts import (
     BatchFact,
     CallFact,
@@ -15,21 +15,47 @@ from skyline.trace.facts import (
     Environment,
     IterationFact,
     LoaderFact,
+    MachineLoad,
     MemoryFact,
     ModuleFact,
     OptimizerFact,
     ParallelFact,
+    PowerFact,
+    Protection,
+    SideEffect,
     TorchSettings,
 )
-from skyline.trace.load import MachineLoad
-from skyline.trace.power import PowerFact
-from skyline.trace.prediction import Prediction
+from skyline.trace.phase import BareTimes
 from skyline.trace.product_trial import ProductTrial
 from skyline.trace.record import CodeLine, Trace
-from skyline.trace.repeated_read import RepeatedRead
-from skyline.trace.side_effect import Protection, SideEffect
-from skyline.trace.timed_read import TimedRead
+from skyline.trace.timed_read import RepeatedRead, TimedRead
 from skyline.trace.trial import Trial
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """The basis of a predicted profile.
+
+    ``gpu`` is the predicted GPU, ``basis`` the end of the sentence "times rest on …". ``iteration_ms`` includes the
+    uncertainty of the operators and of the host. ``unmeasured_share`` is the share of the GPU time in operators whose
+    kind or number format was never measured. ``largest_batch`` is the largest batch size that should fit into the GPU's
+    memory; None if unknown. It was itself traced if ``largest_batch_traced``; larger ones were not tried if
+    ``larger_untried``.
+    """
+
+    gpu: str
+    predictor: str
+    basis: str
+    iteration_ms: Interval
+    unmeasured_share: float
+    largest_batch: int | None = None
+    largest_batch_traced: bool = False
+    larger_untried: bool = False
+    without_loading: str = ""
+    """Reason why the time to load batches is left out; empty if it is included or none are loaded."""
+    loading: str = ""
+    """The basis of the time to load batches, as a sentence; empty if it is left out or none are loaded."""
+
 
 CAPTURE_SCHEMA = "skyline.capture/2"
 

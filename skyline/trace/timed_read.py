@@ -1,4 +1,4 @@
-"""The actual time to read a batch of a traced script: data are read for real, only the model is not computed."""
+"""What loaders of a traced script read: the actual time of a batch (only the model is not computed), and repeats."""
 
 from __future__ import annotations
 
@@ -18,3 +18,15 @@ class TimedRead:
     end_us: float
     took_us: float
     tensor_bytes: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RepeatedRead:
+    """A read by a loader between two moments of the trace's nominal time.
+
+    ``times`` is the number of delivered samples per sample read.
+    """
+
+    start_us: float
+    end_us: float
+    times: float

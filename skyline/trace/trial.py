@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from skyline.trace.bare_times import BareTimes
-from skyline.trace.phase import Phase
+from skyline.trace.phase import BareTimes, Phase
 
 
 @dataclass(frozen=True, slots=True)

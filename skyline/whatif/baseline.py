@@ -7,8 +7,7 @@ import numpy as np
 from skyline.graph.build import build, main_lane
 from skyline.graph.coalescing import coalesce
 from skyline.graph.launch_ahead import one_iteration_ahead
-from skyline.graph.part import part_shares
-from skyline.graph.phases import phase_times
+from skyline.graph.part import part_shares, phase_times
 from skyline.graph.step_cost import step_cost
 from skyline.graph.tasks import ON_GPU
 from skyline.interval import Interval

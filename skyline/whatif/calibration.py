@@ -7,17 +7,16 @@ from math import exp, log
 
 import numpy as np
 
-from skyline.graph.calibrate import calibrate, scale_host_to
+from skyline.graph.calibrate import calibrate, scale_host_to, steadied
 from skyline.graph.coalescing import coalesce
 from skyline.graph.column import Times
 from skyline.graph.graph import Graph
-from skyline.graph.outlier_removal import steadied
 from skyline.graph.part import PARTS, Part, parts_of
 from skyline.graph.scaling import scale
 from skyline.interval import Interval
 from skyline.simulate.engine import simulate
 from skyline.simulate.steady import steady_step_ms
-from skyline.trace.bare_times import BareTimes
+from skyline.trace.phase import BareTimes
 from skyline.whatif.constant import Constant
 from skyline.whatif.cost.tried_iterations import TriedIterations
 

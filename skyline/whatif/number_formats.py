@@ -20,7 +20,7 @@ from skyline.predict.gpu_spec import GpuSpec
 from skyline.predict.gpus import gpu_named
 from skyline.predict.operator_time import OperatorPredictor
 from skyline.predict.registry import across_formats
-from skyline.trace.shape import OperatorShape
+from skyline.trace.record import OperatorShape
 from skyline.whatif.origins import shapes
 from skyline.whatif.subject import Subject
 from skyline.whatif.trace_facts import compute_capability

@@ -6,7 +6,7 @@ import numpy as np
 
 from skyline.graph.column import Indices, Times
 from skyline.graph.graph import Graph
-from skyline.trace.shape import OperatorShape
+from skyline.trace.record import OperatorShape
 from skyline.whatif.subject import Subject
 
 

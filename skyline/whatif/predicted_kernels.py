@@ -22,7 +22,7 @@ from skyline.predict.operator_time import OperatorPredictor
 from skyline.predict.registry import predictor_for, predictors
 from skyline.predict.timed import in_allowed_format
 from skyline.trace.profile import Profile
-from skyline.trace.shape import OperatorShape
+from skyline.trace.record import OperatorShape
 from skyline.whatif.origins import shapes
 from skyline.whatif.subject import Subject
 

@@ -7,9 +7,9 @@ from functools import cached_property
 
 import numpy as np
 
+from skyline.graph.assembly import KinetoGraph
 from skyline.graph.column import Ids, Indices, Times
 from skyline.graph.graph import Graph
-from skyline.graph.kineto_graph import KinetoGraph
 from skyline.graph.launching import launches
 from skyline.graph.selection import select
 from skyline.graph.task import TaskKind

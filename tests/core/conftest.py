@@ -13,9 +13,8 @@ from skyline.graph.graph import Dependency, Graph, Structure
 from skyline.graph.task import Task, TaskKind, WorkClass
 from skyline.source.knob import Knob, KnobKind, KnobSearch
 from skyline.source.span import SourceSpan
-from skyline.trace.bare_times import BareTimes
 from skyline.trace.facts import BatchFact, Device, Environment, LoaderFact, MemoryFact, OptimizerFact
-from skyline.trace.phase import Phase
+from skyline.trace.phase import BareTimes, Phase
 from skyline.trace.profile import CAPTURE_SCHEMA, Profile, SourceFile
 from skyline.trace.record import Allocation, CodeLine, IterationMark, Record, RecordKind, Trace
 from skyline.trace.trial import Choices, Trial

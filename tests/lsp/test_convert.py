@@ -6,8 +6,7 @@ import pytest
 from lsprotocol import types
 from pygls.workspace import PositionCodec
 
-from skyline.source.edit import TextEdit
-from skyline.source.span import SourceSpan
+from skyline.source.span import SourceSpan, TextEdit
 from skyline.source.text import SourceText
 from skyline_lsp import convert
 

@@ -7,7 +7,7 @@ import pytest
 
 from skyline.predict.gpus import gpu_named, gpus
 from skyline.predict.registry import predictor_named
-from skyline.trace.shape import OperatorShape
+from skyline.trace.record import OperatorShape
 from skyline_predictors.roofline import Roofline
 from skyline_predictors.shape_reading import convolution_shape, matrix_shape
 

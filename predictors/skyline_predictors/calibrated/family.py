@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import log2, prod
 
-from skyline.trace.shape import OperatorShape
+from skyline.trace.record import OperatorShape
 
 _FAMILIES: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("list", ("_foreach_mul", "_foreach_add_", "_foreach_lerp")),

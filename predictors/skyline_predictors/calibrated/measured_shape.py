@@ -6,7 +6,7 @@ from collections.abc import Callable
 from math import prod
 
 from skyline.calibrate.case import Case
-from skyline.trace.shape import OperatorShape
+from skyline.trace.record import OperatorShape
 from skyline_predictors.kernel_row import FLOAT
 
 _FORMATS = {"fp32": FLOAT, "tf32": FLOAT, "bf16": "bfloat16", "fp16": "float16"}

@@ -16,12 +16,12 @@ from skyline.calibrate.designs import DEVICE_CALLS, HOST, TRAINING
 from skyline.calibrate.machine import CalibratedDevice
 from skyline.calibrate.store import CaseTime, stamps, stored
 from skyline.interval import Interval
-from skyline.predict.gpu_names import is_called
 from skyline.predict.gpu_spec import GpuSpec
+from skyline.predict.gpus import is_called
 from skyline.predict.host_cost import HostCost
 from skyline.predict.operator_time import CalibrationGain, OperatorPredictor, OperatorTime
 from skyline.spread import median
-from skyline.trace.shape import OperatorShape
+from skyline.trace.record import OperatorShape
 from skyline_predictors.calibrated.family import family_of, features
 from skyline_predictors.calibrated.measured_shape import shape_of
 from skyline_predictors.kernel_row import FLOAT

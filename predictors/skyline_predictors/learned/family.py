@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from skyline.trace.shape import OperatorShape
+from skyline.trace.record import OperatorShape
 from skyline_predictors.learned import convolution, product, stream
 from skyline_predictors.learned.machine import LearnedGpu
 from skyline_predictors.learned.product import BatchedProducts, ProductConstants

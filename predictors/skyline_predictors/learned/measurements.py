@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skyline.predict.gpu_spec import GpuSpec
-from skyline.trace.shape import OperatorShape
+from skyline.trace.record import OperatorShape
 from skyline_predictors.call_time import told_us
 from skyline_predictors.data_gpu import gpu_of
 from skyline_predictors.gpu_generation import generation

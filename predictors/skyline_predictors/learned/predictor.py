@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from skyline.interval import Interval
 from skyline.predict.gpu_spec import GpuSpec
 from skyline.predict.operator_time import OperatorPredictor, OperatorTime
-from skyline.trace.shape import OperatorShape
+from skyline.trace.record import OperatorShape
 from skyline_predictors.call_time import shown_us
 from skyline_predictors.constants import Spread
 from skyline_predictors.kernel_row import FLOAT

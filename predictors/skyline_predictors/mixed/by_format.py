@@ -8,7 +8,7 @@ import numpy as np
 
 from skyline.predict.gpu_spec import GpuSpec
 from skyline.predict.operator_time import OperatorPredictor, OperatorTime
-from skyline.trace.shape import OperatorShape
+from skyline.trace.record import OperatorShape
 from skyline_predictors.call_time import shown_us
 from skyline_predictors.learned.predictor import LearnedPredictor
 from skyline_predictors.mixed.call_kind import CallKind

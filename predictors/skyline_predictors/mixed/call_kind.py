@@ -6,7 +6,7 @@ from enum import Enum
 from functools import lru_cache
 from math import prod
 
-from skyline.trace.shape import OperatorShape
+from skyline.trace.record import OperatorShape
 
 
 class CallKind(str, Enum):

@@ -8,7 +8,7 @@ from math import prod
 
 import numpy as np
 
-from skyline.trace.shape import OperatorShape
+from skyline.trace.record import OperatorShape
 from skyline_predictors.memory_levels import Floats
 from skyline_predictors.mixed.call_kind import CallKind, call_kind, convolution_tensors, is_backward
 from skyline_predictors.number_format import ELEMENT_BYTES

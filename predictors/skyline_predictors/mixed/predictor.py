@@ -11,7 +11,7 @@ import numpy as np
 from skyline.interval import Interval
 from skyline.predict.gpu_spec import GpuSpec
 from skyline.predict.operator_time import OperatorTime
-from skyline.trace.shape import OperatorShape
+from skyline.trace.record import OperatorShape
 from skyline_predictors.memory_levels import Floats
 from skyline_predictors.mixed.board import board
 from skyline_predictors.mixed.call_kind import CallKind

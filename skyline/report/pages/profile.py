@@ -43,7 +43,7 @@ from skyline.report.pages.verdict import verdict_blocks
 from skyline.report.pages.whatifs import whatif_sections
 from skyline.report.place import place, shown_from
 from skyline.report.schema import ProfileReport, VerdictReport, WhatIfReport
-from skyline.trace.side_effect import Protection, SideEffect
+from skyline.trace.facts import Protection, SideEffect
 
 _NOUNS = {
     "file": ("file", "files"),

@@ -21,9 +21,9 @@ from skyline.rewrite.sites.iteration import ROUTE, Iteration, Region, iteration
 from skyline.rewrite.sites.transfer import transfers
 from skyline.rewrite.unwrapping import without_item
 from skyline.source.calls import qualified_name
-from skyline.source.edit import TextEdit
 from skyline.source.origin import Value
 from skyline.source.program import Module
+from skyline.source.span import TextEdit
 from skyline.source.syntax import dotted, last_name, text_of
 
 

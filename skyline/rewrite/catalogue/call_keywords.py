@@ -27,8 +27,8 @@ from skyline.rewrite.sites.given import behind, decided_by, mapping_items
 from skyline.rewrite.sites.replicas import replicas_arguments
 from skyline.source.arguments import passed
 from skyline.source.calls import qualified_name
-from skyline.source.edit import TextEdit
 from skyline.source.program import Module
+from skyline.source.span import TextEdit
 from skyline.source.syntax import offsets_of, text_of
 
 _WORKERS, _POSITION = "num_workers", 5

@@ -16,8 +16,8 @@ from skyline.rewrite.sites.model import model
 from skyline.rewrite.sites.transfer import TransferSite, transfers
 from skyline.rewrite.unwrapping import without_statements
 from skyline.source.calls import qualified_name
-from skyline.source.edit import TextEdit
 from skyline.source.program import Module
+from skyline.source.span import TextEdit
 from skyline.source.syntax import dotted, offsets_of, text_of
 from skyline.trace.phase import Phase
 

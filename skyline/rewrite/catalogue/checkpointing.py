@@ -16,8 +16,8 @@ from skyline.rewrite.sites.framework import framework
 from skyline.rewrite.sites.model import ModelSite, model
 from skyline.rewrite.unwrapping import without_statements
 from skyline.source.calls import qualified_name
-from skyline.source.edit import TextEdit
 from skyline.source.program import Module
+from skyline.source.span import TextEdit
 from skyline.whatif.baseline import baseline
 from skyline.whatif.blocks import Blocks, repeated_blocks
 from skyline.whatif.catalogue.memory.checkpointing import number_of_blocks

@@ -9,7 +9,7 @@ from skyline.rewrite.context import RewriteContext
 from skyline.rewrite.refusal import refusal, whole_number
 from skyline.rewrite.sites.start import at_start, calls_of, without_calls
 from skyline.source.arguments import passed
-from skyline.source.edit import TextEdit
+from skyline.source.span import TextEdit
 from skyline.source.syntax import text_of
 
 NAME = "cpu_threads"

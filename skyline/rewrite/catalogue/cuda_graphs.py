@@ -13,8 +13,8 @@ from skyline.rewrite.compiling import compiled, compiled_mode, without_compiling
 from skyline.rewrite.context import RewriteContext
 from skyline.rewrite.refusal import check_switched_on, refusal
 from skyline.source.calls import qualified_name
-from skyline.source.edit import TextEdit
 from skyline.source.program import Module
+from skyline.source.span import TextEdit
 from skyline.source.syntax import text_of
 
 NAME = "cuda_graphs"

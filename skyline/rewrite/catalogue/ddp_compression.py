@@ -11,8 +11,8 @@ from skyline.rewrite.imports import usable
 from skyline.rewrite.refusal import refusal
 from skyline.rewrite.sites.replicas import replicas_call
 from skyline.rewrite.unwrapping import without_statements
-from skyline.source.edit import TextEdit
 from skyline.source.program import Module
+from skyline.source.span import TextEdit
 from skyline.source.syntax import dotted
 
 NAME = "ddp_compression"

@@ -10,11 +10,11 @@ from skyline.rewrite.context import RewriteContext
 from skyline.rewrite.element import without_keyword
 from skyline.rewrite.refusal import refusal
 from skyline.rewrite.sites.optimizer import optimizer_calls
-from skyline.source.edit import TextEdit
 from skyline.source.knob import KnobKind
 from skyline.source.mapping import holds
 from skyline.source.origin import Frame, Route
 from skyline.source.program import Module
+from skyline.source.span import TextEdit
 from skyline.source.syntax import text_of
 
 NAME = "fused_optimizer"

@@ -28,8 +28,8 @@ from skyline.rewrite.sites.forward import ForwardSite, bound_names, forward
 from skyline.rewrite.sites.iteration import Iteration, iteration
 from skyline.rewrite.sites.step import steps, zero_grads
 from skyline.rewrite.unwrapping import unwrap, without_statements
-from skyline.source.edit import TextEdit
 from skyline.source.program import Module
+from skyline.source.span import TextEdit
 from skyline.source.syntax import last_name, text_of
 
 

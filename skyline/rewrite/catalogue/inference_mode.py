@@ -16,7 +16,7 @@ from skyline.rewrite.refusal import check_switched_on, refusal
 from skyline.rewrite.sites.evaluation import EvaluationSite, GradientsOff, evaluations, switched_off
 from skyline.rewrite.sites.framework import framework
 from skyline.rewrite.unwrapping import without_decorator, without_item
-from skyline.source.edit import TextEdit
+from skyline.source.span import TextEdit
 from skyline.source.syntax import Function, dotted, last_name, text_of
 
 NAME = "inference_mode"

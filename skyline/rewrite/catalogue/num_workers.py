@@ -18,7 +18,6 @@ from skyline.source.batch_names import words
 from skyline.source.batch_uses import is_loader, loader_calls, purpose
 from skyline.source.calls import calls_at
 from skyline.source.command_line import argument_in_force
-from skyline.source.edit import TextEdit
 from skyline.source.knob import KnobKind
 from skyline.source.mapping import holds
 from skyline.source.origin import Frame, Route
@@ -26,6 +25,7 @@ from skyline.source.program import Module
 from skyline.source.resolver import Origin
 from skyline.source.scope import is_main_guard
 from skyline.source.shared_use import reads
+from skyline.source.span import TextEdit
 from skyline.source.syntax import offsets_of, text_of
 from skyline.trace.facts import LoaderFact
 

@@ -19,8 +19,8 @@ from skyline.rewrite.element import without_keyword
 from skyline.rewrite.refusal import refusal
 from skyline.rewrite.sites.given import behind, decided_by
 from skyline.rewrite.sites.transfer import TransferSite, transfers
-from skyline.source.edit import TextEdit
 from skyline.source.program import Module
+from skyline.source.span import TextEdit
 from skyline.source.syntax import text_of
 
 NAME = "pin_memory"

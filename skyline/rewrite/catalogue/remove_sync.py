@@ -14,8 +14,8 @@ from skyline.rewrite.imports import free_name
 from skyline.rewrite.refusal import refusal, whole_number
 from skyline.rewrite.sites.backward import backwards
 from skyline.rewrite.sites.iteration import Iteration, Region, iteration
-from skyline.source.edit import TextEdit
 from skyline.source.program import Module
+from skyline.source.span import TextEdit
 from skyline.source.syntax import Function, dotted, last_name, offsets_of, text_of
 
 _READS = ("item", "tolist", "numpy")

@@ -12,8 +12,8 @@ from skyline.rewrite.sites.layers import layer_calls, layer_class
 from skyline.rewrite.sites.optimizer import optimizer_calls
 from skyline.source.arguments import passed
 from skyline.source.calls import torch_optimizer
-from skyline.source.edit import TextEdit
 from skyline.source.program import Module
+from skyline.source.span import TextEdit
 from skyline.source.syntax import literal_key, text_of
 from skyline.whatif.cost.embedding_rows import sparse_tables
 

@@ -15,8 +15,8 @@ from skyline.rewrite.sites.start import (
     without_calls,
 )
 from skyline.source.arguments import passed
-from skyline.source.edit import TextEdit
 from skyline.source.program import Module
+from skyline.source.span import TextEdit
 from skyline.source.syntax import text_of
 
 NAME = "tf32"

@@ -13,8 +13,8 @@ from skyline.rewrite.refusal import check_switched_on, refusal
 from skyline.rewrite.sites.backward import backwards
 from skyline.rewrite.sites.iteration import Iteration, Region, iteration
 from skyline.rewrite.sites.step import StepSite, zero_grads
-from skyline.source.edit import TextEdit
 from skyline.source.program import Module
+from skyline.source.span import TextEdit
 from skyline.source.syntax import dotted, offsets_of, text_of
 from skyline.source.tokens import tokens_of
 

@@ -12,9 +12,9 @@ from skyline.rewrite.imports import usable
 from skyline.rewrite.refusal import refusal
 from skyline.rewrite.unwrapping import without_statements
 from skyline.source.calls import qualified_name
-from skyline.source.edit import TextEdit
 from skyline.source.program import Module
 from skyline.source.scope import is_main_guard
+from skyline.source.span import TextEdit
 from skyline.source.syntax import text_of
 
 

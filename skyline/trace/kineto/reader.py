@@ -15,7 +15,6 @@ from skyline.errors import UsageError
 from skyline.trace.kineto.category import Category
 from skyline.trace.kineto.columns import Columns
 from skyline.trace.kineto.container import pieces
-from skyline.trace.kineto.facts import facts_of
 from skyline.trace.kineto.notes import NoteKind, Notes
 from skyline.trace.kineto.places import places_of
 from skyline.trace.kineto.profiler_trace import (
@@ -26,7 +25,7 @@ from skyline.trace.kineto.profiler_trace import (
     ProfilerTrace,
     Waits,
 )
-from skyline.trace.kineto.root import Root
+from skyline.trace.kineto.root import Root, facts_of
 from skyline.trace.kineto.table import small
 from skyline.trace.kineto.window import TextWindow
 

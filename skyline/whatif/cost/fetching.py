@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from skyline.errors import UsageError
+from skyline.graph.assembly import KinetoGraph
 from skyline.graph.column import Indices
 from skyline.graph.dependency import CAUSE, Cause, Dependency
 from skyline.graph.graph import Graph
 from skyline.graph.insertion import Insertion, insert
-from skyline.graph.kineto_graph import KinetoGraph
 from skyline.graph.scaling import scale
 from skyline.graph.selection import select
 from skyline.graph.task import TaskKind

@@ -16,8 +16,7 @@ from skyline.graph.threads import is_split
 from skyline.interval import Interval
 from skyline.trace.phase import Phase
 from skyline.trace.product_trial import divided_part
-from skyline.trace.record import Record, Trace
-from skyline.trace.shape import OperatorShape
+from skyline.trace.record import OperatorShape, Record, Trace
 from skyline.whatif.constant import EXAMPLES, XEON, Constant
 from skyline.whatif.cost.streaming import held_bytes
 from skyline.whatif.cost.tried_products import tried_products

@@ -11,7 +11,7 @@ from skyline.graph.task import work_class
 from skyline.graph.tasks import PHASE
 from skyline.trace.phase import Phase
 from skyline.trace.product_trial import ProductTrial, TriedTimes
-from skyline.trace.shape import OperatorShape
+from skyline.trace.record import OperatorShape
 from skyline.whatif.origins import shapes
 from skyline.whatif.subject import Subject
 

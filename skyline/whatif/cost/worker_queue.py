@@ -9,8 +9,8 @@ from skyline.graph.coalescing import coalesce
 from skyline.graph.dependency import Cause, Dependency
 from skyline.graph.graph import Graph
 from skyline.graph.insertion import Insertion, insert
+from skyline.graph.replication import stitch
 from skyline.graph.selection import select
-from skyline.graph.stitching import stitch
 from skyline.graph.task import TaskKind
 from skyline.graph.tasks import KIND
 

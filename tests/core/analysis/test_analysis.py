@@ -13,7 +13,7 @@ from skyline.report.build import encode, profile_report, whatif_report
 from skyline.report.schema import ProfileReport, WhatIfReport
 from skyline.trace.facts import BatchFact
 from skyline.trace.phase import Phase
-from skyline.trace.prediction import Prediction
+from skyline.trace.profile import Prediction
 from skyline.whatif.question import Choice, Question
 from skyline.whatif.registry import whatifs
 

@@ -11,7 +11,7 @@ from skyline.analysis.verdict import WORTH, verdict
 from skyline.interval import Interval
 from skyline.report.build import whatif_report
 from skyline.report.schema import EstimateReport
-from skyline.trace.load import MachineLoad
+from skyline.trace.facts import MachineLoad
 from skyline.trace.phase import PhaseTimes
 from skyline.whatif.question import Choice, Question
 

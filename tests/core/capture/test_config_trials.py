@@ -16,8 +16,7 @@ from skyline.capture.config_trials import _plan
 from skyline.capture.events import StepRow
 from skyline.capture.operator_times import _bare_ms, operator_times
 from skyline.capture.turns import Turn, in_turns
-from skyline.trace.bare_times import BareTimes
-from skyline.trace.phase import Phase
+from skyline.trace.phase import BareTimes, Phase
 from skyline.trace.profile import Profile
 from skyline.trace.record import IterationMark, Record, RecordKind, Trace
 from skyline.trace.trial import UNCHANGED, Trial, batch_trials

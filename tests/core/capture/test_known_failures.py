@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from skyline.capture.known_failures import next_step
+from skyline.capture.ended_early import next_step
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from skyline.analysis.analyse import analyse
 from skyline.capture.power import Counter, counter_of, gpu_counter, measured, processor_counter
 from skyline.report.basis import energy_remark
 from skyline.report.build import profile_report
-from skyline.trace.power import PowerFact
+from skyline.trace.facts import PowerFact
 from skyline.trace.profile import Profile
 
 

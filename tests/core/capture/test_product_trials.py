@@ -17,8 +17,7 @@ from skyline.trace.facts import Device, Environment
 from skyline.trace.phase import Phase
 from skyline.trace.product_trial import PRODUCTS
 from skyline.trace.profile import Profile
-from skyline.trace.record import IterationMark, Record, RecordKind, Trace
-from skyline.trace.shape import OperatorShape
+from skyline.trace.record import IterationMark, OperatorShape, Record, RecordKind, Trace
 
 pytestmark = pytest.mark.capture
 

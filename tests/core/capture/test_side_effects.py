@@ -13,8 +13,8 @@ import pytest
 from skyline.capture.redactor import HIDDEN, Redactor
 from skyline.report.pages.profile import allowed, prevented
 from skyline.trace import store
+from skyline.trace.facts import SideEffect
 from skyline.trace.profile import Profile
-from skyline.trace.side_effect import SideEffect
 
 pytestmark = pytest.mark.capture
 

@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from skyline.capture.interpreter import has_torch
-from skyline.capture.module_file import module_file
+from skyline.capture.interpreter import has_torch, module_file
 from skyline.cli.doctor import owners
 from skyline.errors import UsageError
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from skyline.capture.module_file import module_file
+from skyline.capture.interpreter import module_file
 from skyline.cli.launch import Launch, launch_of
 from skyline.errors import UsageError
 

@@ -5,11 +5,9 @@ from dataclasses import replace
 import pytest
 
 from skyline.findings.communication_bound import RULE
-from skyline.trace.bare_times import BareTimes
 from skyline.trace.facts import ParallelFact
-from skyline.trace.phase import Phase
-from skyline.trace.record import IterationMark, Record, RecordKind, Trace
-from skyline.trace.shape import OperatorShape
+from skyline.trace.phase import BareTimes, Phase
+from skyline.trace.record import IterationMark, OperatorShape, Record, RecordKind, Trace
 
 LAYER = (1024, 1024)
 FACT = ParallelFact("DistributedDataParallel", "gloo", 2, 25.0, False, False, False, gradient_bytes=8 << 20)

@@ -7,7 +7,7 @@ import pytest
 from skyline.findings.data_loading_bound import RULE
 from skyline.interval import Interval
 from skyline.trace.facts import LoaderFact
-from skyline.trace.prediction import Prediction
+from skyline.trace.profile import Prediction
 from skyline.trace.record import RecordKind
 
 

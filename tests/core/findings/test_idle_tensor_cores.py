@@ -4,8 +4,7 @@ from dataclasses import replace
 
 from skyline.findings.idle_tensor_cores import RULE
 from skyline.trace.facts import Device, TorchSettings
-from skyline.trace.record import RecordKind
-from skyline.trace.shape import OperatorShape
+from skyline.trace.record import OperatorShape, RecordKind
 
 
 def product(number_format):

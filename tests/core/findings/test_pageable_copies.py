@@ -3,9 +3,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from skyline.findings.pageable_copies import RULE
-from skyline.trace.bare_times import BareTimes
 from skyline.trace.facts import CallFact, LoaderFact
-from skyline.trace.phase import Phase
+from skyline.trace.phase import BareTimes, Phase
 from skyline.trace.record import IterationMark, Record, RecordKind, Trace
 
 

@@ -6,8 +6,7 @@ import pytest
 
 from skyline.findings.remade_constants import RULE
 from skyline.trace.phase import Phase
-from skyline.trace.record import RecordKind
-from skyline.trace.shape import OperatorShape
+from skyline.trace.record import OperatorShape, RecordKind
 
 MASK = OperatorShape("aten::tril", ((512, 512),), ("float32",))
 TWO = OperatorShape("aten::mul", ((512, 512), (512, 512)), ("float32", "float32"))

@@ -7,7 +7,6 @@ from dataclasses import replace
 import pytest
 
 from skyline.findings.registry import find
-from skyline.trace.bare_times import BareTimes
 from skyline.trace.facts import (
     BatchFact,
     CallFact,
@@ -16,9 +15,10 @@ from skyline.trace.facts import (
     ModuleFact,
     OptimizerFact,
     ParallelFact,
+    SideEffect,
     TorchSettings,
 )
-from skyline.trace.side_effect import SideEffect
+from skyline.trace.phase import BareTimes
 from skyline.whatif.baseline import baseline
 
 NOTHING = MemoryFact(0, 0, 0, 0)

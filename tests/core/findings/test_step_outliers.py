@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from skyline.findings.step_outliers import RULE
-from skyline.trace.bare_times import BareTimes
 from skyline.trace.facts import CallFact
+from skyline.trace.phase import BareTimes
 
 
 def steps(profile, slow, part="data", count=30, excess=20.0):

@@ -3,9 +3,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from skyline.findings.writing import RULE
-from skyline.trace.facts import CallFact
+from skyline.trace.facts import CallFact, SideEffect
 from skyline.trace.phase import Phase
-from skyline.trace.side_effect import SideEffect
 
 PRINT = 3
 

@@ -7,13 +7,11 @@ import pytest
 from skyline.graph.build import build, main_lane
 from skyline.graph.calibrate import calibrate
 from skyline.graph.graph import Cause
-from skyline.graph.part import Part, part_shares
-from skyline.graph.phases import phase_times
+from skyline.graph.part import Part, part_shares, phase_times
 from skyline.graph.task import TaskKind
 from skyline.graph.threads import thread_use
 from skyline.simulate.engine import simulate
-from skyline.trace.bare_times import BareTimes
-from skyline.trace.phase import Phase
+from skyline.trace.phase import BareTimes, Phase
 from skyline.trace.record import IterationMark, Record, RecordKind, Trace
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from skyline.graph.graph import Cause, CyclicGraph, Dependency
-from skyline.graph.stitching import stitch
+from skyline.graph.replication import stitch
 from skyline.graph.task import WorkClass, work_class
 from skyline.simulate.engine import simulate
 

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from skyline.job.job import job_of
-from skyline.job.reading import RankReader, Unread, read_whole
-from skyline.job.scale_named import ScaleNamed
+from skyline.job.reading import RankReader, ScaleNamed, Unread, read_whole
 from skyline.job.times import simulated
 
 

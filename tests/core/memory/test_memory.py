@@ -6,7 +6,7 @@ import pytest
 
 from skyline.interval import Interval
 from skyline.memory.activations import activation_bytes, batch_tensors
-from skyline.memory.fit import Fit, fit
+from skyline.memory.capacity import Fit, fit
 from skyline.memory.peak import MemoryBreakdown, peak_breakdown, replay
 from skyline.trace.facts import MemoryFact
 from skyline.trace.phase import Phase

@@ -11,8 +11,7 @@ from skyline.plan.transformer import transformer_named
 from skyline.report.build import encode
 from skyline.report.plan import Terms, plan_report, plan_timeline
 from skyline.trace.phase import Phase
-from skyline.trace.record import RecordKind
-from skyline.trace.shape import OperatorShape
+from skyline.trace.record import OperatorShape, RecordKind
 
 
 def test_rows_use_every_gpu_once_fit_and_are_ranked(counted):

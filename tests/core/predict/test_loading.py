@@ -17,8 +17,7 @@ from skyline.report.basis import headline, prediction_basis
 from skyline.report.build import profile_report
 from skyline.trace.facts import LoaderFact
 from skyline.trace.profile import Profile
-from skyline.trace.record import RecordKind
-from skyline.trace.shape import OperatorShape
+from skyline.trace.record import OperatorShape, RecordKind
 from skyline.trace.timed_read import TimedRead
 from skyline.whatif.question import Choice, Question
 

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skyline.interval import Interval
+from skyline.predict.batch_curve import sizes_to_show
 from skyline.predict.reading import read
-from skyline.predict.sizes import sizes_to_show
 
 AFFINE = [(8, Interval(12, 11, 13)), (16, Interval(20, 19, 21)), (32, Interval(36, 34, 38))]
 

@@ -8,7 +8,7 @@ import pytest
 
 from skyline.predict.gpus import gpu_named
 from skyline.predict.timed import in_allowed_format
-from skyline.trace.shape import OperatorShape
+from skyline.trace.record import OperatorShape
 
 PRODUCT = OperatorShape("aten::mm", ((8, 8), (8, 8)), ("float32", "float32"), ((8, 8),), ("float32",))
 

@@ -21,8 +21,7 @@ from skyline.report.basis import basis_parts, headline, memory_remark, predictio
 from skyline.report.build import profile_report
 from skyline.trace.phase import Phase
 from skyline.trace.profile import Profile
-from skyline.trace.record import RecordKind
-from skyline.trace.shape import OperatorShape
+from skyline.trace.record import OperatorShape, RecordKind
 from skyline.trace.timed_read import TimedRead
 from skyline.whatif.baseline import baseline
 

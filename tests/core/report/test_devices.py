@@ -11,16 +11,14 @@ from rich.console import Console
 
 from skyline.analysis.gpu_costs import run_on, samples_of, span_of
 from skyline.interval import Interval
-from skyline.memory.capacity import usable_elsewhere
-from skyline.memory.fit import Fit
+from skyline.memory.capacity import Fit, usable_elsewhere
 from skyline.predict.gpus import gpu_named
 from skyline.predict.largest_batch import LargestBatch
 from skyline.predict.outlook import Outlook
 from skyline.report.devices import DevicesReport, devices_report
 from skyline.report.pages.devices import devices_page
 from skyline.report.terminal import print_document
-from skyline.trace.prediction import Prediction
-from skyline.trace.profile import Profile
+from skyline.trace.profile import Prediction, Profile
 
 
 def predicted(profile: Profile, gpu: str, time_ms: float) -> Profile:

@@ -15,8 +15,8 @@ from skyline.report.build import encode
 from skyline.report.pages.profile import allowed, prevented, profile_page
 from skyline.report.schema import ProfileReport
 from skyline.report.terminal import print_document
+from skyline.trace.facts import Protection, SideEffect
 from skyline.trace.record import CodeLine
-from skyline.trace.side_effect import Protection, SideEffect
 
 
 def with_effects(report: ProfileReport) -> ProfileReport:

@@ -13,7 +13,7 @@ from skyline.report.pages.profile import profile_page
 from skyline.report.schema import ProfileReport
 from skyline.report.terminal import print_document
 from skyline.trace.facts import Device
-from skyline.trace.prediction import Prediction
+from skyline.trace.profile import Prediction
 from skyline.whatif.curve_point import CurvePoint
 
 BASIS = (

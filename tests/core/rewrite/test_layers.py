@@ -8,8 +8,7 @@ import pytest
 
 from skyline.trace.facts import ModuleFact
 from skyline.trace.phase import Phase
-from skyline.trace.record import CodeLine, Record, RecordKind
-from skyline.trace.shape import OperatorShape
+from skyline.trace.record import CodeLine, OperatorShape, Record, RecordKind
 
 SCRIPT = "/project/train.py"
 ROWS, WIDTH = 50_257, 64

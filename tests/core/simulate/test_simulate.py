@@ -15,8 +15,7 @@ from skyline.graph.scaling import scale
 from skyline.graph.selection import select
 from skyline.graph.task import TaskKind
 from skyline.simulate.critical_path import critical_path, critical_tasks
-from skyline.simulate.engine import simulate
-from skyline.simulate.fixed_order import run, run_few
+from skyline.simulate.engine import run, run_few, simulate
 from skyline.simulate.replay import replay_error
 
 

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skyline.graph.graph import Cause, Dependency, Graph, Structure
-from skyline.graph.stitching import stitch
+from skyline.graph.replication import stitch
 from skyline.simulate.engine import simulate
 from skyline.simulate.steady import steady_step_ms
 

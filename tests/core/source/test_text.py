@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skyline.errors import RewriteRefused, UsageError
-from skyline.source.edit import TextEdit
-from skyline.source.span import SourceSpan
+from skyline.source.span import SourceSpan, TextEdit
 from skyline.source.syntax import parse, span_of
 from skyline.source.text import SourceText
 

@@ -11,8 +11,8 @@ from skyline.analysis.analyse import analyse
 from skyline.report.basis import headline
 from skyline.report.build import profile_report
 from skyline.trace import store
+from skyline.trace.facts import MachineLoad
 from skyline.trace.keeping import keep, shown
-from skyline.trace.load import MachineLoad
 from skyline.trace.profile import Profile
 
 QUIET = MachineLoad(own_cores=1.0, others_cores=0.2, cores=2)

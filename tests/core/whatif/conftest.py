@@ -7,12 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from skyline.trace.bare_times import BareTimes
 from skyline.trace.facts import Device
-from skyline.trace.phase import Phase
+from skyline.trace.phase import BareTimes, Phase
 from skyline.trace.profile import Profile
-from skyline.trace.record import CodeLine, IterationMark, Record, RecordKind, Trace
-from skyline.trace.shape import OperatorShape
+from skyline.trace.record import CodeLine, IterationMark, OperatorShape, Record, RecordKind, Trace
 
 MAIN, STREAM = "cpu:main", "gpu0:stream7"
 

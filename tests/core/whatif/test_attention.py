@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from skyline.trace.phase import Phase
-from skyline.trace.record import CodeLine, IterationMark, Record, RecordKind, Trace
-from skyline.trace.shape import OperatorShape
+from skyline.trace.record import CodeLine, IterationMark, OperatorShape, Record, RecordKind, Trace
 from skyline.whatif.baseline import baseline
 from skyline.whatif.catalogue.models.attention import written_out
 from skyline.whatif.catalogue.models.sdpa import WHATIF as SDPA

@@ -8,8 +8,7 @@ import pytest
 
 from skyline.trace.facts import Device
 from skyline.trace.phase import Phase
-from skyline.trace.record import RecordKind
-from skyline.trace.shape import OperatorShape
+from skyline.trace.record import OperatorShape, RecordKind
 from skyline.whatif.baseline import baseline
 from skyline.whatif.catalogue.models.attention import Site, written_out
 from skyline.whatif.catalogue.models.sdpa import _BACKWARD, _GPU_RANGE, _GPU_SHARE, fused

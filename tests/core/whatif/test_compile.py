@@ -14,8 +14,7 @@ from skyline.graph.tasks import PHASE
 from skyline.report.basis import one_off_words
 from skyline.trace.facts import Device, IterationFact, ModuleFact
 from skyline.trace.phase import Phase
-from skyline.trace.record import IterationMark, Record, RecordKind, Trace
-from skyline.trace.shape import OperatorShape
+from skyline.trace.record import IterationMark, OperatorShape, Record, RecordKind, Trace
 from skyline.whatif.baseline import baseline
 from skyline.whatif.catalogue.host.compile import WHATIF as COMPILE
 from skyline.whatif.catalogue.host.compiling import BACKWARD_CALL_US, FORWARD_CALL_US

@@ -23,11 +23,9 @@ from skyline.graph.tasks import ON_GPU
 from skyline.predict.gpus import gpu_named
 from skyline.simulate.critical_path import critical_tasks
 from skyline.simulate.engine import simulate
-from skyline.trace.bare_times import BareTimes
 from skyline.trace.kineto.reader import read
-from skyline.trace.phase import Phase
-from skyline.trace.record import CodeLine, IterationMark, Record, RecordKind, Trace
-from skyline.trace.shape import OperatorShape
+from skyline.trace.phase import BareTimes, Phase
+from skyline.trace.record import CodeLine, IterationMark, OperatorShape, Record, RecordKind, Trace
 from skyline.trace.store import load
 from skyline.trace.trial import Choices, Trial
 from skyline.whatif.baseline import baseline

@@ -8,9 +8,8 @@ import pytest
 
 from skyline.errors import UsageError
 from skyline.simulate.engine import simulate
-from skyline.trace.bare_times import BareTimes
 from skyline.trace.facts import CallFact, LoaderFact
-from skyline.trace.phase import Phase
+from skyline.trace.phase import BareTimes, Phase
 from skyline.trace.record import IterationMark, Record, RecordKind, Trace
 from skyline.whatif.baseline import baseline
 from skyline.whatif.catalogue.host.cpu_threads import WHATIF as THREADS

@@ -9,8 +9,7 @@ import pytest
 
 from skyline.trace.facts import ModuleFact
 from skyline.trace.phase import Phase
-from skyline.trace.record import IterationMark, Record, RecordKind, Trace
-from skyline.trace.shape import OperatorShape
+from skyline.trace.record import IterationMark, OperatorShape, Record, RecordKind, Trace
 from skyline.whatif.baseline import baseline
 from skyline.whatif.catalogue.host.compile import WHATIF as COMPILE
 from skyline.whatif.catalogue.host.fusion import regions

@@ -7,9 +7,8 @@ from dataclasses import replace
 import pytest
 
 from skyline.errors import UsageError
-from skyline.trace.bare_times import BareTimes
 from skyline.trace.facts import ModuleFact, TorchSettings
-from skyline.trace.phase import Phase
+from skyline.trace.phase import BareTimes, Phase
 from skyline.trace.record import IterationMark, Record, RecordKind, Trace
 from skyline.whatif.base import Grain, Scenario
 from skyline.whatif.baseline import baseline

@@ -13,8 +13,7 @@ from skyline.graph.selection import select
 from skyline.graph.task import TaskKind
 from skyline.trace.facts import Device, ModuleFact, TorchSettings
 from skyline.trace.kineto.reader import read
-from skyline.trace.record import RecordKind
-from skyline.trace.shape import OperatorShape
+from skyline.trace.record import OperatorShape, RecordKind
 from skyline.whatif.baseline import baseline
 from skyline.whatif.catalogue.models.channels_last import WHATIF as CHANNELS_LAST
 from skyline.whatif.catalogue.models.cudnn_benchmark import WHATIF as BENCHMARK

@@ -20,8 +20,7 @@ from skyline.predict.operator_time import OperatorTime
 from skyline.predict.timed import timed
 from skyline.trace.phase import Phase
 from skyline.trace.profile import Profile
-from skyline.trace.record import IterationMark, Record, RecordKind, Trace
-from skyline.trace.shape import OperatorShape
+from skyline.trace.record import IterationMark, OperatorShape, Record, RecordKind, Trace
 from skyline.whatif import predicted_kernels
 from skyline.whatif.base import Grain
 from skyline.whatif.catalogue.host.fused_as_predicted import fused_as_predicted

@@ -10,7 +10,7 @@ from skyline.analysis.analyse import analyse
 from skyline.analysis.estimate import estimate
 from skyline.interval import Interval
 from skyline.report.basis import PROVENANCE
-from skyline.trace.prediction import Prediction
+from skyline.trace.profile import Prediction
 from skyline.whatif.baseline import baseline
 from skyline.whatif.composition import compose
 from skyline.whatif.provenance import Provenance

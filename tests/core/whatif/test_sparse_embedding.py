@@ -7,11 +7,9 @@ from dataclasses import replace
 import pytest
 
 from skyline.errors import UsageError
-from skyline.trace.bare_times import BareTimes
 from skyline.trace.facts import CallFact, MemoryFact, ModuleFact, OptimizerFact, ParallelFact
-from skyline.trace.phase import Phase
-from skyline.trace.record import IterationMark, Record, RecordKind, Trace
-from skyline.trace.shape import OperatorShape
+from skyline.trace.phase import BareTimes, Phase
+from skyline.trace.record import IterationMark, OperatorShape, Record, RecordKind, Trace
 from skyline.whatif.base import Grain, Scenario
 from skyline.whatif.baseline import baseline
 from skyline.whatif.catalogue.models.sparse_embedding import WHATIF

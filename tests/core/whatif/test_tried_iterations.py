@@ -9,8 +9,7 @@ import pytest
 
 from skyline.graph.selection import select
 from skyline.graph.task import TaskKind
-from skyline.trace.bare_times import BareTimes
-from skyline.trace.phase import Phase
+from skyline.trace.phase import BareTimes, Phase
 from skyline.trace.record import IterationMark, Record, RecordKind, Trace
 from skyline.trace.trial import Choices, OpTiming, Trial
 from skyline.whatif.baseline import baseline

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from skyline.predict.gpus import gpu_named, gpus
-from skyline.trace.shape import OperatorShape
+from skyline.trace.record import OperatorShape
 from skyline_predictors.kernel_row import product, rowwise, shape_of
 from skyline_predictors.learned import family as families
 from skyline_predictors.learned.family import Family

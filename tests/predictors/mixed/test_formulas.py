@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from skyline.predict.gpus import gpu_named
-from skyline.trace.shape import OperatorShape
+from skyline.trace.record import OperatorShape
 from skyline_predictors.mixed.board import board
 from skyline_predictors.mixed.by_format import ByFormat
 from skyline_predictors.mixed.call_kind import CallKind, call_kind

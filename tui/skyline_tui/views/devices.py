@@ -8,7 +8,7 @@ from textual.content import Content
 from textual.widgets import Static
 
 from skyline import units
-from skyline.memory.fit import Fit
+from skyline.memory.capacity import Fit
 from skyline.report.basis import when
 from skyline.report.devices import DeviceReport, DevicesReport
 from skyline.report.pages.devices import devices_page

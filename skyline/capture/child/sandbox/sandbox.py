@@ -122,7 +122,7 @@ class EffectLog:
         self._fetcher = os.getpid()
 
     def note(self, kind, target, outcome):
-        """One effect of ``kind`` on ``target``, and what became of it (see ``skyline.trace.side_effect``)."""
+        """One effect of ``kind`` on ``target``, and what became of it (see ``skyline.trace.facts``)."""
         pid = os.getpid()
         if pid != self._owner:
             # A forked worker counts its own.

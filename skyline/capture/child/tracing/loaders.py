@@ -36,7 +36,7 @@ class Loaders:
     def __init__(self, tracer):
         self.shortened = False
         self.repeated = []
-        """As ``skyline.trace.repeated_read``, by the nominal time of the trace."""
+        """As ``skyline.trace.timed_read``, by the nominal time of the trace."""
         self.timed = []
         """As ``skyline.trace.timed_read``."""
         self.untimed = 0

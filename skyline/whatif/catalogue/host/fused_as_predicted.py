@@ -11,7 +11,7 @@ import numpy as np
 from skyline.graph.column import Indices, Times
 from skyline.graph.graph import Graph
 from skyline.interval import Interval
-from skyline.trace.shape import OperatorShape
+from skyline.trace.record import OperatorShape
 from skyline.whatif.catalogue.host.fusion import Group, Regions
 from skyline.whatif.predicted_kernels import PredictedKernels
 from skyline.whatif.subject import Subject

@@ -13,8 +13,7 @@ from skyline.graph.task import TaskKind, WorkClass
 from skyline.graph.tasks import WORK
 from skyline.predict.gpu_spec import GpuSpec
 from skyline.predict.gpus import gpu_named, gpus
-from skyline.predict.sustained_rates import sustained_rates
-from skyline.predict.wave_scaling import carried_factor, share_of_memory
+from skyline.predict.wave_scaling import carried_factor, share_of_memory, sustained_rates
 from skyline.whatif.base import Applicability, Scenario, Stage, Subject, UsualWhatIf
 from skyline.whatif.number_formats import NARROW, gpu, kernel_format
 

@@ -8,7 +8,7 @@ from functools import cache
 from math import prod
 
 from skyline.spread import median
-from skyline.trace.shape import OperatorShape
+from skyline.trace.record import OperatorShape
 
 _SIZES = {
     "float64": 8, "int64": 8, "complex64": 8, "float32": 4, "int32": 4, "float16": 2, "bfloat16": 2, "int16": 2,

@@ -12,9 +12,8 @@ from skyline.graph.scaling import scale
 from skyline.graph.selection import select
 from skyline.graph.task import TaskKind
 from skyline.interval import Interval
-from skyline.memory.capacity import usable_bytes
-from skyline.memory.fit import Fit, fit
-from skyline.predict.sizes import sizes_to_show
+from skyline.memory.capacity import Fit, fit, usable_bytes
+from skyline.predict.batch_curve import sizes_to_show
 from skyline.whatif.base import (
     Applicability,
     Grain,

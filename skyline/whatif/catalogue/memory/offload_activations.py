@@ -15,7 +15,7 @@ from skyline.graph.task import Task, TaskKind, WorkClass
 from skyline.graph.tasks import PHASE
 from skyline.interval import Interval
 from skyline.trace.phase import Phase
-from skyline.trace.shape import OperatorShape
+from skyline.trace.record import OperatorShape
 from skyline.whatif.base import Applicability, Scenario, Subject, UsualWhatIf
 from skyline.whatif.constant import Constant
 from skyline.whatif.cost.host_bus import IN, OUT, bytes_per_us, lane_beside

@@ -14,7 +14,7 @@ from skyline.graph.selection import select
 from skyline.graph.task import TaskKind, WorkClass
 from skyline.graph.tasks import WORK
 from skyline.trace.phase import Phase
-from skyline.trace.shape import OperatorShape
+from skyline.trace.record import OperatorShape
 from skyline.whatif.origins import shapes
 from skyline.whatif.subject import Subject
 

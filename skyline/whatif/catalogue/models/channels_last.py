@@ -17,7 +17,7 @@ from skyline.graph.task import TaskKind, WorkClass
 from skyline.interval import Interval
 from skyline.trace.facts import ModuleFact
 from skyline.trace.phase import Phase
-from skyline.trace.shape import OperatorShape
+from skyline.trace.record import OperatorShape
 from skyline.whatif.base import (
     Applicability,
     Provenance,

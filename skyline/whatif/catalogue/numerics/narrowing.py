@@ -17,7 +17,7 @@ from skyline.graph.tasks import KIND, PHASE, WORK
 from skyline.interval import Interval
 from skyline.trace.kineto.category import GPU_WORK
 from skyline.trace.phase import Phase
-from skyline.trace.shape import OperatorShape
+from skyline.trace.record import OperatorShape
 from skyline.whatif.catalogue.numerics.narrow_trials import (
     iteration_factors,
     python_factors,

@@ -9,7 +9,7 @@ import numpy as np
 
 from skyline.graph.column import Indices
 from skyline.graph.graph import Graph
-from skyline.trace.shape import OperatorShape
+from skyline.trace.record import OperatorShape
 from skyline.whatif.constant import Constant
 from skyline.whatif.number_formats import FLOAT32, NARROW
 from skyline.whatif.predicted_kernels import KernelFactors, PredictedKernels

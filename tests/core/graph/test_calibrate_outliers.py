@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from skyline.graph.calibrate import steadied
 from skyline.graph.graph import Graph, Structure
-from skyline.graph.outlier_removal import steadied
 from skyline.graph.task import Task, TaskKind, WorkClass
 from skyline.trace.phase import Phase
 
