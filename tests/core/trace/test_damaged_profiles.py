@@ -128,7 +128,7 @@ FORMERLY_FATAL: tuple[tuple[Place, Any], ...] = (
     (("trace", "records", 0, "duration_us"), -1e308),
     (("trace", "allocations", 0, "size_bytes"), 2**63),
     (("batch_size",), 0),
-    (("points", 0, "batch_size"), -3),
+    (("trials", 0, "choices", "batch_size"), -3),
     (("optimizers", 0, "steps_per_iteration"), -1),
     (("loaders", 0, "num_workers"), 2**63),
     (("created",), "yesterday"),
