@@ -2,39 +2,40 @@
 
 from __future__ import annotations
 
-import math
-import sys
 from dataclasses import dataclass, replace
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, cast
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
 
 from skyline.bounded_read import LARGEST_TEXT_BYTES, read_bounded
 from skyline.errors import UsageError
 from skyline.predict.gpu_spec import GpuSpec
 from skyline.predict.gpus import gpu_named
-
-_TOPOLOGIES = ("switch", "ring", "pcie", "ethernet")
-_TOP = (
-    "name",
-    "gpu",
-    "nodes",
-    "gpus_per_node",
-    "topology",
-    "usd_per_node_hour",
-    "source",
-    "inside",
-    "between",
-)
-_LINK = ("gb_s", "latency_us")
+from skyline.toml import converted, parsed_toml
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterLink:
+class ClusterLink(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A link: GB/s in one direction and the latency of a message in µs."""
 
-    gb_s: float
-    latency_us: float
+    gb_s: Annotated[float, Meta(ge=0.01, le=1e5)]
+    latency_us: Annotated[float, Meta(ge=0, le=1e5)]
+
+
+class _Description(msgspec.Struct, forbid_unknown_fields=True):
+    """A file that describes a cluster."""
+
+    gpu: str
+    nodes: Annotated[int, Meta(ge=1, le=65536)]
+    gpus_per_node: Annotated[int, Meta(ge=1, le=256)]
+    inside: ClusterLink
+    between: ClusterLink
+    name: str = ""
+    topology: Literal["switch", "ring", "pcie", "ethernet"] = "switch"
+    usd_per_node_hour: Annotated[float, Meta(ge=0, le=1e5)] | None = None
+    source: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,80 +109,17 @@ def cluster_from(text: str, where: str) -> ClusterSpec:
     Raises:
         UsageError: a key is missing, unknown or out of range; the message names it.
     """
-    try:
-        table: dict[str, object] = parsed_toml(text)
-    except ValueError as error:
-        raise UsageError(f"{where} is not TOML: {error}") from None
-    _known(table, _TOP, where)
-    gpu = gpu_named(_text(table, "gpu", where))
-    topology = _text(table, "topology", where, "switch")
-    if topology not in _TOPOLOGIES:
-        raise UsageError(f"{where}: topology must be one of {', '.join(_TOPOLOGIES)}, not {topology!r}")
-    price = table.get("usd_per_node_hour")
-    return ClusterSpec(
-        name=_text(table, "name", where, Path(where).stem),
-        gpu=gpu,
-        nodes=_whole(table, "nodes", 65536, where),
-        gpus_per_node=_whole(table, "gpus_per_node", 256, where),
-        inside=_link(table, "inside", where),
-        between=_link(table, "between", where),
-        topology=topology,
-        usd_per_node_hour=None if price is None else _number(table, "usd_per_node_hour", 0, 1e5, where),
-        source=_text(table, "source", where, where),
+    described = converted(
+        parsed_toml(text, where), _Description, where, hint="docs/plan.md shows an example."
     )
-
-
-def _link(table: dict[str, object], key: str, where: str) -> ClusterLink:
-    value = table.get(key)
-    if not isinstance(value, dict):
-        raise UsageError(
-            f"{where}: the table [{key}] is missing", hint="As in: [inside] gb_s = 300, latency_us = 2"
-        )
-    link, place = cast("dict[str, object]", value), f"{where} [{key}]"
-    _known(link, _LINK, place)
-    return ClusterLink(_number(link, "gb_s", 0.01, 1e5, place), _number(link, "latency_us", 0, 1e5, place))
-
-
-def _known(table: dict[str, object], keys: tuple[str, ...], where: str) -> None:
-    unknown = [key for key in table if key not in keys]
-    if unknown:
-        raise UsageError(f"{where}: unknown key {unknown[0]}", hint=f"There are: {', '.join(keys)}.")
-
-
-def _text(table: dict[str, object], key: str, where: str, default: str | None = None) -> str:
-    value = table.get(key, default)
-    if not isinstance(value, str) or not value:
-        raise UsageError(f"{where}: {key} must be a text" if key in table else f"{where}: {key} is missing")
-    return value
-
-
-def _number(table: dict[str, object], key: str, low: float, high: float, where: str) -> float:
-    value = table.get(key)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise UsageError(f"{where}: {key} must be a number" if key in table else f"{where}: {key} is missing")
-    if not low <= value <= high:
-        raise UsageError(f"{where}: {key} must be {low:g} to {high:g}, not {value:g}")
-    return float(value)
-
-
-def _whole(table: dict[str, object], key: str, high: int, where: str) -> int:
-    value = _number(table, key, 1, high, where)
-    if value != int(value):
-        raise UsageError(f"{where}: {key} must be a whole number")
-    return int(value)
-
-
-def parsed_toml(text: str) -> dict[str, Any]:
-    """A TOML text as nested tables. Raises ValueError."""
-    return _toml().loads(text)
-
-
-def _toml() -> Any:
-    """The TOML reader: Python's own from 3.11 on, else the library that it came from."""
-    if sys.version_info >= (3, 11):
-        import tomllib
-
-        return tomllib
-    import tomli
-
-    return tomli
+    return ClusterSpec(
+        name=described.name or Path(where).stem,
+        gpu=gpu_named(described.gpu),
+        nodes=described.nodes,
+        gpus_per_node=described.gpus_per_node,
+        inside=described.inside,
+        between=described.between,
+        topology=described.topology,
+        usd_per_node_hour=described.usd_per_node_hour,
+        source=described.source or where,
+    )

@@ -8,6 +8,9 @@ clocks draw a tenth to two fifths. Only the GPU's board counts, without host, ne
 from __future__ import annotations
 
 from math import hypot
+from typing import Annotated
+
+import msgspec
 
 from skyline.interval import Interval
 from skyline.predict.gpu_spec import GpuSpec
@@ -20,6 +23,10 @@ WAITING = Interval(0.2, 0.1, 0.4)
 WORLD_G_PER_KWH = 473.0
 """World average of carbon dioxide per electricity in 2024, in g/kWh (Ember, Global Electricity Review 2025)."""
 _J_PER_KWH = 3.6e6
+
+
+class _OwnEnergy(msgspec.Struct, forbid_unknown_fields=True):
+    grid_g_per_kwh: Annotated[float, msgspec.Meta(ge=0, le=2000)]
 
 
 def power_watts(gpu: GpuSpec, busy_share: float) -> Interval:
@@ -55,5 +62,4 @@ def own_grid_g_per_kwh() -> float | None:
     entries = own_entries("energy")
     if not entries:
         return None
-    entries[0].known(("grid_g_per_kwh",))
-    return entries[0].number("grid_g_per_kwh", 0, 2000, "g of carbon dioxide per kWh")
+    return entries[0].converted(entries[0].values, _OwnEnergy).grid_g_per_kwh

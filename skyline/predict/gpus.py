@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 from difflib import get_close_matches
 from functools import cache, lru_cache
 from importlib.metadata import entry_points
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
 
 from skyline.errors import UsageError
 from skyline.memory.size import FORMS, size_bytes
@@ -123,30 +126,52 @@ def _installed() -> tuple[GpuSpec, ...]:
 
 
 _GIB, _MIB = 1 << 30, 1 << 20
-_TFLOPS = (0.01, 100_000, "TFLOP/s, dense")
 _PEAKS = ("tflops_fp64", "tflops_tf32", "tflops_fp16", "tflops_bf16", "tflops_fp8")
-_KEYS = (
-    "name",
-    "like",
-    "full_name",
+_LACKED = (*_PEAKS, "link_gb_s", "pcie_gb_s")
+"""Keys of properties that some GPUs lack; ``false`` says so."""
+_SAME = (
     "vendor",
     "architecture",
-    "aliases",
-    "memory",
-    "memory_gib",
     "bandwidth_gb_s",
     "multiprocessors",
     "clock_mhz",
-    "l2_mib",
-    "compute_capability",
-    "power_watts",
     "tflops_fp32",
-    *_PEAKS,
     "fp16_on_tensor_cores",
-    "link_gb_s",
-    "pcie_gb_s",
-    "source",
+    *_LACKED,
 )
+"""Keys with the names and units of ``GpuSpec``."""
+_Text = Annotated[str, Meta(min_length=1)]
+_Tflops = Annotated[float, Meta(ge=0.01, le=100_000)]
+
+
+class _OwnGpu(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """An entry of the user's file. The limits are wide enough for real values, and detect a wrong unit."""
+
+    name: _Text
+    like: str = ""
+    full_name: str = ""
+    vendor: _Text = "NVIDIA"
+    architecture: _Text = "other"
+    aliases: tuple[str, ...] = ()
+    memory: str = ""
+    memory_gib: Annotated[float, Meta(ge=0.5, le=4096)]
+    bandwidth_gb_s: Annotated[float, Meta(ge=10, le=100_000)]
+    multiprocessors: Annotated[int, Meta(ge=1, le=2000)]
+    clock_mhz: Annotated[float, Meta(ge=200, le=6000)]
+    l2_mib: Annotated[float, Meta(ge=0.25, le=4096)]
+    compute_capability: Annotated[str, Meta(pattern=r"^[0-9]+\.[0-9]+$")]
+    """A text: as numbers, 12.0 and 12.10 would be indistinguishable."""
+    power_watts: Annotated[float, Meta(ge=5, le=10_000)]
+    tflops_fp32: _Tflops
+    tflops_fp64: _Tflops | None = None
+    tflops_tf32: _Tflops | None = None
+    tflops_fp16: _Tflops | None = None
+    tflops_bf16: _Tflops | None = None
+    tflops_fp8: _Tflops | None = None
+    fp16_on_tensor_cores: bool = True
+    link_gb_s: Annotated[float, Meta(ge=1, le=100_000)] | None = None
+    pcie_gb_s: Annotated[float, Meta(ge=1, le=10_000)] | None = None
+    source: str = ""
 
 
 def own_gpus(known: Sequence[GpuSpec]) -> tuple[GpuSpec, ...]:
@@ -157,7 +182,6 @@ def own_gpus(known: Sequence[GpuSpec]) -> tuple[GpuSpec, ...]:
     """
     found: list[GpuSpec] = []
     for entry in own_entries("gpu"):
-        entry.known(_KEYS)
         spec = _spec(entry, (*found, *known))
         if any(one.name == spec.name for one in found):
             raise entry.wrong("it is there twice", "Give each GPU a name of its own.")
@@ -166,83 +190,47 @@ def own_gpus(known: Sequence[GpuSpec]) -> tuple[GpuSpec, ...]:
 
 
 def _spec(entry: TableEntry, known: Sequence[GpuSpec]) -> GpuSpec:
-    base = _base(entry, known)
-    name = entry.text("name")
-    spec = GpuSpec(
-        name=name,
-        full_name=entry.text("full_name", name),
-        vendor=entry.text("vendor", base.vendor if base else "NVIDIA"),
-        architecture=entry.text("architecture", base.architecture if base else "other"),
-        memory_bytes=_memory(entry, base.memory_bytes if base else None),
-        bandwidth_gb_s=entry.number(
-            "bandwidth_gb_s", 10, 100_000, "GB/s", base.bandwidth_gb_s if base else None
-        ),
-        multiprocessors=round(
-            entry.number("multiprocessors", 1, 2000, "pieces", base.multiprocessors if base else None)
-        ),
-        clock_mhz=round(entry.number("clock_mhz", 200, 6000, "MHz", base.clock_mhz if base else None)),
-        l2_bytes=_scaled(entry, "l2_mib", 0.25, 4096, "MiB", _MIB, base.l2_bytes if base else None),
-        compute_capability=_capability(entry, base),
-        board_power_watts=round(
-            entry.number("power_watts", 5, 10_000, "W", base.board_power_watts if base else None)
-        ),
-        tflops_fp32=entry.number("tflops_fp32", *_TFLOPS, base.tflops_fp32 if base else None),
-        aliases=entry.texts("aliases"),
-        fp16_on_tensor_cores=_flag(
-            entry, "fp16_on_tensor_cores", base.fp16_on_tensor_cores if base else True
-        ),
-        link_gb_s=entry.optional("link_gb_s", 1, 100_000, "GB/s", base.link_gb_s if base else None),
-        pcie_gb_s=entry.optional("pcie_gb_s", 1, 10_000, "GB/s", base.pcie_gb_s if base else None),
-        source=entry.text("source", str(entry.path)),
+    values = {**_like(entry, known), **_memory(entry), **entry.values}
+    values.update((key, None) for key in _LACKED if values.get(key) is False)
+    own = entry.converted(values, _OwnGpu)
+    major, _, minor = own.compute_capability.partition(".")
+    return GpuSpec(
+        name=own.name,
+        full_name=own.full_name or own.name,
+        memory_bytes=round(own.memory_gib * _GIB),
+        l2_bytes=round(own.l2_mib * _MIB),
+        compute_capability=(int(major), int(minor)),
+        board_power_watts=round(own.power_watts),
+        aliases=own.aliases,
+        source=own.source or str(entry.path),
         own=True,
-    )
-    return replace(
-        spec,
-        **{key: entry.optional(key, *_TFLOPS, getattr(base, key) if base else None) for key in _PEAKS},
+        **{key: getattr(own, key) for key in _SAME},
     )
 
 
-def _base(entry: TableEntry, known: Sequence[GpuSpec]) -> GpuSpec | None:
-    if "like" not in entry.values:
-        return None
-    from skyline.predict.gpus import find
-
+def _like(entry: TableEntry, known: Sequence[GpuSpec]) -> dict[str, Any]:
+    """The figures of the GPU that an entry is like, under the keys of the file."""
+    like = entry.values.get("like")
+    if not isinstance(like, str):
+        return {}
     try:
-        return find(known, entry.text("like"))
+        base = find(known, like)
     except UsageError as error:
         raise entry.wrong(f"like: {error.message}", error.hint) from None
+    return {
+        **{key: getattr(base, key) for key in _SAME},
+        "memory_gib": base.memory_bytes / _GIB,
+        "l2_mib": base.l2_bytes / _MIB,
+        "compute_capability": ".".join(map(str, base.compute_capability)),
+        "power_watts": base.board_power_watts,
+    }
 
 
-def _memory(entry: TableEntry, base: int | None) -> int:
-    if "memory" not in entry.values:
-        return _scaled(entry, "memory_gib", 0.5, 4096, "GiB", _GIB, base)
-    text = entry.text("memory")
+def _memory(entry: TableEntry) -> dict[str, float]:
+    text = entry.values.get("memory")
+    if not isinstance(text, str):
+        return {}
     try:
-        return size_bytes(text)
+        return {"memory_gib": size_bytes(text) / _GIB}
     except ValueError as error:
         raise entry.wrong(f"memory = {text!r}: {error}", f"Write {FORMS}.") from None
-
-
-def _scaled(
-    entry: TableEntry, key: str, low: float, high: float, unit: str, factor: int, base: int | None
-) -> int:
-    return round(entry.number(key, low, high, unit, base / factor if base is not None else None) * factor)
-
-
-def _capability(entry: TableEntry, base: GpuSpec | None) -> tuple[int, int]:
-    """Parsed from ``"8.9"``; as a number, 12.0 and 12.10 would be indistinguishable."""
-    if "compute_capability" not in entry.values and base is not None:
-        return base.compute_capability
-    if isinstance(entry.values.get("compute_capability"), int | float):
-        raise entry.wrong('compute_capability belongs in quotes, as in "8.9"')
-    major, dot, minor = entry.text("compute_capability").partition(".")
-    if not (dot and major.isdigit() and minor.isdigit()):
-        raise entry.wrong('compute_capability must be written as in "8.9"')
-    return int(major), int(minor)
-
-
-def _flag(entry: TableEntry, key: str, default: bool) -> bool:
-    value = entry.values.get(key, default)
-    if not isinstance(value, bool):
-        raise entry.wrong(f"{key} must be true or false, not {value!r}")
-    return value

@@ -1,20 +1,25 @@
-"""The file with the user's own GPUs and prices: its location, and its entries with their checks."""
+"""The file with the user's own GPUs and prices: its location and its entries."""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeVar, cast
+
+import msgspec
 
 from skyline.bounded_read import LARGEST_TEXT_BYTES, read_bounded
 from skyline.errors import UsageError
+from skyline.toml import converted, parsed_toml
+
+_Struct = TypeVar("_Struct", bound=msgspec.Struct)
 
 FILE_VARIABLE = "SKYLINE_DEVICES"
 _NAME = "devices.toml"
 _TABLES = {"gpu", "price", "energy"}
+_HINT = "docs/devices.md shows an example."
 
 
 def own_table_path() -> Path:
@@ -36,61 +41,15 @@ class TableEntry:
 
     path: Path
     label: str
-    values: Mapping[str, object]
+    values: dict[str, Any]
 
-    def text(self, key: str, default: str | None = None) -> str:
-        """A non-empty text; required without ``default``."""
-        value = self.values.get(key, default)
-        if value is None:
-            raise self.wrong(f"{key} is missing")
-        if not isinstance(value, str) or (not value.strip() and value != default):
-            raise self.wrong(f"{key} must be a text, not {value!r}")
-        return value
-
-    def texts(self, key: str) -> tuple[str, ...]:
-        """A list of texts; empty if missing."""
-        value = self.values.get(key, [])
-        if not isinstance(value, list) or not all(
-            isinstance(one, str) for one in cast("list[object]", value)
-        ):
-            raise self.wrong(f"{key} must be a list of texts, not {value!r}")
-        return tuple(cast("list[str]", value))
-
-    def number(self, key: str, low: float, high: float, unit: str, default: float | None = None) -> float:
-        """A number between ``low`` and ``high``: limits wide enough for real values that detect a wrong unit."""
-        value = self.values.get(key, default)
-        if value is None:
-            raise self.wrong(f"{key} is missing")
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            raise self.wrong(f"{key} must be a number, not {value!r}")
-        if not low <= value <= high:
-            raise self.wrong(f"{key} = {value:g} is not between {low:g} and {high:g}: it is in {unit}")
-        return float(value)
-
-    def optional(self, key: str, low: float, high: float, unit: str, default: float | None) -> float | None:
-        """A number for a property that some GPUs lack: ``false`` means absent; ``default`` if the key is missing."""
-        if key not in self.values:
-            return default
-        if self.values[key] is False:
-            return None
-        return self.number(key, low, high, unit)
-
-    def known(self, keys: Iterable[str]) -> None:
-        """Raise UsageError for an unknown key, with the nearest known key."""
-        from difflib import get_close_matches
-
-        allowed = list(keys)
-        for key in self.values:
-            if key not in allowed:
-                near = get_close_matches(key, allowed, n=1)
-                hint = f"Did you mean {near[0]}?" if near else f"There are: {', '.join(allowed)}."
-                raise self.wrong(f"{key} is not known here", hint)
+    def converted(self, values: dict[str, Any], kind: type[_Struct]) -> _Struct:
+        """``values``, made from those of the entry, as a ``kind``; raises UsageError if they do not fit."""
+        return converted(values, kind, f"{self.path}: {self.label}", hint=_HINT)
 
     def wrong(self, what: str, hint: str = "") -> UsageError:
         """The error for a problem of this entry."""
-        return UsageError(
-            f"{self.path}: {self.label}: {what}", hint=hint or "docs/devices.md shows an example."
-        )
+        return UsageError(f"{self.path}: {self.label}: {what}", hint=hint or _HINT)
 
 
 def own_entries(kind: str) -> tuple[TableEntry, ...]:
@@ -111,10 +70,8 @@ def own_entries(kind: str) -> tuple[TableEntry, ...]:
     if kind == "energy" and isinstance(found, dict):
         found = [cast("dict[str, object]", found)]
     if not isinstance(found, list) or not all(isinstance(one, dict) for one in cast("list[object]", found)):
-        raise UsageError(
-            f"{path}: write [[{kind}]] above each {kind}", hint="docs/devices.md shows an example."
-        )
-    tables = cast("list[dict[str, object]]", found)
+        raise UsageError(f"{path}: write [[{kind}]] above each {kind}", hint=_HINT)
+    tables = cast("list[dict[str, Any]]", found)
     return tuple(
         TableEntry(path, _label(kind, number, table), table) for number, table in enumerate(tables, 1)
     )
@@ -131,24 +88,9 @@ def _content(path: Path) -> dict[str, Any]:
         return {}
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror or error}") from error
-    tomllib = _toml()
-    try:
-        return tomllib.loads(data.decode("utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise UsageError(f"{path} is not TOML: {error}") from error
+    return parsed_toml(data, path)
 
 
-def _toml() -> Any:
-    """The TOML reader: Python's own from 3.11 on, else the library that it came from."""
-    if sys.version_info >= (3, 11):
-        import tomllib
-
-        return tomllib
-    import tomli
-
-    return tomli
-
-
-def _label(kind: str, number: int, table: Mapping[str, object]) -> str:
+def _label(kind: str, number: int, table: dict[str, Any]) -> str:
     name = table.get("name") or table.get("gpu")
     return f'{kind} "{name}"' if isinstance(name, str) else kind if kind == "energy" else f"{kind} {number}"

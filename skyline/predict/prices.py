@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from functools import cache
 from importlib.resources import files
+from typing import Annotated, Any
 
 import msgspec
+from msgspec import Meta
 
 from skyline.errors import UsageError
 from skyline.predict.gpu_spec import GpuSpec
 from skyline.predict.gpus import find, gpus
 from skyline.predict.own_table import TableEntry, own_entries
-
-_KEYS = ("gpu", "usd_per_hour", "gpus", "provider", "instance", "region", "date", "source")
 
 
 class Price(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -26,8 +26,8 @@ class Price(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     provider: str
     instance: str
     region: str
-    gpus: int
-    usd_per_hour: float
+    gpus: Annotated[int, Meta(ge=1, le=1024)]
+    usd_per_hour: Annotated[float, Meta(ge=0, le=10_000)]
     date: str
     source: str
     own: bool = False
@@ -79,25 +79,19 @@ def own_prices() -> tuple[Price, ...]:
 
 
 def _price(entry: TableEntry, known: tuple[GpuSpec, ...]) -> Price:
-    entry.known(_KEYS)
+    values: dict[str, Any] = {
+        "provider": "yours",
+        "instance": "",
+        "region": "",
+        "gpus": 1,
+        "source": str(entry.path),
+        **entry.values,
+        "date": str(entry.values.get("date", "")),
+        "own": True,
+    }
+    price = entry.converted(values, Price)
     try:
-        gpu = find(known, entry.text("gpu"))
+        gpu = find(known, price.gpu)
     except UsageError as error:
         raise entry.wrong(f"gpu: {error.message}", error.hint) from None
-    return Price(
-        gpu=gpu.name,
-        provider=entry.text("provider", "yours"),
-        instance=entry.text("instance", gpu.name),
-        region=entry.text("region", ""),
-        gpus=round(entry.number("gpus", 1, 1024, "pieces", 1)),
-        usd_per_hour=entry.number("usd_per_hour", 0, 10_000, "US dollars"),
-        date=_date(entry),
-        source=entry.text("source", str(entry.path)),
-        own=True,
-    )
-
-
-def _date(entry: TableEntry) -> str:
-    """Parsed from a text or from a TOML date."""
-    value = entry.values.get("date", "")
-    return value if isinstance(value, str) else str(value)
+    return msgspec.structs.replace(price, gpu=gpu.name, instance=price.instance or gpu.name)

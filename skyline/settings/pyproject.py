@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 from skyline.bounded_read import LARGEST_TEXT_BYTES, read_bounded
+from skyline.errors import UsageError
 from skyline.settings.source import SettingsSource, from_table
 
 NAME = "pyproject.toml"
@@ -36,11 +36,12 @@ def project_settings(folder: Path) -> SettingsSource | None:
         # Most of these files do not mention Skyline: skip the parsing.
         if b"skyline" not in data:
             continue
-        toml = _toml()
+        from skyline.toml import parsed_toml
+
         try:
-            content = toml.loads(data.decode("utf-8"))
-        except (toml.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
-            return SettingsSource("pyproject", {}, (f"{path} is not TOML: {error}",), str(path))
+            content = parsed_toml(data, path)
+        except UsageError as error:
+            return SettingsSource("pyproject", {}, (error.message,), str(path))
         tool = content.get("tool")
         if isinstance(tool, Mapping) and "skyline" in tool:
             source = from_table(cast("Mapping[str, object]", tool)["skyline"], str(path))
@@ -69,14 +70,3 @@ def from_folder(value: str, folder: Path) -> str:
     if os.path.isabs(path) or (os.sep not in path and "/" not in path and not path.endswith(".py")):
         return path
     return str(folder / path)
-
-
-def _toml() -> Any:
-    """The TOML reader: Python's own from 3.11 on, else the library that it came from."""
-    if sys.version_info >= (3, 11):
-        import tomllib
-
-        return tomllib
-    import tomli
-
-    return tomli

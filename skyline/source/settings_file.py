@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import ast
 import re
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
-from typing import Any, cast
+from typing import cast
 
 from skyline.errors import SkylineError
 from skyline.source.batch_names import batch_rank, is_evaluation, is_training
@@ -202,7 +201,9 @@ def _yaml(text: str) -> Iterator[SettingEntry]:
 
 def _toml(text: str) -> Iterator[SettingEntry]:
     """A scan of lines; entries that Python's TOML reader does not find at the same keys are omitted."""
-    whole = _toml_reader().loads(text)
+    from skyline.toml import tomllib
+
+    whole = tomllib.loads(text)
     for entry in _toml_lines(text):
         if entry.whole_number is None or entry.whole_number in _at(whole, entry.path):
             yield entry
@@ -223,16 +224,6 @@ def _toml_lines(text: str) -> Iterator[SettingEntry]:
             continue
         for inner in _INLINE_ENTRY.finditer(line, match.start("value")):
             yield SettingEntry(number, inner.start("value"), (*path, _unquoted(inner["key"])), inner["value"])
-
-
-def _toml_reader() -> Any:
-    if sys.version_info >= (3, 11):
-        import tomllib
-
-        return tomllib
-    import tomli
-
-    return tomli
 
 
 def _at(tree: object, path: tuple[str, ...]) -> list[object]:
