@@ -37,7 +37,7 @@ def converted(values: dict[str, Any], kind: type[_Struct], where: object, *, hin
     at = place.rstrip("`")
     field = _FIELD.fullmatch(wrong)
     if field is None:
-        raise UsageError(f"{where}: {at}: {wrong.replace('`', '')}", hint=hint)
+        raise UsageError(f"{where}: {at} does not fit: {wrong.replace('`', '')}", hint=hint)
     key = f"{at}.{field['key']}" if at else field["key"]
     if field["what"] == "missing required":
         raise UsageError(f"{where}: {key} is missing", hint=hint)

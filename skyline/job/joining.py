@@ -10,12 +10,12 @@ import numpy as np
 from skyline.graph.column import Flags, Ids, Indices, Times
 from skyline.graph.dependency import Cause, Dependencies
 from skyline.graph.graph import Graph
+from skyline.graph.spans import side_by_side
 from skyline.graph.structure import Structure
 from skyline.graph.task import TaskKind
 from skyline.graph.tasks import KIND, PHASE, Tasks
 from skyline.job.alignment import Alignment
 from skyline.job.rank_graph import RankGraph
-from skyline.job.spans import side_by_side
 from skyline.job.waiting import CollectiveWaits
 from skyline.trace.phase import Phase
 

@@ -10,8 +10,8 @@ import numpy as np
 
 from skyline.graph.column import Indices, Times
 from skyline.graph.rules.names import names_of
+from skyline.graph.spans import Spans, merged
 from skyline.job.exchanges import Exchanges, exchanges
-from skyline.job.spans import Spans, merged
 from skyline.trace.kineto.category import GPU_WORK, Category
 from skyline.trace.kineto.profiler_trace import ProfilerTrace
 

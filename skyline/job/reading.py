@@ -14,9 +14,9 @@ from skyline.graph.graph import Graph
 from skyline.graph.order import CyclicGraph
 from skyline.graph.scaling import scale
 from skyline.graph.selection import select
+from skyline.graph.spans import side_by_side
 from skyline.job.rank_graph import Links, RankGraph, linked
 from skyline.job.rank_work import RankWork, rank_work
-from skyline.job.spans import side_by_side
 from skyline.trace.kineto.profiler_trace import ProfilerTrace
 from skyline.trace.kineto.reader import read
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from skyline.graph.column import Flags, Times
+from skyline.graph.spans import merged
 from skyline.job.alignment import Alignment
 from skyline.job.rank_work import RankWork
-from skyline.job.spans import merged
 from skyline.job.waiting import CollectiveWaits
 
 

@@ -14,8 +14,8 @@ from skyline.predict.host_cost import HostCost
 from skyline.predict.loading import Loading
 from skyline.predict.operator_time import OperatorPredictor, OperatorTime, host_cost
 from skyline.predict.schedule import Schedule
-from skyline.simulate.billing import billed_phases, billed_us
 from skyline.simulate.engine import simulate
+from skyline.simulate.moments import billed_phases, billed_us
 from skyline.trace.facts import Device
 from skyline.trace.phase import Phase
 from skyline.trace.profile import BareTimes, Prediction, Profile

@@ -7,54 +7,32 @@ from collections.abc import MutableSequence, Sequence
 import numpy as np
 
 from skyline.compiled import loop
-from skyline.graph.column import Flags, Ids, Times
+from skyline.graph.column import Times
 from skyline.graph.graph import Graph
 from skyline.graph.structure import Visit
 from skyline.simulate.timeline import Timeline
 
 _FEW = 2_000
+"""Tasks of a graph so small that getting to its arrays would take longer than simulating it."""
 
 
-def run(
-    order: Ids | Sequence[int],
-    lane_of: Ids | Sequence[int],
-    incoming_offsets: Ids | Sequence[int],
-    incoming_source: Ids | Sequence[int],
-    incoming_lag: Times | Sequence[float],
-    incoming_from_start: Flags | Sequence[bool],
-    durations: Times,
-    gaps: Times,
-    lanes: int | None = None,
-    free: Times | None = None,
-) -> tuple[Times, Times]:
+def run(graph: Graph, free: Times) -> tuple[Times, Times]:
     """Start and end of each task, in µs: as soon as its lane is free and all that it waits for is done.
 
-    Args:
-        order: The tasks, each after the one before it on its lane and after all that it waits for.
-        lane_of: For each task the number of its lane.
-        incoming_offsets: The dependencies of task ``i`` stand from this place ``i`` to place ``i + 1``.
-        incoming_source: For each dependency the task that is waited for.
-        incoming_lag: How long after it.
-        incoming_from_start: Whether that counts from its start, not from its end.
-        durations: Of each task.
-        gaps: How long its lane stays taken after each task.
-        lanes: How many lanes there are, where that is known.
-        free: When each lane is free before, and, changed in place, afterwards; from the start if not given.
+    ``free`` tells when each lane is free before; it is changed, in place, to when it is free afterwards.
     """
-    count = len(durations)
+    structure, count = graph.structure, len(graph)
     starts, ends = np.empty(count), np.empty(count)
-    if free is None:
-        free = np.zeros((max(lane_of, default=-1) + 1) if lanes is None else lanes)
     _pass(
-        count + len(incoming_source),
-        order,
-        lane_of,
-        incoming_offsets,
-        incoming_source,
-        incoming_lag,
-        incoming_from_start,
-        durations,
-        gaps,
+        count + len(structure.incoming_source),
+        structure.order,
+        structure.lane_of,
+        structure.incoming_offsets,
+        structure.incoming_source,
+        structure.incoming_lag,
+        structure.incoming_from_start,
+        graph.durations,
+        graph.gaps,
         free,
         starts,
         ends,
@@ -63,7 +41,7 @@ def run(
 
 
 def run_few(visits: list[Visit], lanes: int, durations: Times, gaps: Times) -> tuple[Times, Times]:
-    """As ``run``, for graphs so small that getting to the arrays would take longer than simulating them."""
+    """As ``run``, by lists, for small graphs."""
     starts = [0.0] * len(visits)
     ends = [0.0] * len(visits)
     free = [0.0] * lanes
@@ -78,11 +56,6 @@ def run_few(visits: list[Visit], lanes: int, durations: Times, gaps: Times) -> t
         ends[task] = end = start + lasts[task]
         free[lane] = end + rests[task]
     return np.array(starts), np.array(ends)
-
-
-def is_few(count: int) -> bool:
-    """Whether a graph of so many tasks is for ``run_few``: it is small, and nothing has been compiled yet."""
-    return count < _FEW and not _pass.is_compiled
 
 
 @loop("iiiifbff", writes="fff")
@@ -123,18 +96,7 @@ def simulate(graph: Graph) -> Timeline:
     left is one pass in that order, O(tasks + dependencies).
     """
     structure = graph.structure
-    if is_few(len(structure)):
+    if len(structure) < _FEW and not _pass.is_compiled:
         few = run_few(structure.visits, len(structure.lanes), graph.durations, graph.gaps)
         return Timeline(graph, *few)
-    starts, ends = run(
-        structure.order,
-        structure.lane_of,
-        structure.incoming_offsets,
-        structure.incoming_source,
-        structure.incoming_lag,
-        structure.incoming_from_start,
-        graph.durations,
-        graph.gaps,
-        len(structure.lanes),
-    )
-    return Timeline(graph, starts, ends)
+    return Timeline(graph, *run(graph, np.zeros(len(structure.lanes))))

@@ -7,7 +7,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from skyline.graph.column import Indices, Times
+from skyline.graph.spans import Spans, merged
+from skyline.graph.task import TaskKind
+from skyline.graph.tasks import KIND, PHASES
 from skyline.simulate.timeline import Timeline
+from skyline.trace.phase import PhaseTimes
 
 
 def moments_us(
@@ -19,37 +23,38 @@ def moments_us(
     task that started first. Moments at which nothing of any group runs belong to nobody.
     """
     until = timeline.makespan_us if end_us is None else end_us
-    owned = np.zeros(len(timeline.starts))
-    taken = np.empty(0), np.empty(0)
+    return _owned(np.clip(timeline.starts, begin_us, until), np.clip(timeline.freed, begin_us, until), groups)
+
+
+def billed_us(timeline: Timeline, lane: str) -> tuple[float, ...]:
+    """µs of the timeline per task: while the GPU works a moment is that of its kernel, else that of the host's task.
+
+    ``lane`` is the script's own thread. Of kernels that run at once the one that started first is billed. Where
+    neither works nobody is billed. Without a GPU this is the time of each task of the lane and the gap after it.
+    """
+    tasks = timeline.graph.tasks
+    on_gpu = (tasks.kind == KIND[TaskKind.KERNEL]) | (tasks.kind == KIND[TaskKind.COPY])
+    until = np.where(on_gpu, timeline.ends, timeline.freed)
+    own = np.flatnonzero((tasks.lane == tasks.lane_code(lane)) & ~on_gpu)
+    return tuple(_owned(timeline.starts, until, (np.flatnonzero(on_gpu), own)).tolist())
+
+
+def billed_phases(timeline: Timeline, billed: tuple[float, ...]) -> PhaseTimes:
+    """Milliseconds per iteration and phase, as billed."""
+    spent = np.bincount(timeline.graph.tasks.phase, weights=billed, minlength=len(PHASES)).tolist()
+    count = max(1, len(timeline.graph.iterations))
+    return PhaseTimes.of({phase: time / count / 1e3 for phase, time in zip(PHASES, spent, strict=True)})
+
+
+def _owned(starts: Times, ends: Times, groups: Sequence[Indices]) -> Times:
+    owned = np.zeros(len(starts))
+    taken = Spans(np.empty(0), np.empty(0))
     for group in groups:
-        start = np.clip(timeline.starts[group], begin_us, until)
-        end = np.clip(timeline.freed[group], begin_us, until)
-        order = np.argsort(start, kind="stable")
-        start, end = start[order], end[order]
-        start = np.maximum(start, np.append(begin_us, np.maximum.accumulate(end))[:-1])
+        chosen = group[np.argsort(starts[group], kind="stable")]
+        end = ends[chosen]
+        start = np.maximum(starts[chosen], np.append(-np.inf, np.maximum.accumulate(end))[:-1])
         longer = end > start
-        start, end, chosen = start[longer], end[longer], group[order][longer]
-        if not len(chosen):
-            continue
-        owned[chosen] = end - start - (_before(end, *taken) - _before(start, *taken))
-        taken = _united(np.concatenate([taken[0], start]), np.concatenate([taken[1], end]))
+        start, end, chosen = start[longer], end[longer], chosen[longer]
+        owned[chosen] = end - start - (taken.before(end) - taken.before(start))
+        taken = taken.together(merged(start, end))
     return np.maximum(owned, 0.0)
-
-
-def _before(moments: Times, begins: Times, ends: Times) -> Times:
-    """How much of the spans, which do not overlap and are in order, lies before each moment."""
-    if not len(begins):
-        return np.zeros(len(moments))
-    so_far = np.append(0.0, np.cumsum(ends - begins))
-    count = np.searchsorted(begins, moments, side="right")
-    beyond = np.maximum(0.0, ends[np.maximum(count - 1, 0)] - moments)
-    return so_far[count] - np.where(count > 0, beyond, 0.0)
-
-
-def _united(begins: Times, ends: Times) -> tuple[Times, Times]:
-    """Spans that do not overlap and cover the same moments, in order."""
-    order = np.argsort(begins, kind="stable")
-    begins, reached = begins[order], np.maximum.accumulate(ends[order])
-    fresh = np.append(True, begins[1:] > reached[:-1])
-    last = np.append(fresh[1:], True)
-    return begins[fresh], reached[last]

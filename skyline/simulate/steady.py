@@ -31,22 +31,11 @@ def steady_step_ms(graph: Graph, *, at_most: int = 50) -> float:
 
 def _repetitions(graph: Graph, at_most: int) -> list[float]:
     """The end of each repetition, in µs, until all lanes advance alike; each begins where the last left its lanes."""
-    structure = graph.structure
-    free = np.zeros(len(structure.lanes))
+    free = np.zeros(len(graph.structure.lanes))
     over: list[float] = []
     while len(over) < at_most:
         before = free.copy()
-        run(
-            structure.order,
-            structure.lane_of,
-            structure.incoming_offsets,
-            structure.incoming_source,
-            structure.incoming_lag,
-            structure.incoming_from_start,
-            graph.durations,
-            graph.gaps,
-            free=free,
-        )
+        run(graph, free)
         over.append(float(free.max(initial=0.0)))
         advances = (free - before)[free > 0]
         most = float(advances.max(initial=0.0))

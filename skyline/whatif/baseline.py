@@ -14,8 +14,8 @@ from skyline.interval import Interval
 from skyline.memory.activations import batch_tensors
 from skyline.memory.peak import peak_breakdown
 from skyline.predict.batch_curve import batch_curve
-from skyline.simulate.billing import billed_phases, billed_us
 from skyline.simulate.engine import simulate
+from skyline.simulate.moments import billed_phases, billed_us
 from skyline.simulate.replay import replay_error
 from skyline.spread import interval_of
 from skyline.trace.phase import PhaseTimes

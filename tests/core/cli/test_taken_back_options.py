@@ -80,5 +80,5 @@ def test_a_price_that_cannot_be_used_is_told_before_anything_runs(
     (tmp_path / "train.py").write_text("raise SystemExit('it ran')\n")
     ran = skyline("devices", "train.py")
     assert ran.code == 2
-    assert 'price "t4": usd_per_hour must be a number' in ran.err
+    assert 'price "t4": usd_per_hour does not fit: Expected float' in ran.err
     assert "it ran" not in ran.err

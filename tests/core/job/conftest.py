@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from skyline.graph.spans import Spans
 from skyline.job.exchanges import Exchanges
 from skyline.job.rank_work import RankWork
-from skyline.job.spans import Spans
 
 LAUNCH_US, LATENCY_US, PYTHON_US = 10.0, 6.0, 30.0
 

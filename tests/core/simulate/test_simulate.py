@@ -3,6 +3,7 @@ from __future__ import annotations
 from dataclasses import astuple
 from importlib.util import find_spec
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -127,14 +128,5 @@ def test_small_graphs_arrays_and_compiled_code_agree_to_the_last_bit(graphs, dat
         return
     for how in (Way.AS_WRITTEN, Way.COMPILED) if find_spec("numba") else (Way.AS_WRITTEN,):
         with run_loops(how):
-            starts, ends = run(
-                structure.order,
-                structure.lane_of,
-                structure.incoming_offsets,
-                structure.incoming_source,
-                structure.incoming_lag,
-                structure.incoming_from_start,
-                durations,
-                gaps,
-            )
+            starts, ends = run(Graph(structure, durations, gaps), np.zeros(len(structure.lanes)))
         assert (starts.tolist(), ends.tolist()) == (few[0].tolist(), few[1].tolist())

@@ -28,6 +28,15 @@ class Spans:
         kept = end > begin
         return Spans(begin[kept], end[kept])
 
+    def before(self, moments_us: Times) -> Times:
+        """The length before each moment."""
+        if not len(self.begin_us):
+            return np.zeros(len(moments_us))
+        so_far = np.append(0.0, np.cumsum(self.end_us - self.begin_us))
+        count = np.searchsorted(self.begin_us, moments_us, side="right")
+        beyond = np.maximum(0.0, self.end_us[np.maximum(count - 1, 0)] - moments_us)
+        return so_far[count] - np.where(count > 0, beyond, 0.0)
+
     def together(self, other: Spans) -> Spans:
         """The union."""
         return merged(
