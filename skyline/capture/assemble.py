@@ -211,10 +211,9 @@ def _evaluations(facts: RunFacts) -> tuple[SideEffect, ...]:
 
 def _loop_line(run: ScriptRun) -> CodeLine | None:
     """The header of the loop around the statement that stayed on the stack from iteration to iteration."""
-    statement = run.ready.loop
-    if statement is None:
+    line = run.ready.loop
+    if line is None:
         return None
-    line = CodeLine(statement.file, statement.line, statement.function)
     try:
         real = str(Path(line.file).resolve())
         text = (

@@ -17,7 +17,7 @@ import msgspec
 from skyline.capture.downloads import Downloads
 from skyline.capture.ended_early import complaint, next_step, usage_text
 from skyline.capture.event_bus import Event, EventBus
-from skyline.capture.events import Ended, Failed, StackRow
+from skyline.capture.events import Ended, Failed
 from skyline.capture.guard import Guard, RunLimits
 from skyline.capture.output import ScriptOutput
 from skyline.capture.parent_death_reaper import ParentDeathReaper
@@ -30,6 +30,7 @@ from skyline.capture.side_effects import last_words, read_protection, read_side_
 from skyline.capture.terminal import empty_terminal
 from skyline.errors import ArgumentsRefused, BudgetExceeded, Cancelled, CaptureImpossible, ScriptFailed
 from skyline.trace.facts import Protection, SideEffect
+from skyline.trace.record import CodeLine
 
 _POLL_S = 0.05
 _WHERE_TIMEOUT_S = 3.0
@@ -296,13 +297,13 @@ class ChildProcess:
 
     def _timed_out(self) -> BudgetExceeded:
         """Ask where the script is, and say so."""
-        stack: list[StackRow] = []
+        stack: list[CodeLine] = []
         try:
             self.send("where")
             deadline = time.monotonic() + _WHERE_TIMEOUT_S
             while (event := self._next_event(deadline)) is not None:
                 if event["event"] == "where":
-                    stack = msgspec.convert(event["stack"], list[StackRow])
+                    stack = msgspec.convert(event["stack"], list[CodeLine])
                     break
         except ScriptFailed:
             pass

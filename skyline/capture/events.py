@@ -103,21 +103,12 @@ class RunFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class LoopFrame:
-    """The innermost frame of the person's that lives from iteration to iteration, and the line it stands on."""
-
-    file: str
-    line: int
-    function: str
-    first_line: int
-
-
-@dataclass(frozen=True, slots=True)
 class Ready:
     """Warm-up is over after ``warmup`` iterations; the script stands at an iteration boundary."""
 
     warmup: int
-    loop: LoopFrame | None
+    loop: CodeLine | None
+    """The innermost frame of the person's that lives from iteration to iteration, and the line it stands on."""
     facts: RunFacts
     script_s: float = 0.0
     """Run time of the script until then."""
@@ -159,12 +150,3 @@ class Failed:
     hint: str = ""
     status: int | None = None
     boundaries: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class StackRow:
-    """One frame of the script's stack."""
-
-    file: str
-    line: int
-    function: str

@@ -13,14 +13,14 @@ from skyline.capture.assemble import ScriptRun, assemble
 from skyline.capture.bare import BareRows
 from skyline.capture.child_process import ChildProcess, ScriptEnded
 from skyline.capture.ended_early import too_few
-from skyline.capture.events import LoopFrame, StepRow
+from skyline.capture.events import StepRow
 from skyline.capture.process import Starter, start_fresh
 from skyline.capture.recording import ChildRecording, take_recording
 from skyline.capture.request import CaptureRequest, OutputCallback, ProgressCallback
 from skyline.capture.script_launcher import ScriptLauncher
 from skyline.errors import ScriptFailed
 from skyline.trace.profile import Profile
-from skyline.trace.record import Record, RecordKind, Trace
+from skyline.trace.record import CodeLine, Record, RecordKind, Trace
 from skyline.trace.timed_read import RepeatedRead, TimedRead
 
 _NO_HARDWARE = (
@@ -78,7 +78,7 @@ class _Traced:
     backward_calls: int
     optimizer_steps: int
     on_gpu: bool
-    loop: LoopFrame | None
+    loop: CodeLine | None
     branches: tuple[_Branch, ...]
     compiled: bool
     samples_repeated: bool

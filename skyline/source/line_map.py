@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections import Counter
 from difflib import SequenceMatcher
 from functools import lru_cache
 
 _LINE_END = re.compile(r"\r\n|\r|\n")
-# difflib is quadratic; more comparisons than this would delay a keystroke noticeably.
-_MOST_COMPARISONS = 40_000
 
 
 class LineMap:
@@ -44,56 +41,21 @@ def line_map(old: str, new: str) -> LineMap:
 
 
 def matches(old: list[str], new: list[str]) -> dict[int, int]:
-    """Unchanged items, counted from 1: first at both ends, then by unique items (patience diff), then the rest.
+    """Unchanged items, counted from 1: first at both ends, then by the longest runs that both have.
 
     The items are lines, or words within lines.
     """
-    found: dict[int, int] = {}
-    regions = [(0, len(old), 0, len(new))]
-    while regions:
-        first, last, new_first, new_last = regions.pop()
-        while first < last and new_first < new_last and old[first] == new[new_first]:
-            first, new_first = first + 1, new_first + 1
-            found[first] = new_first
-        while first < last and new_first < new_last and old[last - 1] == new[new_last - 1]:
-            found[last] = new_last
-            last, new_last = last - 1, new_last - 1
-        if first == last or new_first == new_last:
-            continue
-        anchors = _anchors(old[first:last], new[new_first:new_last])
-        if anchors:
-            ends = [(first + at, new_first + new_at) for at, new_at in anchors]
-            starts = [(first, new_first), *ends]
-            for (start, new_start), (end, new_end) in zip(starts, [*ends, (last, new_last)], strict=True):
-                regions.append((start, end, new_start, new_end))
-        elif (last - first) * (new_last - new_first) <= _MOST_COMPARISONS:
-            matcher = SequenceMatcher(None, old[first:last], new[new_first:new_last], autojunk=False)
-            for block in matcher.get_matching_blocks():
-                for offset in range(1, block.size + 1):
-                    found[first + block.a + offset] = new_first + block.b + offset
-    return found
-
-
-def _anchors(old: list[str], new: list[str]) -> list[tuple[int, int]]:
-    """Positions of lines that occur exactly once on each side: their longest run that has the same order on both."""
-    counts, new_counts = Counter(old), Counter(new)
-    places = {line: at for at, line in enumerate(new) if new_counts[line] == 1}
-    pairs = [(at, places[line]) for at, line in enumerate(old) if counts[line] == 1 and line in places]
-    # Patience sorting: the lowest card of each pile so far, and for each card its predecessor in the run.
-    tops: list[int] = []
-    piles: list[int] = []
-    below: list[int] = []
-    for number, (_, at) in enumerate(pairs):
-        pile = bisect_left(tops, at)
-        below.append(piles[pile - 1] if pile else -1)
-        if pile == len(tops):
-            tops.append(at)
-            piles.append(number)
-        else:
-            tops[pile], piles[pile] = at, number
-    run: list[tuple[int, int]] = []
-    number = piles[-1] if piles else -1
-    while number >= 0:
-        run.append(pairs[number])
-        number = below[number]
-    return run[::-1]
+    first, least = 0, min(len(old), len(new))
+    while first < least and old[first] == new[first]:
+        first += 1
+    end = 0
+    while end < least - first and old[-1 - end] == new[-1 - end]:
+        end += 1
+    # difflib leaves out the most frequent of many items, and is then fast enough for every keystroke.
+    between = SequenceMatcher(None, old[first : len(old) - end], new[first : len(new) - end])
+    blocks = [
+        (0, 0, first),
+        *((first + block.a, first + block.b, block.size) for block in between.get_matching_blocks()),
+        (len(old) - end, len(new) - end, end),
+    ]
+    return {at + one: new_at + one for at, new_at, size in blocks for one in range(1, size + 1)}
