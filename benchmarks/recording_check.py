@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from skyline.capture.recording import LIGHT_FAILED
 from skyline.graph.build import build
-from skyline.simulate.replay import replay_error
+from skyline.simulate.engine import replay_error
 from skyline.trace.profile import Profile
 from skyline.trace.record import RecordKind
 

@@ -15,7 +15,7 @@ from skyline.capture.process import Starter, start_fresh
 from skyline.capture.request import CaptureRequest, Known, Progress
 from skyline.capture.warm_pool import WarmPool
 from skyline.errors import SkylineError
-from skyline.predict.carried_curve import with_carried_curve
+from skyline.predict.batch_curve import with_carried_curve
 from skyline.report.schema import ProfileReport
 from skyline.settings.pyproject import from_folder
 from skyline.trace.keeping import keep, shown

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 from skyline.capture.bare import BareRows
 from skyline.capture.events import LoaderSeen, RunFacts
-from skyline.source.knob import Knob
-from skyline.source.setting_place import SettingPlace
+from skyline.source.knob import Knob, SettingPlace
 from skyline.source.settings_file import batch_size_places
 
 

@@ -9,8 +9,7 @@ from pathlib import Path, PurePath
 from skyline.capture.events import LoaderSeen, RunFacts
 from skyline.capture.request import LoaderBatch
 from skyline.source.batch_size import with_argument, with_value
-from skyline.source.knob import Knob, KnobKind
-from skyline.source.setting_place import SettingPlace
+from skyline.source.knob import Knob, KnobKind, SettingPlace
 from skyline.source.settings_file import with_setting
 from skyline.source.text import SourceText
 from skyline.trace.facts import LoaderFact

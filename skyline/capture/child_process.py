@@ -20,9 +20,8 @@ from skyline.capture.event_bus import Event, EventBus
 from skyline.capture.events import Ended, Failed
 from skyline.capture.guard import Guard, RunLimits
 from skyline.capture.output import ScriptOutput
-from skyline.capture.parent_death_reaper import ParentDeathReaper
 from skyline.capture.process import ENTRY, KEPT, Start, Starter, start_fresh
-from skyline.capture.process_family import RUN_TAG, ProcessFamily
+from skyline.capture.process_family import RUN_TAG, ParentDeathReaper, ProcessFamily
 from skyline.capture.redactor import Redactor
 from skyline.capture.request import OutputCallback
 from skyline.capture.scratch import make_scratch

@@ -64,7 +64,7 @@ def run(arguments: Sequence[str]) -> int:
 def _schema(kind: str) -> bytes:
     import json
 
-    from skyline.settings.schema import editor_schema, project_schema
+    from skyline.settings.keys import editor_schema, project_schema
 
     schema: dict[str, Any] = editor_schema() if kind == "editor" else project_schema()
     return json.dumps(schema, indent=2, ensure_ascii=False).encode() + b"\n"

@@ -78,7 +78,7 @@ def run(arguments: Sequence[str]) -> int:
         raise UsageError("--scale and --whatif are two questions", hint="Ask one at a time.")
     files = trace_files(options.traces)
     if options.cluster is not None:
-        from skyline.job.cluster import on_cluster
+        from skyline.job.workers import on_cluster
 
         readers = on_cluster(options.cluster)
         say(f"skyline: reading {len(files)} traces on {options.cluster}", quiet=options.quiet)

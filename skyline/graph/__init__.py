@@ -18,14 +18,13 @@ from typing import TYPE_CHECKING
 from skyline.first_use import on_first_use
 
 if TYPE_CHECKING:
-    from skyline.graph.coalescing import coalesce
     from skyline.graph.dependency import Cause, Dependencies, Dependency
     from skyline.graph.edges import add_dependencies, cut_dependencies
     from skyline.graph.graph import Graph
     from skyline.graph.insertion import InsertedGpuWork, Insertion, insert, insert_gpu_work
     from skyline.graph.launching import launched_by, launches_of
     from skyline.graph.loading import load
-    from skyline.graph.merging import merge
+    from skyline.graph.merging import coalesce, merge
     from skyline.graph.order import CyclicGraph
     from skyline.graph.removal import remove
     from skyline.graph.replication import replicate, stitch
@@ -70,14 +69,13 @@ __all__ = [
 __getattr__, __dir__ = on_first_use(
     __name__,
     {
-        "coalescing": ("coalesce",),
         "dependency": ("Cause", "Dependencies", "Dependency"),
         "edges": ("add_dependencies", "cut_dependencies"),
         "graph": ("Graph",),
         "insertion": ("InsertedGpuWork", "Insertion", "insert", "insert_gpu_work"),
         "launching": ("launched_by", "launches_of"),
         "loading": ("load",),
-        "merging": ("merge",),
+        "merging": ("coalesce", "merge"),
         "order": ("CyclicGraph",),
         "removal": ("remove",),
         "replication": ("replicate", "stitch"),

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from skyline.graph.coalescing import coalesce
 from skyline.graph.graph import Cause, Dependency, Graph, Structure
+from skyline.graph.merging import coalesce
 from skyline.graph.rules.constants import LaunchConstants
 from skyline.graph.rules.names import launches_graph, makes_stream_wait, waits_for_all, waits_for_gpu
 from skyline.graph.rules.stream_wait import StreamWork, stream_waits

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from skyline.graph.column import Times, frozen
-from skyline.graph.dependency import Cause, Dependency
+from skyline.graph.column import Indices, Times, frozen
+from skyline.graph.dependency import Cause, Dependencies, Dependency
 from skyline.graph.order import CyclicGraph
 from skyline.graph.structure import Structure
 from skyline.graph.tasks import Tasks
@@ -67,3 +67,30 @@ class Graph:
     def with_dependencies(self, dependencies: Sequence[Dependency]) -> Graph:
         """The graph with exactly these dependencies."""
         return Graph(self.structure.with_parts(dependencies=dependencies), self.durations, self.gaps)
+
+
+def arranged(graph: Graph, rows: Indices) -> Graph:
+    """The graph of the tasks ``rows`` in the given order. Dependencies of omitted tasks are dropped.
+
+    Each row occurs at most once.
+    """
+    place = np.full(len(graph), -1, np.int32)
+    place[rows] = np.arange(len(rows), dtype=np.int32)
+    edges = graph.structure.dependencies
+    source, target = place[edges.source], place[edges.target]
+    kept = (source >= 0) & (target >= 0)
+    moved = edges.taken(kept).between(source[kept], target[kept])
+    return Graph(
+        graph.structure.with_parts(graph.tasks.taken(rows), moved),
+        graph.durations[rows],
+        graph.gaps[rows],
+    )
+
+
+def extended(graph: Graph, tasks: Tasks, durations: Times, gaps: Times, dependencies: Dependencies) -> Graph:
+    """The graph with further tasks at its end and exactly these dependencies."""
+    return Graph(
+        graph.structure.with_parts(graph.tasks.joined(tasks), dependencies),
+        np.concatenate((graph.durations, durations)),
+        np.concatenate((graph.gaps, gaps)),
+    )

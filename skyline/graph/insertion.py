@@ -8,10 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from skyline.errors import UsageError
-from skyline.graph.arrangement import arranged, extended
 from skyline.graph.column import Ids, Times
 from skyline.graph.dependency import NO_DEPENDENCIES, Cause, Dependency
-from skyline.graph.graph import Graph
+from skyline.graph.graph import Graph, arranged, extended
 from skyline.graph.launching import launches
 from skyline.graph.task import Task, TaskKind, WorkClass
 from skyline.graph.tasks import KIND, ON_GPU, Tasks

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from skyline.graph.arrangement import arranged, extended
 from skyline.graph.column import Indices
 from skyline.graph.dependency import CAUSE, NO_DEPENDENCIES, Cause, Dependencies
-from skyline.graph.graph import Graph
+from skyline.graph.graph import Graph, arranged, extended
 from skyline.graph.launching import launches
 from skyline.graph.tasks import ON_GPU, PHASE
 from skyline.trace.phase import Phase

@@ -6,10 +6,9 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from skyline.graph.arrangement import arranged
 from skyline.graph.column import Flags, Ids, Times
 from skyline.graph.dependency import CAUSE, Cause, Dependencies
-from skyline.graph.graph import Graph
+from skyline.graph.graph import Graph, arranged
 from skyline.graph.launching import launches_of
 from skyline.graph.selection import indices
 from skyline.graph.task import TaskKind

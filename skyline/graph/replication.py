@@ -6,10 +6,9 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from skyline.graph.arrangement import arranged, extended
 from skyline.graph.column import Indices
 from skyline.graph.dependency import CAUSE, Cause, Dependencies
-from skyline.graph.graph import Graph
+from skyline.graph.graph import Graph, arranged, extended
 from skyline.graph.selection import indices
 
 

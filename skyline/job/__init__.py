@@ -16,12 +16,11 @@ from typing import TYPE_CHECKING
 from skyline.first_use import on_first_use
 
 if TYPE_CHECKING:
-    from skyline.job.cluster import on_cluster
     from skyline.job.job import Job, job_of
     from skyline.job.joining import JobGraph, joined
     from skyline.job.reading import RankReader, ScaleNamed, read_whole, trace_files
     from skyline.job.times import simulated
-    from skyline.job.workers import on_this_machine
+    from skyline.job.workers import on_cluster, on_this_machine
 
 __all__ = [
     "Job",
@@ -40,11 +39,10 @@ __all__ = [
 __getattr__, __dir__ = on_first_use(
     __name__,
     {
-        "cluster": ("on_cluster",),
         "job": ("Job", "job_of"),
         "joining": ("JobGraph", "joined"),
         "reading": ("RankReader", "ScaleNamed", "read_whole", "trace_files"),
         "times": ("simulated",),
-        "workers": ("on_this_machine",),
+        "workers": ("on_cluster", "on_this_machine"),
     },
 )

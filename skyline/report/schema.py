@@ -18,7 +18,7 @@ from skyline.ledger.record import TrackRecord
 from skyline.memory.peak import MemoryBreakdown
 from skyline.memory.timeline import MemoryPoint
 from skyline.simulate.critical_path import CriticalPath
-from skyline.source.setting_place import SettingPlace
+from skyline.source.knob import SettingPlace
 from skyline.trace.facts import (
     Device,
     DeviceMemoryFact,

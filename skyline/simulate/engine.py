@@ -7,10 +7,12 @@ from collections.abc import MutableSequence, Sequence
 import numpy as np
 
 from skyline.compiled import loop
+from skyline.graph.build import main_lane
 from skyline.graph.column import Times
 from skyline.graph.graph import Graph
 from skyline.graph.structure import Visit
 from skyline.simulate.timeline import Timeline
+from skyline.trace.record import Trace
 
 _FEW = 2_000
 """Tasks of a graph so small that getting to its arrays would take longer than simulating it."""
@@ -100,3 +102,22 @@ def simulate(graph: Graph) -> Timeline:
         few = run_few(structure.visits, len(structure.lanes), graph.durations, graph.gaps)
         return Timeline(graph, *few)
     return Timeline(graph, *run(graph, np.zeros(len(structure.lanes))))
+
+
+def replay_error(graph: Graph, trace: Trace) -> float:
+    """The mean over the recorded iterations of |simulated - recorded| / recorded, of the graph built from a trace.
+
+    On a single CPU lane every duration and gap is taken as measured, so this says only that no recorded
+    time was lost or counted twice: a consistency check, not evidence that a what-if is right. With a GPU,
+    launch latency and stream turnaround are one number each for the whole trace and waiting re-emerges, so
+    there it tells how well the dependencies explain the run.
+    """
+    ends = simulate(graph).iteration_ends_us(main_lane(trace))
+    errors: list[float] = []
+    begin = 0.0
+    for mark, end in zip(trace.iterations, ends, strict=False):
+        recorded = mark.end_us - mark.start_us
+        if recorded > 0:
+            errors.append(abs((end - begin) - recorded) / recorded)
+        begin = end
+    return sum(errors) / len(errors) if errors else 0.0

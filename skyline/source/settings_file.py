@@ -11,7 +11,7 @@ from typing import cast
 
 from skyline.errors import SkylineError
 from skyline.source.batch_names import batch_rank, is_evaluation, is_training
-from skyline.source.setting_place import SettingPlace
+from skyline.source.knob import SettingPlace
 from skyline.source.text import SourceText
 
 _TOKEN = re.compile(

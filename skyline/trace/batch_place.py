@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import PurePath
 
-from skyline.source.knob import Knob
-from skyline.source.setting_place import SettingPlace
+from skyline.source.knob import Knob, SettingPlace
 from skyline.trace.profile import Profile
 
 

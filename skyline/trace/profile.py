@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from skyline.interval import Interval
-from skyline.source.knob import KnobSearch
-from skyline.source.setting_place import SettingPlace
+from skyline.source.knob import KnobSearch, SettingPlace
 from skyline.trace.facts import (
     BatchFact,
     CallFact,

@@ -9,8 +9,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from skyline.source.knob import SettingPlace
 from skyline.source.project import project_root
-from skyline.source.setting_place import SettingPlace
 from skyline.source.span import SourceSpan
 from skyline.trace.profile import Profile, SourceFile
 from skyline.trace.record import CodeLine

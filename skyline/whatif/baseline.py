@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from skyline.graph.build import build, main_lane
-from skyline.graph.coalescing import coalesce
-from skyline.graph.launch_ahead import one_iteration_ahead
+from skyline.graph.launching import one_iteration_ahead
+from skyline.graph.merging import coalesce
 from skyline.graph.part import part_shares, phase_times
 from skyline.graph.step_cost import step_cost
 from skyline.graph.tasks import ON_GPU
@@ -14,9 +14,8 @@ from skyline.interval import Interval
 from skyline.memory.activations import batch_tensors
 from skyline.memory.peak import peak_breakdown
 from skyline.predict.batch_curve import batch_curve
-from skyline.simulate.engine import simulate
+from skyline.simulate.engine import replay_error, simulate
 from skyline.simulate.moments import billed_phases, billed_us
-from skyline.simulate.replay import replay_error
 from skyline.spread import interval_of
 from skyline.trace.phase import PhaseTimes
 from skyline.trace.profile import Profile

@@ -8,9 +8,9 @@ from math import exp, log
 import numpy as np
 
 from skyline.graph.calibrate import calibrate, scale_host_to, steadied
-from skyline.graph.coalescing import coalesce
 from skyline.graph.column import Times
 from skyline.graph.graph import Graph
+from skyline.graph.merging import coalesce
 from skyline.graph.part import PARTS, Part, parts_of
 from skyline.graph.scaling import scale
 from skyline.interval import Interval

@@ -12,7 +12,7 @@ import numpy as np
 from skyline.graph.build import build
 from skyline.graph.column import Flags, Indices
 from skyline.graph.graph import Graph
-from skyline.graph.launch_ahead import one_iteration_ahead
+from skyline.graph.launching import one_iteration_ahead
 from skyline.graph.part import Part
 from skyline.graph.step_cost import StepCost
 from skyline.graph.threads import ThreadUse, thread_use

@@ -9,7 +9,7 @@ import pytest
 
 from skyline.interval import Interval
 from skyline.report.schema import BatchSizeReport
-from skyline.source.setting_place import SettingPlace
+from skyline.source.knob import SettingPlace
 from skyline_tui.widgets.controls import Controls
 from skyline_tui.widgets.drag_bar import DragBar
 from skyline_tui.widgets.workbench import Workbench

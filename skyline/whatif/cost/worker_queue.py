@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from skyline.graph.coalescing import coalesce
 from skyline.graph.dependency import Cause, Dependency
 from skyline.graph.graph import Graph
 from skyline.graph.insertion import Insertion, insert
+from skyline.graph.merging import coalesce
 from skyline.graph.replication import stitch
 from skyline.graph.selection import select
 from skyline.graph.task import TaskKind

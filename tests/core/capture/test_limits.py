@@ -16,9 +16,8 @@ import pytest
 
 from skyline.capture.guard import Guard, RunLimits
 from skyline.capture.output import ScriptOutput
-from skyline.capture.parent_death_reaper import ParentDeathReaper
 from skyline.capture.process import ENTRY, KEPT
-from skyline.capture.process_family import RUN_TAG, ProcessFamily
+from skyline.capture.process_family import RUN_TAG, ParentDeathReaper, ProcessFamily
 from skyline.capture.scratch import make_scratch
 from skyline.errors import CaptureImpossible
 
@@ -202,7 +201,7 @@ def test_the_lifeline_ends_a_group_when_its_holder_is_killed(tmp_path: Path) -> 
     (scratch / "tree").mkdir(parents=True)
     holder = start(
         f"import sys, time; sys.path[:] = {sys.path!r}\n"
-        "from pathlib import Path\nfrom skyline.capture.parent_death_reaper import ParentDeathReaper\n"
+        "from pathlib import Path\nfrom skyline.capture.process_family import ParentDeathReaper\n"
         f"kept = ParentDeathReaper(Path({str(scratch)!r})); kept.watch({run.pid}); print(1, flush=True)\n{SLEEP}"
     )
     assert holder.stdout is not None
@@ -221,7 +220,7 @@ def test_the_folder_of_a_run_goes_though_its_holder_is_killed_before_the_run_sta
     scratch.mkdir()
     holder = start(
         f"import sys, time; sys.path[:] = {sys.path!r}\n"
-        "from pathlib import Path\nfrom skyline.capture.parent_death_reaper import ParentDeathReaper\n"
+        "from pathlib import Path\nfrom skyline.capture.process_family import ParentDeathReaper\n"
         f"kept = ParentDeathReaper(Path({str(scratch)!r})); print(1, flush=True)\n{SLEEP}"
     )
     assert holder.stdout is not None

@@ -21,7 +21,7 @@ from skyline.capture.child.recording import recordings
 from skyline.capture.child.recording.recorder import BOUNDARY
 from skyline.capture.recording import LIGHT_FAILED, ChildRecording, notes_on
 from skyline.graph.build import build, main_lane
-from skyline.simulate.replay import replay_error
+from skyline.simulate.engine import replay_error
 from skyline.trace.facts import MemoryFact
 from skyline.trace.record import Record, RecordKind, Trace
 

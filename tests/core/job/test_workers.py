@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 
 from skyline.errors import UsageError
-from skyline.job.cluster import on_cluster
 from skyline.job.job import job_of
 from skyline.job.reading import RankReader, Unread
-from skyline.job.workers import Here, fitting_processes, on_this_machine
+from skyline.job.workers import Here, fitting_processes, on_cluster, on_this_machine
 
 
 def assert_same_job(first, second):

@@ -18,7 +18,7 @@ from skyline.report.pages.profile import SavedPlaces, profile_page
 from skyline.report.pages.whatifs import whatifs_page
 from skyline.report.schema import KernelReport, ProfileReport, WhatIfReport
 from skyline.report.terminal import print_document
-from skyline.source.setting_place import SettingPlace
+from skyline.source.knob import SettingPlace
 from skyline.trace.phase import PhaseTimes
 
 GOLDEN = Path(__file__).parent / "golden"

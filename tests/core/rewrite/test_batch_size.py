@@ -9,7 +9,7 @@ import pytest
 from skyline.errors import RewriteRefused, UsageError
 from skyline.rewrite.catalogue import batch_size
 from skyline.rewrite.context import RewriteContext
-from skyline.source.setting_place import SettingPlace
+from skyline.source.knob import SettingPlace
 from skyline.source.text import SourceText
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from skyline.settings.schema import editor_schema, project_schema
+from skyline.settings.keys import editor_schema, project_schema
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 PACKAGE = REPOSITORY / "extension" / "package.json"

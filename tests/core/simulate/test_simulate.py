@@ -16,8 +16,7 @@ from skyline.graph.scaling import scale
 from skyline.graph.selection import select
 from skyline.graph.task import TaskKind
 from skyline.simulate.critical_path import critical_path, critical_tasks
-from skyline.simulate.engine import run, run_few, simulate
-from skyline.simulate.replay import replay_error
+from skyline.simulate.engine import replay_error, run, run_few, simulate
 
 
 def test_a_lane_runs_one_task_after_another_with_gaps_between(chain):

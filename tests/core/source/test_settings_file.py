@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from skyline.source.setting_place import SettingPlace
+from skyline.source.knob import SettingPlace
 from skyline.source.settings_file import (
     batch_size_places,
     entries,

@@ -12,7 +12,7 @@ from skyline.capture.recording import ChildRecording, notes_on
 from skyline.findings.bounds import bounds, busy_share
 from skyline.findings.registry import find
 from skyline.graph.build import build
-from skyline.graph.launch_ahead import ending_waits, one_iteration_ahead
+from skyline.graph.launching import ending_waits, one_iteration_ahead
 from skyline.simulate.steady import steady_step_ms
 from skyline.trace.facts import Device, LoaderFact, MemoryFact
 from skyline.trace.phase import Phase

@@ -11,8 +11,7 @@ from skyline.graph.column import Flags, Ids, Indices
 from skyline.graph.dependency import CAUSE, Cause
 from skyline.graph.edges import cut_dependencies
 from skyline.graph.graph import Graph
-from skyline.graph.launch_ahead import ending_waits
-from skyline.graph.launching import launches
+from skyline.graph.launching import ending_waits, launches
 from skyline.graph.python_frames import file_of, frames, in_library, innermost
 from skyline.graph.scaling import scale
 from skyline.graph.selection import select

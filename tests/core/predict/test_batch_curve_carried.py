@@ -6,8 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from skyline.predict.batch_curve import batch_curve
-from skyline.predict.carried_curve import NOTE, with_carried_curve
+from skyline.predict.batch_curve import NOTE, batch_curve, with_carried_curve
 from skyline.trace.profile import Profile
 
 
