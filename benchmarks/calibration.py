@@ -29,13 +29,13 @@ from result_file import RESULTS, table, write
 from script_rows import add_options, is_one_of_the_corpus, rows_of_all, write_own
 from whatifs import KEEPS_MEMORY, WhatIfScript
 
-from skyline.calibrate.session import sit
+from skyline.calibrate.session import run_session
 from skyline.calibrate.store import read
 from skyline.capture.process import start_fresh
 from skyline.capture.session import capture
 from skyline.errors import SkylineError
 from skyline.predict.gpus import gpu_named
-from skyline.predict.timed import timed
+from skyline.predict.predicted_times import timed
 from skyline.predict.tracer import ScriptTracer
 from skyline_predictors.calibrated.predictor import Calibrated
 from skyline_predictors.processor import Processor
@@ -161,7 +161,9 @@ def main() -> int:
         if options.calibration is None:
             os.environ["SKYLINE_DATA_DIR"] = str(scratch)
             interpreter = options.interpreter or sys.executable
-            options.calibration = sit(interpreter, "cpu", options.minutes, progress=lambda *_: None).path
+            options.calibration = run_session(
+                interpreter, "cpu", options.minutes, progress=lambda *_: None
+            ).path
         options.calibration = Path(options.calibration).resolve()
         # For the processes in which public scripts are measured.
         os.environ["SKYLINE_CALIBRATION"] = str(options.calibration)

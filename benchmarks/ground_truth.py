@@ -29,7 +29,7 @@ from result_file import RESULTS, table, write
 from whatifs import KEEPS_MEMORY, Row
 from whatifs import page as whatif_page
 
-from skyline.calibrate.session import sit
+from skyline.calibrate.session import run_session
 from skyline.errors import SkylineError
 from skyline.predict.gpu_spec import GpuSpec
 from skyline.predict.gpus import gpu_named
@@ -61,8 +61,8 @@ def main() -> int:
     warn_when_busy(machine)
     kind = "cuda" if torch.cuda.is_available() else "cpu"
     interpreter = options.interpreter or sys.executable
-    sitting = sit(interpreter, kind, options.minutes * _SHARE_OF_OPERATORS, progress=lambda *_: None)
-    device = _device("cpu" if kind == "cpu" else sitting.machine.name)
+    session = run_session(interpreter, kind, options.minutes * _SHARE_OF_OPERATORS, progress=lambda *_: None)
+    device = _device("cpu" if kind == "cpu" else session.machine.name)
     models = [
         Model(path, out / "models", small=options.small, interpreter=options.interpreter)
         for path in sorted(FOLDER.glob("*.py"))
@@ -70,14 +70,14 @@ def main() -> int:
     ]
     unrun = _measure(models, device, end, options)
     rows = [row for model in models for row in _rows(model)]
-    name = f"ground_truth_{re.sub(r'[^a-z0-9]+', '_', sitting.machine.slug)}"
+    name = f"ground_truth_{re.sub(r'[^a-z0-9]+', '_', session.machine.slug)}"
     figures = {
         "whole_models": [asdict(one) | {"error": one.error} for one in unrun],
         "changes": [
             asdict(row) | {"valid": row.valid, "error": row.error, "holds": row.holds} for row in rows
         ],
     }
-    title = f"Ground truth of {sitting.machine.name}"
+    title = f"Ground truth of {session.machine.name}"
     print(write(name, title, machine, _page(device, unrun, rows), figures, results=options.results))
     return 0
 

@@ -21,8 +21,8 @@ from skyline.capture.process import start_fresh
 from skyline.capture.session import capture
 from skyline.errors import SkylineError
 from skyline.predict.gpu_spec import GpuSpec
+from skyline.predict.predicted_times import timed
 from skyline.predict.registry import predictor_for
-from skyline.predict.timed import timed
 from skyline.predict.tracer import ScriptTracer
 from skyline.trace.profile import Profile
 from skyline.verification.change import Change, change

@@ -38,7 +38,7 @@ class ProgramTracer(OperatorTracer):
         super().__init__(True, scope)
         place = SimpleNamespace(phase="backward", line=-1)
         self.places = SimpleNamespace(current=lambda: place, made=lambda _: None, forget=lambda: None)
-        self.witness = SimpleNamespace(read=lambda *_: None, forget=lambda: None)
+        self.watcher = SimpleNamespace(read=lambda *_: None, forget=lambda: None)
         self.on_gpu_now = False
         self.calls: list[Seen] = []
         self._live: list[int] = [0, 0]

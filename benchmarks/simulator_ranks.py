@@ -34,7 +34,7 @@ from ratio import Ratio, is_steady
 from result_file import RESULTS, table, write
 
 from skyline.job.job import Job, job_of
-from skyline.job.reading import RankReader
+from skyline.job.rank_reader import RankReader
 
 RANKS, SLOW, STEPS = 3, 1, 12
 WORK_S, DELAY_S = 0.03, 0.05

@@ -10,7 +10,7 @@ from operator_table import OperatorTable, TableRow
 from skyline.graph.task import WorkClass, work_class
 from skyline.predict.gpu_spec import GpuSpec
 from skyline.predict.operator_time import OperatorPredictor
-from skyline.predict.timed import timed
+from skyline.predict.predicted_times import timed
 from skyline.source.knob import KnobSearch
 from skyline.trace.facts import BatchFact, Device, Environment, MemoryFact, TorchSettings
 from skyline.trace.phase import BareTimes, Phase

@@ -88,8 +88,8 @@ def run_once(script: Path, arguments: tuple[str, ...]) -> Run:
     from skyline.capture.process import start_fresh
     from skyline.capture.request import CaptureRequest
     from skyline.predict.gpus import gpu_named
+    from skyline.predict.predicted_times import timed
     from skyline.predict.registry import predictor_for
-    from skyline.predict.timed import timed
     from skyline.predict.tracer import ScriptTracer
     from skyline.trace.record import RecordKind
 

@@ -18,8 +18,8 @@ from skyline.errors import SkylineError
 from skyline.predict.batch_curve import with_carried_curve
 from skyline.report.schema import ProfileReport
 from skyline.settings.pyproject import from_folder
-from skyline.trace.keeping import keep, shown
 from skyline.trace.profile import Profile
+from skyline.trace.quieter_run import keep, shown
 from skyline_lsp.job import CaptureJob, Outcome
 from skyline_lsp.options import ProfileOptions
 from skyline_lsp.progress import ProgressBar

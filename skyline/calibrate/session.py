@@ -10,10 +10,10 @@ from dataclasses import dataclass, replace
 from itertools import count as count_from
 from pathlib import Path
 
-from skyline.calibrate.bench import Bench
 from skyline.calibrate.case import Case
 from skyline.calibrate.designs import designs
 from skyline.calibrate.machine import TIMING, CalibratedDevice, processor
+from skyline.calibrate.measuring_process import MeasuringProcess
 from skyline.calibrate.plan import Design, plan
 from skyline.calibrate.store import CaseTime, alone, append, path_of, read
 from skyline.errors import UsageError
@@ -26,7 +26,7 @@ _REFERENCE_EVERY_S = 20.0
 
 
 @dataclass(frozen=True, slots=True)
-class Sitting:
+class SessionResult:
     """The result. ``drift`` is the slowest time of a fixed product relative to the fastest.
 
     ``set_aside`` is the new name of an earlier file of the same name from another machine or PyTorch.
@@ -41,14 +41,14 @@ class Sitting:
     set_aside: Path | None = None
 
 
-def sit(
+def run_session(
     interpreter: str,
     device: str,
     minutes: float,
     *,
     progress: Callable[[float, int, CalibratedDevice], None],
     cancel: threading.Event | None = None,
-) -> Sitting:
+) -> SessionResult:
     """Measure for a number of minutes. Results are written every second, so that a kill loses little.
 
     Raises:
@@ -58,11 +58,11 @@ def sit(
     cancel = cancel or threading.Event()
     asked = time.monotonic()
     with ExitStack() as stack:
-        bench = stack.enter_context(Bench(interpreter, device))
+        process = stack.enter_context(MeasuringProcess(interpreter, device))
         begin = time.monotonic()
         # The start of PyTorch counts too, as far as it leaves time to measure.
         end = begin + minutes * 60 - min(begin - asked, minutes * 6)
-        machine = _machine(bench, device)
+        machine = _machine(process, device)
         path = path_of(machine)
         stack.enter_context(alone(path))
         set_aside = _set_aside(path, machine)
@@ -74,7 +74,7 @@ def sit(
         references: list[float] = []
         kept = looked = begin
         try:
-            for case in plan(_formats(bench, device), _threads(machine), _designs(bench, device)):
+            for case in plan(_formats(process, device), _threads(machine), _designs(process, device)):
                 now = time.monotonic()
                 if now >= end or cancel.is_set() or repeated > _MOST_REPEATED:
                     break
@@ -84,8 +84,8 @@ def sit(
                 repeated = 0
                 if not references or now - looked > _REFERENCE_EVERY_S:
                     looked = now
-                    references += [time_us for time_us in [bench.measure(_REFERENCE).time_us] if time_us]
-                one = bench.measure(case)
+                    references += [time_us for time_us in [process.measure(_REFERENCE).time_us] if time_us]
+                one = process.measure(case)
                 known.add(case.key)
                 measured, failed = measured + (one.time_us is not None), failed + (one.time_us is None)
                 waiting.append(one)
@@ -98,7 +98,7 @@ def sit(
             if waiting:
                 append(path, machine, waiting)
     drift = max(references) / min(references) - 1 if references else 0.0
-    return Sitting(machine, path, measured, failed, before, drift, set_aside)
+    return SessionResult(machine, path, measured, failed, before, drift, set_aside)
 
 
 def _set_aside(path: Path, machine: CalibratedDevice) -> Path | None:
@@ -126,12 +126,12 @@ def machine_here(interpreter: str, device: str) -> CalibratedDevice:
     Raises:
         CaptureImpossible: the interpreter has no PyTorch, or not that device.
     """
-    with Bench(interpreter, device) as bench:
-        return _machine(bench, device)
+    with MeasuringProcess(interpreter, device) as process:
+        return _machine(process, device)
 
 
-def _machine(bench: Bench, device: str) -> CalibratedDevice:
-    facts = bench.facts
+def _machine(process: MeasuringProcess, device: str) -> CalibratedDevice:
+    facts = process.facts
     if device == "cpu":
         return replace(processor(facts.threads, facts.torch), timing=TIMING[device])
     major, minor = facts.gpu["capability"]
@@ -147,15 +147,15 @@ def _machine(bench: Bench, device: str) -> CalibratedDevice:
     )
 
 
-def _designs(bench: Bench, device: str) -> tuple[Design, ...]:
-    return designs(device, eight_bits=bool(bench.facts.gpu.get("fp8")))
+def _designs(process: MeasuringProcess, device: str) -> tuple[Design, ...]:
+    return designs(device, eight_bits=bool(process.facts.gpu.get("fp8")))
 
 
-def _formats(bench: Bench, device: str) -> tuple[str, ...]:
+def _formats(process: MeasuringProcess, device: str) -> tuple[str, ...]:
     """Number formats, the most common first."""
     if device == "cpu":
         return "fp32", "bf16"
-    return ("fp32", "bf16", "tf32", "fp16") if bench.facts.gpu.get("bf16") else ("fp32", "fp16")
+    return ("fp32", "bf16", "tf32", "fp16") if process.facts.gpu.get("bf16") else ("fp32", "fp16")
 
 
 def _threads(machine: CalibratedDevice) -> tuple[int, ...]:

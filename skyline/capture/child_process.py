@@ -20,7 +20,7 @@ from skyline.capture.event_bus import Event, EventBus
 from skyline.capture.events import Ended, Failed
 from skyline.capture.guard import Guard, RunLimits
 from skyline.capture.output import ScriptOutput
-from skyline.capture.process import ENTRY, KEPT, Start, Starter, start_fresh
+from skyline.capture.process import ENTRY, HAS_SUBREAPER, Start, Starter, start_fresh
 from skyline.capture.process_family import RUN_TAG, ParentDeathReaper, ProcessFamily
 from skyline.capture.redactor import Redactor
 from skyline.capture.request import OutputCallback
@@ -68,7 +68,7 @@ class ChildProcess:
         self._timeout_s = timeout_s
         self._cancel = cancel or threading.Event()
         self._scratch = make_scratch()
-        self._death_reaper = ParentDeathReaper(self.scratch, kept=KEPT)
+        self._death_reaper = ParentDeathReaper(self.scratch, subreaper=HAS_SUBREAPER)
         self._downloads = Downloads(self.scratch, working_directory)
         self._redactor = Redactor.of({**os.environ, **(variables or {})}, arguments)
         key = secrets.token_bytes(32)
@@ -113,7 +113,7 @@ class ChildProcess:
             self._let_go()
             raise
         assert self._process.stdout is not None
-        self._family = ProcessFamily(self._process.pid, tag, kept=KEPT)
+        self._family = ProcessFamily(self._process.pid, tag, subreaper=HAS_SUBREAPER)
         self._death_reaper.watch(self._process.pid)
         self.output = ScriptOutput(self._process.stdout, output)
         self._guard = Guard(self._family, self.scratch, limits)
@@ -212,7 +212,7 @@ class ChildProcess:
         try:
             self._process.wait(_END_TIMEOUT_S)
         except subprocess.TimeoutExpired:
-            # A process in the kernel's hands ends when it comes back; its keeper need not wait for that.
+            # A process in the kernel's hands ends when it comes back; its subreaper need not wait for that.
             os.kill(self._process.pid, signal.SIGKILL)
             self._process.wait()
         self.output.close()

@@ -12,8 +12,8 @@ from typing import IO, Protocol
 
 ENTRY = Path(__file__).parent / "child" / "__main__.py"
 CHANNEL_KEY = "SKYLINE_CHANNEL_KEY"
-KEPT = sys.platform == "linux"
-"""True if a run's process is the keeper, which has the script's below it (``child/keeper.py``), or the script's own."""
+HAS_SUBREAPER = sys.platform == "linux"
+"""True if a run's process is the subreaper (``child/subreaper.py``), which has the script's own process below it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ if [ -z "$group" ]; then
     sleep 1
 else
     read -r _
-    if [ "$1" = kept ]; then
+    if [ "$1" = subreaper ]; then
         kill -s TERM "$group"
         n=0
         while kill -s 0 "$group" && [ $n -lt 60 ]; do sleep 0.1; n=$((n + 1)); done
@@ -36,15 +36,15 @@ class ParentDeathReaper:
     """A tiny shell that waits for the end of its standard input, which is ours, and then clears away a run.
 
     It knows the run's folder from the beginning, and receives the process group once there is one. The run listens for
-    our end itself, but cannot while native code keeps the interpreter from running. With a keeper (``kept``) that one
-    is ended, since it knows the processes that left the group.
+    our end itself, but cannot while native code keeps the interpreter from running. With a ``subreaper``
+    that one is ended, since it knows the processes that left the group.
     """
 
-    def __init__(self, scratch: Path, *, kept: bool = False) -> None:
+    def __init__(self, scratch: Path, *, subreaper: bool = False) -> None:
         self._shell: subprocess.Popen[bytes] | None = None
         try:
             self._shell = subprocess.Popen(
-                ["/bin/sh", "-c", _WAIT_AND_KILL, str(scratch), "kept" if kept else ""],
+                ["/bin/sh", "-c", _WAIT_AND_KILL, str(scratch), "subreaper" if subreaper else ""],
                 bufsize=0,  # what a shell that was killed did not read must not be written once more at the close
                 stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
@@ -80,13 +80,13 @@ class ProcessFamily:
     """The leader of a process group, its descendants, and those that a run detached from it.
 
     A process that makes a session of its own leaves the group, and one whose parent has ended is no longer a
-    descendant, unless the leader is a keeper, to which such come back. Without one they are remembered from when
-    they were seen, and in either case found by the tag in their environment. A keeper is no member itself.
+    descendant, unless the leader is a subreaper, to which such come back. Without one they are remembered from when
+    they were seen, and in either case found by the tag in their environment. A subreaper is no member itself.
     """
 
-    def __init__(self, leader: int, tag: str, *, kept: bool = False) -> None:
+    def __init__(self, leader: int, tag: str, *, subreaper: bool = False) -> None:
         self._leader = leader
-        self._kept = kept
+        self._subreaper = subreaper
         try:
             self._root = psutil.Process(leader)
         except psutil.Error:
@@ -98,7 +98,10 @@ class ProcessFamily:
         """Those that run now."""
         try:
             if self._root is not None:
-                for process in (*(() if self._kept else (self._root,)), *self._root.children(recursive=True)):
+                for process in (
+                    *(() if self._subreaper else (self._root,)),
+                    *self._root.children(recursive=True),
+                ):
                     self._seen.setdefault(process.pid, process)
         except psutil.Error:
             pass
@@ -110,7 +113,7 @@ class ProcessFamily:
 
     def script_pid(self) -> int:
         """Of the script's own process."""
-        if self._kept:
+        if self._subreaper:
             try:
                 return min(psutil.Process(self._leader).children(), key=psutil.Process.create_time).pid
             except (psutil.Error, ValueError):
@@ -151,7 +154,7 @@ class ProcessFamily:
 
     def end(self) -> None:
         """Kill the group, and whatever of the run is left outside of it, until nothing is."""
-        if self._kept:
+        if self._subreaper:
             # It makes an end of what comes to it in the meantime, and of itself.
             try:
                 if self._root is not None:
@@ -190,7 +193,7 @@ class ProcessFamily:
 
     def _groups(self, members: list[psutil.Process]) -> set[int]:
         """Those that are the run's alone."""
-        if not self._kept:
+        if not self._subreaper:
             return {self._leader}
         found: set[int] = set()
         for process in members:

@@ -16,7 +16,7 @@ from skyline.errors import CaptureImpossible, ExitCode, UsageError
 
 if TYPE_CHECKING:
     from skyline.calibrate.machine import CalibratedDevice
-    from skyline.calibrate.session import Sitting
+    from skyline.calibrate.session import SessionResult
 
 CALIBRATE_SCHEMA = "skyline.calibrate/1"
 _EXAMPLES = """\
@@ -72,7 +72,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _measure(interpreter: str, device: str, options: argparse.Namespace) -> int:
-    from skyline.calibrate.session import sit
+    from skyline.calibrate.session import run_session
     from skyline.capture.request import Progress
 
     cancel = threading.Event()
@@ -84,61 +84,61 @@ def _measure(interpreter: str, device: str, options: argparse.Namespace) -> int:
             display.progress(Progress("calibrate", f"{machine.name}: {known} operators measured", fraction))
 
         try:
-            sitting = sit(interpreter, device, options.minutes, progress=progress, cancel=cancel)
+            session = run_session(interpreter, device, options.minutes, progress=progress, cancel=cancel)
         except KeyboardInterrupt:
             say(
                 "skyline: stopped; the measurements so far are saved, and skyline calibrate continues from there"
             )
             return int(ExitCode.INTERRUPTED)
-    _tell(sitting, options)
+    _tell(session, options)
     return int(ExitCode.OK)
 
 
-def _tell(sitting: Sitting, options: argparse.Namespace) -> None:
+def _tell(session: SessionResult, options: argparse.Namespace) -> None:
     import msgspec
 
     from skyline.predict.registry import calibration_gain
 
-    name = "cpu" if sitting.machine.device == "cpu" else sitting.machine.name
+    name = "cpu" if session.machine.device == "cpu" else session.machine.name
     gain = calibration_gain(name)
     if options.json is not None:
         outcome = {
             "schema": CALIBRATE_SCHEMA,
-            "machine": msgspec.to_builtins(sitting.machine),
-            "path": str(sitting.path),
-            "measured": sitting.measured,
-            "failed": sitting.failed,
-            "before": sitting.before,
-            "drift": sitting.drift,
+            "machine": msgspec.to_builtins(session.machine),
+            "path": str(session.path),
+            "measured": session.measured,
+            "failed": session.failed,
+            "before": session.before,
+            "drift": session.drift,
             "median_error_uncalibrated": gain.before if gain else None,
             "median_error_calibrated": gain.after if gain else None,
         }
         write_data(options.json, msgspec.json.encode(outcome) + b"\n")
         if options.json == "-":
             return
-    if sitting.set_aside is not None:
+    if session.set_aside is not None:
         say(
             "skyline: earlier measurements are damaged, or come from another PyTorch or another machine of this name; "
-            f"they were moved to {sitting.set_aside}",
+            f"they were moved to {session.set_aside}",
             quiet=options.quiet,
         )
-    total = sitting.before + sitting.measured
-    tell(f"{sitting.machine.name}: {sitting.measured} operators measured now, {total} in all")
-    if sitting.failed:
-        tell(f"  {sitting.failed} could not be run here: the device does not support their formats or sizes")
+    total = session.before + session.measured
+    tell(f"{session.machine.name}: {session.measured} operators measured now, {total} in all")
+    if session.failed:
+        tell(f"  {session.failed} could not be run here: the device does not support their formats or sizes")
     if gain is not None:
         tell(
             f"  median error of operator times: {gain.before:.0%} before, {gain.after:.0%} now\n"
             f"  (each of {gain.count} predicted from the others)"
         )
-    if sitting.drift > _UNSTEADY:
+    if session.drift > _UNSTEADY:
         say(
-            f"skyline: the same product took up to {1 + sitting.drift:.1f} times as long at times: other programs "
+            f"skyline: the same product took up to {1 + session.drift:.1f} times as long at times: other programs "
             "were running, or the clock rate was reduced. Measure again on a quiet machine: "
-            f"skyline calibrate --forget {sitting.machine.slug}, then again.",
+            f"skyline calibrate --forget {session.machine.slug}, then again.",
             quiet=options.quiet,
         )
-    tell(f"  saved in {sitting.path}\n  try: skyline profile --gpu {name!r} train.py".replace("'cpu'", "cpu"))
+    tell(f"  saved in {session.path}\n  try: skyline profile --gpu {name!r} train.py".replace("'cpu'", "cpu"))
 
 
 def _list() -> int:

@@ -59,7 +59,7 @@ def run(arguments: Sequence[str]) -> int:
             say(f"skyline: {remark}", quiet=options.quiet)
     fill_in(options, script, gpu=True)
     from skyline.trace import store
-    from skyline.trace.keeping import kept_instead
+    from skyline.trace.quieter_run import kept_instead
 
     measured = run_capture(script, launch.arguments, options, module=launch.module)
     keeps = not (options.replace or options.no_save or options.output_dir)

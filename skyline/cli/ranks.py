@@ -65,7 +65,7 @@ def run(arguments: Sequence[str]) -> int:
 
     from skyline.analysis.rank_whatif import RankWhatIf
     from skyline.job.job import job_of
-    from skyline.job.reading import RankReader, ScaleNamed, trace_files
+    from skyline.job.rank_reader import RankReader, ScaleNamed, trace_files
     from skyline.job.workers import fitting_processes, on_this_machine
     from skyline.report.build import encode
     from skyline.report.ranks import ranks_report

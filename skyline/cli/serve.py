@@ -107,8 +107,8 @@ def _measuring(
     from skyline.capture.session import capture
     from skyline.capture.warm_pool import WarmPool
     from skyline.predict.gpu_profile import gpu_profile
-    from skyline.trace.keeping import keep
     from skyline.trace.profile import Profile
+    from skyline.trace.quieter_run import keep
 
     first = request_of(script, launch.arguments, options, module=launch.module)
     later = replace(first, network=options.network)

@@ -11,10 +11,10 @@ from skyline.graph.dependency import Dependencies
 from skyline.graph.graph import Graph
 from skyline.graph.rules.attribution import attributed
 from skyline.graph.rules.constants import LaunchConstants
-from skyline.graph.rules.draft import GraphDraft
 from skyline.graph.rules.hand_off import Bursts
 from skyline.graph.rules.marks import Marks
 from skyline.graph.rules.pieces import Pieces, Role
+from skyline.graph.rules.recorded_tasks import RecordedTasks
 from skyline.graph.rules.synchronisation import SynchronisationWaits
 from skyline.graph.rules.threads import HostThreads
 from skyline.graph.structure import Structure
@@ -64,7 +64,7 @@ class KinetoGraph:
 
 
 def assembled(
-    draft: GraphDraft,
+    recorded: RecordedTasks,
     hosts: HostThreads,
     steps: MarkedSteps,
     bursts: Bursts,
@@ -78,9 +78,9 @@ def assembled(
     found: dict[str, int],
 ) -> KinetoGraph:
     """The graph. ``own_us`` is the time of each blocked call before its copy began; the rest of the call is waiting."""
-    trace, pieces, work = draft.trace, draft.pieces, draft.work
-    start = draft.start_us.copy()
-    duration = draft.end_us - draft.start_us
+    trace, pieces, work = recorded.trace, recorded.pieces, recorded.work
+    start = recorded.start_us.copy()
+    duration = recorded.end_us - recorded.start_us
     held = marks.copied.astype(np.int64) - 1
     # The piece before the point is the call itself, unless rounding left it no time before the copy.
     same = pieces.event[held] == pieces.event[marks.copied]
@@ -97,8 +97,8 @@ def assembled(
     placed = dependencies.between(place[dependencies.source], place[dependencies.target])
     # Dependencies that contradict the measured times are dropped: they would point back and form a cycle.
     forward = placed.source < placed.target
-    known = attributed(draft, hosts, steps, bursts)
-    lane_names, lane = _lanes(trace, draft, hosts)
+    known = attributed(recorded, hosts, steps, bursts)
+    lane_names, lane = _lanes(trace, recorded, hosts)
     names, name = _names(trace, event, marks.names())
     graph = Graph(
         Structure(
@@ -108,7 +108,7 @@ def assembled(
                 lane_names,
                 name=name[order],
                 lane=lane[order],
-                kind=_kinds(draft)[order],
+                kind=_kinds(recorded)[order],
                 work=np.array([WORK[work_class(text)] for text in names], np.uint8)[name[order]],
                 phase=known.phase[order],
                 iteration=known.iteration[order],
@@ -158,12 +158,12 @@ def _order(pieces: Pieces, start: Times, late: Ids, begun: Indices) -> Indices:
     return np.lexsort((np.arange(len(start)), rank, start))
 
 
-def _kinds(draft: GraphDraft) -> Codes:
-    trace, pieces, work = draft.trace, draft.pieces, draft.work
+def _kinds(recorded: RecordedTasks) -> Codes:
+    trace, pieces, work = recorded.trace, recorded.pieces, recorded.work
     of_role = np.array([KIND[TaskKind.CPU]] * 2 + [KIND[TaskKind.LAUNCH], KIND[TaskKind.SYNC]], np.uint8)
     kind = of_role[pieces.role]
     loading: Flags = pieces.operator >= 0
-    loading &= draft.names.loader[np.maximum(pieces.operator, 0)] & (pieces.role == Role.OPERATOR)
+    loading &= recorded.names.loader[np.maximum(pieces.operator, 0)] & (pieces.role == Role.OPERATOR)
     kind[loading] = KIND[TaskKind.DATA]
     copies = trace.category[work.event] == Category.COPY
     return np.concatenate(
@@ -171,16 +171,16 @@ def _kinds(draft: GraphDraft) -> Codes:
     )
 
 
-def _lanes(trace: ProfilerTrace, draft: GraphDraft, hosts: HostThreads) -> tuple[list[str], Ids]:
+def _lanes(trace: ProfilerTrace, recorded: RecordedTasks, hosts: HostThreads) -> tuple[list[str], Ids]:
     """Names of all lanes and the lane of each task; threads come first, streams after them."""
-    devices = len(np.unique(trace.device[draft.work.event]))
+    devices = len(np.unique(trace.device[recorded.work.event]))
     names = ["main" if row == hosts.main else f"thread {row}" for row in range(max(1, len(trace.threads)))]
-    for row in np.unique(draft.work.lane, return_index=True)[1].tolist():
-        event = int(draft.work.event[row])
+    for row in np.unique(recorded.work.lane, return_index=True)[1].tolist():
+        event = int(recorded.work.event[row])
         stream = f"stream {trace.stream[event]}"
         names.append(stream if devices < 2 else f"gpu {trace.device[event]} {stream}")
     first_stream = max(1, len(trace.threads))
-    return names, np.concatenate([draft.pieces.thread, first_stream + draft.work.lane]).astype(np.int32)
+    return names, np.concatenate([recorded.pieces.thread, first_stream + recorded.work.lane]).astype(np.int32)
 
 
 def _names(trace: ProfilerTrace, event: Ids, points: dict[int, str]) -> tuple[list[str], Ids]:

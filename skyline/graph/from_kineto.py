@@ -8,7 +8,6 @@ from skyline.graph.rules.blocking_copy import blocked, blocking_copies
 from skyline.graph.rules.calls import gpu_work, launching
 from skyline.graph.rules.constants import constants_of
 from skyline.graph.rules.cpu_order import cpu_order
-from skyline.graph.rules.draft import drafted
 from skyline.graph.rules.event_wait import event_waits
 from skyline.graph.rules.hand_off import bursts_of, hand_offs, independent
 from skyline.graph.rules.launch import backlog, launch_queue, launches, with_unrecorded
@@ -16,6 +15,7 @@ from skyline.graph.rules.marks import marked
 from skyline.graph.rules.names import names_of
 from skyline.graph.rules.occupied import gaps_of, occupied
 from skyline.graph.rules.pieces import Pieces
+from skyline.graph.rules.recorded_tasks import recorded_tasks
 from skyline.graph.rules.steps import steps_of
 from skyline.graph.rules.synchronisation import synchronisations
 from skyline.graph.rules.threads import host_threads
@@ -49,15 +49,15 @@ def built(trace: ProfilerTrace) -> KinetoGraph:
     bursts = bursts_of(pieces, hosts.main, hosts.autograd)
     copies = blocking_copies(trace, names, work)
     pieces, marks = marked(trace, pieces, hosts.main, steps, bursts, copies, work)
-    draft = drafted(trace, names, pieces, work)
+    recorded = recorded_tasks(trace, names, pieces, work)
     handed = hand_offs(pieces, bursts, marks.given, marks.waited)
-    syncs = synchronisations(draft)
-    queue = launch_queue(draft)
-    first = draft.first_work
+    syncs = synchronisations(recorded)
+    queue = launch_queue(recorded)
+    first = recorded.first_work
     dependencies = handed.dependencies.joined(
         independent(pieces, hosts.taking_part, handed.begun, marks.origin),
-        launches(draft, constants.launch_latency_us),
-        backlog(draft, marks.origin, constants),
+        launches(recorded, constants.launch_latency_us),
+        backlog(recorded, marks.origin, constants),
         blocked(copies, first, marks.copied),
         syncs.dependencies,
         queue.dependencies,
@@ -65,7 +65,7 @@ def built(trace: ProfilerTrace) -> KinetoGraph:
         crowded.dependencies(first),
     )
     return assembled(
-        draft,
+        recorded,
         hosts,
         steps,
         bursts,
@@ -80,7 +80,7 @@ def built(trace: ProfilerTrace) -> KinetoGraph:
             "events clipped to the one they begin in": sum(clipped for _, clipped in ordered),
             "threads that only watch the GPU": hosts.watching,
             "hand-offs between the script's thread and autograd's": len(bursts),
-            "work launched before the recording": int((draft.launch < 0).sum()),
+            "work launched before the recording": int((recorded.launch < 0).sum()),
             "copies that hold their caller": len(copies.work),
             "waits of the CPU for the GPU": len(syncs.dependencies),
             "waits for room in a launch queue": int((queue.until_us > pieces.start_us[queue.piece]).sum()),

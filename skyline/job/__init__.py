@@ -17,8 +17,8 @@ from skyline.first_use import on_first_use
 
 if TYPE_CHECKING:
     from skyline.job.job import Job, job_of
-    from skyline.job.joining import JobGraph, joined
-    from skyline.job.reading import RankReader, ScaleNamed, read_whole, trace_files
+    from skyline.job.job_graph import JobGraph, joined
+    from skyline.job.rank_reader import RankReader, ScaleNamed, read_whole, trace_files
     from skyline.job.times import simulated
     from skyline.job.workers import on_cluster, on_this_machine
 
@@ -40,8 +40,8 @@ __getattr__, __dir__ = on_first_use(
     __name__,
     {
         "job": ("Job", "job_of"),
-        "joining": ("JobGraph", "joined"),
-        "reading": ("RankReader", "ScaleNamed", "read_whole", "trace_files"),
+        "job_graph": ("JobGraph", "joined"),
+        "rank_reader": ("RankReader", "ScaleNamed", "read_whole", "trace_files"),
         "times": ("simulated",),
         "workers": ("on_cluster", "on_this_machine"),
     },

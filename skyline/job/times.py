@@ -9,7 +9,7 @@ import numpy as np
 
 from skyline.graph.column import Indices, Times
 from skyline.job.alignment import Alignment
-from skyline.job.joining import joined
+from skyline.job.job_graph import joined
 from skyline.job.rank_graph import RankGraph
 from skyline.job.waiting import CollectiveWaits
 from skyline.simulate.engine import simulate

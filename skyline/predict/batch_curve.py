@@ -9,7 +9,7 @@ from skyline.errors import RewriteRefused
 from skyline.graph.part import Part, part_shares
 from skyline.interval import Interval
 from skyline.memory.growth import Growth, growth
-from skyline.predict.reading import read
+from skyline.predict.interpolation import interpolated
 from skyline.source.text import SourceText
 from skyline.spread import central_range, interval_of, median
 from skyline.trace.profile import Profile
@@ -78,7 +78,7 @@ class BatchCurve:
             (point.batch_size, _moved(point.ratio, -self._for_large_blocks(point.batch_size).value))
             for point in self.points
         ]
-        found, step = read(samples, batch_size), self._for_large_blocks(batch_size)
+        found, step = interpolated(samples, batch_size), self._for_large_blocks(batch_size)
         return Interval(found.value + step.value, found.low + step.low, found.high + step.high)
 
     def _for_large_blocks(self, batch_size: int) -> Interval:
@@ -123,7 +123,7 @@ class BatchCurve:
             samples = samples[-2:]
         elif batch_size < samples[0][0]:
             samples = samples[:2]
-        by_lines = read(samples, batch_size)
+        by_lines = interpolated(samples, batch_size)
         if self.growth is None or self.measured(batch_size):
             return by_lines
         value = self.growth.peak_bytes(batch_size / (self.base or batch_size))
@@ -134,7 +134,7 @@ class BatchCurve:
             (point.batch_size, Interval.exact(point.ratio.value * dict(point.shares).get(part, 0.0)))
             for point in self.points
         ]
-        return read(samples, batch_size).value
+        return interpolated(samples, batch_size).value
 
 
 def batch_curve(profile: Profile) -> BatchCurve:

@@ -12,8 +12,8 @@ from skyline.memory.capacity import usable_elsewhere
 from skyline.predict.gpus import gpu_named
 from skyline.predict.largest_batch import largest_batch
 from skyline.predict.operator_time import OperatorPredictor
+from skyline.predict.predicted_times import timed
 from skyline.predict.registry import predictor_for
-from skyline.predict.timed import timed
 from skyline.predict.tracer import ScriptTracer, TracedSizes
 from skyline.trace.profile import Profile
 from skyline.trace.trial import Choices, Trial

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from skyline.capture.batch_way import ignored
 from skyline.interval import Interval
-from skyline.predict.reading import read
+from skyline.predict.interpolation import interpolated
 from skyline.predict.tracer import TracedSizes
 
 _FACTORS = (2.0, 0.5)
@@ -72,7 +72,7 @@ def peak_at(peaks: dict[int, int], size: int) -> Interval:
         samples = samples[-2:]
     elif size < samples[0][0]:
         samples = samples[:2]
-    return read(samples, size)
+    return interpolated(samples, size)
 
 
 def _guess(peaks: dict[int, int], usable_bytes: int, most: int, *, sure: bool = False) -> int | None:

@@ -13,8 +13,8 @@ from skyline.memory.capacity import Fit, fit, usable_elsewhere
 from skyline.predict.gpu_spec import GpuSpec
 from skyline.predict.largest_batch import LargestBatch, largest_batch
 from skyline.predict.operator_time import OperatorPredictor
+from skyline.predict.predicted_times import timed
 from skyline.predict.registry import predictor_for
-from skyline.predict.timed import timed
 from skyline.predict.tracer import ScriptTracer, TracedSizes
 from skyline.trace.profile import Profile
 

@@ -17,7 +17,7 @@ import msgspec
 from skyline.bounded_read import read_unpacked
 from skyline.errors import UsageError
 from skyline.trace.profile import CAPTURE_SCHEMA, Profile
-from skyline.trace.rooting import rooted, unrooted
+from skyline.trace.relative_paths import with_absolute_paths, with_relative_paths
 from skyline.trace.validity import check
 
 FOLDER = ".skyline"
@@ -56,7 +56,7 @@ def save(profile: Profile, directory: Path | None = None, *, aside: bool = False
     tried: list[str] = []
     beside, *others = _folders(Path(profile.script)) if directory is None else (None, directory)
     for folder in filter(None, (beside, *others)):
-        data = _packed(unrooted(profile) if folder == beside else profile)
+        data = _packed(with_relative_paths(profile) if folder == beside else profile)
         try:
             folder.mkdir(parents=True, exist_ok=True)
             if directory is None:
@@ -86,7 +86,7 @@ def load(path: Path, script: Path | None = None) -> Profile:
             f"{path} is a profile of {Path(profile.script).name}, not of {script.name}",
             hint="Profile the script again.",
         )
-    return profile if folder is None else rooted(profile, folder)
+    return profile if folder is None else with_absolute_paths(profile, folder)
 
 
 def _script_folder(profile: Profile, path: Path) -> Path | None:

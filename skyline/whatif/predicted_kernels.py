@@ -19,8 +19,8 @@ from skyline.interval import Interval
 from skyline.predict.gpu_spec import GpuSpec
 from skyline.predict.gpus import gpu_named
 from skyline.predict.operator_time import OperatorPredictor
+from skyline.predict.predicted_times import in_allowed_format
 from skyline.predict.registry import predictor_for, predictors
-from skyline.predict.timed import in_allowed_format
 from skyline.trace.profile import Profile
 from skyline.trace.record import OperatorShape
 from skyline.whatif.origins import shapes

@@ -40,5 +40,5 @@ if __name__ == "__main__":
         address, key = importlib.import_module(PACKAGE + ".warm").serve(int(sys.argv[2]))
     else:
         address, key = sys.argv[1], bytes.fromhex(os.environ.pop("SKYLINE_CHANNEL_KEY"))
-        importlib.import_module(PACKAGE + ".keeper").stand(())
+        importlib.import_module(PACKAGE + ".subreaper").continue_below(())
     importlib.import_module(PACKAGE + ".run").main(address, key)

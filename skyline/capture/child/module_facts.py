@@ -13,7 +13,7 @@ from . import user_code
 MOST = 1_000
 
 
-def module_facts(named, seen, births, updated=()):
+def module_facts(named, seen, module_lines, updated=()):
     """Rows as of ``skyline.trace.ModuleFact``, and how many modules there are in all.
 
     ``named`` are pairs of a path and a module, in the order of ``named_modules()`` under each root; only roots
@@ -34,7 +34,7 @@ def module_facts(named, seen, births, updated=()):
         sizes = {id(module): _own_bytes(module) + seen.kept.get(path, 0) for path, module in rows}
         largest = {id(module) for _, module in sorted(rows, key=lambda row: -sizes[id(row[1])])[:MOST]}
         told = [row for row in rows if id(row[1]) in largest]
-    return [_row(path, module, seen, births, path not in shared) for path, module in told], len(rows)
+    return [_row(path, module, seen, module_lines, path not in shared) for path, module in told], len(rows)
 
 
 def _roots(named):
@@ -47,7 +47,7 @@ def _roots(named):
     return roots
 
 
-def _row(path, module, seen, births, path_is_its_own):
+def _row(path, module, seen, module_lines, path_is_its_own):
     parameters = [one for one in module._parameters.values() if one is not None]
     calls = seen.modules.get(id(module))
     return {
@@ -60,7 +60,7 @@ def _row(path, module, seen, births, path_is_its_own):
         "calls_per_iteration": seen.calls_per_iteration(id(module)),
         "channels_last": _channels_last(module),
         "checkpointed": calls is not None and calls.checkpointed,
-        "created_line": births.line(module),
+        "created_line": module_lines.line(module),
         "class_line": _class_line(type(module)),
         "call_line": seen.call_line(id(module)),
         "kept_bytes": seen.kept.get(path, 0) if calls is not None and path_is_its_own else None,

@@ -15,9 +15,9 @@ from torch.optim.optimizer import (
 from torch.utils.data import dataloader as loading
 
 from . import compiling, user_code
-from .births import Births
 from .devices.captures import Captures
-from .hand_written import HandWrittenUpdates
+from .hand_written_updates import HandWrittenUpdates
+from .module_lines import ModuleLines
 from .observed_loaders import ObservedLoaders
 from .part_clock import PartClock
 from .styles import Styles
@@ -52,7 +52,7 @@ class Observer:
 
     def __init__(self, on_boundary, on_part=None):
         self.styles = Styles()
-        self.births = Births()
+        self.module_lines = ModuleLines()
         self.hand_written = HandWrittenUpdates()
         self.optimizers = {}
         self.loaders = ObservedLoaders()
@@ -77,7 +77,7 @@ class Observer:
 
     def install(self):
         """Put the hooks in place; the script runs afterwards."""
-        self.births.install()
+        self.module_lines.install()
         self._captures.install()
         self._wrap_construction(Optimizer, self._optimizer_created)
         self._wrap_construction(loading.DataLoader, self.loaders.created)

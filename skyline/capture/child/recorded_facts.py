@@ -22,12 +22,12 @@ def recorded_facts(observer, devices, sightings, named, updated):
     for path, module in named:
         once.setdefault(id(module), (path, module))
     sightings.complete = not compiled_frames()
-    modules, count = module_facts(once.values(), sightings, observer.births, updated)
+    modules, count = module_facts(once.values(), sightings, observer.module_lines, updated)
     return {
         "settings": settings(devices, observer.styles.autocast),
         "modules": modules,
         "module_count": count,
-        "parallel": parallel([module for _, module in once.values()], observer.births),
+        "parallel": parallel([module for _, module in once.values()], observer.module_lines),
         "calls": [*sightings.rows(), *observer.compiled, *graph_breaks()],
     }
 
@@ -97,16 +97,16 @@ _SHARDED = ("FullyShardedDataParallel", "FSDPModule")
 _MIB = 1 << 20
 
 
-def parallel(modules, births):
+def parallel(modules, module_lines):
     """The outermost wrapper among ``modules``, as of ``skyline.trace.ParallelFact``; None without one."""
     for module in modules:
         names = [cls.__name__ for cls in type(module).__mro__]
         if _REPLICATED in names:
-            return _replicated(module, births)
+            return _replicated(module, module_lines)
         name = next((name for name in _SHARDED if name in names), None)
         if name is not None:
             return dict(
-                _joined("FullyShardedDataParallel", module, births),
+                _joined("FullyShardedDataParallel", module, module_lines),
                 bucket_cap_mb=None,
                 gradient_as_bucket_view=None,
                 static_graph=None,
@@ -115,10 +115,10 @@ def parallel(modules, births):
     return None
 
 
-def _replicated(module, births):
+def _replicated(module, module_lines):
     cap = getattr(module, "bucket_bytes_cap", None)
     return dict(
-        _joined(_REPLICATED, module, births),
+        _joined(_REPLICATED, module, module_lines),
         bucket_cap_mb=cap / _MIB if isinstance(cap, (int, float)) else None,
         gradient_as_bucket_view=_switch(module, "gradient_as_bucket_view"),
         static_graph=_switch(module, "static_graph"),
@@ -127,7 +127,7 @@ def _replicated(module, births):
     )
 
 
-def _joined(name, module, births):
+def _joined(name, module, module_lines):
     group = getattr(module, "process_group", None)
     return {
         "name": name,
@@ -138,7 +138,7 @@ def _joined(name, module, births):
             for parameter in module.parameters()
             if parameter.requires_grad
         ),
-        "created_line": births.line(module),
+        "created_line": module_lines.line(module),
     }
 
 

@@ -19,7 +19,7 @@ import struct
 import sys
 import tempfile
 
-from . import keeper, user_code
+from . import subreaper, user_code
 
 _LENGTH = struct.Struct("!I")
 _NAME = "skyline-warm"
@@ -39,7 +39,7 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD)
 def serve(descriptor):
     """Fork at the server's request until it goes away. In each fork, gives the run's address and key."""
     control = socket.socket(fileno=descriptor)
-    names = keeper.set_name(_NAME)
+    names = subreaper.set_name(_NAME)
     try:
         for name in _IMPORTED:
             importlib.import_module(name)
@@ -50,14 +50,14 @@ def serve(descriptor):
     # Imported objects stay out of every later collection, so that the pages stay shared with the forks.
     gc.freeze()
     handlers = {number: signal.getsignal(number) for number in _SIGNALS}
-    woken = keeper.wake_at_signals()
+    woken = subreaper.wake_at_signals()
     _send(control, {"event": "ready", "files": _foundations()})
     running = set()
     above = os.getppid()
     while True:
         readable = select.select([control, woken], [], [])[0]
         if woken in readable:
-            keeper.drain(woken)
+            subreaper.drain(woken)
             _report_ended(control, running)
         if control in readable:
             request, descriptors = _receive(control)
@@ -71,9 +71,9 @@ def serve(descriptor):
                 control.close()
                 for end in (woken, wake):
                     os.close(end)
-                keeper.stand((above,))
+                subreaper.continue_below((above,))
                 _become(request, *descriptors)
-                keeper.set_name(names)
+                subreaper.set_name(names)
                 os.write(started, b"1")
                 os.close(started)
                 return request["address"], bytes.fromhex(request["key"])
@@ -154,7 +154,7 @@ def _leave(running):
     """The server is gone, and so is everything that ran for it."""
     for pid in running:
         try:
-            os.kill(pid, signal.SIGTERM)  # its keeper ends all of it
+            os.kill(pid, signal.SIGTERM)  # its subreaper ends all of it
         except OSError:
             pass
     for pid in running:

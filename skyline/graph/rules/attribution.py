@@ -10,10 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from skyline.graph.column import Codes, Flags, Ids, Indices, Times
-from skyline.graph.rules.draft import GraphDraft
 from skyline.graph.rules.hand_off import Bursts
 from skyline.graph.rules.names import Names
 from skyline.graph.rules.pieces import Pieces
+from skyline.graph.rules.recorded_tasks import RecordedTasks
 from skyline.graph.rules.threads import HostThreads
 from skyline.graph.tasks import PHASE
 from skyline.trace.kineto.category import Category
@@ -24,7 +24,7 @@ from skyline.trace.record import CodeLine
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TaskAttribution:
-    """Columns for all tasks of a draft, in its numbering, and the tables that they index."""
+    """Columns for all recorded tasks, in their numbering, and the tables that they index."""
 
     phase: Codes
     iteration: Ids
@@ -35,32 +35,34 @@ class TaskAttribution:
     lines: tuple[CodeLine, ...]
 
 
-def attributed(draft: GraphDraft, hosts: HostThreads, steps: MarkedSteps, bursts: Bursts) -> TaskAttribution:
+def attributed(
+    recorded: RecordedTasks, hosts: HostThreads, steps: MarkedSteps, bursts: Bursts
+) -> TaskAttribution:
     """GPU work inherits from the call that launched it; collectives always count as communication."""
-    trace, pieces = draft.trace, draft.pieces
+    trace, pieces = recorded.trace, recorded.pieces
     iteration = iterations_of(pieces, steps)
-    phase = phases_of(trace, draft.names, hosts, pieces, iteration, bursts)
+    phase = phases_of(trace, recorded.names, hosts, pieces, iteration, bursts)
     forward = forward_rows(trace, pieces, phase == PHASE[Phase.BACKWARD])
-    layers = layers_of(trace, draft.names, pieces, forward)
+    layers = layers_of(trace, recorded.names, pieces, forward)
     lines = lines_of(trace, forward)
-    of_all = _with_launched(draft, phase, PHASE[Phase.OTHER])
-    of_all[draft.first_work :][draft.names.collective[draft.work.event]] = PHASE[Phase.COMMUNICATION]
+    of_all = _with_launched(recorded, phase, PHASE[Phase.OTHER])
+    of_all[recorded.first_work :][recorded.names.collective[recorded.work.event]] = PHASE[Phase.COMMUNICATION]
     return TaskAttribution(
         of_all,
-        _with_launched(draft, iteration, 0),
-        _with_launched(draft, layers.module, -1),
-        _with_launched(draft, lines.line, -1),
-        _with_launched(draft, lines.call_line, -1),
+        _with_launched(recorded, iteration, 0),
+        _with_launched(recorded, layers.module, -1),
+        _with_launched(recorded, lines.line, -1),
+        _with_launched(recorded, lines.call_line, -1),
         layers.names,
         lines.lines,
     )
 
 
-def _with_launched(draft: GraphDraft, column: npt.NDArray[Any], missing: int) -> npt.NDArray[Any]:
+def _with_launched(recorded: RecordedTasks, column: npt.NDArray[Any], missing: int) -> npt.NDArray[Any]:
     """The column extended to GPU work with the values of its launches."""
-    launched = np.full(len(draft.work), missing).astype(column.dtype)
-    known = np.flatnonzero(draft.launch >= 0)
-    launched[known] = column[draft.launch[known]]
+    launched = np.full(len(recorded.work), missing).astype(column.dtype)
+    known = np.flatnonzero(recorded.launch >= 0)
+    launched[known] = column[recorded.launch[known]]
     return np.concatenate([column, launched])
 
 

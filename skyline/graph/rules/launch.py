@@ -8,8 +8,8 @@ from skyline.graph.column import Ids, Indices
 from skyline.graph.dependency import Cause, Dependencies
 from skyline.graph.rules.calls import GpuWork
 from skyline.graph.rules.constants import LaunchConstants
-from skyline.graph.rules.draft import GraphDraft
 from skyline.graph.rules.names import launches_graph
+from skyline.graph.rules.recorded_tasks import RecordedTasks
 from skyline.graph.rules.synchronisation import NO_WAITING, SynchronisationWaits
 from skyline.trace.kineto.profiler_trace import ProfilerTrace
 
@@ -17,25 +17,25 @@ _PAUSE_US = 10.0
 """A longer pause, in µs, between two pieces of work means that the stream waited."""
 
 
-def launches(draft: GraphDraft, latency_us: float) -> Dependencies:
+def launches(recorded: RecordedTasks, latency_us: float) -> Dependencies:
     """Dependencies from the start of the call, because a kernel may run before its call has returned.
 
     All launches share one latency.
     """
-    work = np.flatnonzero(draft.launch >= 0)
-    call = draft.launch[work]
-    return Dependencies.columns(call, work + draft.first_work, Cause.LAUNCH, latency_us, from_start=True)
+    work = np.flatnonzero(recorded.launch >= 0)
+    call = recorded.launch[work]
+    return Dependencies.columns(call, work + recorded.first_work, Cause.LAUNCH, latency_us, from_start=True)
 
 
-def backlog(draft: GraphDraft, origin: int, constants: LaunchConstants) -> Dependencies:
+def backlog(recorded: RecordedTasks, origin: int, constants: LaunchConstants) -> Dependencies:
     """Dependencies of work that was launched before the recording and found its stream idle.
 
     Such work keeps its recorded start, since nothing in the recording starts it. Without a pause of the stream, the
     stream's order is sufficient. ``origin`` is the number of the point from which the time counts.
     """
-    paused = draft.work.start_us - draft.work.free_us > constants.turnaround_us + _PAUSE_US
-    work = np.flatnonzero((draft.launch < 0) & paused) + draft.first_work
-    lag = draft.start_us[work] - draft.start_us[origin]
+    paused = recorded.work.start_us - recorded.work.free_us > constants.turnaround_us + _PAUSE_US
+    work = np.flatnonzero((recorded.launch < 0) & paused) + recorded.first_work
+    lag = recorded.start_us[work] - recorded.start_us[origin]
     return Dependencies.columns(
         np.full(len(work), origin), work, Cause.LAUNCH, np.maximum(lag, 0.0), from_start=True
     )
@@ -47,7 +47,7 @@ QUEUE_DEPTH = 1022
 _ROUNDING_US = 5.0
 
 
-def launch_queue(draft: GraphDraft, depth: int = QUEUE_DEPTH) -> SynchronisationWaits:
+def launch_queue(recorded: RecordedTasks, depth: int = QUEUE_DEPTH) -> SynchronisationWaits:
     """Launch n of a stream waits until the last work of its launch n - depth has ended.
 
     Launches from before the recording count too: their work is first in the stream. A launch of a whole graph
@@ -56,24 +56,24 @@ def launch_queue(draft: GraphDraft, depth: int = QUEUE_DEPTH) -> Synchronisation
     pieces: list[Ids] = []
     sources: list[Ids] = []
     bounds = np.append(
-        np.flatnonzero(np.append(True, draft.work.lane[1:] != draft.work.lane[:-1])), len(draft.work)
+        np.flatnonzero(np.append(True, recorded.work.lane[1:] != recorded.work.lane[:-1])), len(recorded.work)
     )
     for begin, behind in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
-        call = draft.work.call[begin:behind]
+        call = recorded.work.call[begin:behind]
         # The last work of each launch; work without a recorded launch is a launch of its own.
         last = np.flatnonzero(np.append((call[1:] != call[:-1]) | (call[1:] < 0), True)) + begin
         if len(last) <= depth:
             continue
-        launch = draft.launch[last[depth:]]
-        source = (last[:-depth] + draft.first_work).astype(np.int32)
+        launch = recorded.launch[last[depth:]]
+        source = (last[:-depth] + recorded.first_work).astype(np.int32)
         holds = launch >= 0
-        holds[holds] = draft.end_us[source[holds]] <= draft.end_us[launch[holds]] + _ROUNDING_US
+        holds[holds] = recorded.end_us[source[holds]] <= recorded.end_us[launch[holds]] + _ROUNDING_US
         pieces.append(launch[holds].astype(np.int32))
         sources.append(source[holds])
     if not pieces:
         return NO_WAITING
     piece, source = np.concatenate(pieces), np.concatenate(sources)
-    until = np.minimum(np.maximum(draft.start_us[piece], draft.end_us[source]), draft.end_us[piece])
+    until = np.minimum(np.maximum(recorded.start_us[piece], recorded.end_us[source]), recorded.end_us[piece])
     return SynchronisationWaits(piece, until, Dependencies.columns(source, piece, Cause.QUEUE))
 
 

@@ -8,9 +8,9 @@ import numpy as np
 
 from skyline.graph.column import Ids, Times
 from skyline.graph.dependency import Cause, Dependencies
-from skyline.graph.rules.draft import GraphDraft
 from skyline.graph.rules.event_wait import WAIT_EVENT
 from skyline.graph.rules.pieces import Role
+from skyline.graph.rules.recorded_tasks import RecordedTasks
 
 _WAITS_FOR_ALL = "Context Sync"
 _ROUNDING_US = 2.0
@@ -26,7 +26,7 @@ class SynchronisationWaits:
     dependencies: Dependencies
 
 
-def synchronisations(draft: GraphDraft) -> SynchronisationWaits:
+def synchronisations(recorded: RecordedTasks) -> SynchronisationWaits:
     """The work that each waiting call waits for, and the time at which it was done.
 
     Most traces do not name the awaited stream. The awaited work was launched before the call and done before its
@@ -34,22 +34,22 @@ def synchronisations(draft: GraphDraft) -> SynchronisationWaits:
     call for the whole device waits for all of them. The call keeps its own cost, the time after the wait. The
     simulation computes the waiting time from the dependency.
     """
-    pieces, work = draft.pieces, draft.work
-    waits = np.flatnonzero((pieces.role == Role.SYNC) & draft.names.wait[pieces.event])
+    pieces, work = recorded.pieces, recorded.work
+    waits = np.flatnonzero((pieces.role == Role.SYNC) & recorded.names.wait[pieces.event])
     if not len(waits) or not len(work):
         return NO_WAITING
-    named = _named_streams(draft)
-    called = np.where(draft.launch >= 0, draft.start_us[draft.launch], -np.inf)
+    named = _named_streams(recorded)
+    called = np.where(recorded.launch >= 0, recorded.start_us[recorded.launch], -np.inf)
     launched_by = np.empty(len(work))
     sources: list[int] = []
     targets: list[int] = []
-    until = draft.start_us[waits].copy()
+    until = recorded.start_us[waits].copy()
     bounds = np.append(np.flatnonzero(np.append(True, work.lane[1:] != work.lane[:-1])), len(work))
     for begin, behind in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
         launched_by[begin:behind] = np.maximum.accumulate(called[begin:behind])
     last = np.stack(
         [
-            np.searchsorted(launched_by[begin:behind], draft.start_us[waits]) + begin - 1
+            np.searchsorted(launched_by[begin:behind], recorded.start_us[waits]) + begin - 1
             for begin, behind in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True)
         ]
     )
@@ -60,26 +60,26 @@ def synchronisations(draft: GraphDraft) -> SynchronisationWaits:
             done = int(last[lane, place])
             if done < begin:
                 continue
-            number = done + draft.first_work
-            stream = int(draft.trace.stream[work.event[done]])
+            number = done + recorded.first_work
+            stream = int(recorded.trace.stream[work.event[done]])
             if named.get(event, stream) not in (stream, -1):
                 continue
-            if draft.end_us[number] <= draft.end_us[piece] + _ROUNDING_US:
-                fitting.append((float(draft.end_us[number]), number))
+            if recorded.end_us[number] <= recorded.end_us[piece] + _ROUNDING_US:
+                fitting.append((float(recorded.end_us[number]), number))
         if not fitting:
             continue
-        chosen = fitting if draft.names.wait_for_all[event] else [max(fitting)]
+        chosen = fitting if recorded.names.wait_for_all[event] else [max(fitting)]
         sources += [number for _, number in chosen]
         targets += [piece] * len(chosen)
-        until[place] = max(until[place], min(max(fitting)[0], draft.end_us[piece]))
+        until[place] = max(until[place], min(max(fitting)[0], recorded.end_us[piece]))
     return SynchronisationWaits(
         waits.astype(np.int32), until, Dependencies.columns(sources, targets, Cause.SYNC)
     )
 
 
-def _named_streams(draft: GraphDraft) -> dict[int, int]:
+def _named_streams(recorded: RecordedTasks) -> dict[int, int]:
     """For each row of a waiting call the awaited stream, if the trace recorded waits; -1 for all streams."""
-    trace = draft.trace
+    trace = recorded.trace
     if not len(trace.waits):
         return {}
     of_call: dict[int, int] = {}
@@ -88,7 +88,7 @@ def _named_streams(draft: GraphDraft) -> dict[int, int]:
         if WAIT_EVENT not in name:
             named = stream if stream >= 0 else int(trace.stream[event])
             of_call[int(trace.correlation[event])] = -1 if _WAITS_FOR_ALL in name else named
-    called = draft.pieces.event[draft.pieces.role == Role.SYNC].tolist()
+    called = recorded.pieces.event[recorded.pieces.role == Role.SYNC].tolist()
     return {
         event: of_call[int(trace.correlation[event])]
         for event in called

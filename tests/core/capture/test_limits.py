@@ -16,7 +16,7 @@ import pytest
 
 from skyline.capture.guard import Guard, RunLimits
 from skyline.capture.output import ScriptOutput
-from skyline.capture.process import ENTRY, KEPT
+from skyline.capture.process import ENTRY, HAS_SUBREAPER
 from skyline.capture.process_family import RUN_TAG, ParentDeathReaper, ProcessFamily
 from skyline.capture.scratch import make_scratch
 from skyline.errors import CaptureImpossible
@@ -82,8 +82,8 @@ def test_a_process_that_left_its_session_and_parents_is_found_and_ended() -> Non
 DAEMON = """
 import os, runpy, subprocess, sys, time
 runpy.run_path({entry!r})["load_package"]()
-from _skyline_child import keeper
-keeper.stand(())
+from _skyline_child import subreaper
+subreaper.continue_below(())
 if not os.fork():
     os.setsid()
     if not os.fork():
@@ -106,7 +106,7 @@ def daemon_of(run: subprocess.Popen[bytes]) -> int:
     return daemon
 
 
-@pytest.mark.skipif(not KEPT, reason="Linux alone gives orphans to the process above")
+@pytest.mark.skipif(not HAS_SUBREAPER, reason="Linux alone gives orphans to the process above")
 def test_a_daemon_without_our_environment_ends_with_the_run() -> None:
     run = start(DAEMON.format(entry=str(ENTRY), then=SLEEP), **{RUN_TAG: "abc"})
     daemon = daemon_of(run)
@@ -123,12 +123,12 @@ def test_a_daemon_without_our_environment_ends_with_the_run() -> None:
     end(run)
 
 
-@pytest.mark.skipif(not KEPT, reason="Linux alone gives orphans to the process above")
+@pytest.mark.skipif(not HAS_SUBREAPER, reason="Linux alone gives orphans to the process above")
 @pytest.mark.parametrize(
     ("then", "status"),
     [("os._exit(7)", 7), ("os.kill(os.getpid(), 11)", -11), ("os.kill(os.getpid(), 9)", -9)],
 )
-def test_a_keeper_ends_what_is_left_and_tells_how_the_run_ended(then: str, status: int) -> None:
+def test_a_subreaper_ends_what_is_left_and_tells_how_the_run_ended(then: str, status: int) -> None:
     run = start(DAEMON.format(entry=str(ENTRY), then=then))
     assert run.stdout is not None
     daemon = int(run.stdout.readline().split()[1])
@@ -138,7 +138,7 @@ def test_a_keeper_ends_what_is_left_and_tells_how_the_run_ended(then: str, statu
     end(run)
 
 
-@pytest.mark.skipif(not KEPT, reason="Linux alone gives orphans to the process above")
+@pytest.mark.skipif(not HAS_SUBREAPER, reason="Linux alone gives orphans to the process above")
 def test_a_daemon_ends_when_the_holder_is_killed(tmp_path: Path) -> None:
     code = DAEMON.format(entry=str(ENTRY), then=SLEEP)
     holder = start(

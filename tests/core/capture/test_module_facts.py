@@ -10,9 +10,9 @@ import torch
 from torch import nn
 
 from skyline.capture.child import module_facts
-from skyline.capture.child.births import Births
 from skyline.capture.child.devices.in_use import DevicesInUse
 from skyline.capture.child.module_facts import options
+from skyline.capture.child.module_lines import ModuleLines
 from skyline.capture.child.recorded_facts import parallel, settings
 from skyline.capture.child.recording.rows import kept_bytes
 from skyline.capture.child.sightings import Sightings
@@ -28,48 +28,52 @@ class Nested(nn.Module):
 
 
 @pytest.fixture
-def births() -> Iterator[Births]:
+def module_lines() -> Iterator[ModuleLines]:
     original = nn.Module.__init__
-    births = Births()
-    births.install()
-    yield births
+    module_lines = ModuleLines()
+    module_lines.install()
+    yield module_lines
     nn.Module.__init__ = original  # type: ignore[method-assign]
 
 
-def test_a_module_is_made_where_its_class_is_called(births: Births) -> None:
+def test_a_module_is_made_where_its_class_is_called(module_lines: ModuleLines) -> None:
     outer = Nested(1)
-    line = births.line(outer)
-    inner = births.line(outer.inner)
+    line = module_lines.line(outer)
+    inner = module_lines.line(outer.inner)
 
     assert line["function"].endswith("test_a_module_is_made_where_its_class_is_called")
     assert inner["function"].endswith("__init__")
     assert inner["line"] != line["line"]
 
 
-def test_what_a_library_makes_and_what_is_copied_has_no_line(births: Births) -> None:
+def test_what_a_library_makes_and_what_is_copied_has_no_line(module_lines: ModuleLines) -> None:
     layer = nn.TransformerEncoderLayer(8, 2, 8)
-    assert births.line(layer) is not None
-    assert births.line(layer.linear1) is None
-    assert births.line(copy.deepcopy(layer)) is None
+    assert module_lines.line(layer) is not None
+    assert module_lines.line(layer.linear1) is None
+    assert module_lines.line(copy.deepcopy(layer)) is None
 
 
-def test_of_very_many_modules_the_largest_are_told(monkeypatch: pytest.MonkeyPatch, births: Births) -> None:
+def test_of_very_many_modules_the_largest_are_told(
+    monkeypatch: pytest.MonkeyPatch, module_lines: ModuleLines
+) -> None:
     monkeypatch.setattr(module_facts, "MOST", 2)
     model = nn.Sequential(nn.Linear(2, 2), nn.ReLU(), nn.Linear(9, 9), nn.Linear(5, 5))
-    rows, count = module_facts.module_facts(model.named_modules(prefix="Sequential"), Sightings(), births)
+    rows, count = module_facts.module_facts(
+        model.named_modules(prefix="Sequential"), Sightings(), module_lines
+    )
 
     assert count == 5
     assert [row["path"] for row in rows] == ["Sequential.2", "Sequential.3"]
 
 
-def test_a_model_that_does_not_train_is_left_out(births: Births) -> None:
+def test_a_model_that_does_not_train_is_left_out(module_lines: ModuleLines) -> None:
     frozen = nn.Linear(2, 2).requires_grad_(False)
-    assert module_facts.module_facts([("Linear", frozen)], Sightings(), births) == ([], 0)
+    assert module_facts.module_facts([("Linear", frozen)], Sightings(), module_lines) == ([], 0)
 
 
-def test_a_kernel_of_one_point_lies_in_the_format_that_its_strides_say(births: Births) -> None:
+def test_a_kernel_of_one_point_lies_in_the_format_that_its_strides_say(module_lines: ModuleLines) -> None:
     def channels_last(conv: nn.Module) -> object:
-        [row], _ = module_facts.module_facts([("Conv2d", conv)], Sightings(), births)
+        [row], _ = module_facts.module_facts([("Conv2d", conv)], Sightings(), module_lines)
         return row["channels_last"]
 
     assert channels_last(nn.Conv2d(8, 8, 1)) is False
@@ -115,13 +119,13 @@ def test_settings_that_contradict_each_other_are_unknown(monkeypatch: pytest.Mon
     assert told["compute_capability"] is None
 
 
-def test_a_sharded_wrapper_is_known_by_its_name(births: Births) -> None:
+def test_a_sharded_wrapper_is_known_by_its_name(module_lines: ModuleLines) -> None:
     class FullyShardedDataParallel(nn.Module):
         def __init__(self) -> None:
             super().__init__()
             self.module = nn.Linear(3, 1)
 
-    fact = parallel([FullyShardedDataParallel()], births)
+    fact = parallel([FullyShardedDataParallel()], module_lines)
     assert fact is not None
     assert (fact["name"], fact["world_size"], fact["gradient_bytes"]) == ("FullyShardedDataParallel", 1, 16)
-    assert parallel([nn.Linear(3, 1)], births) is None
+    assert parallel([nn.Linear(3, 1)], module_lines) is None

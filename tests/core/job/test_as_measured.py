@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from skyline.job.reading import as_measured
+from skyline.job.rank_reader import as_measured
 from skyline.simulate.engine import simulate
 
 

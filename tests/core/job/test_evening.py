@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from skyline.job.alignment import align
 from skyline.job.job import as_fast_as, typical
-from skyline.job.reading import as_measured
+from skyline.job.rank_reader import as_measured
 from skyline.job.times import measured, simulated
 from skyline.job.waiting import waiting
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from skyline.job.job import job_of
-from skyline.job.reading import RankReader, ScaleNamed, Unread, read_whole
+from skyline.job.rank_reader import RankReader, ScaleNamed, Unread, read_whole
 from skyline.job.times import simulated
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from skyline.errors import UsageError
 from skyline.job.job import members
-from skyline.job.reading import RankTrace, Unread, as_measured, trace_files
+from skyline.job.rank_reader import RankTrace, Unread, as_measured, trace_files
 
 SPANS = [(10.0, 100.0), (150.0, 260.0)]
 

@@ -12,7 +12,7 @@ from skyline.graph.graph import Graph
 from skyline.graph.structure import Structure
 from skyline.graph.tasks import Tasks
 from skyline.job.rank_graph import RankGraph
-from skyline.job.reading import reduced
+from skyline.job.rank_reader import reduced
 from skyline.simulate.engine import simulate
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from skyline.errors import UsageError
 from skyline.job.job import job_of
-from skyline.job.reading import RankReader, Unread
+from skyline.job.rank_reader import RankReader, Unread
 from skyline.job.workers import Here, fitting_processes, on_cluster, on_this_machine
 
 

@@ -12,7 +12,7 @@ from skyline.predict.gpu_spec import GpuSpec
 from skyline.predict.host_cost import HostCost
 from skyline.predict.loading import Loading
 from skyline.predict.operator_time import OperatorTime
-from skyline.predict.timed import timed
+from skyline.predict.predicted_times import timed
 from skyline.report.basis import headline, prediction_basis
 from skyline.report.build import profile_report
 from skyline.trace.facts import LoaderFact

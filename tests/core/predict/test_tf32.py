@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from skyline.predict.gpus import gpu_named
-from skyline.predict.timed import in_allowed_format
+from skyline.predict.predicted_times import in_allowed_format
 from skyline.trace.record import OperatorShape
 
 PRODUCT = OperatorShape("aten::mm", ((8, 8), (8, 8)), ("float32", "float32"), ((8, 8),), ("float32",))

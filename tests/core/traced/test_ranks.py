@@ -11,7 +11,7 @@ from skyline.analysis.estimate import ranked
 from skyline.analysis.rank_whatif import RankWhatIf
 from skyline.errors import UsageError
 from skyline.job.job import job_of
-from skyline.job.reading import RankReader
+from skyline.job.rank_reader import RankReader
 from skyline.trace.kineto.reader import read
 from skyline.whatif.question import Choice
 from skyline.whatif.recorded import recorded

@@ -17,7 +17,7 @@ from skyline.predict.gpu_spec import GpuSpec
 from skyline.predict.gpus import gpu_named
 from skyline.predict.host_cost import HostCost
 from skyline.predict.operator_time import OperatorTime
-from skyline.predict.timed import timed
+from skyline.predict.predicted_times import timed
 from skyline.trace.phase import Phase
 from skyline.trace.profile import Profile
 from skyline.trace.record import IterationMark, OperatorShape, Record, RecordKind, Trace

@@ -14,7 +14,7 @@ import sys
 import tempfile
 
 from .. import user_code
-from . import file_calls, landlock, native_writers, outside, refusal, trackers
+from . import file_calls, landlock, native_writers, network_and_programs, refusal, trackers
 from .overlay import Overlay
 from .write_policy import WritePolicy, user_name
 
@@ -48,7 +48,7 @@ class Sandbox:
             trackers.allow(self.log)
         file_calls.install(self._overlay)
         native_writers.install(self._overlay)
-        outside.install(self.log, redirects=self._redirects, local=self._local)
+        network_and_programs.install(self.log, redirects=self._redirects, local=self._local)
         trackers.hold_profilers(self.log)
         self._lock()
 

@@ -23,7 +23,7 @@ class Modules:
         self._owners = {}
         self._roots = {}
         self.root_calls = 0
-        self.witness = None
+        self.watcher = None
 
     def install(self):
         """Patch ``nn.Module`` and ``nn.Parameter``."""
@@ -74,7 +74,7 @@ class Modules:
             if is_root:
                 self.root_calls += 1
                 self._roots.setdefault(id(module), module)
-            self.witness.module_called(module, sys._getframe(1), self.root_calls, is_root)
+            self.watcher.module_called(module, sys._getframe(1), self.root_calls, is_root)
             if is_root and not module.training and not torch.is_grad_enabled():
                 return self._evaluation.call(call, module, args, kwargs)
             self._running.append(module)

@@ -21,7 +21,7 @@ class TensorScope(TorchFunctionMode):
     def __init__(self, in_backward):
         super().__init__()
         self.target = None
-        self.witness = None
+        self.watcher = None
         self._in_backward = in_backward
         self._calls = []
         self._handlers = {
@@ -101,7 +101,7 @@ class TensorScope(TorchFunctionMode):
         copies = device is not None and (device.type == "cuda") != (
             isinstance(tensor, VirtualTensor) and tensor.on_gpu
         )
-        self.witness.moved(name, tensor, device, copies, non_blocking)
+        self.watcher.moved(name, tensor, device, copies, non_blocking)
 
     def _cuda(self, func, args, kwargs):
         switches = [value for value in args[1:] if isinstance(value, bool)]

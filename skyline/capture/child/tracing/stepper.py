@@ -16,6 +16,7 @@ from ..recording import memory
 from ..recording.memory import of_optimizers
 from ..recording.rows import kept_bytes
 from .autocast import Autocast
+from .call_watcher import CallWatcher
 from .facade import Facade
 from .loaders import Loaders
 from .modules import Modules
@@ -23,7 +24,6 @@ from .place import Attributor
 from .scope import TensorScope
 from .tracer import OperatorTracer
 from .virtual import GPU, VirtualTensor, meta_like
-from .witness import Witness
 
 _WARMUP = 2
 """Iterations before the one that is shown: what a script reports every so often, it reports after its first."""
@@ -48,8 +48,8 @@ class ShapeStepper(measured.Stepper):
         self._facade = Facade(tracer, gpu)
         tracer.modules = Modules(tracer, self._evaluations)
         tracer.places = Attributor(self.observer, tracer.modules)
-        tracer.witness = Witness(tracer, tracer.modules, tracer.places.number, self._in_backward)
-        tracer.modules.witness = self._scope.witness = tracer.witness
+        tracer.watcher = CallWatcher(tracer, tracer.modules, tracer.places.number, self._in_backward)
+        tracer.modules.watcher = self._scope.watcher = tracer.watcher
 
     def install(self):
         """Put the virtual GPU in place; the script runs on it afterwards."""
@@ -62,7 +62,7 @@ class ShapeStepper(measured.Stepper):
         self._loaders.install()
         self.observer.install()
         self._tracer.modules.install()
-        self._tracer.witness.install()
+        self._tracer.watcher.install()
         self._scope.__enter__()
         self._tracer.start()
 
@@ -108,7 +108,7 @@ class ShapeStepper(measured.Stepper):
         held = owned(tracer.ledger, optimizers, tracer.modules, on_gpu)
         loop = self._persistent(frame)
         trace = tracer.rows.trace(tracer.places, on_gpu, loop)
-        seen = tracer.witness.finish(tracer.rows.trained(), trace["lines"])
+        seen = tracer.watcher.finish(tracer.rows.trained(), trace["lines"])
         seen.kept = kept_bytes(trace["allocations"], trace["records"], trace["modules"])
         for allocation in trace["allocations"]:
             del allocation["module"]

@@ -58,7 +58,7 @@ class OperatorTracer(TorchDispatchMode):
         self._retries = 0
         self.places = None
         self.modules = None
-        self.witness = None
+        self.watcher = None
         self.scope = scope
         self.branches = {}
         self._place = None
@@ -102,7 +102,7 @@ class OperatorTracer(TorchDispatchMode):
         self.rows = RecordRows()
         self.branches = {}
         self.places.forget()
-        self.witness.forget()
+        self.watcher.forget()
         self.ledger.mark()
         self._retries = retries
         self.spoiled = False
@@ -116,7 +116,7 @@ class OperatorTracer(TorchDispatchMode):
 
     def sync(self, tensor):
         """The script reads numbers: it waits until the GPU has done what was asked of it."""
-        self.witness.read(tensor, "")
+        self.watcher.read(tensor, "")
         if self.recording and tensor.on_gpu:
             self._add_wait(self._here())
 
@@ -192,7 +192,7 @@ class OperatorTracer(TorchDispatchMode):
 
     def _read(self, tensor, place):
         """``item()`` and whatever comes to it: the number, and the wait for it."""
-        self.witness.read(tensor, self.scope.asked())
+        self.watcher.read(tensor, self.scope.asked())
         value = numbers.known(tensor, self.ledger)
         if isinstance(tensor, VirtualTensor) and tensor.on_gpu and self.recording:
             self._add_wait(place)

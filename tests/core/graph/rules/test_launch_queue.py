@@ -4,15 +4,15 @@ import numpy as np
 
 from skyline.graph.rules.calls import gpu_work, launching
 from skyline.graph.rules.cpu_order import cpu_order
-from skyline.graph.rules.draft import drafted
 from skyline.graph.rules.launch import launch_queue
 from skyline.graph.rules.names import names_of
+from skyline.graph.rules.recorded_tasks import recorded_tasks
 
 
-def draft(trace):
+def recorded(trace):
     names, work = names_of(trace), gpu_work(trace)
     pieces, _ = cpu_order(trace, names, 0, launching(trace, work))
-    return drafted(trace, names, pieces, work)
+    return recorded_tasks(trace, names, pieces, work)
 
 
 def test_a_launch_waits_for_room(traced, events) -> None:
@@ -25,7 +25,7 @@ def test_a_launch_waits_for_room(traced, events) -> None:
         events.kernel(109, 10, 2),
         events.kernel(120, 10, 3),
     )
-    waiting = launch_queue(draft(trace), depth=2)
+    waiting = launch_queue(recorded(trace), depth=2)
     assert waiting.piece.tolist() == [2]
     assert waiting.until_us.tolist() == [108]
     assert [(one.source, one.target) for one in waiting.dependencies] == [(3, 2)]
@@ -35,7 +35,7 @@ def test_nothing_is_assumed_where_a_launch_returned_without_room(traced, events)
     trace = traced(
         events.launch(0, 5, 1), events.launch(6, 5, 2), events.kernel(8, 100, 1), events.kernel(110, 1, 2)
     )
-    assert len(launch_queue(draft(trace), depth=1).piece) == 0
+    assert len(launch_queue(recorded(trace), depth=1).piece) == 0
 
 
 def test_work_from_before_the_recording_and_graphs_count_as_launches(traced, events) -> None:
@@ -47,5 +47,5 @@ def test_work_from_before_the_recording_and_graphs_count_as_launches(traced, eve
         events.kernel(72, 10, 2),
         events.kernel(90, 10, 3),
     )
-    waiting = launch_queue(draft(trace), depth=2)
+    waiting = launch_queue(recorded(trace), depth=2)
     assert np.asarray(waiting.until_us).tolist() == [60]

@@ -36,7 +36,7 @@ _PLUMBING = (
 _PASSES_ON = ("_no_grad_wrapper", "decorate_context")
 
 
-class Witness:
+class CallWatcher:
     """Notes calls of the person's own code while the tracer records; ``numbered`` gives a frame's line a number.
 
     ``in_backward()`` is whether a backward pass is under way: modules that are called again in it are no forward pass.

@@ -15,8 +15,8 @@ from skyline.interval import Interval
 from skyline.predict.gpu_spec import PROCESSOR_VENDOR, GpuSpec
 from skyline.predict.host_cost import HostCost
 from skyline.predict.operator_time import OperatorTime
+from skyline.predict.predicted_times import timed
 from skyline.predict.schedule import END_OF_ITERATION
-from skyline.predict.timed import timed
 from skyline.report.basis import basis_parts, headline, memory_remark, prediction_basis
 from skyline.report.build import profile_report
 from skyline.trace.phase import Phase

@@ -1,4 +1,4 @@
-"""Tasks under construction: pieces of host threads and work of streams in one numbering."""
+"""The tasks of a trace before the rules: pieces of host threads and work of streams in one numbering."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from skyline.trace.kineto.profiler_trace import ProfilerTrace
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class GraphDraft:
+class RecordedTasks:
     """The pieces, followed by the GPU work, numbered consecutively; times as measured.
 
-    Rules read the draft and return dependencies between these numbers. No rule changes it.
+    Rules read them and return dependencies between these numbers. No rule changes them.
     """
 
     trace: ProfilerTrace
@@ -35,11 +35,11 @@ class GraphDraft:
         return len(self.pieces)
 
 
-def drafted(trace: ProfilerTrace, names: Names, pieces: Pieces, work: GpuWork) -> GraphDraft:
-    """The draft. Calls inside other calls are assigned to the outer calls."""
+def recorded_tasks(trace: ProfilerTrace, names: Names, pieces: Pieces, work: GpuWork) -> RecordedTasks:
+    """The recorded tasks. Calls inside other calls are assigned to the outer calls."""
     start = np.concatenate([pieces.start_us, work.start_us])
     end = np.concatenate([pieces.end_us, work.end_us])
-    return GraphDraft(trace, names, pieces, work, start, end, _launching(trace, pieces, work))
+    return RecordedTasks(trace, names, pieces, work, start, end, _launching(trace, pieces, work))
 
 
 def _launching(trace: ProfilerTrace, pieces: Pieces, work: GpuWork) -> Ids:

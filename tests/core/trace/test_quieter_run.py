@@ -12,8 +12,8 @@ from skyline.report.basis import headline
 from skyline.report.build import profile_report
 from skyline.trace import store
 from skyline.trace.facts import MachineLoad
-from skyline.trace.keeping import keep, shown
 from skyline.trace.profile import Profile
+from skyline.trace.quieter_run import keep, shown
 
 QUIET = MachineLoad(own_cores=1.0, others_cores=0.2, cores=2)
 BUSY = MachineLoad(own_cores=0.4, others_cores=1.5, cores=2)

@@ -24,7 +24,7 @@ _WITH_PATHS = (
 """Fields of a profile that contain paths, besides plain path fields and the lines of its trace."""
 
 
-def unrooted(profile: Profile) -> Profile:
+def with_relative_paths(profile: Profile) -> Profile:
     """The form to save: paths of the project are relative to the script's folder, others (libraries) are unchanged."""
     script = Path(profile.script)
     folders = {str(script.parent): str(project_root(script))}
@@ -40,7 +40,7 @@ def unrooted(profile: Profile) -> Profile:
     return _moved(profile, move)
 
 
-def rooted(profile: Profile, folder: Path) -> Profile:
+def with_absolute_paths(profile: Profile, folder: Path) -> Profile:
     """A loaded profile with paths for a script in ``folder``.
 
     Profiles of earlier versions hold absolute paths. Paths under the original project folder are moved to the folder

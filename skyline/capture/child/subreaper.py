@@ -15,7 +15,7 @@ import signal
 import sys
 import time
 
-_NAME = "skyline-keeper"
+_NAME = "skyline-reaper"
 _CHILD_SUBREAPER = 36
 _END_WITHIN_S = 5.0
 _PAUSE_S = 0.01
@@ -24,7 +24,7 @@ _MOST_FILES = 1 << 20
 _BLOCKED = (signal.SIGTERM, signal.SIGCHLD)
 
 
-def stand(watched):
+def continue_below(watched):
     """Go on as the run in a process of its own, below this one, which ends with the run or with one of ``watched``.
 
     ``watched`` are processes above this one. Returns in the run alone, as the leader of a session.

@@ -12,7 +12,7 @@ import torch
 from . import user_code
 
 
-class Births:
+class ModuleLines:
     """Notes the line on which each ``nn.Module`` is constructed, as it is.
 
     Only a line that makes the object itself counts: what a library's container or factory makes has none, and

@@ -16,7 +16,7 @@ _WIDENING = 0.06
 """Growth of the relative half-width per doubling beyond the measured sizes, in addition to that of the slope."""
 
 
-def read(samples: Sequence[Sample], size: int) -> Interval:
+def interpolated(samples: Sequence[Sample], size: int) -> Interval:
     """The quantity at ``size``: as measured, on the line between two neighbours, or extrapolated.
 
     ``samples`` are at least two, sorted by size. The quantity is assumed not to decrease with size, and to decrease no

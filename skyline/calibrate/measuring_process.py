@@ -30,7 +30,7 @@ class ProcessFacts:
     gpu: Mapping[str, Any]
 
 
-class Bench:
+class MeasuringProcess:
     """Measures case by case. A crash or a timeout loses only its own case."""
 
     def __init__(self, interpreter: str, device: str) -> None:
@@ -39,7 +39,7 @@ class Bench:
         self._process: subprocess.Popen[str] | None = None
         self.facts = self._start()
 
-    def __enter__(self) -> Bench:
+    def __enter__(self) -> MeasuringProcess:
         return self
 
     def __exit__(self, *_: object) -> None:
