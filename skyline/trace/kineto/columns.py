@@ -33,7 +33,6 @@ _PLAIN = {
     "stream": attrgetter("stream"),
     "sequence": attrgetter("sequence"),
     "forward_thread": attrgetter("forward_thread"),
-    "record_function": attrgetter("record_function"),
     "size_bytes": attrgetter("size"),
     "python_id": attrgetter("python_id"),
     "python_module": attrgetter("python_module"),
@@ -113,7 +112,6 @@ class Columns:
             shapes=self.strings.numbers_of_json([given.shapes or given.shapes_2020 for given in arguments]),
             types=self.strings.numbers_of_json([given.types for given in arguments]),
             external_id=integers([given.external or given.external_2020 for given in arguments]),
-            python_parent=integers([given.python_parent or 0 for given in arguments]),
             **{name: integers(list(map(get, arguments))) for name, get in _PLAIN.items()},
         )
         self._take_waits(arguments, kinds)
@@ -125,7 +123,6 @@ class Columns:
         given = [arguments[row] for row in rows]
         self._add(
             wait_event=np.array(rows, np.int64) + self._count,
-            wait_kind=self.strings.numbers([one.wait_kind for one in given]),
             wait_stream=integers([one.wait_stream for one in given]),
             wait_recorded_by=integers([one.wait_recorded_by for one in given]),
         )
@@ -138,11 +135,9 @@ class Columns:
             collective_name=self.strings.numbers([one.collective for one in given]),
             collective_type=self.strings.numbers([one.element_type for one in given]),
             collective_in=integers([one.elements_in for one in given]),
-            collective_out=integers([one.elements_out for one in given]),
             collective_group=self.strings.numbers(
                 [str(one.group if one.group != "" else one.group_2023) for one in given]
             ),
-            collective_size=integers([one.group_size for one in given]),
             collective_ranks=self.strings.numbers_of_json([one.ranks for one in given]),
         )
 
@@ -152,7 +147,6 @@ class Columns:
         given = [instants[row].args or _NONE for row in rows]
         self._add(
             memory_time=time[rows],
-            memory_bytes=integers([one.memory_bytes for one in given]),
             memory_device=integers([one.memory_device if one.memory_device_type else -1 for one in given]),
             memory_allocated=integers([one.memory_allocated for one in given]),
         )

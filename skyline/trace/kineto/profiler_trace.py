@@ -51,8 +51,6 @@ class Waits:
     """The targets of recorded waits (rows of category ``SYNC``); empty unless the profiler recorded waits."""
 
     event: NDArray[np.int32]
-    kind: NDArray[np.int32]
-    """Row of ``strings``: ``Stream Sync``, ``Stream Wait Event``, ``Event Sync``, ``Context Sync``."""
     stream: NDArray[np.int32]
     """The awaited stream; -1 if not named."""
     recorded_by: NDArray[np.int64]
@@ -72,10 +70,8 @@ class Collectives:
     element_type: NDArray[np.int32]
     """Row of ``strings``, such as ``Float``."""
     elements_in: NDArray[np.int64]
-    elements_out: NDArray[np.int64]
     group: NDArray[np.int32]
     """Row of ``strings``: the process group's name or number."""
-    group_size: NDArray[np.int32]
     ranks: NDArray[np.int32]
     """Row of ``strings``, such as ``[0, 1]``; the profiler may have shortened long lists."""
 
@@ -85,10 +81,9 @@ class Collectives:
 
 @dataclass(frozen=True, slots=True)
 class Allocations:
-    """Allocations (positive sizes) and releases (negative) of tensors, if the profiler recorded memory."""
+    """Allocations and releases of tensors, if the profiler recorded memory."""
 
     time_us: NDArray[np.float64]
-    size_bytes: NDArray[np.int64]
     device: NDArray[np.int32]
     """-1 for host memory."""
     allocated_bytes: NDArray[np.int64]
@@ -119,18 +114,12 @@ class ProfilerTrace:
     """-1 for events on a host thread, and if unknown."""
     correlation: NDArray[np.int64]
     """Connects GPU work and waits with the call that started them; 0 if there is none. Values may repeat."""
-    external_id: NDArray[np.int64]
-    """Connects calls and GPU work with the operator above them; 0 if there is none."""
     sequence: NDArray[np.int64]
     """Autograd's sequence number, shared by a forward operator and its backward; -1 if there is none."""
     forward_thread: NDArray[np.int64]
     """Autograd's own number of the thread that ran the forward operator; 0 on forward operators."""
-    record_function: NDArray[np.int64]
-    """The id of the same operator in PyTorch's execution traces; 0 if there is none."""
     size_bytes: NDArray[np.int64]
     """Bytes moved by a copy or fill; 0 if unknown."""
-    python_id: NDArray[np.int64]
-    python_parent: NDArray[np.int64]
     python_module: NDArray[np.int64]
     """Number of the called ``nn.Module`` instance; -1 if the function is not a module's call."""
     stack: NDArray[np.int32]

@@ -167,13 +167,9 @@ def _trace(columns: Columns, root: Root, notes: Notes, path: Path) -> ProfilerTr
         device=places.device,
         stream=places.stream,
         correlation=whole("correlation"),
-        external_id=external_id[order],
         sequence=whole("sequence"),
         forward_thread=whole("forward_thread"),
-        record_function=whole("record_function"),
         size_bytes=whole("size_bytes"),
-        python_id=python_id[order],
-        python_parent=whole("python_parent"),
         python_module=whole("python_module"),
         stack=text("stack"),
         module_path=text("module_path"),
@@ -268,7 +264,6 @@ def waits_of(columns: Columns, now_at: NDArray[np.int32]) -> Waits:
     kept = np.argsort(event, kind="stable")[int((event < 0).sum()) :]
     return Waits(
         event=event[kept],
-        kind=columns.joined("wait_kind", np.int32)[kept],
         stream=small(columns.joined("wait_stream", np.int64))[kept],
         recorded_by=columns.joined("wait_recorded_by", np.int64)[kept],
     )
@@ -287,9 +282,7 @@ def collectives_of(columns: Columns, now_at: NDArray[np.int32]) -> Collectives:
         name=column("collective_name", np.int32),
         element_type=column("collective_type", np.int32),
         elements_in=column("collective_in", np.int64),
-        elements_out=column("collective_out", np.int64),
         group=column("collective_group", np.int32),
-        group_size=column("collective_size", np.int32),
         ranks=column("collective_ranks", np.int32),
     )
 
@@ -300,7 +293,6 @@ def allocations_of(columns: Columns, first: float) -> Allocations:
     order = np.argsort(time, kind="stable")
     return Allocations(
         time_us=time[order],
-        size_bytes=columns.joined("memory_bytes", np.int64)[order],
         device=small(columns.joined("memory_device", np.int64))[order],
         allocated_bytes=columns.joined("memory_allocated", np.int64)[order],
     )

@@ -45,7 +45,6 @@ def test_capitalised_categories_of_2020_and_2021(read_text: ReadText, bare: bool
     assert trace.threads == (HostThread("5", "2662278912", "thread 0 (python)"),)
     assert trace.stream.tolist() == [-1, -1, -1, 7, 7]
     assert trace.device.tolist() == [-1, -1, -1, 0, 0]
-    assert trace.external_id.tolist() == [8, 9, 9, 9, 0]
     assert trace.strings[trace.shapes[1]] == "[[2, 3]]"
     assert trace.size_bytes.tolist() == [0, 0, 0, 0, 64]
     assert trace.steps.number.tolist() == [4]

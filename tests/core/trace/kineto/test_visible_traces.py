@@ -89,7 +89,5 @@ def test_what_a_distributed_trace_says_of_its_job(shared_data: Path) -> None:
 
 def test_recorded_waits(shared_data: Path) -> None:
     trace = read(shared_data / "traces" / "hta_a100_inference_alexnet.json.gz")
-    kinds = [trace.strings[row] for row in trace.waits.kind]
-    assert kinds.count("Stream Wait Event") == 20
     assert (trace.waits.recorded_by > 0).sum() == 20
     assert (trace.category[trace.waits.event] == Category.SYNC).all()
