@@ -110,7 +110,7 @@ def daemon_of(run: subprocess.Popen[bytes]) -> int:
 def test_a_daemon_without_our_environment_ends_with_the_run() -> None:
     run = start(DAEMON.format(entry=str(ENTRY), then=SLEEP), **{RUN_TAG: "abc"})
     daemon = daemon_of(run)
-    family = ProcessFamily(run.pid, "abc", kept=True)
+    family = ProcessFamily(run.pid, "abc", subreaper=True)
     assert daemon in {process.pid for process in family.members()}
     assert run.pid not in {process.pid for process in family.members()}
     family.stop()
