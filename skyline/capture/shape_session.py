@@ -82,7 +82,6 @@ class _Traced:
     branches: tuple[_Branch, ...]
     compiled: bool
     samples_repeated: bool
-    evaluations_skipped: int
     asked: tuple[str, ...] = ()
     repeated_reads: tuple[RepeatedRead, ...] = ()
     timed_reads: tuple[TimedRead, ...] = ()

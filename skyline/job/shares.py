@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
-from skyline.graph.column import Flags, Times
+from skyline.graph.column import Times
 from skyline.graph.spans import merged
 from skyline.job.alignment import Alignment
 from skyline.job.rank_work import RankWork
@@ -28,37 +26,31 @@ class Shares:
     rest_us: float
     """Neither: the host prepares work, data are loaded, another thing is waited for."""
     overlapped_us: float
-    unsplit_us: float
-    """Part of ``transfer_us``: collectives that no other rank recorded, so that waiting is unknown."""
 
 
 def shares(alignment: Alignment, split: CollectiveWaits) -> tuple[Shares, ...]:
     """By rank."""
     return tuple(
-        _shares(one, *_split_of(alignment, split, place)) for place, one in enumerate(alignment.ranks)
+        _shares(one, _arrivals(alignment, split, place)) for place, one in enumerate(alignment.ranks)
     )
 
 
-def _split_of(alignment: Alignment, split: CollectiveWaits, place: int) -> tuple[Times, Flags]:
-    """For each of a rank's exchanges when its waiting ended, and whether that is known."""
+def _arrivals(alignment: Alignment, split: CollectiveWaits, place: int) -> Times:
+    """For each of a rank's exchanges when its waiting ended; at its start where no other rank recorded it."""
     exchanges = alignment.ranks[place].exchanges
     arrived = exchanges.start_us.copy()
-    known = np.zeros(len(exchanges), np.bool_)
     rows = alignment.instances.row[place]
     mine = rows >= 0
     arrived[rows[mine]] += split.waiting_us[place, mine]
-    known[rows[mine]] = True
-    return arrived, known
+    return arrived
 
 
-def _shares(one: RankWork, arrived: Times, known: Flags) -> Shares:
+def _shares(one: RankWork, arrived: Times) -> Shares:
     window = (one.begin_us, one.end_us)
     start, end = one.exchanges.start_us, one.exchanges.end_us
     beside = one.computing.cut(*window)
     moving = merged(arrived, end).cut(*window)
-    split = merged(arrived[known], end[known]).cut(*window)
     waiting = merged(start, arrived).cut(*window)
-    with_split = beside.together(split)
     with_moving = beside.together(moving)
     all_of_it = with_moving.together(waiting)
     transfer = with_moving.total_us - beside.total_us
@@ -69,5 +61,4 @@ def _shares(one: RankWork, arrived: Times, known: Flags) -> Shares:
         waited,
         max(0.0, window[1] - window[0] - one.compute_us - transfer - waited),
         beside.total_us,
-        with_moving.total_us - with_split.total_us,
     )

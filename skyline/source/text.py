@@ -138,10 +138,6 @@ class SourceText:
         text = self.line(line)
         return utf8_column if text.isascii() else len(_utf8(text)[:utf8_column].decode("utf-8", "ignore"))
 
-    def utf8_column(self, line: int, column: int) -> int:
-        """The bytes before the column of the line."""
-        return len(_utf8(self.line(line)[:column]))
-
     def column_from_utf16(self, line: int, utf16_column: int) -> int:
         """The characters before the ``utf16_column``-th code unit, the unit of editors; clipped to the line."""
         text = self.line(line)
@@ -151,10 +147,6 @@ class SourceText:
                 return column
             units += 2 if character > "\uffff" else 1
         return len(text)
-
-    def utf16_column(self, line: int, column: int) -> int:
-        """The UTF-16 code units before the column of the line."""
-        return sum(2 if character > "\uffff" else 1 for character in self.line(line)[:column])
 
     def span(self, start: int, end: int) -> SourceSpan:
         """The span between two positions in ``text``."""

@@ -118,7 +118,6 @@ class TorchSettings:
     """
     compute_capability: tuple[int, int] | None = None
     """Compute capability of the NVIDIA GPU in use."""
-    interop_threads: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -80,7 +80,6 @@ def settings(devices, autocast):
         "deterministic": _asked(torch.are_deterministic_algorithms_enabled),
         "autocast": autocast,
         "compute_capability": _asked(devices.capability),
-        "interop_threads": _asked(torch.get_num_interop_threads),
     }
 
 

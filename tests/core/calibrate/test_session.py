@@ -109,9 +109,10 @@ def test_what_cannot_be_run_has_a_reason(process, case, note):
 
 
 def test_a_crash_costs_the_case_in_flight(process):
-    process = process._process
-    assert process is not None
-    os.kill(process.pid, signal.SIGKILL)
+    running = process._process
+    assert running is not None
+    os.kill(running.pid, signal.SIGKILL)
+
     lost = process.measure(PRODUCT)
     assert lost.time_us is None
     assert "ended" in lost.note

@@ -137,7 +137,6 @@ class ShapeStepper(measured.Stepper):
             repeated_reads=self._loaders.repeated,
             timed_reads=self._loaders.timed,
             untimed_fetches=self._loaders.untimed,
-            evaluations_skipped=self._evaluations.replayed,
         )
         super()._wait(frame)
 
@@ -176,7 +175,6 @@ class Evaluation:
     def __init__(self, tracer):
         self._tracer = tracer
         self._answers = {}
-        self.replayed = 0
 
     def call(self, call, module, args, kwargs):
         """The module's answer, from memory where it gave one to arguments of the same shapes."""
@@ -184,7 +182,6 @@ class Evaluation:
         key = (id(module), tuple(_described(leaf) for leaf in leaves))
         self._tracer.evaluating()
         if key in self._answers and not self._tracer.recording:
-            self.replayed += 1
             return trees.tree_map(self._again, self._answers[key])
         running = self._tracer.modules._running
         running.append(module)
