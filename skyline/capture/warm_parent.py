@@ -7,10 +7,11 @@ import math
 import os
 import signal
 import socket
-import struct
 import subprocess
 import threading
 import time
+from multiprocessing import reduction
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import IO, Any
 
@@ -19,7 +20,6 @@ import psutil
 from skyline.capture.process import ENTRY, Start
 from skyline.capture.process_family import RUN_TAG
 
-_LENGTH = struct.Struct("!I")
 _FORK_TIMEOUT_S = 20.0
 _LEAVE_TIMEOUT_S = 3.0
 _LOOK_S = 0.2
@@ -89,7 +89,8 @@ class WarmParent:
         self._running: dict[int, ForkedProcess] = {}
         self._number = 0
         self._gone = False
-        self._control, theirs = socket.socketpair()
+        self._socket, theirs = socket.socketpair()
+        self._control = Connection(os.dup(self._socket.fileno()))
         try:
             self._process = subprocess.Popen(
                 [start.interpreter, str(ENTRY), "--warm", str(theirs.fileno())],
@@ -103,6 +104,7 @@ class WarmParent:
             )
         except OSError:
             self._control.close()
+            self._socket.close()
             raise
         finally:
             theirs.close()
@@ -174,15 +176,14 @@ class WarmParent:
                     "directory": str(start.working_directory),
                 }
             ).encode()
-            descriptors = [writing] if start.stdin is None else [writing, start.stdin]
-            socket.send_fds(self._control, [_LENGTH.pack(len(message))], descriptors)
-            self._control.sendall(message)
+            self._control.send_bytes(message)
+            reduction.sendfds(self._socket, [writing] if start.stdin is None else [writing, start.stdin])
             return self._number
 
     def close(self) -> None:
         """End it and its forks."""
         try:
-            self._control.shutdown(socket.SHUT_RDWR)
+            self._socket.shutdown(socket.SHUT_RDWR)
         except OSError:
             pass
         try:
@@ -192,14 +193,16 @@ class WarmParent:
             self._process.wait()
         self._reader.join(_LEAVE_TIMEOUT_S)
         self._control.close()
+        self._socket.close()
 
     def _listen(self) -> None:
         try:
-            while (message := self._receive()) is not None:
+            while True:
+                message = json.loads(self._control.recv_bytes())
                 with self._state:
                     self._take(message)
                     self._state.notify_all()
-        except (OSError, ValueError):
+        except (EOFError, OSError, ValueError):
             pass
         with self._state:
             self._gone = True
@@ -233,20 +236,6 @@ class WarmParent:
             case _:
                 # It cannot import torch: it leaves by itself, and a fresh process says why.
                 pass
-
-    def _receive(self) -> dict[str, Any] | None:
-        head = self._exactly(_LENGTH.size)
-        body = self._exactly(_LENGTH.unpack(head)[0]) if head else b""
-        return json.loads(body) if body else None
-
-    def _exactly(self, count: int) -> bytes:
-        data = b""
-        while len(data) < count:
-            part = self._control.recv(count - len(data))
-            if not part:
-                return b""
-            data += part
-        return data
 
 
 def _stamp(files: list[str]) -> Stamp:

@@ -15,13 +15,13 @@ import random
 import select
 import signal
 import socket
-import struct
 import sys
 import tempfile
+from multiprocessing import reduction
+from multiprocessing.connection import Connection
 
 from . import subreaper, user_code
 
-_LENGTH = struct.Struct("!I")
 _NAME = "skyline-warm"
 _RUN_TAG = "SKYLINE_RUN"
 _IMPORTED = (
@@ -29,7 +29,6 @@ _IMPORTED = (
     "torch.optim",
     "torch.utils.data",
     "torch.profiler",
-    "multiprocessing.connection",
     __package__ + ".run",
     __package__ + ".stepper",
 )
@@ -38,7 +37,8 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD)
 
 def serve(descriptor):
     """Fork at the server's request until it goes away. In each fork, gives the run's address and key."""
-    control = socket.socket(fileno=descriptor)
+    given = socket.socket(fileno=descriptor)
+    control = Connection(os.dup(descriptor))
     names = subreaper.set_name(_NAME)
     try:
         for name in _IMPORTED:
@@ -60,7 +60,7 @@ def serve(descriptor):
             subreaper.drain(woken)
             _report_ended(control, running)
         if control in readable:
-            request, descriptors = _receive(control)
+            request, descriptors = _receive(control, given)
             if request is None:
                 _leave(running)
             pid, started = _fork()
@@ -69,6 +69,7 @@ def serve(descriptor):
                 for number, handler in handlers.items():
                     signal.signal(number, handler)
                 control.close()
+                given.close()
                 for end in (woken, wake):
                     os.close(end)
                 subreaper.continue_below((above,))
@@ -77,8 +78,8 @@ def serve(descriptor):
                 os.write(started, b"1")
                 os.close(started)
                 return request["address"], bytes.fromhex(request["key"])
-            for given in descriptors:
-                os.close(given)
+            for one in descriptors:
+                os.close(one)
             running.add(pid)
             # Only now is there somebody who ends it when told to.
             os.read(started, 1)
@@ -166,31 +167,15 @@ def _leave(running):
 
 
 def _send(control, message):
-    data = json.dumps(message).encode()
     try:
-        control.sendall(_LENGTH.pack(len(data)) + data)
+        control.send_bytes(json.dumps(message).encode())
     except OSError:
         pass  # the server is gone: reading says so next
 
 
-def _receive(control):
+def _receive(control, given):
     """A request and the descriptors that came with it; (None, None) once the server is gone."""
     try:
-        head, descriptors, _, _ = socket.recv_fds(control, _LENGTH.size, 2)
-        while 0 < len(head) < _LENGTH.size:
-            head += control.recv(_LENGTH.size - len(head)) or _gone()
-        if not head:
-            return None, None
-        (missing,) = _LENGTH.unpack(head)
-        parts = []
-        while missing:
-            part = control.recv(missing) or _gone()
-            parts.append(part)
-            missing -= len(part)
-    except OSError:
+        return json.loads(control.recv_bytes()), reduction.recvfds(given, 2)
+    except (EOFError, OSError):
         return None, None
-    return json.loads(b"".join(parts)), descriptors
-
-
-def _gone():
-    raise ConnectionError("the server is gone")
