@@ -10,8 +10,7 @@ from pathlib import Path
 
 from skyline.settings.model import SECTION, Settings
 from skyline.settings.pyproject import project_settings
-from skyline.settings.resolved import Resolved, resolve
-from skyline.settings.source import SettingsSource, from_editor
+from skyline.settings.source import Resolved, SettingsSource, from_editor, resolve
 
 __all__ = ["SECTION", "Settings", "SettingsBook"]
 

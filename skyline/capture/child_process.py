@@ -19,14 +19,13 @@ from skyline.capture.ended_early import complaint, next_step, usage_text
 from skyline.capture.event_bus import Event, EventBus
 from skyline.capture.events import Ended, Failed
 from skyline.capture.guard import Guard, RunLimits
-from skyline.capture.output import ScriptOutput
+from skyline.capture.output import ScriptOutput, empty_terminal
 from skyline.capture.process import ENTRY, HAS_SUBREAPER, Start, Starter, start_fresh
 from skyline.capture.process_family import RUN_TAG, ParentDeathReaper, ProcessFamily
 from skyline.capture.redactor import Redactor
 from skyline.capture.request import OutputCallback
 from skyline.capture.scratch import make_scratch
 from skyline.capture.side_effects import last_words, read_protection, read_side_effects
-from skyline.capture.terminal import empty_terminal
 from skyline.errors import ArgumentsRefused, BudgetExceeded, Cancelled, CaptureImpossible, ScriptFailed
 from skyline.trace.facts import Protection, SideEffect
 from skyline.trace.record import CodeLine

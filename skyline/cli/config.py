@@ -11,7 +11,7 @@ from skyline.cli.streams import say, tell, write_data
 from skyline.errors import ExitCode
 
 if TYPE_CHECKING:
-    from skyline.settings.resolved import Resolved
+    from skyline.settings.source import Resolved
 
 CONFIG_SCHEMA = "skyline.config/1"
 _EXAMPLES = """\
@@ -43,8 +43,7 @@ def run(arguments: Sequence[str]) -> int:
     )
     options = command.parse_args(arguments)
     from skyline.settings.pyproject import project_settings
-    from skyline.settings.resolved import resolve
-    from skyline.settings.source import from_words
+    from skyline.settings.source import from_words, resolve
 
     if options.schema:
         write_data("-", _schema(options.schema))

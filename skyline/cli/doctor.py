@@ -225,7 +225,7 @@ def _protection() -> Check:
 def _network(folder: Path) -> Check:
     """The hosts that a profiled script may reach."""
     from skyline.settings.pyproject import project_settings
-    from skyline.settings.resolved import resolve
+    from skyline.settings.source import resolve
 
     after_a_save = resolve((project_settings(folder),)).settings.network
     reached = "this machine only" if after_a_save == "loopback" else "every host"

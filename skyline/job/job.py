@@ -14,9 +14,8 @@ from skyline.graph.order import CyclicGraph
 from skyline.job.alignment import Alignment, align
 from skyline.job.rank_graph import RankGraph
 from skyline.job.rank_reader import RankTrace, Unread
-from skyline.job.shares import Shares, shares
 from skyline.job.times import JobTimes, measured, simulated
-from skyline.job.waiting import CollectiveWaits, waiting
+from skyline.job.waiting import CollectiveWaits, Shares, shares, waiting
 
 
 @dataclass(frozen=True, slots=True)

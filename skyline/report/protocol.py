@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from skyline.interval import Interval
-from skyline.settings.resolved import SettingInForce
+from skyline.settings.source import SettingInForce
 
 PROFILE_CHANGED = "skyline/profileChanged"
 MEASURING = "skyline/measuring"

@@ -12,7 +12,7 @@ from skyline import units
 from skyline.findings.base import Finding
 from skyline.findings.registry import find_in_job
 from skyline.job.job import Evened, Job
-from skyline.job.shares import Shares
+from skyline.job.waiting import Shares
 
 RANKS_SCHEMA = "skyline.ranks/1"
 _DOUBTFUL_REPLAY = 0.05

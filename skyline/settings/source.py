@@ -1,8 +1,8 @@
-"""The settings of one source: an editor, a ``pyproject.toml``, the command line."""
+"""The settings of each source (an editor, a ``pyproject.toml``, the command line), and those in force."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any, Literal, cast
@@ -10,8 +10,8 @@ from typing import Any, Literal, cast
 import msgspec
 
 from skyline.errors import UsageError
-from skyline.settings.keys import Key, keys
-from skyline.settings.model import SECTION
+from skyline.settings.keys import Key, keys, settings_of, value_of
+from skyline.settings.model import SECTION, Settings
 
 Origin = Literal["command line", "editor", "pyproject", "default"]
 
@@ -141,3 +141,48 @@ def _nearest(name: str, names: Sequence[str]) -> str:
 
 def _shown(default: object) -> str:
     return msgspec.json.encode(default).decode()
+
+
+PRECEDENCE: tuple[Origin, ...] = ("command line", "editor", "pyproject", "default")
+"""Origins, highest precedence first."""
+
+
+@dataclass(frozen=True, slots=True)
+class SettingInForce:
+    """One setting: its value and its origin; ``place`` is the file of the origin, empty if there is none."""
+
+    key: str
+    value: object
+    origin: Origin
+    place: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """The effective settings, each with its origin, and messages about unusable ones."""
+
+    settings: Settings
+    entries: tuple[SettingInForce, ...]
+    problems: tuple[str, ...] = ()
+
+
+def resolve(sources: Iterable[SettingsSource | None]) -> Resolved:
+    """Merge the sources; among sources of one origin, the first takes precedence."""
+    known = sorted((one for one in sources if one is not None), key=lambda one: PRECEDENCE.index(one.origin))
+    values: dict[str, object] = {}
+    setters: dict[str, SettingsSource] = {}
+    for source in known:
+        for name, value in source.values.items():
+            if name not in values:
+                values[name], setters[name] = value, source
+    settings = settings_of(values)
+    entries = tuple(
+        SettingInForce(
+            key.name,
+            value_of(settings, key),
+            setters[key.name].origin if key.name in setters else "default",
+            setters[key.name].place if key.name in setters else "",
+        )
+        for key in keys()
+    )
+    return Resolved(settings, entries, tuple(problem for one in known for problem in one.problems))

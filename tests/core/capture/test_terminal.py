@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from skyline.capture.terminal import EmptyTerminal
+from skyline.capture.output import EmptyTerminal
 from skyline.trace.profile import Profile
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="no pseudo-terminals")

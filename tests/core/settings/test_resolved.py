@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from skyline.settings.pyproject import project_settings
-from skyline.settings.resolved import resolve
-from skyline.settings.source import from_editor, from_words
+from skyline.settings.source import from_editor, from_words, resolve
 
 
 def test_the_command_line_wins_over_the_editor_over_the_project_over_the_default(tmp_path: Path) -> None:
