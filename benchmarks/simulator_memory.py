@@ -34,6 +34,7 @@ from skyline.graph import (
     cut_dependencies,
     insert_gpu_work,
     merge,
+    prioritise,
     remove,
     replicate,
     scale,
@@ -55,6 +56,7 @@ def changes() -> Changes:
         "scale kernels": lambda g: scale(g, select(g, on_gpu=True), 0.5),
         "scale one layer": lambda g: scale(g, select(g, layer="layer3"), 0.5, gaps=True),
         "scale CPU work": lambda g: scale(g, select(g, kind=TaskKind.CPU), 0.5, gaps=True),
+        "override a schedule": lambda g: prioritise(g, select(g, lane="stream 20"), 1.0),
         "cut dependencies": lambda g: cut_dependencies(g, cause=Cause.EVENT),
         "insert 1000 kernels": insert_thousand,
         "remove a layer's kernels": lambda g: remove(

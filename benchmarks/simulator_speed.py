@@ -35,6 +35,7 @@ from skyline.graph import load, scale, select, stitch
 from skyline.graph.graph import Graph
 from skyline.graph.structure import Structure
 from skyline.simulate import (
+    schedule,
     simulate,
     steady_step_ms,
 )
@@ -137,6 +138,7 @@ def further(graph: Graph, rounds: int) -> dict[str, Times]:
         "simulate": lambda: simulate(graph),
         "scale all kernels and simulate": lambda: simulate(scale(graph, select(graph, on_gpu=True), 0.5)),
         "critical path by cause": lambda: critical_path(timeline),
+        "schedule (ready tasks, priorities)": lambda: schedule(graph),
         "steady state": lambda: steady_step_ms(graph),
     }
     found: dict[str, Times] = {}

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from skyline.graph.removal import remove
     from skyline.graph.replication import replicate, stitch
     from skyline.graph.scaling import scale
+    from skyline.graph.scheduling import in_recorded_order, prioritise
     from skyline.graph.selection import Criteria, select
     from skyline.graph.structure import Structure
     from skyline.graph.task import Task, TaskKind, WorkClass
@@ -53,12 +54,14 @@ __all__ = [
     "add_dependencies",
     "coalesce",
     "cut_dependencies",
+    "in_recorded_order",
     "insert",
     "insert_gpu_work",
     "launched_by",
     "launches_of",
     "load",
     "merge",
+    "prioritise",
     "remove",
     "replicate",
     "scale",
@@ -80,6 +83,7 @@ __getattr__, __dir__ = on_first_use(
         "removal": ("remove",),
         "replication": ("replicate", "stitch"),
         "scaling": ("scale",),
+        "scheduling": ("in_recorded_order", "prioritise"),
         "selection": ("Criteria", "select"),
         "structure": ("Structure",),
         "task": ("Phase", "Task", "TaskKind", "WorkClass"),

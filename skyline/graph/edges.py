@@ -36,7 +36,8 @@ def cut_dependencies(
 ) -> Graph:
     """The graph without the dependencies that match all given criteria: cause, source task, target task.
 
-    The order of the tasks on a lane is not a dependency. It remains until tasks are moved.
+    The order of the tasks on a lane is not a dependency. It remains until tasks are moved, or the lane's schedule is
+    overridden.
     """
     edges = graph.structure.dependencies
     cut = np.ones(len(edges), np.bool_)

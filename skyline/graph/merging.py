@@ -64,6 +64,7 @@ def grouped(graph: Graph, joins: Flags) -> Graph:
         graph.structure.with_parts(tasks, _moved(graph, into, members, starts, group_of_member)),
         np.add.reduceat(graph.durations[members], starts)[standing],
         np.add.reduceat(graph.gaps[members], starts)[standing],
+        None if graph.priorities is None else graph.priorities[first[standing]],
     )
 
 
@@ -101,7 +102,7 @@ def coalesce(graph: Graph, keys: Sequence[npt.NDArray[Any]] | None = None) -> Gr
 
     A key is an array with one value per task. A merged task takes the sum of the durations, followed by the sum of
     the gaps. The default keys separate tasks that are displayed or changed separately: kind, class of work,
-    iteration, phase, line and layer.
+    iteration, phase, line and layer. Lanes with an overridden schedule are not merged.
     """
     structure = graph.structure
     columns = [getattr(graph.tasks, name) for name in _KEPT_APART] if keys is None else keys
@@ -112,6 +113,8 @@ def coalesce(graph: Graph, keys: Sequence[npt.NDArray[Any]] | None = None) -> Gr
     bound_out = np.zeros(len(graph), np.bool_)
     bound_out[structure.dependencies.source] = True
     joins = (structure.before[later] >= 0) & ~bound_in[later] & ~bound_out[earlier]
+    if graph.priorities is not None:
+        joins &= np.isnan(graph.priorities[later])
     for column in columns:
         joins &= column[later] == column[earlier]
     return grouped(graph, joins)

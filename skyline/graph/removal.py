@@ -10,6 +10,7 @@ from skyline.graph.column import Flags, Ids, Times
 from skyline.graph.dependency import CAUSE, Cause, Dependencies
 from skyline.graph.graph import Graph, arranged
 from skyline.graph.launching import launches_of
+from skyline.graph.scheduling import followed_tasks, is_free
 from skyline.graph.selection import indices
 from skyline.graph.task import TaskKind
 from skyline.graph.tasks import KIND, ON_GPU
@@ -68,7 +69,7 @@ def _reconnected(graph: Graph, gone: Flags) -> Dependencies:
         strict=True,
     ):
         arriving.setdefault(target, []).append(((source, cause, from_start), lag_us))
-    followed = graph.structure.before
+    followed = followed_tasks(graph)
     order = graph.structure.order
     waits: dict[int, _Waits] = {}
     for index in order[_asked_for(edges, gone, arriving, followed)[order]].tolist():
@@ -84,7 +85,7 @@ def _reconnected(graph: Graph, gone: Flags) -> Dependencies:
         for target, arrived in arriving.items()
         if not gone[target]
         for wait, lag_us in _resolved(arrived, waits).items()
-        if lane[wait[0]] != lane[target]
+        if lane[wait[0]] != lane[target] or is_free(graph, target)
     ]
     kept = edges.taken(~touched)
     return kept.joined(Dependencies.columns(*map(np.array, zip(*rows, strict=True)))) if rows else kept
@@ -124,13 +125,13 @@ def _add(found: _Waits, more: _Waits) -> None:
 
 
 def _without_implied(found: _Waits, graph: Graph) -> _Waits:
-    """Omit implied waits: waiting for a later task of a lane includes waiting for an earlier one."""
+    """Omit implied waits: on a lane in order, waiting for a later task includes waiting for an earlier one."""
     longest: dict[tuple[int, bool], float] = {}
     kept: _Waits = {}
     for wait, lag_us in sorted(found.items(), key=lambda item: (-item[0][0], -item[1])):
         source, _, from_start = wait
         key = (int(graph.tasks.lane[source]), from_start)
-        if lag_us > longest.get(key, -1.0):
+        if is_free(graph, source) or lag_us > longest.get(key, -1.0):
             kept[wait] = lag_us
             longest[key] = max(lag_us, longest.get(key, lag_us))
     return kept
@@ -171,10 +172,10 @@ def staying_behind(graph: Graph, gone: Flags) -> Ids:
 
 
 def _nearest_staying(graph: Graph, gone: Flags, members: Ids) -> Ids:
-    """The nearest remaining task in the order of ``members``; -1 for none."""
+    """The nearest remaining task in the order of ``members``; -1 on lanes without an order."""
     last = np.maximum.accumulate(np.where(gone[members], -1, np.arange(len(members))))
     nearest = members[last]
     lane = graph.tasks.lane
     found = np.full(len(graph), -1, np.int32)
     found[members] = np.where((last >= 0) & (lane[nearest] == lane[members]), nearest, -1)
-    return found
+    return found if graph.priorities is None else np.where(np.isnan(graph.priorities), found, -1)

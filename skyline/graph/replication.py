@@ -44,6 +44,8 @@ def replicate(graph: Graph, chosen: Iterable[int], times: int, *, before: Iterab
         graph.gaps[copies],
         _dependencies(graph, within, rows, further),
     )
+    if graph.priorities is not None and grown.priorities is not None:
+        grown = grown.with_times(priorities=np.concatenate((graph.priorities, graph.priorities[copies])))
     slots = np.tile(_slots(graph, rows, indices(before)), further)
     return arranged(grown, np.insert(np.arange(count), slots, count + np.arange(len(slots))))
 
@@ -108,8 +110,10 @@ def stitch(graph: Graph, iterations: int) -> Graph:
     edges = graph.structure.dependencies
     shift = np.repeat(np.arange(copies) * count, len(edges))
     repeated = edges.taken(np.tile(np.arange(len(edges)), copies))
+    priorities = None if graph.priorities is None else np.tile(graph.priorities, copies)
     return Graph(
         graph.structure.with_parts(tasks, repeated.between(repeated.source + shift, repeated.target + shift)),
         np.tile(graph.durations, copies),
         np.tile(graph.gaps, copies),
+        priorities,
     )

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from skyline.simulate.critical_path import CriticalPath, critical_tasks
     from skyline.simulate.engine import simulate
     from skyline.simulate.groups import groups_by
+    from skyline.simulate.scheduling import schedule
     from skyline.simulate.steady import steady_step_ms
     from skyline.simulate.timeline import Timeline
 
@@ -30,6 +31,7 @@ __all__ = [
     "Timeline",
     "critical_tasks",
     "groups_by",
+    "schedule",
     "simulate",
     "steady_step_ms",
 ]
@@ -40,6 +42,7 @@ __getattr__, __dir__ = on_first_use(
         "critical_path": ("CriticalPath", "critical_tasks"),
         "engine": ("simulate",),
         "groups": ("groups_by",),
+        "scheduling": ("schedule",),
         "steady": ("steady_step_ms",),
         "timeline": ("Timeline",),
     },

@@ -48,7 +48,7 @@ def critical_chain(timeline: Timeline) -> Ids:
     chain = np.empty(len(freed), np.int32)
     length = _walk_back(
         len(freed),
-        structure.before,
+        timeline.before,
         structure.incoming_offsets,
         structure.incoming_source,
         structure.incoming_lag,

@@ -95,8 +95,13 @@ def simulate(graph: Graph) -> Timeline:
 
     The tasks of a lane keep their order, so that taking less time for one task never makes the whole take
     longer. The ready heap of the algorithm has been run once per structure (``Structure.order``); what is
-    left is one pass in that order, O(tasks + dependencies).
+    left is one pass in that order, O(tasks + dependencies). Lanes whose tasks have priorities have no order:
+    a graph with such a lane is scheduled (``skyline.simulate.scheduling``).
     """
+    if graph.priorities is not None:
+        from skyline.simulate.scheduling import schedule
+
+        return schedule(graph)
     structure = graph.structure
     if len(structure) < _FEW and not _pass.is_compiled:
         few = run_few(structure.visits, len(structure.lanes), graph.durations, graph.gaps)

@@ -8,22 +8,38 @@ from functools import cached_property
 
 import numpy as np
 
-from skyline.graph.column import Times
+from skyline.graph.column import Ids, Times
 from skyline.graph.graph import Graph
 
 
 @dataclass(frozen=True, eq=False)
 class Timeline:
-    """Start and end of each task in µs from the start of the first; a gap follows its task's end."""
+    """Start and end of each task in µs from the start of the first; a gap follows its task's end.
+
+    The other arrays come from an engine that changes the order on a lane: the task that ran before each one in
+    its place (or -1), and an order in which tasks follow all that they waited for.
+    """
 
     graph: Graph
     starts: Times
     ends: Times
+    before_otherwise: Ids | None = None
+    order_otherwise: Ids | None = None
 
     @cached_property
     def freed(self) -> Times:
         """When the lane of each task was free again, in µs: after its gap."""
         return self.ends + self.graph.gaps
+
+    @property
+    def before(self) -> Ids:
+        """The task that ran before each one on its lane, or -1."""
+        return self.graph.structure.before if self.before_otherwise is None else self.before_otherwise
+
+    @property
+    def order(self) -> Ids:
+        """The tasks, each after all that it waited for."""
+        return self.graph.structure.order if self.order_otherwise is None else self.order_otherwise
 
     @property
     def makespan_us(self) -> float:

@@ -14,6 +14,7 @@ from skyline.graph import (
     WorkClass,
     insert,
     insert_gpu_work,
+    prioritise,
 )
 from skyline.simulate.engine import simulate
 
@@ -86,3 +87,10 @@ def test_cpu_work_is_not_launched_and_kernels_launch_nothing(pipeline):
         insert_gpu_work(pipeline(), [InsertedGpuWork(task("new", TaskKind.CPU, "main"), 8.0, after=0)])
     with pytest.raises(ValueError, match="runs on a GPU"):
         insert_gpu_work(pipeline(), [InsertedGpuWork(KERNEL, 8.0, after=1)])
+
+
+def test_on_a_free_lane_what_is_new_is_free(pipeline):
+    graph = insert_gpu_work(prioritise(pipeline(), [1], 5.0), [InsertedGpuWork(KERNEL, 8.0, after=0)])
+    priorities = {one.name: p for one, p in zip(graph.tasks, graph.priorities.tolist(), strict=True)}
+    assert (priorities["sgemm 0"], priorities["new"], priorities["sgemm 1"]) == (5, 0, 0)
+    assert priorities["launch new"] != priorities["launch new"]

@@ -16,6 +16,7 @@ from skyline.graph import (
     WorkClass,
     coalesce,
     insert,
+    prioritise,
     remove,
     replicate,
     scale,
@@ -155,6 +156,7 @@ CHANGES = {
     "insert": _grow,
     "remove": lambda graph, chosen: remove(graph, chosen[: len(graph) - 1]),
     "replicate": lambda graph, chosen: replicate(graph, select(graph), 2),
+    "prioritise": lambda graph, chosen: prioritise(graph, chosen, 1.0),
     "coalesce": lambda graph, chosen: coalesce(graph, [graph.tasks.kind]),
 }
 
@@ -165,6 +167,7 @@ def test_changes_can_follow_one_another(graphs, data):
     for name in data.draw(st.lists(st.sampled_from(sorted(CHANGES)), max_size=4)):
         graph = CHANGES[name](graph, some_of(data, graph))
         assert len(graph.durations) == len(graph.gaps) == len(graph.tasks) == len(graph)
+        assert graph.priorities is None or len(graph.priorities) == len(graph)
     timeline = simulate(graph)
     assert timeline.makespan_us >= max(np.bincount(graph.tasks.lane, graph.durations + graph.gaps)) - 1e-6
     starts, ends = np.asarray(timeline.starts), np.asarray(timeline.ends)

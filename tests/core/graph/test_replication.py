@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from skyline.graph import Cause, CyclicGraph, Dependency, replicate, select
+from skyline.graph import Cause, CyclicGraph, Dependency, prioritise, replicate, select
 from skyline.simulate.engine import simulate
 
 
@@ -50,6 +50,11 @@ def test_copies_can_stand_elsewhere(chain):
     graph = chain(("main", 10), ("main", 5), ("main", 1))
     again = replicate(graph, [0], 2, before=[2])
     assert [task.name for task in again.tasks] == ["t0", "t1", "t0", "t2"]
+
+
+def test_copies_keep_their_priorities(chain):
+    graph = prioritise(chain(("link", 10), ("link", 5)), [1], 3.0)
+    assert replicate(graph, [0, 1], 2).priorities.tolist() == [0, 3, 0, 3]
 
 
 def test_work_that_lies_between_has_to_be_chosen_too(chain):

@@ -35,6 +35,11 @@ def test_nothing_takes_no_time(way):
     assert steady_step_ms(Graph(Structure(()), ())) == 0
 
 
+def test_a_schedule_of_ones_own_is_kept(chain, way):
+    graph = chain(("net", 4), ("net", 1))
+    assert steady_step_ms(Graph(graph.structure, graph.durations, graph.gaps, [1, 2])) == pytest.approx(0.005)
+
+
 @settings(deadline=None)
 @given(st.data())
 def test_it_is_the_later_steps_of_the_stitched_graph(way, graphs, data):

@@ -133,7 +133,7 @@ def _told(graph: Graph, sites: tuple[Site, ...]) -> Graph:
         work[[call.products[0] for call in (*site.calls, *site.repeated)]] = WORK[WorkClass.ATTENTION]
         work[list(site.backward_products[:1])] = WORK[WorkClass.ATTENTION]
     structure = graph.structure.with_parts(graph.tasks.changed(work=work))
-    return Graph(structure, graph.durations, graph.gaps)
+    return Graph(structure, graph.durations, graph.gaps, graph.priorities)
 
 
 def _forward_us(subject: Subject, graph: Graph, call: AttentionCall, larger: float) -> float:
