@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 
@@ -144,18 +145,23 @@ class _OtherSizes:
         return self._together()
 
     def _together(self) -> bool:
-        # They import torch side by side but warm up one by one: computing together, with more threads than
-        # cores, they would spend their time waiting for each other.
         for one in self._made.values():
             self._stack.enter_context(one).launch()
-        for size, one in self._made.items():
-            follows = self._warmed_up(size, one)
-            if follows is None:
-                for other in self._made.values():
-                    other.close()
-                return False
-            if follows:
-                self.held[size] = one
+        # More of them at a time would compute with more threads than cores. On a device they would also change each
+        # other's free memory.
+        environment = self._run.facts.environment
+        at_a_time = (
+            max(1, environment.cpu_count // environment.intraop_threads) if self._base.room is None else 1
+        )
+        with ThreadPoolExecutor(at_a_time) as pool:
+            follow = dict(
+                zip(self._made, pool.map(self._warmed_up, self._made, self._made.values()), strict=True)
+            )
+        if None in follow.values():
+            for one in self._made.values():
+                one.close()
+            return False
+        self.held.update({size: one for size, one in self._made.items() if follow[size]})
         if self.held:
             self._launcher.say("curve", "measuring in turns", 0.75)
             self._take_turns(Expendable(self._base), self.held, self._budget.curve_s)

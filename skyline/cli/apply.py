@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 
-from skyline.cli.command_line import parser, split_at_dashes
+from skyline.cli.command_line import parser, split_after_names
 from skyline.cli.profiling import add_options
 from skyline.cli.question import parse_question
 from skyline.cli.streams import say, tell, write_data, write_whole
@@ -27,7 +27,7 @@ def run(arguments: Sequence[str]) -> int:
     """Run the command."""
     command = parser(
         "apply",
-        "[options] SCRIPT NAME[=VALUE]... [-- ARGS...]",
+        "[options] SCRIPT NAME[=VALUE]... [ARGS...]",
         "Rewrite the script. Its latest profile says where and how; it is profiled\n"
         "first where there is none. All the changes are made, or none.",
         _EXAMPLES,
@@ -42,7 +42,7 @@ def run(arguments: Sequence[str]) -> int:
     )
     command.add_argument("script", metavar="SCRIPT")
     command.add_argument("names", metavar="NAME[=VALUE]", nargs="+")
-    ours, script_arguments = split_at_dashes(arguments)
+    ours, script_arguments = split_after_names(arguments, command)
     options = command.parse_intermixed_args(ours)
     if options.remove:
         _check_removable(options.names)

@@ -44,9 +44,25 @@ def split_at_script(
     return list(arguments[:index]), list(arguments[index:])
 
 
-def split_at_dashes(arguments: Sequence[str]) -> tuple[list[str], tuple[str, ...] | None]:
-    """Ours before ``--`` and the script's arguments after it; None where there is no ``--``."""
-    if "--" not in arguments:
-        return list(arguments), None
-    index = list(arguments).index("--")
-    return list(arguments[:index]), tuple(arguments[index + 1 :])
+def split_after_names(
+    arguments: Sequence[str], command: argparse.ArgumentParser
+) -> tuple[list[str], tuple[str, ...] | None]:
+    """Words of ours, and the script's arguments: from the first option after the script that is not ours on.
+
+    ``--`` before them is allowed. None: there are neither.
+    """
+    ours = command._option_string_actions  # pyright: ignore[reportPrivateUsage]
+    script_seen = False
+    index = 0
+    while index < len(arguments):
+        word = arguments[index]
+        if word == "--":
+            return list(arguments[:index]), tuple(arguments[index + 1 :])
+        name, equals, _ = word.partition("=")
+        option = ours.get(name)
+        if not word.startswith("-") or word == "-":
+            script_seen = True
+        elif option is None and script_seen:
+            return list(arguments[:index]), tuple(arguments[index:])
+        index += 2 if option is not None and option.nargs != 0 and not equals else 1
+    return list(arguments), None

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from skyline.cli.command_line import parser, split_at_dashes
+from skyline.cli.command_line import parser, split_after_names
 from skyline.cli.numbers import positive
 from skyline.cli.profiling import add_options
 from skyline.cli.streams import data_console, say, write_data
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _EXAMPLES = """\
   skyline plan --model llama3-8b --cluster p5.48xlarge --gpus 8..64 --tokens 15B
-  skyline plan train.py --cluster dgx-a100 --gpus 8 -- --batch-size 16
+  skyline plan train.py --cluster dgx-a100 --gpus 8 --batch-size 16
   skyline plan --model gpt2 --cluster mine.toml --budget '$500' --deadline 3d --tokens 10B
   skyline plan --model llama3-70b --cluster dgx-h100 --gpus 256 --perfetto 1 step.json.gz"""
 _BYTES_OF_A_MODEL = 1 << 20
@@ -30,7 +30,7 @@ def run(arguments: Sequence[str]) -> int:
     """Run the command."""
     command = parser(
         "plan",
-        "[options] (SCRIPT | PROFILE | --model NAME) --cluster NAME [-- ARGS...]",
+        "[options] (SCRIPT | PROFILE | --model NAME) --cluster NAME [ARGS...]",
         "Rank parallel strategies for a model on a cluster that need not be present: step\n"
         "time with its range, throughput, memory of a rank, time and cost. The model is a\n"
         "described transformer, or a script, which is traced by shape for the cluster's\n"
@@ -42,7 +42,7 @@ def run(arguments: Sequence[str]) -> int:
     command.conflict_handler = "resolve"
     command.set_defaults(budget=None)
     _add_own(command)
-    ours, script_arguments = split_at_dashes(arguments)
+    ours, script_arguments = split_after_names(arguments, command)
     options = command.parse_args(ours)
     if (options.source is None) == (options.model is None):
         raise UsageError(

@@ -53,7 +53,8 @@ def subject_of(source: str, arguments: tuple[str, ...] | None, options: argparse
     if not is_script(path):
         if arguments is not None:
             raise UsageError(
-                f"{source} is a saved profile: it takes no arguments", hint="Name the script to run it again."
+                f"{source} is a saved profile: it takes no arguments ({' '.join(arguments)})",
+                hint="Name the script to run it again.",
             )
         return saved_profile(source)
     module = ""
@@ -157,7 +158,7 @@ def check_runnable(profile: Profile) -> None:
     if hides_something(profile.arguments):
         raise UsageError(
             f"{Path(profile.script).name} was profiled with a secret among its arguments, which is not kept",
-            hint="Give the arguments again, at the end of the command: -- ARGS...",
+            hint="Give the arguments again, at the end of the command.",
         )
 
 

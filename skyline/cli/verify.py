@@ -9,12 +9,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from skyline.cli.command_line import parser, split_at_dashes
+from skyline.cli.command_line import parser, split_after_names
 from skyline.cli.numbers import minutes, positive
 from skyline.cli.profiling import Display, add_options, check_script, request_of, terminable
 from skyline.cli.question import parse_question
 from skyline.cli.streams import data_console, say, write_data
-from skyline.cli.subject import LoadedProfile, check_runnable, is_script, saved_profile, subject_of
+from skyline.cli.subject import check_runnable, subject_of
 from skyline.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _EXAMPLES = """\
   skyline verify train.py fused_optimizer
   skyline verify train.py num_workers=2 batch_size=64 --rounds 12
-  skyline verify train.py amp=bf16 -- --epochs 1      with script arguments
+  skyline verify train.py amp=bf16 --epochs 1         with script arguments
   skyline verify train.py --against mine.py           two scripts, no prediction"""
 
 
@@ -34,8 +34,8 @@ def run(arguments: Sequence[str]) -> int:
     """Run the command."""
     command = parser(
         "verify",
-        "[options] SCRIPT NAME[=VALUE]... [-- ARGS...]\n"
-        "       skyline verify [options] SCRIPT --against OTHER.py [-- ARGS...]",
+        "[options] SCRIPT NAME[=VALUE]... [ARGS...]\n"
+        "       skyline verify [options] SCRIPT --against OTHER.py [ARGS...]",
         "Predict changes, save the prediction, and measure them: the unchanged script,\n"
         "the script with the changes in memory, and the unchanged script once more run\n"
         "in turns on this machine. No file is changed. SCRIPT may be a saved profile; a\n"
@@ -59,7 +59,7 @@ def run(arguments: Sequence[str]) -> int:
     command.add_argument("--json", metavar="FILE", help="write the result as JSON ('-': to stdout, alone)")
     command.add_argument("script", metavar="SCRIPT")
     command.add_argument("names", metavar="NAME[=VALUE]", nargs="*")
-    ours, script_arguments = split_at_dashes(arguments)
+    ours, script_arguments = split_after_names(arguments, command)
     options = command.parse_intermixed_args(ours)
     if options.gpu is not None:
         raise UsageError(
@@ -85,7 +85,7 @@ def run(arguments: Sequence[str]) -> int:
 
 def _verify(options: argparse.Namespace, arguments: tuple[str, ...] | None, effort: Effort) -> int:
     question = parse_question(options.names)
-    subject = _subject(options, arguments)
+    subject = subject_of(options.script, arguments, options)
     profile = subject.profile
     from skyline.analysis.analyse import analyse
     from skyline.capture.warm_pool import WarmPool
@@ -151,17 +151,6 @@ def _compare(options: argparse.Namespace, arguments: tuple[str, ...], effort: Ef
         )
     _show(compare_report(str(first.absolute()), str(other.absolute()), found), options)
     return int(ExitCode.OK)
-
-
-def _subject(options: argparse.Namespace, arguments: tuple[str, ...] | None) -> LoadedProfile:
-    if is_script(Path(options.script)):
-        return subject_of(options.script, arguments, options)
-    if arguments is not None:
-        raise UsageError(
-            f"{options.script} is a saved profile: it takes no arguments",
-            hint="Name the script to run it again.",
-        )
-    return saved_profile(options.script)
 
 
 def _show(report: VerifyReport, options: argparse.Namespace, *, ledger: str = "") -> None:

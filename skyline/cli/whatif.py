@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from skyline.cli import traced
-from skyline.cli.command_line import parser, split_at_dashes
+from skyline.cli.command_line import parser, split_after_names
 from skyline.cli.numbers import gigabytes
 from skyline.cli.profiling import add_options
 from skyline.cli.question import parse_question
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _EXAMPLES = """\
   skyline whatif train.py                             every what-if, ranked
   skyline whatif train.py batch_size=64 num_workers=2 one by one and together
-  skyline whatif train.py amp=bf16 -- --epochs 1      with script arguments
+  skyline whatif train.py amp=bf16 --epochs 1         with script arguments
   skyline whatif train.py --best --max-memory 4       best combination in 4 GB
   skyline whatif trace.json.gz                        a PyTorch profiler trace
   skyline whatif --gpu h100 trace.json.gz             its kernels on another GPU"""
@@ -33,7 +33,7 @@ def run(arguments: Sequence[str]) -> int:
     """Run the command."""
     command = parser(
         "whatif",
-        "[options] SOURCE [NAME[=VALUE]...] [-- ARGS...]",
+        "[options] SOURCE [NAME[=VALUE]...] [ARGS...]",
         "Predict the effect of changes. SOURCE is a saved profile, a script, or a\n"
         "PyTorch profiler trace; a script is profiled first, unless its latest profile\nstill fits its source.",
         _EXAMPLES,
@@ -44,11 +44,14 @@ def run(arguments: Sequence[str]) -> int:
     command.add_argument("--json", metavar="FILE", help="write the answer as JSON ('-': to stdout, alone)")
     command.add_argument("source", metavar="SOURCE")
     command.add_argument("names", metavar="NAME[=VALUE]", nargs="*")
-    ours, script_arguments = split_at_dashes(arguments)
+    ours, script_arguments = split_after_names(arguments, command)
     options = command.parse_intermixed_args(ours)
     if is_trace(options.source):
         if script_arguments is not None:
-            raise UsageError(f"{options.source} is a recording: it takes no arguments")
+            raise UsageError(
+                f"{options.source} is a recording: it takes no arguments ({' '.join(script_arguments)})"
+            )
+
         if options.best:
             raise UsageError("--best is for profiles: a trace does not tell how much memory a change takes")
         # Another GPU is a question like any other, for work that was measured on one.

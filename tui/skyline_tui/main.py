@@ -10,6 +10,7 @@ from collections.abc import MutableMapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from skyline.cli.command_line import split_after_names
 from skyline.cli.streams import say
 from skyline.errors import ExitCode
 
@@ -20,7 +21,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         prog="skyline tui",
         description="See where a training script's time and memory go, drag its throughput or its memory, "
         "and have the code rewritten to match.",
-        epilog="Example: skyline tui train.py -- --epochs 1",
+        epilog="Example: skyline tui train.py --epochs 1",
     )
     parser.add_argument(
         "script",
@@ -28,13 +29,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         metavar="SCRIPT",
         help="the training script (asked for if omitted), a saved profile, or a PyTorch profiler trace",
     )
-    parser.add_argument("arguments", nargs="*", metavar="ARGS", help="arguments for the script, after --")
     parser.add_argument("--interpreter", metavar="PYTHON", help="the Python that runs the script")
     parser.add_argument(
         "--staged", action="store_true", help="rewrite the file on apply only, not on every release or toggle"
     )
     parser.add_argument("--theme", metavar="NAME", help="colours: skyline, or any of Textual's themes")
-    options = parser.parse_args(argv)
+    ours, script_arguments = split_after_names(sys.argv[1:] if argv is None else argv, parser)
+    options = parser.parse_args(ours)
 
     if options.script is not None and not Path(options.script).is_file():
         say(f"skyline tui: {options.script} is not a file. Name the script that trains.")
@@ -60,7 +61,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if script is None:
         return ExitCode.OK
     script = script.resolve()
-    settings: dict[str, object] = {"profile": {"args": options.arguments}}
+    settings: dict[str, object] = {"profile": {"args": list(script_arguments or ())}}
     if options.interpreter:
         settings["interpreter"] = options.interpreter
 

@@ -4,7 +4,7 @@ import argparse
 
 import pytest
 
-from skyline.cli.command_line import split_at_dashes, split_at_script
+from skyline.cli.command_line import split_after_names, split_at_script
 from skyline.cli.main import COMMANDS
 
 
@@ -34,13 +34,24 @@ def test_everything_from_the_script_on_is_the_scripts(words: str, ours: str, the
     assert split_at_script(words.split(), options()) == (ours.split(), theirs.split())
 
 
-def test_arguments_behind_dashes() -> None:
-    assert split_at_dashes(["train.py", "amp", "--", "--lr", "--", "1"]) == (
-        ["train.py", "amp"],
-        ("--lr", "--", "1"),
-    )
-    assert split_at_dashes(["train.py", "amp"]) == (["train.py", "amp"], None)
-    assert split_at_dashes(["train.py", "--"]) == (["train.py"], ())
+@pytest.mark.parametrize(
+    ("words", "ours", "theirs"),
+    [
+        ("train.py amp -- --lr -- 1", "train.py amp", ("--lr", "--", "1")),
+        ("train.py amp", "train.py amp", None),
+        ("train.py --", "train.py", ()),
+        ("train.py amp --json - --epochs 1 --json out", "train.py amp --json -", ("--epochs", "1", "--json", "out")),
+        ("-q train.py --json=- -x 2", "-q train.py --json=-", ("-x", "2")),
+        ("--unknown train.py", "--unknown train.py", None),
+    ],
+)  # fmt: skip
+def test_the_first_unknown_option_behind_the_script_begins_its_arguments(
+    words: str, ours: str, theirs: tuple[str, ...] | None
+) -> None:
+    command = argparse.ArgumentParser()
+    command.add_argument("-q", "--quiet", action="store_true")
+    command.add_argument("--json")
+    assert split_after_names(words.split(), command) == (ours.split(), theirs)
 
 
 def test_every_command_has_a_module_and_every_module_a_summary() -> None:

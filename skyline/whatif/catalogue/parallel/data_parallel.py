@@ -1,0 +1,97 @@
+"""What if several workers trained the model together, each on a batch of its own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from skyline.graph.dependency import Cause, Dependency
+from skyline.graph.graph import Graph
+from skyline.graph.insertion import Insertion, insert
+from skyline.interval import Interval
+from skyline.whatif.base import Applicability, Provenance, Scenario, Semantics, Stage, Subject, UsualWhatIf
+from skyline.whatif.catalogue.parallel.all_reduce import DEFAULT_CAP_MB, Link, buckets_of, latency_us
+from skyline.whatif.cost.worker_exchange import (
+    REACHED,
+    Workers,
+    after_backward,
+    gradients_of,
+    link_task,
+    why_alone,
+)
+from skyline.whatif.memory import Memory
+
+_LANE = "links between workers"
+
+
+@dataclass(frozen=True, slots=True)
+class DataParallel(UsualWhatIf):
+    """Adds the all-reduce of each bucket of gradients as soon as the bucket is ready, as DistributedDataParallel does.
+
+    Daydream (Zhu, Phanishayee, Pekhimenko, USENIX ATC 2020), section 5.1. The batch of each worker stays.
+    """
+
+    name: str = "data_parallel"
+    semantics: Semantics = Semantics.CONVERGENCE
+    stage: Stage = Stage.COMMUNICATION
+    excludes: tuple[str, ...] = ("p3",)
+
+    def title(self, value: str) -> str:
+        """The change in a few words."""
+        return f"DistributedDataParallel with {value.partition('@')[0] or 'several'} workers"
+
+    def detect(self, subject: Subject) -> Applicability:
+        """Applicable to a script of one rank whose work is known by module."""
+        reason = why_alone(subject, subject.graph_of(self.grain))
+        return Applicability.no(reason) if reason else Applicability(True)
+
+    def transform(self, scenario: Scenario, value: str, subject: Subject) -> Scenario:
+        """Exchange the gradients of each iteration before its update."""
+        workers = Workers.parse(self.name, value)
+        likely, least, most = (
+            _exchanged(subject, scenario.graph, workers, share)
+            for share in (REACHED.value, REACHED.high, REACHED.low)
+        )
+        total = sum(
+            one.size_bytes for one in gradients_of(subject, scenario.graph, scenario.graph.iterations[0])
+        )
+        changed = scenario.between(
+            subject,
+            likely,
+            least,
+            most,
+            assumptions=(
+                workers.assumption(),
+                f"buckets of {DEFAULT_CAP_MB:g} MB, a ring of all workers, and no work that the exchange slows down",
+                "all gradients are float32, and every worker loads its own data as fast as the script does",
+            ),
+            memory=lambda memory: _with_buckets(memory, total),
+            provenance=Provenance.ASSUMED,
+        )
+        return replace(changed, samples_factor=changed.samples_factor * workers.count)
+
+
+def _with_buckets(memory: Memory, gradient_bytes: float) -> Memory:
+    return memory.more("other", Interval.exact(gradient_bytes))
+
+
+def _exchanged(subject: Subject, graph: Graph, workers: Workers, reached: float) -> Graph:
+    link = Link(
+        workers.count, latency_us("nccl" if subject.on_gpu else "gloo"), workers.bytes_per_us(reached)
+    )
+    insertions: list[Insertion] = []
+    waits: list[Dependency] = []
+    for iteration in graph.iterations:
+        gradients = gradients_of(subject, graph, iteration)
+        waiting = after_backward(subject, graph, iteration)
+        for first, end in buckets_of([one.size_bytes for one in gradients], DEFAULT_CAP_MB):
+            size = sum(one.size_bytes for one in gradients[first : end + 1])
+            place, ready = len(graph) + len(insertions), gradients[end].ready
+            task = link_task(subject, f"all-reduce {size / 1e6:.1f} MB", _LANE, iteration)
+            insertions.append(Insertion(task, link.all_reduce_us(size), ready))
+            waits.append(Dependency(ready, place, Cause.HAND_OFF))
+            if waiting is not None:
+                waits.append(Dependency(place, waiting, Cause.COLLECTIVE))
+    return insert(graph, insertions, waits)
+
+
+WHATIF = DataParallel()
