@@ -11,7 +11,6 @@ from pathlib import Path
 from skyline.analysis.line_parts import Place
 from skyline.analysis.lines import LineCost, line_costs
 from skyline.analysis.rewrites import Rewrites
-from skyline.analysis.throughput import throughput_at
 from skyline.attempt import Attempts
 from skyline.findings.base import Finding
 from skyline.findings.registry import find
@@ -28,6 +27,7 @@ from skyline.whatif.baseline import baseline
 from skyline.whatif.catalogue.memory.batch_size import shown_sizes
 from skyline.whatif.curve_point import CurvePoint
 from skyline.whatif.registry import problems as whatif_problems
+from skyline.whatif.scenario import throughput_at
 from skyline.whatif.subject import Subject
 
 _LEAST_SHARE = 0.05

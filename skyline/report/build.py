@@ -12,7 +12,6 @@ from skyline.analysis.best import Constraints, best
 from skyline.analysis.estimate import answer, estimate, ranked
 from skyline.analysis.line_kernels import line_kernels
 from skyline.analysis.rewrites import Rewrites
-from skyline.analysis.throughput import throughput_at
 from skyline.analysis.verdict import verdict
 from skyline.findings.base import Finding
 from skyline.findings.bounds import bounds, busy_by_device
@@ -38,6 +37,7 @@ from skyline.trace.batch_place import batch_place
 from skyline.trace.phase import Phase, PhaseTimes
 from skyline.trace.record import ON_DEVICE, Trace
 from skyline.whatif.question import Choice, Question
+from skyline.whatif.scenario import throughput_at
 from skyline.whatif.subject import Subject
 
 _MOST_AT_PEAK = 20

@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 from skyline import units
 from skyline.analysis.analyse import Analysis
-from skyline.analysis.throughput import throughput_at
 from skyline.interval import Interval
 from skyline.ledger.entry import LedgerEntry
 from skyline.ledger.record import TrackRecord, track_record
@@ -26,6 +25,7 @@ from skyline.verification.removal import MeasuredRemoval
 from skyline.verification.verdict import Verdict
 from skyline.verification.verify import Verification, machine_of
 from skyline.whatif.question import Question
+from skyline.whatif.scenario import throughput_at
 
 
 def verify_report(analysis: Analysis, found: Verification) -> VerifyReport:

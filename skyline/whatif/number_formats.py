@@ -21,8 +21,7 @@ from skyline.predict.gpus import gpu_named
 from skyline.predict.operator_time import OperatorPredictor
 from skyline.predict.registry import across_formats
 from skyline.trace.shape import OperatorShape
-from skyline.whatif.origins import shapes
-from skyline.whatif.subject import Subject
+from skyline.whatif.subject import Subject, shapes
 from skyline.whatif.trace_facts import compute_capability
 
 FLOAT32, TF32, BFLOAT16, FLOAT16 = "float32", "tfloat32", "bfloat16", "float16"

@@ -23,8 +23,7 @@ from skyline.predict.registry import predictor_for, predictors
 from skyline.predict.timed import in_allowed_format
 from skyline.trace.profile import Profile
 from skyline.trace.shape import OperatorShape
-from skyline.whatif.origins import shapes
-from skyline.whatif.subject import Subject
+from skyline.whatif.subject import Subject, shapes
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from functools import cached_property
 import numpy as np
 
 from skyline.graph.build import build
-from skyline.graph.column import Flags, Indices
+from skyline.graph.column import Flags, Indices, Times
 from skyline.graph.graph import Graph
 from skyline.graph.launch_ahead import one_iteration_ahead
 from skyline.graph.part import Part
@@ -25,6 +25,7 @@ from skyline.simulate.steady import steady_step_ms
 from skyline.simulate.timeline import Timeline
 from skyline.trace.phase import PhaseTimes
 from skyline.trace.profile import Profile
+from skyline.trace.shape import OperatorShape
 from skyline.units import format_share
 from skyline.whatif.blocks import open_blocks
 from skyline.whatif.calibration import REPETITIONS, calibrated, settled
@@ -260,3 +261,30 @@ class Subject:
         # Stitched graphs run in during their first half; a graph of the recorded iterations is steady after one.
         run_in = max(1, len(graph.iterations) // 2) if len(graph.structure.lanes) > 1 else 1
         return simulate(graph).iteration_ms(self.lane, skip=run_in)
+
+
+def shapes(subject: Subject, graph: Graph, chosen: Indices) -> list[OperatorShape | None]:
+    """The call of each chosen task; None where it is not known, as for all tasks of a trace."""
+    profile = subject.profile
+    if profile is None:
+        return [None] * len(chosen)
+    trace = profile.trace
+    rows: list[int] = graph.tasks.origin[chosen].tolist()
+    of_rows = [trace.records[row].shape if row >= 0 else -1 for row in rows]
+    return [trace.shapes[shape] if shape >= 0 else None for shape in of_rows]
+
+
+def flops(subject: Subject, graph: Graph, chosen: Indices) -> Times:
+    """Arithmetic of each chosen task, 0 where it is none or not known."""
+    return np.array([0.0 if one is None else float(one.flops) for one in shapes(subject, graph, chosen)])
+
+
+def bytes_moved(subject: Subject, graph: Graph, chosen: Indices) -> Times:
+    """Bytes that each chosen task reads and writes at least, 0 where that is not known; of copies those copied."""
+    if subject.recording is not None:
+        origin = graph.tasks.origin[chosen]
+        known = np.where(origin >= 0, subject.recording.trace.size_bytes[np.maximum(origin, 0)], 0)
+        return known.astype(np.float64)
+    return np.array(
+        [0.0 if one is None else float(one.bytes_moved) for one in shapes(subject, graph, chosen)]
+    )
