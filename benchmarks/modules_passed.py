@@ -1,29 +1,45 @@
 """The modules of the product that one request passes: a measure of how many places a reader has to know.
 
 A module is passed if one of its functions is entered after start: module bodies, class bodies and what they call while
-a module is imported are excluded, and so are methods that Python generates. Three requests run on a CPU:
+a module is imported are excluded, and so are methods that Python generates. Three requests run on a CPU, each in a
+process of its own:
 
 - ``profile``: ``skyline profile SCRIPT``, the process that the person starts, without the training process.
-- the drag: ``skyline/simulate`` with another batch size and ``amp``, on a language server with a loaded profile.
+- ``drag``: twice the batch size with ``amp``, asked of the language server's state of a script, without the transport.
 - ``whatif amp``: ``skyline whatif PROFILE amp``.
 """
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import io
+import json
+import os
+import shutil
+import subprocess
 import sys
+import tempfile
 import threading
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
 
-from skyline.cli.main import main as skyline
+from machine import Machine
+from result_file import RESULTS, table, write
 
-REPOSITORY = Path(__file__).resolve().parent.parent
-_ROOTS = tuple(f"{REPOSITORY / root}/" for root in ("skyline", "lsp", "tui", "predictors"))
-_EARLIER = {"profile": 0, "drag": 0, "whatif amp": 112}
+import skyline as package
+from skyline.cli.main import main as skyline
+from skyline.trace import store
+from skyline.whatif.question import Choice, Question
+from skyline_lsp.state import ScriptState, prepare
+
+_SCRIPT = Path(__file__).resolve().parent.parent / "examples" / "recommender.py"
+_REQUESTS = ("profile", "drag", "whatif amp")
+_CHECKOUT = Path(package.__file__).resolve().parent.parent
+_ROOTS = tuple(f"{_CHECKOUT / root}/" for root in ("skyline", "lsp", "tui", "predictors"))
 
 
 @contextlib.contextmanager
@@ -65,3 +81,68 @@ def command(*arguments: str) -> set[str]:
     if code:
         raise RuntimeError(f"skyline {' '.join(arguments)} ended with {code}")
     return files
+
+
+def drag(profile: Path) -> set[str]:
+    """The files that a drag's question passes on a server that holds the profile, without the transport."""
+    loaded = store.load(profile)
+    state = ScriptState(profile.as_uri(), str(profile))
+    state.accept(prepare(loaded))
+    question = Question(2 * (loaded.batch_size or 1), (Choice("amp"),))
+    with passed() as files:
+        state.estimate(question)
+    return files
+
+
+def request(name: str, script: Path) -> list[str]:
+    """The modules that a request passes, relative to the repository. ``profile`` comes first: the others need one."""
+    if name == "profile":
+        files = command("profile", "--quiet", "--steps", "20", str(script))
+    else:
+        saved = store.latest(script)
+        assert saved is not None
+        files = drag(saved) if name == "drag" else command("whatif", "--quiet", str(saved), "amp")
+    return sorted(str(Path(one).relative_to(_CHECKOUT)) for one in files)
+
+
+def measured(checkout: Path) -> dict[str, list[str]]:
+    """The modules that each request passes in a checkout, in a process of its own: caches are empty at its start."""
+    folders = [checkout, *(checkout / name for name in ("lsp", "tui", "predictors"))]
+    with tempfile.TemporaryDirectory() as folder:
+        script = shutil.copy(_SCRIPT, folder)
+        environment = {
+            **os.environ, "PYTHONPATH": os.pathsep.join(map(str, folders)), "SKYLINE_DATA_DIR": folder,
+        }  # fmt: skip
+        found: dict[str, list[str]] = {}
+        for name in _REQUESTS:
+            words = [sys.executable, __file__, "--request", name, "--script", script]
+            done = subprocess.run(words, env=environment, stdout=subprocess.PIPE, check=True)
+            found[name] = json.loads(done.stdout)
+        return found
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--before", type=Path, metavar="CHECKOUT", help="also count an earlier version")
+    parser.add_argument("--request", choices=_REQUESTS, help="print the modules of one request as JSON")
+    parser.add_argument("--script", type=Path, help="the script of --request")
+    parser.add_argument("--results", type=Path, default=RESULTS, help="folder for the result files")
+    options = parser.parse_args()
+    if options.request:
+        print(json.dumps(request(options.request, options.script)))
+        return 0
+    machine = Machine.here()
+    now = measured(_CHECKOUT)
+    before = measured(options.before.resolve()) if options.before else {}
+    rows = [[name, str(len(before[name])) if name in before else "", str(len(now[name]))] for name in now]
+    groups = Counter("/".join(Path(one).parts[:2]) for one in now["whatif amp"])
+    folders = table(["folder", "modules"], [[name, str(count)] for name, count in groups.most_common()])
+    body = f"{table(['request', 'before', 'now'], rows)}\n\n`whatif amp` by folder:\n\n{folders}\n\n"
+    body += "\n\n".join((__doc__ or "").strip().split("\n\n")[1:])
+    figures = {"before": before, "now": now}
+    print(write("modules_passed", "Modules passed", machine, body, figures, results=options.results))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -17,7 +17,7 @@ from skyline.findings.registry import find
 from skyline.graph.build import main_lane
 from skyline.interval import Interval
 from skyline.rewrite.registry import problems as rewrite_problems
-from skyline.simulate.critical_path import CriticalPath, critical_path
+from skyline.simulate.critical_path import CriticalPath
 from skyline.simulate.timeline import Timeline
 from skyline.spread import central_range, median
 from skyline.trace.phase import PhaseTimes
@@ -99,10 +99,10 @@ class Analysis:
         """The error of the simulation of the recorded iterations, as a share."""
         return self.baseline.replay_error
 
-    @cached_property
+    @property
     def critical_path(self) -> CriticalPath:
         """The shares of what an iteration waits for."""
-        return critical_path(self.timeline, *self.baseline.window_us)
+        return self.baseline.critical_path
 
     @property
     def overhead(self) -> float:

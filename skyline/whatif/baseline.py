@@ -9,12 +9,10 @@ from skyline.graph.coalescing import coalesce
 from skyline.graph.launch_ahead import one_iteration_ahead
 from skyline.graph.part import part_shares
 from skyline.graph.phases import phase_times
-from skyline.graph.step_cost import step_cost
 from skyline.graph.tasks import ON_GPU
 from skyline.interval import Interval
 from skyline.memory.activations import batch_tensors
 from skyline.memory.peak import peak_breakdown
-from skyline.predict.batch_curve import batch_curve
 from skyline.simulate.billing import billed_phases, billed_us
 from skyline.simulate.engine import simulate
 from skyline.simulate.replay import replay_error
@@ -65,9 +63,7 @@ def baseline(profile: Profile) -> Subject:
         parts_ms=parts_ms,
         phases=_summing_to(phases, iteration_ms.value),
         peak=peak,
-        curve=batch_curve(profile),
         batch_tensors=_batch_tensors(profile),
-        step=step_cost(profile.trace),
         billed_us=billed,
         tried=tried,
         host_spread=1.0 if bare is None else host_spread(graph, lane, bare, iteration_ms.value),

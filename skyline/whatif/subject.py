@@ -14,12 +14,13 @@ from skyline.graph.column import Flags, Indices, Times
 from skyline.graph.graph import Graph
 from skyline.graph.launch_ahead import one_iteration_ahead
 from skyline.graph.part import Part
-from skyline.graph.step_cost import StepCost
+from skyline.graph.step_cost import StepCost, step_cost
 from skyline.graph.threads import ThreadUse, thread_use
 from skyline.interval import Interval
 from skyline.memory.peak import MemoryBreakdown
 from skyline.memory.recomputation import RecordedLevels, recorded_levels
-from skyline.predict.batch_curve import BatchCurve
+from skyline.predict.batch_curve import BatchCurve, batch_curve
+from skyline.simulate.critical_path import CriticalPath, critical_path
 from skyline.simulate.engine import simulate
 from skyline.simulate.steady import steady_step_ms
 from skyline.simulate.timeline import Timeline
@@ -97,10 +98,8 @@ class Subject:
     parts_ms: Mapping[Part, float] = field(default_factory=dict[Part, float])
     phases: PhaseTimes = field(default_factory=PhaseTimes)
     peak: MemoryBreakdown = _NO_PEAK
-    curve: BatchCurve = _NO_CURVE
     batch_tensors: tuple[int, ...] = ()
     """Bytes of each tensor of a batch as the loader gives it."""
-    step: StepCost = _NO_STEP
     billed_us: tuple[float, ...] = ()
     """By task of ``graph``, the time on the script's own thread, and of a GPU while it works."""
     host_spread: float = 1.0
@@ -159,6 +158,16 @@ class Subject:
         """The batch size of the script, where that could be seen."""
         return None if self.profile is None else self.profile.batch_size
 
+    @cached_property
+    def curve(self) -> BatchCurve:
+        """Time and memory over the batch size."""
+        return _NO_CURVE if self.profile is None else batch_curve(self.profile)
+
+    @cached_property
+    def step(self) -> StepCost:
+        """Composition of the recorded optimizer steps."""
+        return _NO_STEP if self.profile is None else step_cost(self.profile.trace)
+
     @property
     def batch_bytes(self) -> int:
         """Bytes of a batch as the loader gives it."""
@@ -206,6 +215,11 @@ class Subject:
         if not self.runs_ahead or len(ends) < 2:
             return 0.0, self.timeline.makespan_us
         return ends[0], ends[-1]
+
+    @cached_property
+    def critical_path(self) -> CriticalPath:
+        """The shares of what an iteration waits for."""
+        return critical_path(self.timeline, *self.window_us)
 
     def counted(self, tasks: Indices) -> Flags:
         """Which tasks of the unchanged graph belong to the counted iterations."""

@@ -84,7 +84,7 @@ class Amp(UsualWhatIf):
                 f"amp={value} is not possible here", hint=f"Possible: amp={', amp='.join(possible)}."
             )
         graph = _unscaled(subject, scenario.graph) if value == "fp16" else scenario.graph
-        converted = not (
+        converted = subject.on_gpu and not (
             "channels_last" in scenario.choices
             or lie_channels_last(subject)
             or len(select(graph, kind=TaskKind.KERNEL, name=CONVERSIONS))
