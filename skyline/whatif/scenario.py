@@ -9,8 +9,7 @@ from math import hypot
 
 from skyline.graph.graph import Graph
 from skyline.interval import Interval
-from skyline.whatif.memory import Memory, MemoryChange
-from skyline.whatif.subject import Grain, Subject
+from skyline.whatif.subject import Grain, Memory, MemoryChange, Subject
 
 
 class Provenance(str, Enum):

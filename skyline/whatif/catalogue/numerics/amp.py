@@ -33,7 +33,6 @@ from skyline.whatif.catalogue.numerics.narrowing import (
     narrowed,
     weight_copies_bytes,
 )
-from skyline.whatif.memory import Memory
 from skyline.whatif.number_formats import (
     BFLOAT16,
     FIRST_WITH_BFLOAT16,
@@ -43,6 +42,7 @@ from skyline.whatif.number_formats import (
     capability,
     gpu,
 )
+from skyline.whatif.subject import Memory
 from skyline.whatif.trace_facts import computes_in_16_bits
 
 _FORMATS = {"bf16": BFLOAT16, "fp16": FLOAT16}
