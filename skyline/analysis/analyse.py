@@ -11,7 +11,6 @@ from pathlib import Path
 from skyline.analysis.line_parts import Place
 from skyline.analysis.lines import LineCost, line_costs
 from skyline.analysis.rewrites import Rewrites
-from skyline.attempt import Attempts
 from skyline.findings.base import Finding
 from skyline.findings.registry import find
 from skyline.graph.build import main_lane
@@ -20,6 +19,7 @@ from skyline.rewrite.registry import problems as rewrite_problems
 from skyline.simulate.critical_path import CriticalPath
 from skyline.simulate.timeline import Timeline
 from skyline.spread import central_range, median
+from skyline.stage_failures import StageFailures
 from skyline.trace.phase import PhaseTimes
 from skyline.trace.profile import Profile
 from skyline.trace.record import Trace
@@ -82,7 +82,7 @@ class Analysis:
     profile: Profile
     baseline: Subject
     rewrites: Rewrites = field(repr=False)
-    _late: Attempts = field(default_factory=Attempts, repr=False)
+    _late: StageFailures = field(default_factory=StageFailures, repr=False)
 
     @property
     def phases(self) -> PhaseTimes:

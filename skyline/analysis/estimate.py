@@ -9,12 +9,12 @@ from math import hypot
 
 from skyline.analysis.analyse import Analysis
 from skyline.analysis.rewrites import Rewrites
-from skyline.attempt import failure
 from skyline.errors import SkylineError
 from skyline.graph.calibrate import scale_host_to
 from skyline.graph.selection import select
 from skyline.graph.task import TaskKind
 from skyline.interval import Interval
+from skyline.stage_failures import failure
 from skyline.trace.phase import Phase
 from skyline.whatif.base import Applicability
 from skyline.whatif.composition import Composition, compose, detected_in

@@ -16,11 +16,11 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response, StreamingResponse
 
-from skyline.attempt import failure
 from skyline.browser.subject import Shown, ShownProfile
 from skyline.errors import SkylineError
 from skyline.report.build import encode
 from skyline.report.protocol import QuestionOptions
+from skyline.stage_failures import failure
 from skyline.whatif.question import Choice, Question
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 
+from skyline.cli.capture_options import add_options
 from skyline.cli.command_line import parse_question, parser, split_at_dashes
-from skyline.cli.profiling import add_options
 from skyline.cli.streams import say, tell, write_data, write_whole
 from skyline.cli.subject import is_script, subject_of
 from skyline.errors import ExitCode, RewriteRefused, UsageError

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from skyline.cli.profiling import check_script, run_capture, save
+from skyline.cli.capture_options import check_script, run_capture, save
 from skyline.cli.project import fill_in
 from skyline.cli.streams import say
 from skyline.errors import SkylineError, UsageError

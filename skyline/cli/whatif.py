@@ -8,9 +8,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from skyline.cli import traced
+from skyline.cli.capture_options import add_options
 from skyline.cli.command_line import parse_question, parser, split_at_dashes
 from skyline.cli.numbers import gigabytes
-from skyline.cli.profiling import add_options
 from skyline.cli.streams import data_console, say, write_data
 from skyline.cli.subject import is_trace, subject_of
 from skyline.errors import ExitCode, UsageError

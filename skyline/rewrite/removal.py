@@ -54,7 +54,7 @@ def present(context: RewriteContext, name: str) -> str | None:
         return None
 
 
-def attempt_removal(context: RewriteContext, name: str) -> tuple[TextEdit, ...] | None:
+def removal_edits(context: RewriteContext, name: str) -> tuple[TextEdit, ...] | None:
     """The edits that take one change out; None where Skyline cannot take such a change out anywhere.
 
     Raises RewriteRefused with the reason where it cannot be taken out here.
