@@ -18,7 +18,7 @@ from skyline.report import protocol
 from skyline.report.protocol import CommandResult, QuestionOptions, VerifyOptions, VerifyParams
 from skyline.trace import store
 from skyline.whatif.estimate import Estimate
-from skyline.whatif.question import Choice, Question
+from skyline.whatif.question import Question
 from skyline_lsp import convert, exported_file, wire
 from skyline_lsp.convert import NO_NOTEBOOKS, NOTEBOOK_HINT, is_notebook
 from skyline_lsp.entry_script import script_for
@@ -117,7 +117,7 @@ def _stop(server: SkylineServer, state: ScriptState) -> bool:
 
 
 def _what_if(server: SkylineServer, uri: str, asked: QuestionOptions) -> Estimate:
-    question = Question(asked.batchSize, tuple(Choice.parse(text) for text in asked.whatifs))
+    question = Question.parse(asked.batchSize, asked.whatifs)
     state = profiled(server, uri)
     assert state.prepared is not None
     found, now = state.estimate(question), state.prepared.report.iteration_ms.value

@@ -25,7 +25,7 @@ from skyline.source.edit import TextEdit
 from skyline.source.text import SourceText
 from skyline.whatif.question import Question
 from skyline_lsp import convert, planned_change, wire
-from skyline_lsp.features.simulate import profiled, question
+from skyline_lsp.features.simulate import profiled
 from skyline_lsp.journal import Read
 from skyline_lsp.planned_change import PlannedChange, check_current, planned_question, planned_removal
 from skyline_lsp.server import SkylineServer
@@ -57,13 +57,13 @@ def register(server: SkylineServer) -> None:
     @server.feature(protocol.PREVIEW)
     @wire.answers(QuestionParams)
     def preview(asked: QuestionParams) -> PreviewResult:
-        return _preview(server, profiled(server, asked.uri), question(asked))
+        return _preview(server, profiled(server, asked.uri), Question.parse(asked.batchSize, asked.whatifs))
 
     @server.feature(protocol.APPLY)
     @wire.answers(QuestionParams)
     async def apply(asked: QuestionParams) -> ApplyResult:
         try:
-            wanted = question(asked)
+            wanted = Question.parse(asked.batchSize, asked.whatifs)
         except SkylineError as error:
             return ApplyResult(False, _reason(error))
         plan = partial(planned_question, server, asked=wanted)

@@ -8,7 +8,7 @@ from types import ModuleType
 import pytest
 
 from skyline.rewrite.registry import RewriteEntry, entries
-from skyline.rewrite.removal import removal, removal_edits, removals
+from skyline.rewrite.removal import removal_edits, removals
 from skyline.trace.facts import BatchFact, CallFact, TorchSettings
 from skyline.trace.profile import SourceFile
 from skyline.trace.record import CodeLine
@@ -456,7 +456,7 @@ def test_one_analysis_answers_by_name(workshop) -> None:
     class Analysed:
         profile, baseline = shop.profile, None
 
-    assert [edit.old_text for edit in removal(Analysed(), "fused_optimizer", shop.read).edits] == [
+    assert [edit.old_text for edit in removals(Analysed(), ("fused_optimizer",), shop.read).edits] == [
         ", fused=True"
     ]
     assert len(removals(Analysed(), ("fused_optimizer", "amp"), shop.read).refused) == 1
