@@ -21,12 +21,12 @@ ROUNDS = 3
 
 def shorten_server() -> None:
     """Shorten the measurements that a language server in this process starts."""
-    import skyline_lsp.profiling
+    import skyline_lsp.profiler
     from skyline.capture import trial_budget
     from skyline.capture.request import CaptureRequest
 
     brief = partial(CaptureRequest, settle_s=SETTLE_S, trials=False)
-    skyline_lsp.profiling.CaptureRequest = brief  # type: ignore[misc]
+    skyline_lsp.profiler.CaptureRequest = brief  # type: ignore[misc]
     trial_budget._CURVE_SHARE = CURVE_SHARE
 
 

@@ -22,8 +22,8 @@ from skyline.settings.source import SettingsSource
 from skyline.trace import store
 from skyline.version import __version__
 from skyline_lsp import convert, wire
+from skyline_lsp.background_task import BackgroundTask
 from skyline_lsp.code_changes import CodeNews
-from skyline_lsp.errand import Errand
 from skyline_lsp.features import diagnostics
 from skyline_lsp.journal import Journal
 from skyline_lsp.loop_lines import LoopLines
@@ -31,13 +31,13 @@ from skyline_lsp.messages import Messages
 from skyline_lsp.opened import Traces
 from skyline_lsp.options import ProfileOptions
 from skyline_lsp.permission import Permission
-from skyline_lsp.profiling import Profiler
+from skyline_lsp.profiler import Profiler
 from skyline_lsp.saves import Saves
 from skyline_lsp.settings import Settings, SettingsBook
 from skyline_lsp.state import Scripts, ScriptState
 from skyline_lsp.texts import Texts
 from skyline_lsp.training_script import training_loop
-from skyline_lsp.verifying import Comparer, Verifier
+from skyline_lsp.verifier import Comparer, Verifier
 from skyline_lsp.watch import FileWatch
 
 if TYPE_CHECKING:
@@ -112,8 +112,8 @@ class SkylineServer(LanguageServer):
         self.journal = Journal()
         self.code_news = CodeNews(self)
         self.saves = Saves(self)
-        self.verifier = Verifier(Errand(self))
-        self.comparer = Comparer(Errand(self))
+        self.verifier = Verifier(BackgroundTask(self))
+        self.comparer = Comparer(BackgroundTask(self))
         self.watch = FileWatch(self.saves.from_disk)
         self.refresher = Refresher(self)
         self.loops = LoopLines(self)
@@ -291,16 +291,16 @@ class SkylineServer(LanguageServer):
         """Cancel all runs. The server keeps running."""
         for state in self.scripts:
             self.profiler.cancel(state)
-            self.verifier.errand.cancel(state.path)
-            self.comparer.errand.cancel(state.path)
+            self.verifier.task.cancel(state.path)
+            self.comparer.task.cancel(state.path)
 
     def stop_work(self) -> None:
         """End all runs and file watches. Safe to call more than once."""
         self.refresher.close()
         self.permission.close()
         self.code_news.close()
-        self.verifier.errand.close()
-        self.comparer.errand.close()
+        self.verifier.task.close()
+        self.comparer.task.close()
         if "profiler" in self.__dict__:
             self.profiler.close()
         self.watch.close()

@@ -16,8 +16,8 @@ from skyline.errors import SkylineError
 from skyline.ledger.ledger import Ledger, LedgerUnusable
 from skyline.report import build
 from skyline.report.basis import headline
+from skyline.report.build import with_ledger
 from skyline.report.schema import LineReport, ProfileReport, WhatIfReport
-from skyline.report.verification import with_ledger
 from skyline.source.same_code import same_code
 from skyline.source.text import SourceText
 from skyline.trace.profile import Profile

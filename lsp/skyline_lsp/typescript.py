@@ -20,7 +20,7 @@ from skyline.report.history import ComparisonReport, SavedProfile
 from skyline.report.live_memory import LiveMemoryReport
 from skyline.report.schema import BestReport, EstimateReport, ProfileReport, VerifyReport, WhatIfReport
 from skyline.report.timelines import TimelineReport
-from skyline_lsp.exporting import ExportOptions
+from skyline_lsp.exported_file import ExportOptions
 from skyline_lsp.options import InitializationOptions, ProfileOptions
 
 Kind = Literal["request", "notification", "event", "command", "options"]

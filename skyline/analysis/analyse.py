@@ -11,16 +11,15 @@ from pathlib import Path
 from skyline.analysis.line_parts import Place
 from skyline.analysis.lines import LineCost, line_costs
 from skyline.analysis.rewrites import Rewrites
-from skyline.analysis.throughput import throughput_at
-from skyline.attempt import Attempts
 from skyline.findings.base import Finding
 from skyline.findings.registry import find
 from skyline.graph.build import main_lane
 from skyline.interval import Interval
 from skyline.rewrite.registry import problems as rewrite_problems
-from skyline.simulate.critical_path import CriticalPath, critical_path
+from skyline.simulate.critical_path import CriticalPath
 from skyline.simulate.timeline import Timeline
 from skyline.spread import central_range, median
+from skyline.stage_failures import StageFailures
 from skyline.trace.phase import PhaseTimes
 from skyline.trace.profile import Profile
 from skyline.trace.record import Trace
@@ -28,6 +27,7 @@ from skyline.whatif.baseline import baseline
 from skyline.whatif.catalogue.memory.batch_size import shown_sizes
 from skyline.whatif.curve_point import CurvePoint
 from skyline.whatif.registry import problems as whatif_problems
+from skyline.whatif.scenario import throughput_at
 from skyline.whatif.subject import Subject
 
 _LEAST_SHARE = 0.05
@@ -82,7 +82,7 @@ class Analysis:
     profile: Profile
     baseline: Subject
     rewrites: Rewrites = field(repr=False)
-    _late: Attempts = field(default_factory=Attempts, repr=False)
+    _late: StageFailures = field(default_factory=StageFailures, repr=False)
 
     @property
     def phases(self) -> PhaseTimes:
@@ -99,10 +99,10 @@ class Analysis:
         """The error of the simulation of the recorded iterations, as a share."""
         return self.baseline.replay_error
 
-    @cached_property
+    @property
     def critical_path(self) -> CriticalPath:
         """The shares of what an iteration waits for."""
-        return critical_path(self.timeline, *self.baseline.window_us)
+        return self.baseline.critical_path
 
     @property
     def overhead(self) -> float:

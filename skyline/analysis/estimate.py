@@ -9,13 +9,12 @@ from math import hypot
 
 from skyline.analysis.analyse import Analysis
 from skyline.analysis.rewrites import Rewrites
-from skyline.analysis.throughput import throughput_at
-from skyline.attempt import failure
 from skyline.errors import SkylineError
 from skyline.graph.calibrate import scale_host_to
 from skyline.graph.selection import select
 from skyline.graph.task import TaskKind
 from skyline.interval import Interval
+from skyline.stage_failures import failure
 from skyline.trace.phase import Phase
 from skyline.whatif.base import Applicability
 from skyline.whatif.composition import Composition, compose, detected_in
@@ -23,7 +22,7 @@ from skyline.whatif.conformal import published_factors, stretched
 from skyline.whatif.estimate import Estimate, break_even, speedup_range
 from skyline.whatif.question import Choice, Question
 from skyline.whatif.registry import whatif_named, whatifs
-from skyline.whatif.scenario import Scenario
+from skyline.whatif.scenario import Scenario, throughput_at
 from skyline.whatif.subject import NEEDS_PROFILE, Subject
 
 logger = logging.getLogger(__name__)

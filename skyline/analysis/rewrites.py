@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from skyline.attempt import failure
 from skyline.errors import RewriteRefused, SkylineError, UsageError
 from skyline.rewrite.context import RewriteContext
-from skyline.rewrite.plan import attempt
-from skyline.rewrite.removal import attempt_removal, present, reason_of
+from skyline.rewrite.plan import edits_for
+from skyline.rewrite.removal import present, reason_of, removal_edits
 from skyline.source.span import TextEdit
 from skyline.source.text import SourceText
+from skyline.stage_failures import failure
 from skyline.trace.profile import Profile
 
 logger = logging.getLogger(__name__)
@@ -92,7 +92,7 @@ class Rewrites:
         if value is None:
             return Presence(None)
         try:
-            edits = attempt_removal(self._context, name)
+            edits = removal_edits(self._context, name)
         except SkylineError as refused:
             return Presence(value, "refused", reason_of(refused))
         if edits and not any(edit.old_text for edit in edits):
@@ -107,7 +107,7 @@ class Rewrites:
 
     def _try(self, name: str, value: str) -> TriedRewrite:
         try:
-            return TriedRewrite(value, attempt(self._context, name, value))
+            return TriedRewrite(value, edits_for(self._context, name, value))
         except SkylineError as refused:
             return TriedRewrite(value, None, refused)
         except Exception as error:

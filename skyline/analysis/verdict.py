@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from skyline.findings.bounds import bounds, busy_share
+from skyline.findings.bounds import busy_share
 from skyline.findings.lines import dearest_lines
 from skyline.graph.tasks import PHASE
 from skyline.trace.phase import Phase
@@ -93,7 +93,7 @@ _OF_PHASE = {
 
 
 def _gpu_bound(subject: Subject) -> tuple[str, CodeLine | None]:
-    path, busy = bounds(subject), busy_share(subject)
+    path, busy = subject.critical_path, busy_share(subject)
     waits = {
         "Python and kernel launches": path.cpu + path.launch,
         "data": path.data,

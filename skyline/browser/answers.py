@@ -16,12 +16,12 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response, StreamingResponse
 
-from skyline.attempt import failure
 from skyline.browser.subject import Shown, ShownProfile
 from skyline.errors import SkylineError
 from skyline.report.build import encode
 from skyline.report.protocol import QuestionOptions
-from skyline.whatif.question import Choice, Question
+from skyline.stage_failures import failure
+from skyline.whatif.question import Question
 
 if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
@@ -113,7 +113,7 @@ class Answers:
 
     def _answer(self, asked: QuestionOptions, shown: Shown) -> object:
         try:
-            question = Question(asked.batchSize, tuple(Choice.parse(text) for text in asked.whatifs))
+            question = Question.parse(asked.batchSize, asked.whatifs)
             return answer(self._subject.estimate(question), shown)
         except SkylineError as error:
             text = f"{error.message}. {error.hint}".strip()

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import msgspec
 
-from skyline.attempt import failure
 from skyline.capture.batch_way import SizedRun
 from skyline.capture.child_process import ChildProcess
 from skyline.capture.events import Ready
@@ -22,6 +21,7 @@ from skyline.errors import CaptureImpossible, SkylineError
 from skyline.source.batch_size import find
 from skyline.source.knob import KnobSearch
 from skyline.source.text import SourceText
+from skyline.stage_failures import failure
 
 
 class ScriptLauncher:

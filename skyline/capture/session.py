@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
-from skyline.attempt import Attempts
 from skyline.capture import batch_trials
 from skyline.capture.assemble import ScriptRun, assemble
 from skyline.capture.bare import (
@@ -40,6 +39,7 @@ from skyline.capture.request import CaptureRequest, OutputCallback, ProgressCall
 from skyline.capture.script_launcher import ScriptLauncher
 from skyline.capture.trial_budget import TrialBudget
 from skyline.source.knob import KnobSearch
+from skyline.stage_failures import StageFailures
 from skyline.trace.facts import PowerFact
 from skyline.trace.product_trial import ProductTrial
 from skyline.trace.profile import Profile
@@ -108,7 +108,7 @@ class CaptureSession:
             # The script imports its libraries meanwhile, which takes longer.
             run = self._measure_base(held, self._launcher.find_knobs())
             profile = assemble(run)
-            late = Attempts()
+            late = StageFailures()
             if on_partial is not None:
                 late.to("show the first figures", lambda: on_partial(profile), None)
             if run.failed:
@@ -133,7 +133,7 @@ class CaptureSession:
             return finished if with_curve else replace(finished, id=profile.id)
 
     def _with_other_configs(
-        self, held: HeldRun, sizes: BatchTrials, budget: TrialBudget, late: Attempts
+        self, held: HeldRun, sizes: BatchTrials, budget: TrialBudget, late: StageFailures
     ) -> tuple[tuple[Trial, ...], tuple[ProductTrial, ...]]:
         """Trials of other threads and number formats; of single products where whole iterations cannot be tried.
 
@@ -178,7 +178,7 @@ class CaptureSession:
         rows = first_steps(child, request, held.typical_ms, tell)
         self._launcher.say("record", "recording iterations", 0.4)
         recording = record(child, iterations_to_record(request, rows), full=min(2, request.recorded))
-        late = Attempts()
+        late = StageFailures()
         later = _Later(ended_after=recording.ended_after)
         before = len(rows.rows)
         if later.ended_after is None:
@@ -215,7 +215,7 @@ class CaptureSession:
             output_tail=child.output.tail_now(),
             redactor=child.redactor,
         )
-        search = Attempts()
+        search = StageFailures()
         found = search.to("find the batch size of the run", run.with_batch, run)
         return replace(found, notes=(*found.notes, *search.notes))
 

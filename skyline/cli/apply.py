@@ -6,9 +6,8 @@ import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 
-from skyline.cli.command_line import parser, split_after_names
-from skyline.cli.profiling import add_options
-from skyline.cli.question import parse_question
+from skyline.cli.capture_options import add_options
+from skyline.cli.command_line import parse_question, parser, split_after_names
 from skyline.cli.streams import say, tell, write_data, write_whole
 from skyline.cli.subject import is_script, subject_of
 from skyline.errors import ExitCode, RewriteRefused, UsageError

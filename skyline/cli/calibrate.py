@@ -9,8 +9,8 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from skyline.cli.capture_options import Display, terminable
 from skyline.cli.command_line import parser
-from skyline.cli.profiling import Display, terminable
 from skyline.cli.streams import say, tell, write_data
 from skyline.errors import CaptureImpossible, ExitCode, UsageError
 

@@ -10,10 +10,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from skyline.cli.capture_options import Display, add_options, module_script, request_of, terminable
 from skyline.cli.command_line import parser, split_at_script
 from skyline.cli.launch import Launch, launch_of
 from skyline.cli.misplaced import misplaced, remarks
-from skyline.cli.profiling import Display, add_options, module_script, request_of, terminable
 from skyline.cli.streams import data_console, say, write_data
 from skyline.errors import ExitCode, UsageError
 

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from skyline.cli.capture_options import add_options
 from skyline.cli.command_line import parser, split_after_names
 from skyline.cli.numbers import positive
-from skyline.cli.profiling import add_options
 from skyline.cli.streams import data_console, say, write_data
 from skyline.errors import ExitCode, UsageError
 

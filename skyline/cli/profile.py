@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from skyline.cli.capture_options import add_options, module_script, run_capture, save
 from skyline.cli.command_line import parser, split_at_script
 from skyline.cli.launch import launch_of
 from skyline.cli.misplaced import misplaced, remarks
-from skyline.cli.profiling import add_options, module_script, run_capture, save
 from skyline.cli.project import fill_in
 from skyline.cli.streams import data_console, say, write_data
 from skyline.errors import ExitCode, UsageError

@@ -9,10 +9,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from skyline.cli.capture_options import (
+    Display,
+    add_options,
+    check_script,
+    module_script,
+    request_of,
+    terminable,
+)
 from skyline.cli.command_line import parser, split_at_script
 from skyline.cli.launch import Launch, launch_of
 from skyline.cli.numbers import port
-from skyline.cli.profiling import Display, add_options, check_script, module_script, request_of, terminable
 from skyline.cli.project import fill_in
 from skyline.cli.streams import say, tell
 from skyline.errors import ExitCode, UsageError

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from skyline.cli.profiling import check_script, run_capture, save
+from skyline.cli.capture_options import check_script, run_capture, save
 from skyline.cli.project import fill_in
 from skyline.cli.streams import say
-from skyline.cli.traced import is_trace, refuse_trace
 from skyline.errors import SkylineError, UsageError
+from skyline.trace.kineto import recognition
 from skyline.trace.kineto.recognition import head_of
 
 if TYPE_CHECKING:
@@ -78,6 +78,19 @@ def subject_of(source: str, arguments: tuple[str, ...] | None, options: argparse
         say(f"skyline: {error.message}")
         saved = None
     return LoadedProfile(profile, saved.profile if saved else None, measured_now=True)
+
+
+def is_trace(source: str) -> bool:
+    """True if a path names a file that begins as the PyTorch profiler's traces do, packed or not."""
+    return recognition.is_trace(Path(source))
+
+
+def refuse_trace(source: str) -> UsageError:
+    """The error of commands that need a profile."""
+    return UsageError(
+        f"{source} is a PyTorch profiler trace: it names no script and has no sources",
+        hint=f"Traces can be asked with: skyline whatif {source}. For everything else: skyline profile SCRIPT",
+    )
 
 
 def is_script(path: Path) -> bool:

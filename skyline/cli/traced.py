@@ -9,28 +9,14 @@ from typing import TYPE_CHECKING
 
 from skyline.cli.streams import data_console, write_data
 from skyline.errors import ExitCode, UsageError
-from skyline.trace.kineto import recognition
 
 if TYPE_CHECKING:
     from skyline.whatif.subject import Subject
 
 
-def is_trace(source: str) -> bool:
-    """True if a path names a file that begins as the PyTorch profiler's traces do, packed or not."""
-    return recognition.is_trace(Path(source))
-
-
-def refuse_trace(source: str) -> UsageError:
-    """The error of commands that need a profile."""
-    return UsageError(
-        f"{source} is a PyTorch profiler trace: it names no script and has no sources",
-        hint=f"Traces can be asked with: skyline whatif {source}. For everything else: skyline profile SCRIPT",
-    )
-
-
 def ask(source: str, names: Sequence[str], json: str | None) -> int:
     """``skyline whatif TRACE``: the whole page, or the answers to what was asked."""
-    from skyline.cli.question import parse_question
+    from skyline.cli.command_line import parse_question
 
     choices = parse_question(names).all_choices or None
     subject = _read(source)

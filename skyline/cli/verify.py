@@ -9,10 +9,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from skyline.cli.command_line import parser, split_after_names
+from skyline.cli.capture_options import Display, add_options, check_script, request_of, terminable
+from skyline.cli.command_line import parse_question, parser, split_after_names
 from skyline.cli.numbers import minutes, positive
-from skyline.cli.profiling import Display, add_options, check_script, request_of, terminable
-from skyline.cli.question import parse_question
 from skyline.cli.streams import data_console, say, write_data
 from skyline.cli.subject import check_runnable, subject_of
 from skyline.errors import ExitCode, UsageError

@@ -8,13 +8,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from skyline.cli import traced
-from skyline.cli.command_line import parser, split_after_names
+from skyline.cli.capture_options import add_options
+from skyline.cli.command_line import parse_question, parser, split_after_names
 from skyline.cli.numbers import gigabytes
-from skyline.cli.profiling import add_options
-from skyline.cli.question import parse_question
 from skyline.cli.streams import data_console, say, write_data
-from skyline.cli.subject import subject_of
-from skyline.cli.traced import is_trace
+from skyline.cli.subject import is_trace, subject_of
 from skyline.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
@@ -68,7 +66,7 @@ def run(arguments: Sequence[str]) -> int:
 
     analysis = analyse(subject.profile)
     from skyline.ledger.ledger import Ledger, LedgerUnusable
-    from skyline.report.verification import with_ledger
+    from skyline.report.build import with_ledger
     from skyline.whatif.registry import problems
 
     for problem in problems():

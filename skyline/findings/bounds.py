@@ -1,4 +1,4 @@
-"""Critical path and GPU utilisation of an iteration, shared by several rules."""
+"""GPU utilisation of an iteration, shared by several rules."""
 
 from __future__ import annotations
 
@@ -7,14 +7,8 @@ import numpy as np
 from skyline.graph.column import Indices
 from skyline.graph.task import TaskKind
 from skyline.graph.tasks import KIND, ON_GPU
-from skyline.simulate.critical_path import CriticalPath, critical_path
 from skyline.simulate.moments import moments_us
 from skyline.whatif.subject import Subject
-
-
-def bounds(subject: Subject) -> CriticalPath:
-    """The critical path of the iteration, by cause."""
-    return critical_path(subject.timeline, *subject.window_us)
 
 
 def busy_share(subject: Subject) -> float:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from skyline.findings.base import Evidence, Finding
-from skyline.findings.bounds import bounds
 from skyline.findings.gain import best_cure, step_ms
 from skyline.units import format_bytes
 from skyline.whatif.catalogue.parallel.gradient_exchange import arrivals, joined_by
@@ -57,7 +56,7 @@ class CommunicationBound:
 def _share(subject: Subject) -> float:
     """The share of the iteration in communication that neither other GPU work nor host work hides."""
     if subject.on_gpu:
-        return bounds(subject).gpu_communication
+        return subject.critical_path.gpu_communication
     if subject.profile is None or subject.iteration_ms.value <= 0:
         return 0.0
     # On a CPU the exchange is visible only as a wait at the end of the backward pass.

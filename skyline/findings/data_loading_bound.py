@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from skyline.findings.base import Evidence, Finding
-from skyline.findings.bounds import bounds
 from skyline.findings.gain import step_ms
 from skyline.findings.lines import dearest_lines
 from skyline.graph.part import Part
@@ -98,7 +97,7 @@ def _waited_for(subject: Subject, loading_ms: float) -> float:
     """The part of the loading time that the iteration waits for; a GPU may be busy meanwhile."""
     if not subject.on_gpu:
         return loading_ms
-    return min(loading_ms, bounds(subject).data * step_ms(subject))
+    return min(loading_ms, subject.critical_path.data * step_ms(subject))
 
 
 RULE = DataLoadingBound()

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from skyline.findings.base import Evidence, Finding
-from skyline.findings.bounds import bounds, busy_share, launches_per_iteration
+from skyline.findings.bounds import busy_share, launches_per_iteration
 from skyline.findings.gain import best_cure, spared_ms, step_ms
 from skyline.findings.lines import dearest_lines
 from skyline.graph.scaling import scale
@@ -35,7 +35,7 @@ class LaunchBound:
         """Refers to the line with the highest host cost; the cost is the saving with a host without any cost."""
         if not subject.on_gpu:
             return None
-        path = bounds(subject)
+        path = subject.critical_path
         if path.cpu + path.launch <= _HOST:
             return None
         graph = subject.graph_of(Grain.OPERATORS)

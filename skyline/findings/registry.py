@@ -10,9 +10,9 @@ from importlib import import_module
 from typing import Any
 
 import skyline.findings
-from skyline.attempt import Attempts
 from skyline.findings.base import Finding, JobRule, Rule
 from skyline.job.job import Job
+from skyline.stage_failures import StageFailures
 from skyline.whatif.subject import NotKnown, Subject
 
 _OF_THE_GPU = ("SKY2", "SKY3")
@@ -31,14 +31,14 @@ def job_rules() -> tuple[JobRule, ...]:
     return tuple(_bound("JOB_RULE"))
 
 
-def find(subject: Subject, attempts: Attempts | None = None) -> tuple[Finding, ...]:
+def find(subject: Subject, attempts: StageFailures | None = None) -> tuple[Finding, ...]:
     """The findings in a profile or a trace, highest cost first; a finding without a line gets the loop's line.
 
     If a rule fails, ``attempts`` gets a note and the other rules continue.
     """
     profile = subject.profile
     loop = None if profile is None else profile.loop_line
-    kept = attempts or Attempts()
+    kept = attempts or StageFailures()
     unseen = subject.has_unseen_gpu
     found = _dearest_first(
         kept.to(f"check {rule.code}", partial(check, rule, subject), None)
@@ -52,7 +52,7 @@ def find(subject: Subject, attempts: Attempts | None = None) -> tuple[Finding, .
 
 def find_in_job(job: Job) -> tuple[Finding, ...]:
     """The findings in the traces of all ranks of a job, highest cost first."""
-    kept = Attempts()
+    kept = StageFailures()
     return _dearest_first(
         kept.to(f"check {rule.code}", partial(rule.check_job, job), None) for rule in job_rules()
     )

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from skyline.findings.base import Evidence, Finding
-from skyline.findings.bounds import bounds
 from skyline.findings.counts import plural
 from skyline.findings.gain import best_cure, step_ms
 from skyline.trace.facts import LoaderFact
@@ -42,7 +41,7 @@ class SlowWorkers:
         )
         total_ms = step_ms(subject)
         cost_ms = (waited_us - taking_us) / 1e3
-        path = bounds(subject) if subject.on_gpu else None
+        path = subject.critical_path if subject.on_gpu else None
         if path is not None:
             cost_ms = min(cost_ms, path.data * total_ms)
         if cost_ms <= _SHARE * total_ms:
@@ -61,7 +60,7 @@ class SlowWorkers:
     def _of_trace(self, subject: Subject, recording: Recording) -> Finding | None:
         if not has_loader_workers(recording):
             return None
-        path, total_ms = bounds(subject), step_ms(subject)
+        path, total_ms = subject.critical_path, step_ms(subject)
         if path.data <= _SHARE:
             return None
         title = f"{path.data:.0%} of a step is waiting for data from the DataLoader's worker processes"

@@ -9,8 +9,9 @@ from typing import Literal
 
 from skyline import units
 from skyline.interval import Interval
+from skyline.ledger.record import TrackRecord
 from skyline.memory.capacity import ASSUMED_CONTEXT_BYTES, ASSUMED_FRAGMENTS, Fit, fit
-from skyline.report.schema import CurvePointReport, ProfileReport
+from skyline.report.schema import CurvePointReport, EstimateReport, ProfileReport, WhatIfReport
 from skyline.source.knob import KnobKind
 from skyline.trace.profile import Prediction
 
@@ -293,3 +294,46 @@ PROVENANCE = {
     "assumed": "a range from experience: a fact that a model needs is not known",
 }
 """By ``Estimate.provenance``, from the strongest to the weakest."""
+
+
+def whatif_key(estimate: EstimateReport, answer: WhatIfReport) -> str:
+    """Under which name the ledger has an estimate: that of its what-if, or all names of a combination."""
+    if estimate is not answer.combined:
+        return estimate.name
+    return "+".join(sorted(single.name for single in answer.estimates))
+
+
+def record_of(estimate: EstimateReport, answer: WhatIfReport) -> TrackRecord | None:
+    """Accuracy of earlier predictions of the same kind."""
+    key = whatif_key(estimate, answer)
+    return next((record for record in answer.ledger if record.whatif == key), None)
+
+
+def record_words(record: TrackRecord) -> str:
+    """``median error +3 %, ±5 % in 4 of 5 cases; the interval held 4 of 5``."""
+    cases = f"{record.cases} case{'s' * (record.cases != 1)}"
+    words = [
+        (
+            f"median error {units.format_share_delta(record.median_error)}, ±{units.format_share(record.within)} in "
+            f"{record.inside} of {cases}"
+        ),
+        f"the interval held {record.held}",
+    ]
+    if record.scripts != record.cases:
+        words.append(f"{record.scripts} script{'s' * (record.scripts != 1)}")
+    if record.discarded:
+        words.append(f"{record.discarded} discarded")
+    return "; ".join(words)
+
+
+def correction_words(record: TrackRecord, iteration_ms: Interval) -> str:
+    """A prediction as corrected by the ledger; empty where the ledger has too few cases."""
+    found = record.correction
+    if found is None:
+        return ""
+    factor = Interval(found.factor, found.low, found.high)
+    corrected = factor.scaled(iteration_ms.value)
+    return (
+        f"corrected by your ledger: {units.format_ms_interval(corrected)} "
+        f"({units.format_share_delta(found.factor - 1)}, from {record.cases} verifications here)"
+    )

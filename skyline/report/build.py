@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import msgspec
@@ -12,13 +12,15 @@ from skyline.analysis.best import Constraints, best
 from skyline.analysis.estimate import answer, estimate, ranked
 from skyline.analysis.line_kernels import line_kernels
 from skyline.analysis.rewrites import Rewrites
-from skyline.analysis.throughput import throughput_at
 from skyline.analysis.verdict import verdict
 from skyline.findings.base import Finding
-from skyline.findings.bounds import bounds, busy_by_device
+from skyline.findings.bounds import busy_by_device
 from skyline.interval import Interval
+from skyline.ledger.entry import LedgerEntry
+from skyline.ledger.record import track_record
 from skyline.memory.capacity import usable_bytes
 from skyline.memory.timeline import memory_timeline
+from skyline.report.basis import whatif_key
 from skyline.report.schema import (
     PROFILE_SCHEMA,
     WHATIF_SCHEMA,
@@ -37,7 +39,9 @@ from skyline.source.knob import Knob
 from skyline.trace.batch_place import batch_place
 from skyline.trace.phase import Phase, PhaseTimes
 from skyline.trace.record import ON_DEVICE, Trace
+from skyline.verification.verify import machine_of
 from skyline.whatif.question import Choice, Question
+from skyline.whatif.scenario import throughput_at
 from skyline.whatif.subject import Subject
 
 _MOST_AT_PEAK = 20
@@ -49,6 +53,7 @@ def profile_report(analysis: Analysis) -> ProfileReport:
     head = head_report(analysis)
     return replace(
         head,
+        batch_size=_batch_size(analysis),
         memory=_memory(head.memory, analysis),
         lines=analysis.lines,
         unattributed_share=analysis.lines[-1].share,
@@ -63,7 +68,10 @@ def profile_report(analysis: Analysis) -> ProfileReport:
 
 
 def head_report(analysis: Analysis) -> ProfileReport:
-    """The report without lines, findings, curve, notes and memory over time: enough for the headline and its basis."""
+    """The report without the place of the batch size, lines, findings, curve, notes and memory over time.
+
+    It is enough for the headline and its basis.
+    """
     profile, start = analysis.profile, analysis.baseline
     loop = profile.loop_line
     return ProfileReport(
@@ -78,7 +86,7 @@ def head_report(analysis: Analysis) -> ProfileReport:
         steps=profile.times.steps_ms,
         iteration_ms=start.iteration_ms,
         throughput=throughput_at(start, profile.batch_size, start.iteration_ms),
-        batch_size=_batch_size(analysis),
+        batch_size=BatchSizeReport(profile.batch_size, None, None, ()),
         memory=MemoryReport(
             Interval.exact(float(start.peak.total)),
             profile.environment.memory_capacity_bytes or None,
@@ -132,7 +140,7 @@ def answers_report(
     throughput = throughput_at(subject, subject.batch_size, now)
     busy = busy_by_device(subject) if subject.gpu_recorded else {}
     baseline = BaselineReport(
-        now, throughput, subject.peak_bytes, subject.replay_error, busy, bounds(subject)
+        now, throughput, subject.peak_bytes, subject.replay_error, busy, subject.critical_path
     )
     if choices is None:
         found = ranked(subject, rewrites)
@@ -140,6 +148,18 @@ def answers_report(
     singly = tuple(answer(subject, (choice,), rewrites) for choice in choices)
     combined = answer(subject, choices, rewrites) if len(choices) > 1 else None
     return WhatIfReport(WHATIF_SCHEMA, baseline, singly, combined)
+
+
+def with_ledger(answer: WhatIfReport, analysis: Analysis, entries: Iterable[LedgerEntry]) -> WhatIfReport:
+    """The answers with how earlier predictions of the same kind did; none of the numbers changes."""
+    known = tuple(entries)
+    if not known:
+        return answer
+    machine = machine_of(analysis.profile)
+    asked = [*answer.estimates, *([answer.combined] if answer.combined is not None else [])]
+    names = dict.fromkeys(whatif_key(estimate, answer) for estimate in asked if estimate.applicable)
+    records = (track_record(known, name, machine) for name in names)
+    return replace(answer, ledger=tuple(record for record in records if record is not None))
 
 
 def with_cure_that_helps(subject: Subject, finding: Finding, rewrites: Rewrites | None = None) -> Finding:

@@ -1,31 +1,26 @@
-"""From a verification, and from a profile's question and the ledger, to the reports that other programs read."""
+"""From a verification to the report that other programs read."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import NamedTuple
 
 from skyline import units
 from skyline.analysis.analyse import Analysis
-from skyline.analysis.throughput import throughput_at
 from skyline.interval import Interval
-from skyline.ledger.entry import LedgerEntry
-from skyline.ledger.record import TrackRecord, track_record
 from skyline.report.schema import (
     VERIFY_SCHEMA,
     BaselineReport,
-    EstimateReport,
     MeasuredReport,
     VerifyReport,
-    WhatIfReport,
 )
 from skyline.verification.compare import Comparison
 from skyline.verification.measure import Measured
 from skyline.verification.removal import MeasuredRemoval
 from skyline.verification.verdict import Verdict
-from skyline.verification.verify import Verification, machine_of
+from skyline.verification.verify import Verification
 from skyline.whatif.question import Question
+from skyline.whatif.scenario import throughput_at
 
 
 def verify_report(analysis: Analysis, found: Verification) -> VerifyReport:
@@ -116,29 +111,6 @@ def removal_report(
     )
 
 
-def with_ledger(answer: WhatIfReport, analysis: Analysis, entries: Iterable[LedgerEntry]) -> WhatIfReport:
-    """The answers with how earlier predictions of the same kind did; none of the numbers changes."""
-    known = tuple(entries)
-    machine = machine_of(analysis.profile)
-    asked = [*answer.estimates, *([answer.combined] if answer.combined is not None else [])]
-    names = dict.fromkeys(whatif_key(estimate, answer) for estimate in asked if estimate.applicable)
-    records = (track_record(known, name, machine) for name in names)
-    return replace(answer, ledger=tuple(record for record in records if record is not None))
-
-
-def whatif_key(estimate: EstimateReport, answer: WhatIfReport) -> str:
-    """Under which name the ledger has an estimate: that of its what-if, or all names of a combination."""
-    if estimate is not answer.combined:
-        return estimate.name
-    return "+".join(sorted(single.name for single in answer.estimates))
-
-
-def record_of(estimate: EstimateReport, answer: WhatIfReport) -> TrackRecord | None:
-    """Accuracy of earlier predictions of the same kind."""
-    key = whatif_key(estimate, answer)
-    return next((record for record in answer.ledger if record.whatif == key), None)
-
-
 def _measured(
     measured: Measured,
     verdict: Verdict,
@@ -157,36 +129,6 @@ def _measured(
         others_cores=verdict.others_cores,
         baseline_peak_bytes=measured.base_peak_bytes,
         peak_bytes=measured.trial.peak_bytes,
-    )
-
-
-def record_words(record: TrackRecord) -> str:
-    """``median error +3 %, ±5 % in 4 of 5 cases; the interval held 4 of 5``."""
-    cases = f"{record.cases} case{'s' * (record.cases != 1)}"
-    words = [
-        (
-            f"median error {units.format_share_delta(record.median_error)}, ±{units.format_share(record.within)} in "
-            f"{record.inside} of {cases}"
-        ),
-        f"the interval held {record.held}",
-    ]
-    if record.scripts != record.cases:
-        words.append(f"{record.scripts} script{'s' * (record.scripts != 1)}")
-    if record.discarded:
-        words.append(f"{record.discarded} discarded")
-    return "; ".join(words)
-
-
-def correction_words(record: TrackRecord, iteration_ms: Interval) -> str:
-    """A prediction as corrected by the ledger; empty where the ledger has too few cases."""
-    found = record.correction
-    if found is None:
-        return ""
-    factor = Interval(found.factor, found.low, found.high)
-    corrected = factor.scaled(iteration_ms.value)
-    return (
-        f"corrected by your ledger: {units.format_ms_interval(corrected)} "
-        f"({units.format_share_delta(found.factor - 1)}, from {record.cases} verifications here)"
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass, field
 
-from skyline.rewrite.causal import own_values
+from skyline.rewrite.causal_mask import own_values
 from skyline.source.calls import qualified_name
 from skyline.source.program import Module
 from skyline.source.syntax import last_name

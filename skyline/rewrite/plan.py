@@ -110,7 +110,7 @@ def _snippet(error: SkylineError, name: str, value: str) -> str:
         return ""
 
 
-def attempt(context: RewriteContext, name: str, value: str) -> tuple[TextEdit, ...] | None:
+def edits_for(context: RewriteContext, name: str, value: str) -> tuple[TextEdit, ...] | None:
     """The edits for one change with its value given; None where no rewrite for it exists.
 
     Raises RewriteRefused with the reason where there is one that cannot be carried out here.

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from skyline.rewrite.blocks import replace
-from skyline.rewrite.causal import own_values
+from skyline.rewrite.causal_mask import own_values
 from skyline.rewrite.context import RewriteContext
 from skyline.rewrite.element import without_keyword
 from skyline.rewrite.refusal import refusal

@@ -17,13 +17,8 @@ from skyline.source.syntax import parse
 from skyline.source.text import SourceText
 
 
-def removal(analysis: Analysed, name: str, read: ReadText) -> RewritePlan:
-    """The edits that take one change out of the code; ``read`` gives the present text of a file."""
-    return taken_out(RewriteContext(analysis.profile, read), (name,))
-
-
 def removals(analysis: Analysed, names: Sequence[str], read: ReadText) -> RewritePlan:
-    """The edits that take several changes out of the code together."""
+    """The edits that take changes out of the code together; ``read`` gives the present text of a file."""
     return taken_out(RewriteContext(analysis.profile, read), names)
 
 
@@ -54,7 +49,7 @@ def present(context: RewriteContext, name: str) -> str | None:
         return None
 
 
-def attempt_removal(context: RewriteContext, name: str) -> tuple[TextEdit, ...] | None:
+def removal_edits(context: RewriteContext, name: str) -> tuple[TextEdit, ...] | None:
     """The edits that take one change out; None where Skyline cannot take such a change out anywhere.
 
     Raises RewriteRefused with the reason where it cannot be taken out here.

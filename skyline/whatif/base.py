@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
 
-from skyline.whatif.provenance import Provenance
-from skyline.whatif.scenario import Scenario
+from skyline.whatif.scenario import Provenance, Scenario
 from skyline.whatif.subject import Grain, Subject
 
 __all__ = [

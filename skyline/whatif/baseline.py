@@ -8,12 +8,10 @@ from skyline.graph.build import build, main_lane
 from skyline.graph.launching import one_iteration_ahead
 from skyline.graph.merging import coalesce
 from skyline.graph.part import part_shares, phase_times
-from skyline.graph.step_cost import step_cost
 from skyline.graph.tasks import ON_GPU
 from skyline.interval import Interval
 from skyline.memory.activations import batch_tensors
 from skyline.memory.peak import peak_breakdown
-from skyline.predict.batch_curve import batch_curve
 from skyline.simulate.engine import replay_error, simulate
 from skyline.simulate.moments import billed_phases, billed_us
 from skyline.spread import interval_of
@@ -63,9 +61,7 @@ def baseline(profile: Profile) -> Subject:
         parts_ms=parts_ms,
         phases=_summing_to(phases, iteration_ms.value),
         peak=peak,
-        curve=batch_curve(profile),
         batch_tensors=_batch_tensors(profile),
-        step=step_cost(profile.trace),
         billed_us=billed,
         tried=tried,
         host_spread=1.0 if bare is None else host_spread(graph, lane, bare, iteration_ms.value),

@@ -6,9 +6,9 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from skyline.attempt import failure
 from skyline.errors import SkylineError
 from skyline.memory.capacity import Fit, fit, usable_bytes
+from skyline.stage_failures import failure
 from skyline.whatif.base import Applicability, Grain, Scenario, Semantics, Stage, Subject, WhatIf
 from skyline.whatif.question import Choice
 from skyline.whatif.registry import whatif_named

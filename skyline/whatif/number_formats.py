@@ -13,6 +13,7 @@ import numpy.typing as npt
 from skyline.errors import UsageError
 from skyline.graph.column import Indices
 from skyline.graph.graph import Graph
+from skyline.graph.scaling import scale
 from skyline.graph.task import WorkClass
 from skyline.graph.tasks import WORK
 from skyline.interval import Interval
@@ -21,8 +22,7 @@ from skyline.predict.gpus import gpu_named
 from skyline.predict.operator_time import OperatorPredictor
 from skyline.predict.registry import across_formats
 from skyline.trace.record import OperatorShape
-from skyline.whatif.origins import shapes
-from skyline.whatif.subject import Subject
+from skyline.whatif.subject import Subject, shapes
 from skyline.whatif.trace_facts import compute_capability
 
 FLOAT32, TF32, BFLOAT16, FLOAT16 = "float32", "tfloat32", "bfloat16", "float16"
@@ -52,7 +52,7 @@ float32 numbers in TF32, ``s16816`` its counterpart of 16 bits (CUTLASS, ``inclu
 
 @dataclass(frozen=True, slots=True)
 class Factors:
-    """Time in the new format over time in the present one, for each of some tasks."""
+    """Time after a change over time before it, for each of some tasks: likely, at best and at worst."""
 
     likely: npt.NDArray[np.float64]
     least: npt.NDArray[np.float64]
@@ -60,6 +60,11 @@ class Factors:
 
     def __iter__(self) -> Iterator[npt.NDArray[np.float64]]:
         return iter((self.likely, self.least, self.most))
+
+    def applied(self, graph: Graph, chosen: Indices) -> tuple[Graph, Graph, Graph]:
+        """The graph with the changed tasks: likely, at best and at worst."""
+        likely, least, most = (scale(graph, chosen, factors) for factors in self)
+        return likely, least, most
 
 
 def capability(subject: Subject) -> tuple[int, int]:

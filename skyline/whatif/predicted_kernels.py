@@ -8,7 +8,6 @@ from functools import lru_cache
 from math import sqrt
 
 import numpy as np
-import numpy.typing as npt
 
 from skyline.errors import UsageError
 from skyline.graph.column import Indices
@@ -23,8 +22,8 @@ from skyline.predict.predicted_times import in_allowed_format
 from skyline.predict.registry import predictor_for, predictors
 from skyline.trace.profile import Profile
 from skyline.trace.record import OperatorShape
-from skyline.whatif.origins import shapes
-from skyline.whatif.subject import Subject
+from skyline.whatif.number_formats import Factors
+from skyline.whatif.subject import Subject, shapes
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +59,7 @@ class PredictedKernels:
         times = _predicted(self.predictor, allowed, self.spec)
         return dict(zip(distinct, times, strict=True))
 
-    def factors(self, before: Sequence[OperatorShape], after: Sequence[OperatorShape]) -> KernelFactors:
+    def factors(self, before: Sequence[OperatorShape], after: Sequence[OperatorShape]) -> Factors:
         """The time of each kernel in its form ``after`` over that in the form ``before``.
 
         The errors of both forms have half of their variance in common.
@@ -68,27 +67,7 @@ class PredictedKernels:
         past, future = self.us(before), self.us(after)
         found = [_ratio(past[old], future[new]) for old, new in zip(before, after, strict=True)]
         ends = ([getattr(one, end) for one in found] for end in ("value", "low", "high"))
-        return KernelFactors(*(np.array(one, np.float64) for one in ends))
-
-
-@dataclass(frozen=True, slots=True)
-class KernelFactors:
-    """Time after a change over time before it, by kernel: likely, at best and at worst."""
-
-    likely: npt.NDArray[np.float64]
-    least: npt.NDArray[np.float64]
-    most: npt.NDArray[np.float64]
-
-    def applied(self, graph: Graph, kernels: Indices) -> tuple[Graph, Graph, Graph]:
-        """The graph with changed kernels: likely, at best and at worst."""
-        likely, least, most = (_scaled(graph, kernels, one) for one in (self.likely, self.least, self.most))
-        return likely, least, most
-
-
-def _scaled(graph: Graph, kernels: Indices, factors: npt.NDArray[np.float64]) -> Graph:
-    durations = graph.durations.copy()
-    durations[kernels] *= factors
-    return graph.with_times(durations=durations)
+        return Factors(*(np.array(one, np.float64) for one in ends))
 
 
 def _ratio(before: Interval, after: Interval) -> Interval:

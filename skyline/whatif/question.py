@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from skyline.errors import UsageError
@@ -37,6 +38,11 @@ class Question:
 
     batch_size: int | None = None
     choices: tuple[Choice, ...] = ()
+
+    @classmethod
+    def parse(cls, batch_size: int | None, whatifs: Iterable[str]) -> Question:
+        """From the fields of a client's request. Raises UsageError if one is invalid."""
+        return cls(batch_size, tuple(map(Choice.parse, whatifs)))
 
     @property
     def all_choices(self) -> tuple[Choice, ...]:

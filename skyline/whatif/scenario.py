@@ -4,13 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from enum import Enum
 from math import hypot
 
 from skyline.graph.graph import Graph
 from skyline.interval import Interval
-from skyline.whatif.memory import Memory, MemoryChange
-from skyline.whatif.provenance import Provenance
-from skyline.whatif.subject import Grain, Subject
+from skyline.whatif.subject import Grain, Memory, MemoryChange, Subject
+
+
+class Provenance(str, Enum):
+    """Where an answer comes from, from the strongest to the weakest."""
+
+    MEASURED = "measured"
+    """This script ran with this change, on this machine."""
+    INTERPOLATED = "interpolated"
+    """Read between runs of this script with less and with more of this change."""
+    TRIED = "tried"
+    """Parts of this script ran with this change, on this machine; a simulation puts them together."""
+    MODELLED = "modelled"
+    """Follows from the recorded work by a model with figures from elsewhere."""
+    ASSUMED = "assumed"
+    """A range from experience: a fact that a model needs is not known, or there is no model."""
+
+    def with_part(self, other: Provenance) -> Provenance:
+        """Of an answer with another part: the weaker of both."""
+        order = list(Provenance)
+        return max(self, other, key=order.index)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -115,3 +134,21 @@ def _together(first: Interval | None, second: Interval | None) -> Interval | Non
     if first is None or second is None:
         return first or second
     return Interval(first.value + second.value, first.low + second.low, first.high + second.high)
+
+
+def samples_at(baseline: Subject, batch_size: int | None) -> float | None:
+    """Samples per iteration at another batch size (None: the script's own), assumed proportional."""
+    samples, base = baseline.samples, baseline.batch_size
+    if samples is None or batch_size is None or not base:
+        return samples
+    return samples * batch_size / base
+
+
+def throughput_at(baseline: Subject, at: Scenario | int | None, iteration_ms: Interval) -> Interval | None:
+    """Samples per second of a scenario or at a batch size; None if the samples per iteration are unknown."""
+    if isinstance(at, Scenario):
+        samples = samples_at(baseline, at.batch_size)
+        samples = samples * at.samples_factor if samples else None
+    else:
+        samples = samples_at(baseline, at)
+    return iteration_ms.inverse(samples * 1e3) if samples else None

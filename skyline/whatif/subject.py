@@ -2,35 +2,115 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields, replace
 from enum import Enum
 from functools import cached_property
 
 import numpy as np
 
 from skyline.graph.build import build
-from skyline.graph.column import Flags, Indices
+from skyline.graph.column import Flags, Indices, Times
 from skyline.graph.graph import Graph
 from skyline.graph.launching import one_iteration_ahead
 from skyline.graph.part import Part
-from skyline.graph.step_cost import StepCost
+from skyline.graph.step_cost import StepCost, step_cost
 from skyline.graph.threads import ThreadUse, thread_use
 from skyline.interval import Interval
 from skyline.memory.peak import MemoryBreakdown
 from skyline.memory.recomputation import RecordedLevels, recorded_levels
-from skyline.predict.batch_curve import BatchCurve
+from skyline.predict.batch_curve import BatchCurve, batch_curve
+from skyline.simulate.critical_path import CriticalPath, critical_path
 from skyline.simulate.engine import simulate
 from skyline.simulate.steady import steady_step_ms
 from skyline.simulate.timeline import Timeline
 from skyline.trace.phase import PhaseTimes
 from skyline.trace.profile import Profile
+from skyline.trace.record import OperatorShape
 from skyline.units import format_share
 from skyline.whatif.blocks import open_blocks
 from skyline.whatif.calibration import REPETITIONS, calibrated, settled
 from skyline.whatif.cost.tried_iterations import TriedIterations
-from skyline.whatif.memory import Memory
 from skyline.whatif.recording import Recording
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """Who owns how many bytes at the peak; the owners are those of ``MemoryBreakdown``."""
+
+    parameters: Interval
+    gradients: Interval
+    optimizer: Interval
+    activations: Interval
+    other: Interval
+
+    @classmethod
+    def of(cls, peak: MemoryBreakdown) -> Memory:
+        """The recorded peak, known to the byte."""
+        owners = (peak.parameters, peak.gradients, peak.optimizer, peak.activations, peak.other)
+        return cls(*(Interval.exact(float(size)) for size in owners))
+
+    @property
+    def peak_bytes(self) -> Interval:
+        """The sum over the owners. Their ranges add up: they come from the same few assumptions."""
+        owners: list[Interval] = [getattr(self, one.name) for one in fields(self)]
+        return Interval(
+            sum(one.value for one in owners), sum(one.low for one in owners), sum(one.high for one in owners)
+        )
+
+    def with_activations(self, factor: Interval) -> Memory:
+        """With the activations times a factor."""
+        return replace(self, activations=product(self.activations, factor))
+
+    def less(self, owner: str, size_bytes: Interval) -> Memory:
+        """With so many bytes less of an owner (``activations``, …), and never less than none."""
+        had: Interval = getattr(self, owner)
+        left = Interval(
+            max(0.0, had.value - size_bytes.value),
+            max(0.0, had.low - size_bytes.high),
+            max(0.0, had.high - size_bytes.low),
+        )
+        return replace(self, **{owner: left})
+
+    def more(self, owner: str, size_bytes: Interval) -> Memory:
+        """With so many bytes more of an owner."""
+        had: Interval = getattr(self, owner)
+        return replace(
+            self,
+            **{
+                owner: Interval(
+                    had.value + size_bytes.value, had.low + size_bytes.low, had.high + size_bytes.high
+                )
+            },
+        )
+
+    def to_peak(self, peak: Interval, batch_bytes: float, factor: float) -> Memory:
+        """With the activations such that the whole has this peak, the batch being ``factor`` times ``batch_bytes``.
+
+        Memory that stays between iterations (parameters, gradients, optimizer state, and of the rest all but the
+        batch) is kept as long as it fits.
+        """
+        other = self.other.value + (factor - 1.0) * min(batch_bytes, self.other.value)
+        kept = self.parameters.value + self.gradients.value + self.optimizer.value + other
+        room = Interval(*(max(0.0, end - kept) for end in (peak.value, peak.low, peak.high)))
+        shrunk = min(1.0, peak.value / kept) if kept > 0 else 1.0
+        return Memory(
+            self.parameters.scaled(shrunk),
+            self.gradients.scaled(shrunk),
+            self.optimizer.scaled(shrunk),
+            room,
+            Interval.exact(other * shrunk),
+        )
+
+
+MemoryChange = Callable[[Memory], Memory]
+"""The effect of a change on the memory."""
+
+
+def product(first: Interval, second: Interval) -> Interval:
+    """Of two amounts that are not negative."""
+    return Interval(first.value * second.value, first.low * second.low, first.high * second.high)
+
 
 UNSEEN_GPU = "the profiler recorded none of the GPU's work; skyline doctor says what to do"
 """Why rules and what-ifs about the GPU's work say nothing about such a profile."""
@@ -96,10 +176,8 @@ class Subject:
     parts_ms: Mapping[Part, float] = field(default_factory=dict[Part, float])
     phases: PhaseTimes = field(default_factory=PhaseTimes)
     peak: MemoryBreakdown = _NO_PEAK
-    curve: BatchCurve = _NO_CURVE
     batch_tensors: tuple[int, ...] = ()
     """Bytes of each tensor of a batch as the loader gives it."""
-    step: StepCost = _NO_STEP
     billed_us: tuple[float, ...] = ()
     """By task of ``graph``, the time on the script's own thread, and of a GPU while it works."""
     host_spread: float = 1.0
@@ -158,6 +236,16 @@ class Subject:
         """The batch size of the script, where that could be seen."""
         return None if self.profile is None else self.profile.batch_size
 
+    @cached_property
+    def curve(self) -> BatchCurve:
+        """Time and memory over the batch size."""
+        return _NO_CURVE if self.profile is None else batch_curve(self.profile)
+
+    @cached_property
+    def step(self) -> StepCost:
+        """Composition of the recorded optimizer steps."""
+        return _NO_STEP if self.profile is None else step_cost(self.profile.trace)
+
     @property
     def batch_bytes(self) -> int:
         """Bytes of a batch as the loader gives it."""
@@ -205,6 +293,11 @@ class Subject:
         if not self.runs_ahead or len(ends) < 2:
             return 0.0, self.timeline.makespan_us
         return ends[0], ends[-1]
+
+    @cached_property
+    def critical_path(self) -> CriticalPath:
+        """The shares of what an iteration waits for."""
+        return critical_path(self.timeline, *self.window_us)
 
     def counted(self, tasks: Indices) -> Flags:
         """Which tasks of the unchanged graph belong to the counted iterations."""
@@ -260,3 +353,30 @@ class Subject:
         # Stitched graphs run in during their first half; a graph of the recorded iterations is steady after one.
         run_in = max(1, len(graph.iterations) // 2) if len(graph.structure.lanes) > 1 else 1
         return simulate(graph).iteration_ms(self.lane, skip=run_in)
+
+
+def shapes(subject: Subject, graph: Graph, chosen: Indices) -> list[OperatorShape | None]:
+    """The call of each chosen task; None where it is not known, as for all tasks of a trace."""
+    profile = subject.profile
+    if profile is None:
+        return [None] * len(chosen)
+    trace = profile.trace
+    rows: list[int] = graph.tasks.origin[chosen].tolist()
+    of_rows = [trace.records[row].shape if row >= 0 else -1 for row in rows]
+    return [trace.shapes[shape] if shape >= 0 else None for shape in of_rows]
+
+
+def flops(subject: Subject, graph: Graph, chosen: Indices) -> Times:
+    """Arithmetic of each chosen task, 0 where it is none or not known."""
+    return np.array([0.0 if one is None else float(one.flops) for one in shapes(subject, graph, chosen)])
+
+
+def bytes_moved(subject: Subject, graph: Graph, chosen: Indices) -> Times:
+    """Bytes that each chosen task reads and writes at least, 0 where that is not known; of copies those copied."""
+    if subject.recording is not None:
+        origin = graph.tasks.origin[chosen]
+        known = np.where(origin >= 0, subject.recording.trace.size_bytes[np.maximum(origin, 0)], 0)
+        return known.astype(np.float64)
+    return np.array(
+        [0.0 if one is None else float(one.bytes_moved) for one in shapes(subject, graph, chosen)]
+    )

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from skyline.settings.source import from_words
-from skyline_lsp.profiling import Profiler
+from skyline_lsp.profiler import Profiler
 from skyline_lsp.server import SkylineServer
 
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Generic, TypeVar
+
+from textual.message import Message
 
 from skyline.errors import SkylineError
 from skyline.report.protocol import (
@@ -90,21 +93,16 @@ class Conversation:
 
     async def preview(self, question: QuestionParams) -> None:
         """Fetch the edits that apply would make."""
-        preview = await self._answer(self._session.preview(question))
-        if preview is not None:
-            self._post(messages.Previewed(preview))
+        await self._pass_on(self._session.preview(question), messages.Previewed)
 
     async def best(self, limits: BestParams) -> None:
         """Search for the fastest combination within limits."""
-        found = await self._answer(self._session.best(limits))
-        if found is not None:
-            self._post(messages.BestFound(found))
+        await self._pass_on(self._session.best(limits), messages.BestFound)
 
     async def value(self, whatif: str) -> None:
         """Fetch the effect of one what-if, as ``NAME=VALUE``."""
-        estimate = await self._answer(self._session.simulate(QuestionParams(self.uri, None, (whatif,))))
-        if estimate is not None:
-            self._post(messages.ValueArrived(estimate))
+        asked = QuestionParams(self.uri, None, (whatif,))
+        await self._pass_on(self._session.simulate(asked), messages.ValueArrived)
 
     async def verify(self, question: QuestionParams) -> None:
         """Measure a prediction."""
@@ -116,16 +114,12 @@ class Conversation:
 
     async def devices(self, asked: DevicesParams) -> None:
         """Predict the script on other GPUs, which may be absent."""
-        found = await self._answer(self._session.devices(asked))
-        if found is not None:
-            self._post(messages.DevicesCompared(found))
+        await self._pass_on(self._session.devices(asked), messages.DevicesCompared)
 
     async def timeline(self, asked: TimelineParams) -> None:
         """Fetch a window of an iteration, measured and simulated."""
-        try:
-            self._post(messages.TimelineArrived(asked, await self._session.timeline(asked)))
-        except SkylineError as error:
-            self._post(messages.PictureFailed("timeline", str(error)))
+        arrived = partial(messages.TimelineArrived, asked)
+        await self._pass_on(self._session.timeline(asked), arrived, view="timeline")
 
     def memory_at(self, time_ms: float) -> None:
         """Ask for the live memory at a moment, as soon as the previous request is answered."""
@@ -133,17 +127,11 @@ class Conversation:
 
     async def history(self) -> None:
         """Fetch the list of saved profiles."""
-        try:
-            self._post(messages.HistoryArrived(await self._session.history()))
-        except SkylineError as error:
-            self._post(messages.PictureFailed("diff", str(error)))
+        await self._pass_on(self._session.history(), messages.HistoryArrived, view="diff")
 
     async def compare(self, asked: CompareParams) -> None:
         """Compare two saved profiles."""
-        try:
-            self._post(messages.Compared(asked, await self._session.compare(asked)))
-        except SkylineError as error:
-            self._post(messages.PictureFailed("diff", str(error)))
+        await self._pass_on(self._session.compare(asked), partial(messages.Compared, asked), view="diff")
 
     async def write(self, question: QuestionParams, *, instead: bool, seen: int) -> None:
         """Make the change. With ``instead``, revert the last change first.
@@ -175,23 +163,21 @@ class Conversation:
         except SkylineError:
             # The rewrite does not depend on the prediction.
             pass
-        result = await self._answer(self._session.apply(question))
-        if result is not None:
-            self._post(messages.Applied(question, result, expected, seen))
+        await self._pass_on(
+            self._session.apply(question),
+            lambda result: messages.Applied(question, result, expected, seen),
+        )
 
     async def revert(self) -> None:
         """Undo the last change."""
         async with self._writing:
-            result = await self._answer(self._session.revert())
-            if result is not None:
-                self._post(messages.Reverted(result))
+            await self._pass_on(self._session.revert(), messages.Reverted)
 
     async def remove(self, whatif: str) -> None:
         """Remove a what-if from the code, by its name."""
         async with self._writing:
-            result = await self._answer(self._session.remove(RemoveParams(self.uri, whatif)))
-            if result is not None:
-                self._post(messages.TakenOut(whatif, result))
+            asked = RemoveParams(self.uri, whatif)
+            await self._pass_on(self._session.remove(asked), partial(messages.TakenOut, whatif))
 
     async def _simulate(self, question: QuestionParams) -> None:
         try:
@@ -211,10 +197,15 @@ class Conversation:
             self._post(messages.QuestionFailed(asked, str(error)))
 
     async def _memory_at(self, asked: MemoryAtParams) -> None:
+        await self._pass_on(self._session.memory_at(asked), messages.MemoryArrived, view="memory")
+
+    async def _pass_on(self, asked: Awaitable[T], arrived: Callable[[T], Message], *, view: str = "") -> None:
+        """Post the answer as the message ``arrived``; a failure is shown on ``view``, or as a notification."""
         try:
-            self._post(messages.MemoryArrived(await self._session.memory_at(asked)))
+            self._post(arrived(await asked))
         except SkylineError as error:
-            self._post(messages.PictureFailed("memory", str(error)))
+            failed = messages.PictureFailed(view, str(error)) if view else None
+            self._post(failed or messages.ServerSaid(str(error), Severity.ERROR))
 
     async def _answer(self, asked: Awaitable[T]) -> T | None:
         try:

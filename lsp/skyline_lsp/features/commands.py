@@ -18,11 +18,11 @@ from skyline.report import protocol
 from skyline.report.protocol import CommandResult, QuestionOptions, VerifyOptions, VerifyParams
 from skyline.trace import store
 from skyline.whatif.estimate import Estimate
-from skyline.whatif.question import Choice, Question
-from skyline_lsp import convert, exporting, wire
+from skyline.whatif.question import Question
+from skyline_lsp import convert, exported_file, wire
 from skyline_lsp.convert import NO_NOTEBOOKS, NOTEBOOK_HINT, is_notebook
 from skyline_lsp.entry_script import script_for
-from skyline_lsp.exporting import ExportOptions
+from skyline_lsp.exported_file import ExportOptions
 from skyline_lsp.features.simulate import profiled
 from skyline_lsp.features.verify import verification
 from skyline_lsp.options import ProfileOptions
@@ -111,13 +111,13 @@ def _use_later(server: SkylineServer, uri: str) -> CommandResult:
 def _stop(server: SkylineServer, state: ScriptState) -> bool:
     return (
         server.profiler.cancel(state)
-        | server.verifier.errand.cancel(state.path)
-        | server.comparer.errand.cancel(state.path)
+        | server.verifier.task.cancel(state.path)
+        | server.comparer.task.cancel(state.path)
     )
 
 
 def _what_if(server: SkylineServer, uri: str, asked: QuestionOptions) -> Estimate:
-    question = Question(asked.batchSize, tuple(Choice.parse(text) for text in asked.whatifs))
+    question = Question.parse(asked.batchSize, asked.whatifs)
     state = profiled(server, uri)
     assert state.prepared is not None
     found, now = state.estimate(question), state.prepared.report.iteration_ms.value
@@ -136,7 +136,7 @@ async def _show_report(server: SkylineServer, uri: str) -> CommandResult:
     folder = Path(tempfile.gettempdir()) / "skyline-reports"
     # One file per profile: showing the report again opens the same page.
     path = folder / f"{Path(state.path).stem}-{state.prepared.report.id}.html"
-    exporting.write(state.prepared, "html", path)
+    exported_file.write(state.prepared, "html", path)
     window = server.client_capabilities.window
     if window and window.show_document and window.show_document.support:
         target = types.ShowDocumentParams(uri=convert.uri_of(str(path)), external=True, take_focus=True)
@@ -153,6 +153,6 @@ def _export(server: SkylineServer, uri: str, asked: ExportOptions) -> CommandRes
     state = profiled(server, uri)
     assert state.prepared is not None
     script = Path(state.path)
-    path = script.parent / (asked.path or exporting.default_name(script, asked.format))
-    exporting.write(state.prepared, asked.format, path)
+    path = script.parent / (asked.path or exported_file.default_name(script, asked.format))
+    exported_file.write(state.prepared, asked.format, path)
     return CommandResult("written", path=str(path))

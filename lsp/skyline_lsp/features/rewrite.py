@@ -24,10 +24,10 @@ from skyline.report.protocol import (
 from skyline.source.span import TextEdit
 from skyline.source.text import SourceText
 from skyline.whatif.question import Question
-from skyline_lsp import convert, rewriting, wire
-from skyline_lsp.features.simulate import profiled, question
+from skyline_lsp import convert, planned_change, wire
+from skyline_lsp.features.simulate import profiled
 from skyline_lsp.journal import Read
-from skyline_lsp.rewriting import PlannedChange, check_current, planned_question, planned_removal
+from skyline_lsp.planned_change import PlannedChange, check_current, planned_question, planned_removal
 from skyline_lsp.server import SkylineServer
 from skyline_lsp.state import ScriptState
 from skyline_lsp.wire import options, script_uri
@@ -57,17 +57,17 @@ def register(server: SkylineServer) -> None:
     @server.feature(protocol.PREVIEW)
     @wire.answers(QuestionParams)
     def preview(asked: QuestionParams) -> PreviewResult:
-        return _preview(server, profiled(server, asked.uri), question(asked))
+        return _preview(server, profiled(server, asked.uri), Question.parse(asked.batchSize, asked.whatifs))
 
     @server.feature(protocol.APPLY)
     @wire.answers(QuestionParams)
     async def apply(asked: QuestionParams) -> ApplyResult:
         try:
-            wanted = question(asked)
+            wanted = Question.parse(asked.batchSize, asked.whatifs)
         except SkylineError as error:
             return ApplyResult(False, _reason(error))
         plan = partial(planned_question, server, asked=wanted)
-        return await changed(rewriting.words(wanted), asked.uri, plan)
+        return await changed(planned_change.words(wanted), asked.uri, plan)
 
     @server.feature(protocol.REMOVE)
     @wire.answers(RemoveParams)
@@ -93,7 +93,7 @@ def register(server: SkylineServer) -> None:
         state = server.state_of(asked.uri)
         if state is None:
             return ()
-        texts = rewriting.texts_without(server, state)
+        texts = planned_change.texts_without(server, state)
         return tuple(OriginalText(_uri(server, state, path), _shown(text)) for path, text in texts.items())
 
     @server.command(protocol.COMMAND_APPLY_REWRITE)
@@ -173,7 +173,7 @@ async def _revert(server: SkylineServer, uri: str) -> ApplyResult:
                 return ApplyResult(False, CHANGED_SINCE)
             undone = True
             continue
-        planned = rewriting.planned_return(server, entry)
+        planned = planned_change.planned_return(server, entry)
         if planned is None:
             return ApplyResult(False, CHANGED_SINCE)
         try:

@@ -14,7 +14,7 @@ from skyline.report.protocol import BestParams, QuestionParams, UriParams
 from skyline.report.schema import BestReport, EstimateReport, WhatIfReport
 from skyline.whatif.base import Semantics
 from skyline.whatif.curve_point import CurvePoint
-from skyline.whatif.question import Choice, Question
+from skyline.whatif.question import Question
 from skyline_lsp import convert, wire
 from skyline_lsp.server import SkylineServer
 from skyline_lsp.state import ScriptState
@@ -54,12 +54,13 @@ def register(server: SkylineServer) -> None:
     @server.feature(protocol.SIMULATE)
     @wire.answers(QuestionParams)
     async def simulate(asked: QuestionParams) -> EstimateReport:
+        question = Question.parse(asked.batchSize, asked.whatifs)
         if (trace := server.traces.at(convert.path_of(asked.uri))) is not None:
-            return trace.estimate(question(asked))
+            return trace.estimate(question)
         state = profiled(server, asked.uri)
-        answer = state.estimate(question(asked))
+        answer = state.estimate(question)
         if asked.curve:
-            answer = replace(answer, curve=await _curve(state, answer_to=question(asked)))
+            answer = replace(answer, curve=await _curve(state, answer_to=question))
         return answer
 
 
@@ -76,11 +77,6 @@ async def _curve(state: ScriptState, *, answer_to: Question) -> tuple[CurvePoint
             return found
         state.curves[changes] = found
     return state.curves[changes]
-
-
-def question(params: QuestionParams) -> Question:
-    """The question in a request. Raises UsageError if a what-if is invalid."""
-    return Question(params.batchSize, tuple(Choice.parse(text) for text in params.whatifs))
 
 
 def profiled(server: SkylineServer, uri: str) -> ScriptState:

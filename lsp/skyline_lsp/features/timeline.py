@@ -14,7 +14,7 @@ from skyline.report import protocol
 from skyline.report.live_memory import LiveMemoryReport, RecordedBlocks
 from skyline.report.protocol import MemoryAtParams, TimelineParams
 from skyline.report.timelines import Sides, TimelineReport, sides_of, window
-from skyline.whatif.question import Choice, Question
+from skyline.whatif.question import Question
 from skyline.whatif.subject import Subject
 from skyline_lsp import convert, wire
 from skyline_lsp.features.simulate import profiled
@@ -38,7 +38,7 @@ def register(server: SkylineServer) -> None:
             subject = prepared.analysis.baseline
         else:
             subject = trace.subject
-        question = Question(asked.batchSize, tuple(Choice.parse(text) for text in asked.whatifs))
+        question = Question.parse(asked.batchSize, asked.whatifs)
         found = await pictures.sides(subject, question, asked.step)
         return window(found, asked.beginMs, asked.endMs, min(max(asked.most, 1), _MOST))
 

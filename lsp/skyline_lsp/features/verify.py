@@ -6,7 +6,7 @@ from skyline.report import protocol
 from skyline.report.protocol import VerifyParams
 from skyline.report.schema import VerifyReport
 from skyline.verification.measure import Effort
-from skyline.whatif.question import Choice, Question
+from skyline.whatif.question import Question
 from skyline_lsp import wire
 from skyline_lsp.features.simulate import profiled
 from skyline_lsp.server import SkylineServer
@@ -24,7 +24,7 @@ def register(server: SkylineServer) -> None:
 async def verification(server: SkylineServer, asked: VerifyParams) -> VerifyReport:
     """Verify the prediction for a question. Raises SkylineError if that fails or is cancelled."""
     state = profiled(server, asked.uri)
-    question = Question(asked.batchSize, tuple(Choice.parse(text) for text in asked.whatifs))
+    question = Question.parse(asked.batchSize, asked.whatifs)
     return await server.verifier.verify(state, question, asked.removes, _effort(asked), asked.profileId)
 
 

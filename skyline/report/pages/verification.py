@@ -8,7 +8,7 @@ from pathlib import PurePath
 from skyline import units
 from skyline.ledger.entry import LedgerEntry, VerificationStatus
 from skyline.ledger.record import TrackRecord
-from skyline.report.basis import when
+from skyline.report.basis import record_words, when
 from skyline.report.document import (
     Block,
     Cell,
@@ -25,7 +25,7 @@ from skyline.report.document import (
     said,
 )
 from skyline.report.schema import VerifyReport
-from skyline.report.verification import format_ratio, promises, record_words
+from skyline.report.verification import format_ratio, promises
 
 _TONES = {
     VerificationStatus.MEASURED: "",

@@ -8,9 +8,12 @@ from skyline import units
 from skyline.report.basis import (
     Direction,
     baseline_doubt,
+    correction_words,
     direction,
     one_off_words,
     range_cell,
+    record_of,
+    record_words,
     speedup_cell,
     speedup_words,
 )
@@ -28,7 +31,6 @@ from skyline.report.document import (
     said,
 )
 from skyline.report.schema import BaselineReport, BestReport, EstimateReport, WhatIfReport
-from skyline.report.verification import correction_words, record_of, record_words
 
 _SEMANTICS = {
     "exact": ("green", "exact: same results", "that give the same results"),

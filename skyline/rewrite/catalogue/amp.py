@@ -14,10 +14,10 @@ from skyline.rewrite.context import RewriteContext
 from skyline.rewrite.imports import Usable, usable
 from skyline.rewrite.refusal import refusal
 from skyline.rewrite.scaler import scaled, unscaled
-from skyline.rewrite.sites.backward import backwards
 from skyline.rewrite.sites.forward import ForwardSite, forward, inside_autocast
 from skyline.rewrite.sites.framework import Framework, framework
 from skyline.rewrite.sites.iteration import ROUTE, Iteration, Region, iteration
+from skyline.rewrite.sites.step import backwards
 from skyline.rewrite.sites.transfer import transfers
 from skyline.rewrite.unwrapping import without_item
 from skyline.source.calls import qualified_name

@@ -7,13 +7,10 @@ what cannot be part of a graph.
 
 from __future__ import annotations
 
-import ast
-
 from skyline.rewrite.compiling import compiled, compiled_mode, without_compiling
 from skyline.rewrite.context import RewriteContext
 from skyline.rewrite.refusal import check_switched_on, refusal
-from skyline.source.calls import qualified_name
-from skyline.source.program import Module
+from skyline.rewrite.sites.start import calls_of
 from skyline.source.span import TextEdit
 from skyline.source.syntax import text_of
 
@@ -25,24 +22,19 @@ _BY_HAND = ("torch.cuda.CUDAGraph", "torch.cuda.make_graphed_callables", "torch.
 def rewrite(context: RewriteContext, value: str) -> tuple[TextEdit, ...]:
     """Compiles the model in that mode; one that is compiled already gets the mode."""
     check_switched_on(NAME, value)
-    for module, node in _by_hand(context):
+    for module, node in calls_of(context, *_BY_HAND):
         raise refusal("The script records CUDA graphs by itself", module, node)
     return compiled(context, "reduce-overhead")
 
 
 def present(context: RewriteContext) -> str | None:
     """``on`` where the model is compiled in that mode, or graphs are recorded by hand."""
-    return "on" if _by_hand(context) or compiled_mode(context) == "reduce-overhead" else None
+    return "on" if calls_of(context, *_BY_HAND) or compiled_mode(context) == "reduce-overhead" else None
 
 
 def remove(context: RewriteContext) -> tuple[TextEdit, ...]:
     """The model without the compiling that brings the graphs."""
-    for module, node in _by_hand(context):
+    for module, node in calls_of(context, *_BY_HAND):
         message = f"The script records CUDA graphs by itself, with `{text_of(node.func)}`"
         raise refusal(message, module, node, hint="Take it out there.")
     return without_compiling(context)
-
-
-def _by_hand(context: RewriteContext) -> list[tuple[Module, ast.Call]]:
-    calls = context.program.nodes_of(ast.Call)
-    return [(module, node) for module, node in calls if qualified_name(module, node.func) in _BY_HAND]

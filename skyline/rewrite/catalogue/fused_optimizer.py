@@ -9,7 +9,7 @@ from skyline.rewrite.argument import add_keyword, keyword_of, replace_keyword, r
 from skyline.rewrite.context import RewriteContext
 from skyline.rewrite.element import without_keyword
 from skyline.rewrite.refusal import refusal
-from skyline.rewrite.sites.optimizer import optimizer_calls
+from skyline.rewrite.sites.step import optimizer_calls
 from skyline.source.knob import KnobKind
 from skyline.source.mapping import holds
 from skyline.source.origin import Frame, Route

@@ -7,7 +7,7 @@ import ast
 from skyline.errors import RewriteRefused
 from skyline.rewrite.attention import NotAttention, WrittenAttention, bound_in, read_attention, softmax_calls
 from skyline.rewrite.blocks import replace, statement_of, suite_of
-from skyline.rewrite.causal import is_causal, own_values
+from skyline.rewrite.causal_mask import is_causal, own_values
 from skyline.rewrite.context import RewriteContext
 from skyline.rewrite.imports import usable
 from skyline.rewrite.refusal import refusal

@@ -9,7 +9,7 @@ from skyline.rewrite.argument import as_value, literal_given, set_argument, with
 from skyline.rewrite.context import RewriteContext
 from skyline.rewrite.refusal import check_switched_on, refusal
 from skyline.rewrite.sites.layers import layer_calls, layer_class
-from skyline.rewrite.sites.optimizer import optimizer_calls
+from skyline.rewrite.sites.step import optimizer_calls
 from skyline.source.arguments import passed
 from skyline.source.calls import torch_optimizer
 from skyline.source.program import Module

@@ -10,9 +10,8 @@ from skyline.rewrite.argument import keyword_of, replace_value, set_argument
 from skyline.rewrite.blocks import replace, statement_of
 from skyline.rewrite.context import RewriteContext
 from skyline.rewrite.refusal import check_switched_on, refusal
-from skyline.rewrite.sites.backward import backwards
 from skyline.rewrite.sites.iteration import Iteration, Region, iteration
-from skyline.rewrite.sites.step import StepSite, zero_grads
+from skyline.rewrite.sites.step import StepSite, backwards, zero_grads
 from skyline.source.program import Module
 from skyline.source.span import TextEdit
 from skyline.source.syntax import dotted, offsets_of, text_of

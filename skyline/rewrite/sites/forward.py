@@ -9,9 +9,8 @@ from skyline.errors import RewriteRefused
 from skyline.rewrite.blocks import preceding, suite_of
 from skyline.rewrite.context import RewriteContext
 from skyline.rewrite.refusal import refusal
-from skyline.rewrite.sites.backward import BackwardSite, backward
 from skyline.rewrite.sites.iteration import ROUTE, Iteration, Region, function_called, iteration
-from skyline.rewrite.sites.optimizer import optimizer_calls
+from skyline.rewrite.sites.step import BackwardSite, backward, optimizer_calls
 from skyline.source.batch_names import words
 from skyline.source.origin import Frame, Instance
 from skyline.source.program import Module

@@ -18,12 +18,12 @@ from skyline.source.span import TextEdit
 from skyline.source.syntax import text_of
 
 
-def calls_of(context: RewriteContext, name: str) -> list[tuple[Module, ast.Call]]:
-    """Every call in the program of what is called ``name`` in full, such as ``torch.set_num_threads``."""
+def calls_of(context: RewriteContext, *names: str) -> list[tuple[Module, ast.Call]]:
+    """Every call in the program of what has one of these full names, such as ``torch.set_num_threads``."""
     return [
         (module, call)
         for module, call in context.program.nodes_of(ast.Call)
-        if qualified_name(module, call.func) == name
+        if qualified_name(module, call.func) in names
     ]
 
 

@@ -1,8 +1,9 @@
-"""Where the optimizer steps, and where gradients are cleared."""
+"""Where an iteration calls the backward pass and the optimizer, and where optimizers are made."""
 
 from __future__ import annotations
 
 import ast
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from skyline.errors import RewriteRefused
@@ -11,9 +12,11 @@ from skyline.rewrite.context import RewriteContext
 from skyline.rewrite.refusal import refusal
 from skyline.rewrite.sites.iteration import Iteration, Region, iteration
 from skyline.source.batch_names import words
-from skyline.source.calls import torch_optimizer
+from skyline.source.calls import calls_at, qualified_name, torch_optimizer
+from skyline.source.program import Module
 from skyline.source.syntax import last_name
 from skyline.source.training_loop import OTHER_STEPPERS
+from skyline.trace.facts import OptimizerFact
 
 _OPTIMIZER_WORDS = {"optimizer", "optimizers", "optim", "opt", "scaler", "solver", "sgd", "adam", "adamw"}
 
@@ -103,3 +106,111 @@ def _only(context: RewriteContext, sites: tuple[StepSite, ...], what: str) -> St
         lines, first = ", ".join(str(site.call.lineno) for site in sites), next(iter(sites))
         raise refusal(f"The loop has more than one {what}, on lines {lines}", first.region.module, first.call)
     return next(iter(sites))
+
+
+_DRIVERS = {"accelerator", "fabric", "engine", "model_engine", "manager", "booster"}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BackwardSite:
+    """One call that starts the backward pass of ``loss``.
+
+    ``scaler`` is the gradient scaler of ``scaler.scale(loss).backward()``, ``driver`` the object of a framework that
+    is asked to do it, as in ``accelerator.backward(loss)``; both are None for plain tensors.
+    """
+
+    region: Region
+    call: ast.Call
+    statement: ast.stmt
+    loss: ast.expr
+    scaler: ast.expr | None = None
+    driver: ast.expr | None = None
+
+
+def backwards(context: RewriteContext, within: Iteration | None = None) -> tuple[BackwardSite, ...]:
+    """Every call in an iteration that starts a backward pass, in the order of the text; maybe none."""
+    sites = (_site(region, call) for region, call in (within or iteration(context)).nodes(ast.Call))
+    return tuple(site for site in sites if site is not None)
+
+
+def backward(context: RewriteContext, within: Iteration | None = None) -> BackwardSite:
+    """The one backward pass of an iteration; raises RewriteRefused where there is none, or more than one."""
+    sites = backwards(context, within)
+    if not sites:
+        raise RewriteRefused("No `backward()` was found in the training loop", file=context.profile.script)
+    if len(sites) > 1:
+        lines, first = ", ".join(str(site.call.lineno) for site in sites), next(iter(sites))
+        message = f"The loop has more than one `backward()`, on lines {lines}"
+        raise refusal(message, first.region.module, first.call)
+    return next(iter(sites))
+
+
+def _site(region: Region, call: ast.Call) -> BackwardSite | None:
+    if last_name(call.func) not in ("backward", "manual_backward") or not isinstance(
+        call.func, ast.Attribute
+    ):
+        return None
+    statement, owner = statement_of(region.module, call), call.func.value
+    if qualified_name(region.module, call.func) == "torch.autograd.backward":
+        return BackwardSite(region, call, statement, call.args[0]) if call.args else None
+    if isinstance(owner, ast.Call) and last_name(owner.func) == "scale" and owner.args:
+        scaler = owner.func.value if isinstance(owner.func, ast.Attribute) else None
+        return BackwardSite(region, call, statement, owner.args[0], scaler=scaler)
+    driven = call.func.attr == "manual_backward" or last_name(owner).lower().lstrip("_") in _DRIVERS
+    if driven and call.args:
+        return BackwardSite(region, call, statement, call.args[0], driver=owner)
+    return BackwardSite(region, call, statement, owner)
+
+
+Accept = Callable[[OptimizerFact], bool]
+
+
+def optimizer_calls(
+    context: RewriteContext, classes: tuple[str, ...] = (), accept: Accept | None = None
+) -> tuple[tuple[Module, ast.Call], ...]:
+    """The calls that made the optimizers which stepped, of these classes of torch.optim (empty: of any).
+
+    ``accept`` picks among the optimizers that the run told of; without a run the only such call is meant. Raises
+    RewriteRefused where one of them is not made by a call that can be read.
+    """
+    told = context.profile.optimizers
+    facts = [
+        fact for fact in told if (not classes or fact.name in classes) and (accept is None or accept(fact))
+    ]
+    if not told:
+        return (_only_call(context, classes),)
+    found: dict[tuple[str, int, int], tuple[Module, ast.Call]] = {}
+    for fact in facts:
+        if fact.created_line is None:
+            module, call = _only_call(context, (fact.name,))
+        else:
+            module, line = context.place(fact.created_line)
+            calls = calls_at(
+                module, line, lambda callee, module=module: bool(torch_optimizer(module, callee))
+            )
+            calls = [each for each in calls if torch_optimizer(module, each.func) == fact.name]
+            if len(calls) != 1:
+                what = "does not construct" if not calls else "constructs more than one"
+                message = f"Line {line} {what} torch.optim.{fact.name} by name"
+                raise RewriteRefused(message, file=module.path, line=line)
+            call = calls[0]
+        found[module.path, call.lineno, call.col_offset] = (module, call)
+    return tuple(found.values())
+
+
+def _only_call(context: RewriteContext, classes: tuple[str, ...]) -> tuple[Module, ast.Call]:
+    calls = [
+        (module, call)
+        for module, call in context.program.nodes_of(ast.Call)
+        if (name := torch_optimizer(module, call.func)) and (not classes or name in classes)
+    ]
+    if len(calls) != 1:
+        if len(classes) == 1:
+            wanted = f"torch.optim.{classes[0]}"
+        else:
+            wanted = (
+                f"one of torch.optim's {', '.join(classes)}" if classes else "an optimizer of torch.optim"
+            )
+        count = "No call constructs" if not calls else "More than one call constructs"
+        raise RewriteRefused(f"{count} {wanted} by name", file=context.profile.script)
+    return calls[0]

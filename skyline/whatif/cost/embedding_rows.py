@@ -15,8 +15,7 @@ from skyline.trace.facts import ModuleFact
 from skyline.trace.phase import Phase
 from skyline.trace.profile import Profile
 from skyline.trace.record import Trace
-from skyline.whatif.origins import shapes
-from skyline.whatif.subject import Subject
+from skyline.whatif.subject import Subject, shapes
 
 _CLASSES = ("Embedding", "EmbeddingBag")
 _LOOKUPS = ("aten::embedding", "aten::embedding_bag", "aten::_embedding_bag")

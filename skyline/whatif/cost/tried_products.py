@@ -12,8 +12,7 @@ from skyline.graph.tasks import PHASE
 from skyline.trace.phase import Phase
 from skyline.trace.product_trial import ProductTrial, TriedTimes
 from skyline.trace.record import OperatorShape
-from skyline.whatif.origins import shapes
-from skyline.whatif.subject import Subject
+from skyline.whatif.subject import Subject, shapes
 
 _PASSES_BACK = 2.0
 """Arithmetic of a backward pass over that of the forward one: gradients of the input and of the weight."""

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from skyline.cli.traced import is_trace
+from skyline.cli.subject import is_trace
 
 DATA = Path(__file__).parents[2] / "data"
 GPU, CPU = str(DATA / "tiny_gpu.trace.json"), str(DATA / "tiny_cpu.trace.json.gz")

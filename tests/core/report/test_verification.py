@@ -13,13 +13,12 @@ from skyline.analysis.analyse import analyse
 from skyline.interval import Interval
 from skyline.ledger.entry import LedgerEntry, Measurement, Predicted, VerificationStatus
 from skyline.ledger.record import Correction, TrackRecord
-from skyline.report.build import whatif_report
+from skyline.report.build import whatif_report, with_ledger
 from skyline.report.document import Document
 from skyline.report.pages.verification import ledger_page, verification_page
 from skyline.report.pages.whatifs import whatifs_page
 from skyline.report.schema import VERIFY_SCHEMA, MeasuredReport, VerifyReport, WhatIfReport
 from skyline.report.terminal import print_document
-from skyline.report.verification import with_ledger
 from skyline.trace.profile import Profile
 from skyline.verification.verify import machine_of
 from skyline.whatif.question import Choice, Question

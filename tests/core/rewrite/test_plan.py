@@ -13,7 +13,7 @@ from skyline.analysis.analyse import analyse
 from skyline.errors import RewriteRefused
 from skyline.rewrite.argument import add_keyword
 from skyline.rewrite.context import RewriteContext
-from skyline.rewrite.plan import attempt, diff, plan
+from skyline.rewrite.plan import diff, edits_for, plan
 from skyline.rewrite.registry import rewrites
 from skyline.source.syntax import parse
 from skyline.source.text import SourceText
@@ -84,8 +84,8 @@ def test_without_a_value_the_predicted_one_is_written(profile: Profile) -> None:
 def test_attempts_tell_missing_from_refused(workshop) -> None:
     shop = workshop(SOURCE, loader_line=2)
     context = RewriteContext(shop.profile, shop.read)
-    assert attempt(context, "torch_compile", "") is None
-    assert attempt(context, "num_workers", "2")
+    assert edits_for(context, "torch_compile", "") is None
+    assert edits_for(context, "num_workers", "2")
 
 
 def test_every_rewrite_belongs_to_a_whatif() -> None:

@@ -8,7 +8,7 @@ from types import ModuleType
 import pytest
 
 from skyline.rewrite.registry import RewriteEntry, entries
-from skyline.rewrite.removal import attempt_removal, removal, removals
+from skyline.rewrite.removal import removal_edits, removals
 from skyline.trace.facts import BatchFact, CallFact, TorchSettings
 from skyline.trace.profile import SourceFile
 from skyline.trace.record import CodeLine
@@ -456,11 +456,11 @@ def test_one_analysis_answers_by_name(workshop) -> None:
     class Analysed:
         profile, baseline = shop.profile, None
 
-    assert [edit.old_text for edit in removal(Analysed(), "fused_optimizer", shop.read).edits] == [
+    assert [edit.old_text for edit in removals(Analysed(), ("fused_optimizer",), shop.read).edits] == [
         ", fused=True"
     ]
     assert len(removals(Analysed(), ("fused_optimizer", "amp"), shop.read).refused) == 1
-    assert attempt_removal(shop.context(), "remove_sync") is None
+    assert removal_edits(shop.context(), "remove_sync") is None
 
 
 def test_a_module_that_binds_one_of_both_is_left_as_it_was() -> None:

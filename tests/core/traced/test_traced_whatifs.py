@@ -4,7 +4,7 @@ import pytest
 
 from skyline.analysis.estimate import answer as answered
 from skyline.analysis.estimate import ranked
-from skyline.cli.question import parse_question
+from skyline.cli.command_line import parse_question
 from skyline.errors import UsageError
 from skyline.graph.selection import select
 from skyline.graph.task import TaskKind

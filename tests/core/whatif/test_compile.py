@@ -22,9 +22,8 @@ from skyline.whatif.catalogue.host.fusion import LIKELY, fused, regions
 from skyline.whatif.catalogue.host.operator_class import CostClass, kernel_class, operator_class
 from skyline.whatif.catalogue.host.traffic import bandwidth, external_bytes
 from skyline.whatif.estimate import break_even
-from skyline.whatif.provenance import Provenance
 from skyline.whatif.question import Choice, Question
-from skyline.whatif.scenario import Scenario
+from skyline.whatif.scenario import Provenance, Scenario
 from skyline.whatif.subject import Grain
 
 SIDE = 1000

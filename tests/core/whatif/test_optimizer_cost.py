@@ -11,6 +11,7 @@ from skyline.trace.phase import Phase
 from skyline.trace.record import RecordKind
 from skyline.whatif.baseline import baseline
 from skyline.whatif.cost.optimizer_step import fused_ms, update_of
+from skyline.whatif.subject import Subject
 
 # Steps of real optimizers on one core of a server CPU, fastest of 25, in ms: as single operators, and fused. A
 # call took 2 µs there; the operators per tensor are 10 (Adam and its kin), 5 (Adagrad) and 3 (SGD).
@@ -27,14 +28,20 @@ MEASURED = [
 ]
 
 
+def with_step(subject: Subject, step: StepCost) -> Subject:
+    """A copy of a subject whose recorded optimizer step has this composition."""
+    changed = replace(subject)
+    vars(changed)["step"] = step
+    return changed
+
+
 @pytest.mark.parametrize(("name", "operators", "tensors", "parameters", "now_ms", "fused"), MEASURED)
 def test_measured_pairs_lie_in_the_interval(profile, name, operators, tensors, parameters, now_ms, fused):
     fact = OptimizerFact(name, 1, tensors, parameters, 8 * parameters, {})
     calls_ms = tensors * operators * 0.002
-    start = replace(
-        baseline(replace(profile, optimizers=(fact,))),
-        parts_ms={Part.OPTIMIZER: now_ms},
-        step=StepCost(traffic_share=max(0.0, now_ms - calls_ms) / now_ms, call_share=0.002 / now_ms),
+    start = with_step(
+        replace(baseline(replace(profile, optimizers=(fact,))), parts_ms={Part.OPTIMIZER: now_ms}),
+        StepCost(traffic_share=max(0.0, now_ms - calls_ms) / now_ms, call_share=0.002 / now_ms),
     )
     update = update_of(fact)
     assert update is not None
@@ -68,21 +75,20 @@ def test_without_recorded_operators_all_is_traffic(profile):
 def test_the_traffic_of_a_fused_step_is_that_of_operators_that_take_no_memory(profile):
     """What a fresh result waits for is the system's memory, which a fused step does without."""
     fact = OptimizerFact("Adagrad", 1, 4, 1_000_000, 4_000_000, {})
-    start = replace(
-        baseline(replace(profile, optimizers=(fact,))),
-        parts_ms={Part.OPTIMIZER: 10.0},
-        step=StepCost(traffic_share=0.96, call_share=0.0002),
+    start = with_step(
+        replace(baseline(replace(profile, optimizers=(fact,))), parts_ms={Part.OPTIMIZER: 10.0}),
+        StepCost(traffic_share=0.96, call_share=0.0002),
     )
     update = update_of(fact)
     assert update is not None
     of_all = fused_ms(start, ((fact, update),))
     # 36 of 48 bytes a parameter are moved in place, in 1.8 ms: the fused 20 take 1 ms.
-    in_place = replace(start, step=StepCost(0.96, 0.0002, in_place_us=1800.0))
+    in_place = with_step(start, StepCost(0.96, 0.0002, in_place_us=1800.0))
     found = fused_ms(in_place, ((fact, update),))
     assert found.value == pytest.approx(1.0 + 0.05 + 4 * 2 * 0.002, rel=0.01)
     assert of_all.value > 3 * found.value
     # Recorded on a slower machine than was timed bare: all of them together bound it.
-    slower = replace(start, step=StepCost(0.96, 0.0002, in_place_us=50_000.0))
+    slower = with_step(start, StepCost(0.96, 0.0002, in_place_us=50_000.0))
     assert fused_ms(slower, ((fact, update),)).value == pytest.approx(of_all.value)
 
 

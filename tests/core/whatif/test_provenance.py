@@ -13,8 +13,8 @@ from skyline.report.basis import PROVENANCE
 from skyline.trace.profile import Prediction
 from skyline.whatif.baseline import baseline
 from skyline.whatif.composition import compose
-from skyline.whatif.provenance import Provenance
 from skyline.whatif.question import Choice, Question
+from skyline.whatif.scenario import Provenance
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import pytest
 
 from skyline.analysis.analyse import analyse
 from skyline.capture.recording import ChildRecording, notes_on
-from skyline.findings.bounds import bounds, busy_share
+from skyline.findings.bounds import busy_share
 from skyline.findings.registry import find
 from skyline.graph.build import build
 from skyline.graph.launching import ending_waits, one_iteration_ahead
@@ -83,7 +83,7 @@ def test_an_iteration_takes_what_the_busier_side_does(
     # The host keeps its time: what was waited for in the recording is not taken off it.
     own = start.graph.durations[start.graph.tasks.lane == start.graph.tasks.lane_code(MAIN)]
     assert own.sum() / 3e3 == pytest.approx((data_us + host_us) / 1e3, rel=0.03)
-    path = bounds(start)
+    path = start.critical_path
     assert path is not None
     shares = {name: getattr(path, name) for name in ("data", "gpu_compute", "cpu")}
     assert max(shares, key=lambda name: shares[name]) == bound

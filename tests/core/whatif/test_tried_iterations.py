@@ -15,8 +15,8 @@ from skyline.trace.trial import Choices, OpTiming, Trial
 from skyline.whatif.baseline import baseline
 from skyline.whatif.composition import compose
 from skyline.whatif.cost.tried_iterations import tried_iterations
-from skyline.whatif.provenance import Provenance
 from skyline.whatif.question import Choice
+from skyline.whatif.scenario import Provenance
 
 OPERATOR = RecordKind.OPERATOR
 FORWARD, BACKWARD = Phase.FORWARD, Phase.BACKWARD

@@ -5,9 +5,16 @@ from __future__ import annotations
 from textual.content import Content
 
 from skyline import units
-from skyline.report.basis import PROVENANCE, baseline_doubt, direction, one_off_words, speedup_words
+from skyline.report.basis import (
+    PROVENANCE,
+    baseline_doubt,
+    correction_words,
+    direction,
+    one_off_words,
+    record_words,
+    speedup_words,
+)
 from skyline.report.schema import BaselineReport, EstimateReport, TrackRecordReport
-from skyline.report.verification import correction_words, record_words
 from skyline_tui.figures import (
     DIRECTION_STYLES,
     MUTED,

@@ -30,7 +30,7 @@ from skyline.whatif.catalogue.host.fusion import BEST, LIKELY, WORST, FusionBoun
 from skyline.whatif.catalogue.host.masks import MASK_NS, MASK_PART, kept_masks
 from skyline.whatif.cost.thread_scaling import gained, threads_of
 from skyline.whatif.dropout import OTHER_DRAWS, draws
-from skyline.whatif.memory import Memory
+from skyline.whatif.subject import Memory
 
 DEFAULT, REDUCE_OVERHEAD, MAX_AUTOTUNE = "default", "reduce-overhead", "max-autotune"
 _FIRST = (2, 0)

@@ -20,7 +20,7 @@ from skyline.whatif.catalogue.host.compiling import compiling_s
 from skyline.whatif.catalogue.host.fusion import regions
 from skyline.whatif.catalogue.host.operator_class import CostClass, operator_class
 from skyline.whatif.catalogue.host.remove_sync import waits
-from skyline.whatif.memory import Memory
+from skyline.whatif.subject import Memory
 
 _PASSES = (Phase.FORWARD, Phase.BACKWARD)
 _HOST = (TaskKind.CPU, TaskKind.LAUNCH)

@@ -18,8 +18,7 @@ from skyline.whatif.catalogue.host.operator_class import CostClass, kernel_class
 from skyline.whatif.catalogue.host.traffic import bandwidth, external_bytes, most_numbers, traffic
 from skyline.whatif.cost.thread_scaling import gained
 from skyline.whatif.number_formats import gpu
-from skyline.whatif.origins import shapes
-from skyline.whatif.subject import Subject
+from skyline.whatif.subject import Subject, shapes
 
 _PASSES = (PHASE[Phase.FORWARD], PHASE[Phase.BACKWARD])
 _BREAKS = (CostClass.READ, CostClass.FOREIGN)

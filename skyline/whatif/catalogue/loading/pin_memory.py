@@ -15,7 +15,7 @@ from skyline.graph.selection import select
 from skyline.graph.task import TaskKind
 from skyline.whatif.base import Applicability, Scenario, Stage, Subject, UsualWhatIf
 from skyline.whatif.loader_setting import training_loader
-from skyline.whatif.origins import bytes_moved
+from skyline.whatif.subject import bytes_moved
 
 _PINNED_BYTES_PER_US = 12_000.0
 """Over PCI Express 3 with sixteen lanes; faster links only make copies shorter still."""

@@ -16,8 +16,7 @@ from skyline.trace.facts import ModuleFact
 from skyline.whatif.base import Applicability, Grain, Scenario, Subject, UsualWhatIf
 from skyline.whatif.blocks import open_blocks, repeated_blocks
 from skyline.whatif.catalogue.memory.recomputing import parts_of
-from skyline.whatif.memory import Memory
-from skyline.whatif.subject import NEEDS_PROFILE
+from skyline.whatif.subject import NEEDS_PROFILE, Memory
 
 _ALL, _FIT = "all", "fit"
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b", re.IGNORECASE)

@@ -18,7 +18,7 @@ from skyline.trace.phase import Phase
 from skyline.whatif.base import Applicability, Scenario, Semantics, Subject, UsualWhatIf
 from skyline.whatif.constant import Constant
 from skyline.whatif.number_formats import gpu
-from skyline.whatif.origins import shapes
+from skyline.whatif.subject import shapes
 
 _BYTES = Constant.at(2.0, "a number in 16 bits, which is kept for the backward pass")
 _VALUES = {"fp16": _BYTES.value, "fp8": _BYTES.value / 2}

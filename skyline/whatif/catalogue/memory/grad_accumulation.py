@@ -30,7 +30,7 @@ from skyline.whatif.base import (
 from skyline.whatif.catalogue.memory.batch_scaling import grown, growth
 from skyline.whatif.catalogue.memory.optimizer_traffic import bytes_per_us
 from skyline.whatif.cost.embedding_rows import cleared_shares
-from skyline.whatif.memory import Memory
+from skyline.whatif.subject import Memory
 from skyline.whatif.whole_number import MOST_AT_ONCE, whole_number
 
 _ADDING = 12

@@ -20,7 +20,7 @@ from skyline.whatif.base import Applicability, Scenario, Subject, UsualWhatIf
 from skyline.whatif.constant import Constant
 from skyline.whatif.cost.host_bus import IN, OUT, bytes_per_us, lane_beside
 from skyline.whatif.number_formats import NARROW
-from skyline.whatif.origins import shapes
+from skyline.whatif.subject import shapes
 
 _HEAVY = (WorkClass.MATMUL, WorkClass.CONVOLUTION, WorkClass.ATTENTION)
 _LEAST_BYTES = Constant.at(

@@ -16,7 +16,7 @@ from skyline.graph.selection import select
 from skyline.interval import Interval
 from skyline.trace.phase import Phase
 from skyline.whatif.base import Applicability, Grain, Scenario, Stage, Subject, UsualWhatIf
-from skyline.whatif.memory import MemoryChange
+from skyline.whatif.subject import MemoryChange
 
 _ZEROING = ("aten::zero_", "aten::_foreach_zero_")
 _ADDING = "AccumulateGrad"

@@ -15,8 +15,7 @@ from skyline.graph.task import TaskKind, WorkClass
 from skyline.graph.tasks import WORK
 from skyline.trace.phase import Phase
 from skyline.trace.record import OperatorShape
-from skyline.whatif.origins import shapes
-from skyline.whatif.subject import Subject
+from skyline.whatif.subject import Subject, shapes
 
 _REACH = 40
 """Operators between a softmax and its products at most: scaling, masks, dropout, and views of them."""

@@ -30,8 +30,8 @@ from skyline.whatif.catalogue.numerics.predicted_narrowing import in_format
 from skyline.whatif.constant import EXAMPLES, XEON, Constant
 from skyline.whatif.dropout import OTHER_DRAWS, draws
 from skyline.whatif.number_formats import FLOAT32, NARROW, formats
-from skyline.whatif.origins import shapes
 from skyline.whatif.predicted_kernels import PredictedKernels
+from skyline.whatif.subject import shapes
 
 _PASSES = (Phase.FORWARD, Phase.BACKWARD)
 _LAST = "channels last"

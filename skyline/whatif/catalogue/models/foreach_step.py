@@ -8,8 +8,7 @@ from skyline.graph.part import Part
 from skyline.interval import Interval
 from skyline.trace.facts import OptimizerFact
 from skyline.whatif.cost.optimizer_step import moved_bytes, update_of
-from skyline.whatif.memory import MemoryChange
-from skyline.whatif.subject import Subject
+from skyline.whatif.subject import MemoryChange, Subject
 
 HAS_FOREACH = frozenset(
     {

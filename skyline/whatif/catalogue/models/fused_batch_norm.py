@@ -20,7 +20,7 @@ from skyline.trace.phase import Phase
 from skyline.whatif.base import Applicability, Provenance, Scenario, Stage, Subject, UsualWhatIf
 from skyline.whatif.constant import Constant
 from skyline.whatif.number_formats import NARROW
-from skyline.whatif.origins import shapes
+from skyline.whatif.subject import shapes
 
 _NORM = re.compile(r"batch_?norm|(?<![a-z])bn_(fw|bw)", re.IGNORECASE)
 _RECTIFIER = re.compile(r"relu|clamp_min|threshold_backward", re.IGNORECASE)

@@ -14,7 +14,7 @@ from skyline.interval import Interval
 from skyline.trace.phase import Phase
 from skyline.whatif.base import Applicability, Scenario, Semantics, Subject, UsualWhatIf
 from skyline.whatif.catalogue.models.alignment import Odd, element_bytes, odd_layers
-from skyline.whatif.memory import Memory
+from skyline.whatif.subject import Memory
 from skyline.whatif.whole_number import whole_number
 
 _VALUES = (8, 64, 128)

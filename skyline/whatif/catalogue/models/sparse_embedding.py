@@ -30,7 +30,7 @@ from skyline.whatif.cost.embedding_rows import (
 )
 from skyline.whatif.cost.optimizer_step import update_of
 from skyline.whatif.cost.streaming import relieved
-from skyline.whatif.memory import Memory
+from skyline.whatif.subject import Memory
 
 _ALL_BUT_LOADING = tuple(kind for kind in TaskKind if kind is not TaskKind.DATA)
 _GRADIENT_BYTES = 4

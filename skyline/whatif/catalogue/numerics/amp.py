@@ -33,7 +33,6 @@ from skyline.whatif.catalogue.numerics.narrowing import (
     narrowed,
     weight_copies_bytes,
 )
-from skyline.whatif.memory import Memory
 from skyline.whatif.number_formats import (
     BFLOAT16,
     FIRST_WITH_BFLOAT16,
@@ -43,6 +42,7 @@ from skyline.whatif.number_formats import (
     capability,
     gpu,
 )
+from skyline.whatif.subject import Memory
 from skyline.whatif.trace_facts import computes_in_16_bits
 
 _FORMATS = {"bf16": BFLOAT16, "fp16": FLOAT16}
@@ -84,7 +84,7 @@ class Amp(UsualWhatIf):
                 f"amp={value} is not possible here", hint=f"Possible: amp={', amp='.join(possible)}."
             )
         graph = _unscaled(subject, scenario.graph) if value == "fp16" else scenario.graph
-        converted = not (
+        converted = subject.on_gpu and not (
             "channels_last" in scenario.choices
             or lie_channels_last(subject)
             or len(select(graph, kind=TaskKind.KERNEL, name=CONVERSIONS))

@@ -28,8 +28,7 @@ from skyline.whatif.catalogue.numerics.predicted_narrowing import as_predicted
 from skyline.whatif.constant import EXAMPLES, XEON, Constant
 from skyline.whatif.cost.thread_scaling import gained, threads_of
 from skyline.whatif.number_formats import NARROW, factors, gpu
-from skyline.whatif.origins import shapes
-from skyline.whatif.subject import Subject
+from skyline.whatif.subject import Subject, shapes
 
 _HEAVY = (WorkClass.MATMUL, WorkClass.CONVOLUTION, WorkClass.ATTENTION)
 _PASSES = (Phase.FORWARD, Phase.BACKWARD)

@@ -11,8 +11,8 @@ from skyline.graph.column import Indices
 from skyline.graph.graph import Graph
 from skyline.trace.record import OperatorShape
 from skyline.whatif.constant import Constant
-from skyline.whatif.number_formats import FLOAT32, NARROW
-from skyline.whatif.predicted_kernels import KernelFactors, PredictedKernels
+from skyline.whatif.number_formats import FLOAT32, NARROW, Factors
+from skyline.whatif.predicted_kernels import PredictedKernels
 from skyline.whatif.subject import Subject
 
 _WIDE_NORM = re.compile(r"layer_?norm|group_?norm|rms_?norm", re.IGNORECASE)
@@ -65,7 +65,7 @@ def as_predicted(
     def mixed(ends: np.ndarray, narrow_part: float) -> np.ndarray:
         return narrow_part * ends[:count] + (1 - narrow_part) * ends[count:]
 
-    factors = KernelFactors(
+    factors = Factors(
         mixed(both.likely, 1.0 if part is None else part.value),
         mixed(both.least, 1.0 if part is None else part.high),
         mixed(both.most, 1.0 if part is None else part.low),

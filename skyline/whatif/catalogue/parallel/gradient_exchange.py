@@ -26,8 +26,7 @@ from skyline.whatif.catalogue.parallel.all_reduce import (
     stolen_us,
     waiting_us,
 )
-from skyline.whatif.origins import shapes
-from skyline.whatif.subject import Subject
+from skyline.whatif.subject import Subject, shapes
 
 LANE = "gradient exchange"
 ALL_REDUCE = "all-reduce"

@@ -4,8 +4,8 @@ from typing import NoReturn
 
 import pytest
 
-from skyline.attempt import Attempts
 from skyline.errors import Cancelled, ScriptFailed
+from skyline.stage_failures import StageFailures
 
 
 def failing(error: Exception) -> NoReturn:
@@ -17,7 +17,7 @@ class Over(Exception):
 
 
 def test_a_stage_that_fails_costs_a_note_and_the_others_go_on() -> None:
-    attempts = Attempts()
+    attempts = StageFailures()
     assert attempts.to("count", lambda: 1, 0) == 1
     assert attempts.to("divide", lambda: 1 // 0, 7) == 7
     assert attempts.to("run", lambda: failing(ScriptFailed("it raised ValueError.")), 8) == 8
@@ -30,7 +30,7 @@ def test_a_stage_that_fails_costs_a_note_and_the_others_go_on() -> None:
 
 
 def test_a_cancellation_ends_the_work() -> None:
-    attempts = Attempts()
+    attempts = StageFailures()
     with pytest.raises(Cancelled):
         attempts.to("measure", lambda: failing(Cancelled("stopped")), None)
     assert attempts.notes == ()

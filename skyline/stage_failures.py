@@ -21,7 +21,7 @@ def failure(error: Exception) -> str:
     return f"{said(error)} (a fault in Skyline: please report it)"
 
 
-class Attempts:
+class StageFailures:
     """Runs stages one after another and keeps a note of each that fails.
 
     A cancellation is no failure: it ends the work.

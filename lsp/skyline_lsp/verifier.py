@@ -22,7 +22,7 @@ from skyline.verification.measure import Effort
 from skyline.verification.removal import verify_removal
 from skyline.verification.verify import verify
 from skyline.whatif.question import Question
-from skyline_lsp.errand import Errand, Report
+from skyline_lsp.background_task import BackgroundTask, Report
 from skyline_lsp.state import Prepared, ScriptState, prepare, with_records
 
 
@@ -30,7 +30,7 @@ from skyline_lsp.state import Prepared, ScriptState, prepare, with_records
 class Verifier:
     """Starts and ends verifications."""
 
-    errand: Errand
+    task: BackgroundTask
 
     async def verify(
         self,
@@ -47,10 +47,10 @@ class Verifier:
         Raises SkylineError if the verification fails. Raises UsageError if another verification is running: the two
         would disturb each other's measurements.
         """
-        self.errand.require_free(state, "is being verified", "Verify it")
+        self.task.require_free(state, "is being verified", "Verify it")
         if state.prepared is None:
             raise SkylineError("There is no profile yet", hint="Run skyline.profile first.")
-        server, latest, script = self.errand.server, state.prepared, Path(state.path)
+        server, latest, script = self.task.server, state.prepared, Path(state.path)
         request, starter = server.profiler.request_for(state), server.profiler.starter
 
         def work(report: Report, cancel: threading.Event) -> tuple[VerifyReport, WhatIfReport]:
@@ -87,7 +87,7 @@ class Verifier:
             return f"measured {result.measured.ratio.value:.3f} of the time" if result.valid else "discarded"
 
         title = f"Verifying {Path(state.path).name}"
-        return (await self.errand.run(state.path, title, work, done))[0]
+        return (await self.task.run(state.path, title, work, done))[0]
 
 
 def _as_profiled(request: CaptureRequest, prepared: Prepared) -> CaptureRequest:
@@ -129,7 +129,7 @@ def _saved(script: Path, profile_id: str) -> Prepared:
 class Comparer:
     """Starts and ends comparisons."""
 
-    errand: Errand
+    task: BackgroundTask
 
     async def compare(self, state: ScriptState, asked: DevicesParams) -> DevicesReport:
         """Predict the script on each GPU. Raises SkylineError, or its subclass Cancelled.
@@ -137,12 +137,12 @@ class Comparer:
         Raises UsageError during another comparison, and while the script is being profiled: the comparison would
         disturb that measurement.
         """
-        self.errand.require_free(state, "is being compared", "Compare GPUs")
+        self.task.require_free(state, "is being compared", "Compare GPUs")
         chosen = gpus_named(asked.gpus)
         if asked.provider:
             check_provider(asked.provider)
         grid = asked.gridGPerKwh if asked.gridGPerKwh is not None else own_grid_g_per_kwh()
-        profiler = self.errand.server.profiler
+        profiler = self.task.server.profiler
         request = replace(profiler.request_for(state), gpu=chosen[0].name, device="auto")
         starter = profiler.starter
 
@@ -150,7 +150,7 @@ class Comparer:
             found = outlooks(request, chosen, progress=report, cancel=cancel, starter=starter)
             return devices_report(found, provider=asked.provider, grid_g_per_kwh=grid)
 
-        return await self.errand.run(
+        return await self.task.run(
             state.path,
             f"Comparing GPUs for {Path(state.path).name}",
             work,

@@ -26,7 +26,7 @@ Report = Callable[[Progress], None]
 
 
 @dataclass(slots=True)
-class Errand:
+class BackgroundTask:
     """Starts and ends the task. Everything but the task itself runs on the event loop.
 
     ``path`` is the script of the current task, empty if there is none.

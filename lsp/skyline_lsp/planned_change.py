@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from skyline.errors import SkylineError, UsageError
 from skyline.report.protocol import Refusal
 from skyline.rewrite.plan import RewritePlan, plan
-from skyline.rewrite.removal import removal
+from skyline.rewrite.removal import removals
 from skyline.source.project import check_inside
 from skyline.source.span import TextEdit
 from skyline.source.text import SourceText
@@ -117,7 +117,7 @@ def planned_removal(server: SkylineServer, state: ScriptState, name: str) -> Pla
         return _written(
             state, draft, Question(found[-1].batch_size, tuple(rest)), found[-1].profile, taken_out=True
         )
-    planned = removal(state.prepared.analysis, name, draft.read)
+    planned = removals(state.prepared.analysis, (name,), draft.read)
     refused = _refusals(planned)
     if not planned.edits:
         if not refused:
