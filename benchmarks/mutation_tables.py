@@ -1,8 +1,9 @@
 """Whether tests notice a fault that is put back in.
 
 ``capture_mutations.toml`` (capture of GPUs) and ``whatif_mutations.toml`` (what-ifs on GPUs) list the faults, each as a
-replacement of text in one module, with the tests that notice it. Every such test first passes on the code as it is. Each fault is then made in a throw-away copy of the checkout, and the
-tests run there: a fault is caught where at least one of them fails, and survives where all of them pass.
+replacement of text in one module, with the tests that notice it. Every such test first passes on the code as it is.
+Each fault is then made in a throw-away copy of the checkout, and the tests run there: a fault is caught where at least
+one of them fails, and survives where all of them pass.
 """
 
 from __future__ import annotations
