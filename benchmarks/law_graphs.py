@@ -1,4 +1,4 @@
-"""Whether the laws of what-ifs hold on generated graphs: five hundred for each law, from a seed that is on the page.
+"""The laws of what-ifs on generated graphs: five hundred for each law, from a seed that is on the page.
 
 The laws are ``tests/core/whatif/test_laws.py``, in their long form. Examples that failed earlier are not tried again:
 the graphs are those of the seed alone.
