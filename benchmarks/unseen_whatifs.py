@@ -27,7 +27,7 @@ from whatifs import KEEPS_MEMORY, Row, page, public
 
 LIST = Path(__file__).with_name("unseen_scripts.toml")
 TRIED = ("measured", "interpolated", "tried")
-"""Answers that rest on iterations which ran with the change, or with parts of it; the others come from a model alone."""
+"""Answers that rest on iterations which ran with the change, or with parts of it; others rest on a model alone."""
 _GROUPS = (("single, tried", True, False), ("single, modelled", False, False), ("three together", None, True))
 
 
