@@ -35,9 +35,10 @@ from typing import TypeVar
 
 import msgspec
 from agreed_triples import agreed, key
+from change_sample import sampled
 from corpus_checkout import NotFetched, checkout
 from corpus_environment import NoData, environment, make_data, write_repair
-from corpus_script import read_corpus
+from corpus_script import CORPUS, read_corpus
 from kept_rows import Deadline, KeptRows, batches
 from long_examples import long_examples
 from machine import Machine, warn_when_busy
@@ -273,6 +274,7 @@ def validate(subject: WhatIfScript, options: argparse.Namespace, working: Path |
             if (not wanted or wanted & {one.name for one in choices})
             and (len(choices) > 1 or not options.together)
         }
+        asked = sampled(subject.name, asked, options.sample)
         left = [words for words in asked if not kept.measured(words)]
         print(f"{subject.name}: {len(left)} of {len(asked)} changes to measure", file=sys.stderr)
         for batch in batches(left, options.at_once):
@@ -403,10 +405,15 @@ def own(subject: WhatIfScript, options: argparse.Namespace) -> list[Row]:
 
 
 def public(
-    name: str, options: argparse.Namespace, *, program: str = __file__, kind: type[_R] = Row
+    name: str,
+    options: argparse.Namespace,
+    *,
+    program: str = __file__,
+    kind: type[_R] = Row,
+    corpus: Path = CORPUS,
 ) -> list[_R]:
     """The rows of a script of the corpus, in a process with its environment, as ``program`` writes them."""
-    script = next(one for one in read_corpus() if one.name == name)
+    script = next(one for one in read_corpus(corpus) if one.name == name)
     scratch = options.scratch.resolve()
     interpreter = options.interpreter or sys.executable
     write_repair(scratch / "environment", interpreter)
@@ -424,6 +431,7 @@ def public(
         command += ["--rounds", str(options.rounds), "--rows", str(rows)]
         command += ["--only", *options.only] if options.only else []
         command += ["--together"] if options.together else []
+        command += ["--sample", str(options.sample)] if getattr(options, "sample", 0) else []
         if getattr(options, "keep", None):
             command += ["--keep", str(options.keep.resolve()), "--at-once", str(options.at_once)]
             command += ["--within", str(options.within)]
@@ -442,6 +450,7 @@ def main() -> int:
         "--only", nargs="*", default=[], metavar="WHATIF", help="only changes that contain one of these"
     )
     parser.add_argument("--together", action="store_true", help="only changes of three together")
+    parser.add_argument("--sample", type=int, default=0, metavar="N", help="so many changes of each script")
     parser.add_argument("--corpus", nargs="*", default=[], metavar="NAME")
     parser.add_argument("--scratch", type=Path, default=Path(tempfile.gettempdir(), "skyline-corpus"))
     parser.add_argument("--mirror", type=Path, help="a folder of bare clones")

@@ -14,6 +14,7 @@ from skyline.analysis.estimate import estimate
 from skyline.analysis.line_parts import Place
 from skyline.errors import SkylineError
 from skyline.ledger.ledger import Ledger, LedgerUnusable
+from skyline.ledger.range_factors import range_factors
 from skyline.report import build
 from skyline.report.basis import headline
 from skyline.report.build import with_ledger
@@ -21,6 +22,7 @@ from skyline.report.schema import LineReport, ProfileReport, WhatIfReport
 from skyline.source.same_code import same_code
 from skyline.source.text import SourceText
 from skyline.trace.profile import Profile
+from skyline.verification.verify import machine_of
 from skyline.whatif.curve_point import CurvePoint
 from skyline.whatif.estimate import Estimate
 from skyline.whatif.question import Choice, Question
@@ -125,7 +127,7 @@ class Prepared:
 
 def prepare(profile: Profile) -> Prepared:
     """Analyse and index a profile. Slow: call it on a worker thread."""
-    analysis = analyse(profile)
+    analysis = with_own_ranges(analyse(profile))
     report = build.profile_report(analysis)
     lines: dict[str, dict[int, LineReport]] = {}
     for row in report.lines:
@@ -155,6 +157,16 @@ def prepare(profile: Profile) -> Prepared:
         sources=sources,
         changes=changes(analysis, whatifs, report.findings),
     )
+
+
+def with_own_ranges(analysis: Analysis) -> Analysis:
+    """Stretch ranges by earlier verifications in the ledger. Returns the input if the ledger is unreadable."""
+    try:
+        entries = Ledger().entries()
+    except LedgerUnusable as error:
+        logger.warning("%s", error.message)
+        return analysis
+    return analysis.with_range_factors(range_factors(entries, machine_of(analysis.profile)))
 
 
 def with_records(whatifs: WhatIfReport, analysis: Analysis) -> WhatIfReport:

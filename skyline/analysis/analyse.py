@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import hypot
 from pathlib import Path
@@ -83,6 +83,12 @@ class Analysis:
     baseline: Subject
     rewrites: Rewrites = field(repr=False)
     _late: StageFailures = field(default_factory=StageFailures, repr=False)
+
+    def with_range_factors(self, factors: Mapping[str, float]) -> Analysis:
+        """The same analysis with the ranges of answers stretched by these factors, by what-if or combination."""
+        if factors == self.baseline.range_factors:
+            return self
+        return replace(self, baseline=replace(self.baseline, range_factors=factors))
 
     @property
     def phases(self) -> PhaseTimes:

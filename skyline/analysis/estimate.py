@@ -134,12 +134,16 @@ def _estimate(subject: Subject, composed: Composition, rewrites: Rewrites | None
 
 
 def _stretch(subject: Subject, composed: Composition) -> float | None:
-    """The factor for the range of a predicted profile, by published pairs of the same changes."""
-    if subject.profile is None or subject.profile.prediction is None or composed.untouched:
+    """The factor for the range: of a predicted profile by published pairs, of a measured one by verifications here."""
+    if subject.profile is None or composed.untouched:
         return None
-    factors = [published_factors().get(name) for name, _ in composed.made]
-    known = [one for one in factors if one is not None]
-    return max(known) if known and len(known) == len(factors) else None
+    predicted = subject.profile.prediction is not None
+    known = published_factors() if predicted else subject.range_factors
+    names = sorted(name for name, _ in composed.made)
+    together = known.get("+".join(names))
+    factors = [known.get(name) for name in names] if together is None else [together]
+    found = [one for one in factors if one is not None]
+    return max(found) if found and len(found) == len(factors) else None
 
 
 def _of_other_ranks(subject: Subject, composed: Composition) -> tuple[str, ...]:
@@ -176,7 +180,7 @@ def _times(subject: Subject, composed: Composition) -> tuple[Interval, Interval]
     own = abs(1 - ratio)
     changed = Interval(change, max(-now.value, change - lower(own)), change + upper(own))
     if (factor := _stretch(subject, composed)) is not None:
-        # The range of the ratio, from pairs that were measured, in place of the modelled one.
+        # The range of the ratio, from cases that were measured, in place of the modelled one.
         ends = (max(_LEAST_SHARE, 1 + end / now.value) for end in (changed.value, changed.low, changed.high))
         wide = stretched(Interval(*ends), factor).scaled(now.value)
         below, above = value - wide.low, wide.high - value

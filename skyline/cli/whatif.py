@@ -17,6 +17,7 @@ from skyline.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
     from skyline.analysis.best import Constraints
+    from skyline.ledger.entry import LedgerEntry
 
 _EXAMPLES = """\
   skyline whatif train.py                             every what-if, ranked
@@ -67,17 +68,22 @@ def run(arguments: Sequence[str]) -> int:
     analysis = analyse(subject.profile)
     from skyline.ledger.ledger import Ledger, LedgerUnusable
     from skyline.report.build import with_ledger
+    from skyline.ledger.range_factors import range_factors
+    from skyline.verification.verify import machine_of
     from skyline.whatif.registry import problems
 
     for problem in problems():
         say(f"skyline: {problem}", quiet=options.quiet)
+    earlier: tuple[LedgerEntry, ...] = ()
+    try:
+        earlier = Ledger().entries()
+    except LedgerUnusable as error:
+        say(f"skyline: {error.message}", quiet=options.quiet)
+    analysis = analysis.with_range_factors(range_factors(earlier, machine_of(analysis.profile)))
     answer = whatif_report(analysis, question)
     if constraints is not None:
         answer = replace(answer, best=best_report(analysis, constraints))
-    try:
-        answer = with_ledger(answer, analysis, Ledger().entries())
-    except LedgerUnusable as error:
-        say(f"skyline: {error.message}", quiet=options.quiet)
+    answer = with_ledger(answer, analysis, earlier)
     if options.json is not None:
         write_data(options.json, encode(answer) + b"\n")
     if options.json != "-":

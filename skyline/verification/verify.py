@@ -57,7 +57,8 @@ def verify(
     request = request or request_of(profile)
     check_unchanged(analysis, request)
     progress(Progress("predict", "predicting the change", 0.0))
-    predicted = estimate(analysis, question)
+    # The ledger's factors for ranges come from modelled ranges: those are stored.
+    predicted = estimate(analysis.with_range_factors({}), question)
     if not predicted.applicable:
         raise UsageError(f"There is nothing to verify: {predicted.reason}")
     changed = change(analysis, question, request.arguments)

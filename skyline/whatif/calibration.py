@@ -22,10 +22,11 @@ from skyline.whatif.cost.tried_iterations import TriedIterations
 
 ROUNDING = 1e-6
 """A change by less than this share of a step is rounding."""
-_STEP = 1.1
-"""Factor by which the host is slowed down or sped up to measure its share of the step."""
-_ROUNDS = 3
-"""Each corrects what the one before left; a graph whose step is all the host's, or all the GPU's, needs one."""
+_ROUNDS = (8, 7, 6, 5, 4, 3, 2, 1, 1, 1)
+"""Each makes one of so many parts of the correction that is left: the side that bounds the step may change on the way.
+"""
+_FITTED = 1e-5
+"""A step as near as this to its time is not corrected, in the logarithm."""
 _UNHELD = Constant.at(
     0.1,
     "quantile of a part's bare times that is the host's own: waiting for a GPU or a full queue only adds to it",
@@ -106,18 +107,18 @@ def fitted(graph: Graph, lane: str, target_ms: float, ahead: bool) -> Graph:
     """The host and all else scaled by the two factors nearest to 1 that make the step as long as it was bare.
 
     Of a step that waits for its GPU the time does not tell how fast the host is, and the other way round. The
-    elasticity tells how much of the step is the host's: each side takes part in the correction by its own share, so
-    that neither is scaled by more than 1.21 times the whole difference in the logarithm.
+    elasticity tells how much of the step is the host's: each side takes part in the correction by its own share. It
+    is measured over the part of the correction that is made with it, for a host that is about as busy as the GPU bounds
+    the step on one side of this point only.
     """
     host = graph.tasks.lane == graph.tasks.lane_code(lane)
-    for _ in range(_ROUNDS):
+    for left in _ROUNDS:
         now_ms = simulated_ms(graph, lane, ahead)
-        if now_ms <= 0 or target_ms <= 0:
+        if now_ms <= 0 or target_ms <= 0 or abs(part := log(target_ms / now_ms) / left) * left < _FITTED:
             break
-        step = _STEP if target_ms > now_ms else 1 / _STEP
-        own = log(simulated_ms(scale_host_to(graph, lane, step), lane, ahead) / now_ms) / log(step)
-        own = min(1.0, max(0.0, own))
-        whole = log(target_ms / now_ms) / (own * own + (1 - own) * (1 - own))
+        changed_ms = simulated_ms(scale_host_to(graph, lane, exp(part)), lane, ahead)
+        own = min(1.0, max(0.0, log(changed_ms / now_ms) / part))
+        whole = part / (own * own + (1 - own) * (1 - own))
         factors: Times = np.where(host, exp(whole * own), exp(whole * (1 - own)))
         graph = scale(graph, np.arange(len(graph)), factors, gaps=True)
     return graph

@@ -182,6 +182,8 @@ class Subject:
     """By task of ``graph``, the time on the script's own thread, and of a GPU while it works."""
     host_spread: float = 1.0
     """Factor by which the host may be slower than in the graphs, where its GPU bounds the step."""
+    range_factors: Mapping[str, float] = field(default_factory=dict[str, float])
+    """By what-if, or combination, the factor for modelled ranges that earlier verifications on this machine give."""
     tried: TriedIterations | None = None
     """Times of the recorded operators in other number formats and thread counts; None where none were tried."""
 

@@ -54,6 +54,20 @@ def test_a_change_is_asked_of_all_ranks(two_ranks: Path) -> None:
     assert job.changed.step_us < job.simulated.step_us - 1000
 
 
+def test_a_faster_network_shortens_what_is_transferred_and_the_waiting_follows(shared_data: Path) -> None:
+    """Four of eight ranks, recorded on real GPUs: three of them wait in collectives for longer than data moves."""
+    paths = [str(shared_data / "traces" / name) for name in RANKS]
+    job = job_of(map(RankReader(whatif=RankWhatIf((Choice("network", "2"),))), paths))
+    assert job.simulated is not None
+    assert job.changed is not None
+    moved_us = job.split.transfer_us.sum()
+    waited_us = job.split.waiting_us.sum(axis=1)
+    assert sorted(waited_us)[1] > 0.5 * moved_us
+    gained_us = job.simulated.step_us - job.changed.step_us
+    # Half of the transfer at most, and nothing of the waiting.
+    assert 0 < gained_us <= moved_us / 2 + 1
+
+
 def test_what_cannot_be_asked_of_all_ranks_is_said(two_ranks: Path) -> None:
     with pytest.raises(UsageError, match="no convolution"):
         RankReader(whatif=RankWhatIf((Choice("channels_last"),)))(str(two_ranks / "rank0.json"))

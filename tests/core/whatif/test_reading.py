@@ -17,6 +17,7 @@ from skyline.whatif.catalogue.host.remove_sync import WHATIF as SYNC
 from skyline.whatif.catalogue.host.remove_sync import own_waits, waits
 from skyline.whatif.catalogue.models.inference_mode import KEPT_SHARE, PER_OPERATOR_US
 from skyline.whatif.catalogue.models.inference_mode import WHATIF as INFERENCE
+from skyline.whatif.memory import Memory
 from skyline.whatif.scenario import Scenario
 from skyline.whatif.subject import Grain
 
@@ -122,6 +123,17 @@ def test_graphs_need_shapes_that_stay(gpu_profile):
             baseline(replace(gpu_profile, trace=replace(gpu_profile.trace, records=records)))
         ).reason
     )
+
+
+def test_graphs_keep_inputs_and_what_the_passes_need(gpu_profile):
+    """The batch lies once more at a fixed place; at worst nothing else can use the memory of the passes."""
+    start = baseline(gpu_profile)
+    peak = replace(start.peak, activations=1 << 24)
+    start = replace(start, batch_tensors=(3 << 20,), peak=peak)
+    before = Memory.of(start.peak).peak_bytes
+    after = after_ms(GRAPHS, start)[1].memory.peak_bytes
+    assert after.value == before.value + (3 << 20)
+    assert after.high == before.high + (3 << 20) + (1 << 24)
 
 
 def test_graphs_are_recorded_by_the_compiler_and_that_is_paid_once(gpu_profile):

@@ -1,8 +1,9 @@
-"""Whether the tests of the capture of GPUs notice a fault that is put back in.
+"""Whether tests notice a fault that is put back in.
 
-``capture_mutations.toml`` lists the faults, each as a replacement of text in one module, with the tests that notice it.
-Every such test first passes on the code as it is. Each fault is then made in a throw-away copy of the checkout, and the
-tests run there: a fault is caught where at least one of them fails, and survives where all of them pass.
+``capture_mutations.toml`` (capture of GPUs) and ``whatif_mutations.toml`` (what-ifs on GPUs) list the faults, each as a
+replacement of text in one module, with the tests that notice it. Every such test first passes on the code as it is.
+Each fault is then made in a throw-away copy of the checkout, and the tests run there: a fault is caught where at least
+one of them fails, and survives where all of them pass.
 """
 
 from __future__ import annotations
@@ -25,8 +26,7 @@ from machine import Machine
 from result_file import RESULTS, table, write
 
 REPOSITORY = Path(__file__).resolve().parent.parent
-_NAME = "capture_mutations"
-TABLE = Path(__file__).with_name("capture_mutations.toml")
+TABLES = ("capture", "whatif")
 _LONGEST_S = 900.0
 _TESTS_FAILED = 1
 """Pytest's exit code where tests ran and some failed; any higher one means that they did not run."""
@@ -82,10 +82,21 @@ class Ran:
         return tuple(sorted(name for name, found in self.results.items() if found == result))
 
 
-def read_mutations(path: Path = TABLE) -> tuple[Mutation, ...]:
-    """All faults, in the order of the table."""
-    rows = tomllib.loads(path.read_text(encoding="utf-8"))["mutation"]
-    return tuple(Mutation(**{**row, "tests": tuple(row["tests"])}) for row in rows)
+@dataclass(frozen=True, slots=True)
+class MutationTable:
+    """Faults of one subject; result files have the ``name`` and the ``title``."""
+
+    name: str
+    title: str
+    mutations: tuple[Mutation, ...]
+
+    @classmethod
+    def read(cls, subject: str) -> MutationTable:
+        """The faults in the order of the file."""
+        path = Path(__file__).with_name(f"{subject}_mutations.toml")
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+        rows = (Mutation(**{**row, "tests": tuple(row["tests"])}) for row in content["mutation"])
+        return cls(path.stem, content["title"], tuple(rows))
 
 
 def copied(target: Path) -> Path:
@@ -161,25 +172,27 @@ def outcome_of(checkout: Path, mutation: Mutation) -> Outcome:
     return Outcome(mutation.number, mutation.fault, mutation.file, bool(caught), caught, day)
 
 
-def earlier(results: Path, numbers: Iterable[str]) -> list[Outcome]:
+def earlier(faults: MutationTable, results: Path, numbers: Iterable[str]) -> list[Outcome]:
     """The outcomes of an earlier run for faults of the table that are not tried now."""
-    path = results / f"{_NAME}.json"
+    path = results / f"{faults.name}.json"
     if not path.is_file():
         return []
     rows = json.loads(path.read_text(encoding="utf-8"))["figures"]["outcomes"]
-    known = {mutation.number for mutation in read_mutations()} - set(numbers)
+    known = {mutation.number for mutation in faults.mutations} - set(numbers)
     return [Outcome(**{**row, "by": tuple(row["by"])}) for row in rows if row["number"] in known]
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("subject", nargs="?", choices=TABLES, default=TABLES[0])
     parser.add_argument("--only", nargs="+", metavar="NUMBER", help="of the table; the others' rows stay")
     parser.add_argument("--results", type=Path, default=RESULTS, help="folder for the result files")
     options = parser.parse_args()
     machine = Machine.here()
-    every = read_mutations()
+    faults = MutationTable.read(options.subject)
+    every = faults.mutations
     mutations = [one for one in every if not options.only or one.number in options.only]
-    outcomes = earlier(options.results, [one.number for one in mutations])
+    outcomes = earlier(faults, options.results, [one.number for one in mutations])
     troubles: list[str] = []
     with tempfile.TemporaryDirectory() as folder:
         checkout = copied(Path(folder).resolve())
@@ -195,10 +208,8 @@ def main() -> int:
     order = [mutation.number for mutation in every]
     outcomes.sort(key=lambda one: order.index(one.number))
     figures = {"outcomes": [asdict(one) for one in outcomes], "troubles": troubles}
-    write(
-        _NAME, "Faults put back into the capture of GPUs", machine, _page(outcomes, troubles),
-        figures, results=options.results,
-    )  # fmt: skip
+    page = _page(outcomes, troubles)
+    write(faults.name, faults.title, machine, page, figures, results=options.results)
     return int(bool(troubles) or not all(one.caught for one in outcomes))
 
 
