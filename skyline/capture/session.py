@@ -30,6 +30,7 @@ from skyline.capture.config_trials import (
 from skyline.capture.ended_early import LEAST_ITERATIONS, too_few
 from skyline.capture.events import Ready
 from skyline.capture.held_run import HeldRun
+from skyline.capture.iteration import notes_on_cutting
 from skyline.capture.known import from_first_iterations, from_source
 from skyline.capture.load_meter import LoadMeter
 from skyline.capture.power import counter_of, measured
@@ -175,9 +176,10 @@ class CaptureSession:
             self._launcher.say("measure", "timing iterations", 0.35, first)
 
         meter = LoadMeter(child)
-        rows = first_steps(child, request, held.typical_ms, tell)
+        rows = first_steps(child, request, held.typical_ms, ready.last, tell)
         self._launcher.say("record", "recording iterations", 0.4)
-        recording = record(child, iterations_to_record(request, rows), full=min(2, request.recorded))
+        lightly, full = iterations_to_record(request, rows)
+        recording = record(child, lightly, full=full)
         late = Attempts()
         later = _Later(ended_after=recording.ended_after)
         before = len(rows.rows)
@@ -201,6 +203,7 @@ class CaptureSession:
             knobs=knobs,
             notes=(
                 *self._notes,
+                *notes_on_cutting(ready.facts),
                 *notes_on(recording, ready.facts.environment.device.kind),
                 *slower,
                 *late.notes,
