@@ -101,10 +101,10 @@ def notes_on_cutting(facts: RunFacts) -> tuple[str, ...]:
     if facts.cut_at is None:
         return ()
     what = "one evaluation of the closure" if "closure" in facts.styles else "one forward and backward pass"
-    return (
-        f"An optimizer step of the script takes too long to be measured whole: an iteration here is {what}. Work that "
-        "the script does once per step may be missing.",
+    note = (
+        f"An optimizer step of the script takes too long to be measured whole: an iteration here is {what}. "
     )
+    return (f"{note}Work that the script does once per step may be missing.",)
 
 
 def _steps(optimizers: tuple[OptimizerSeen, ...]) -> str:
