@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from skyline import units
 from skyline.analysis.analyse import Analysis
 from skyline.analysis.throughput import throughput_at
 from skyline.interval import Interval
-from skyline.ledger.entry import LedgerEntry
+from skyline.ledger.entry import Conditions, LedgerEntry
 from skyline.ledger.record import TrackRecord, track_record
 from skyline.report.schema import (
     VERIFY_SCHEMA,
@@ -20,12 +20,15 @@ from skyline.report.schema import (
     VerifyReport,
     WhatIfReport,
 )
-from skyline.verification.compare import Comparison
-from skyline.verification.measure import Measured
-from skyline.verification.removal import MeasuredRemoval
-from skyline.verification.verdict import Verdict
-from skyline.verification.verify import Verification, machine_of
 from skyline.whatif.question import Question
+
+if TYPE_CHECKING:
+    # They import the capture, which readers of saved profiles do without.
+    from skyline.verification.compare import Comparison
+    from skyline.verification.measure import Measured
+    from skyline.verification.removal import MeasuredRemoval
+    from skyline.verification.verdict import Verdict
+    from skyline.verification.verify import Verification
 
 
 def verify_report(analysis: Analysis, found: Verification) -> VerifyReport:
@@ -119,7 +122,7 @@ def removal_report(
 def with_ledger(answer: WhatIfReport, analysis: Analysis, entries: Iterable[LedgerEntry]) -> WhatIfReport:
     """The answers with how earlier predictions of the same kind did; none of the numbers changes."""
     known = tuple(entries)
-    machine = machine_of(analysis.profile)
+    machine = Conditions.of(analysis.profile)
     asked = [*answer.estimates, *([answer.combined] if answer.combined is not None else [])]
     names = dict.fromkeys(whatif_key(estimate, answer) for estimate in asked if estimate.applicable)
     records = (track_record(known, name, machine) for name in names)
