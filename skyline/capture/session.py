@@ -11,6 +11,7 @@ from skyline.attempt import Attempts
 from skyline.capture import batch_trials
 from skyline.capture.assemble import ScriptRun, assemble
 from skyline.capture.bare import (
+    LONG_MS,
     BareRows,
     beside_recording,
     first_steps,
@@ -48,6 +49,7 @@ from skyline.trace.trial import Trial, joined
 
 _SPARING_ITERATIONS = 4
 """One to warm up, one to drop after it, two to record; with four in all one is left to record."""
+_NO_CURVE = "Other batch sizes were not tried: an iteration takes too long for the time that trials have."
 _PACE = replace(batch_trials.PACE, restarts=2)
 """Of the unchanged script; one that ends is started again for the other batch sizes, and for the configs."""
 
@@ -117,7 +119,10 @@ class CaptureSession:
             held.measured(run.rows.median_ms, run.recording, run.ended_after)
             sizes = BatchTrials(run)
             budget = TrialBudget(self._request.budget_s)
-            with_curve = self._request.batch_points > 0 and budget.total_s > 0 and bool(ways(run))
+            wanted = self._request.batch_points > 0 and budget.total_s > 0 and bool(ways(run))
+            with_curve = wanted and run.rows.median_ms <= LONG_MS
+            if wanted and not with_curve:
+                sizes = BatchTrials(replace(run, notes=(*run.notes, _NO_CURVE)))
             if with_curve:
                 sizes = late.to(
                     "measure other batch sizes",
