@@ -1,7 +1,7 @@
 """Cost against size, as curves with their exponents: 1 is linear, 2 quadratic.
 
 Measured for tasks of a graph (one simulation, and its memory), lines of a script and modules that it imports (the
-search for its batch size and its training loop), and operators of an iteration (recording it, and reading the recording).
+search for its batch size and its training loop), and operators of an iteration (recording it, reading the recording).
 Processor time, each size in a process of its own; the exponent is the slope between the two largest sizes.
 """
 

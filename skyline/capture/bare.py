@@ -103,7 +103,7 @@ def first_steps(
 
 
 def iterations_to_record(request: CaptureRequest, rows: BareRows) -> tuple[int, int]:
-    """How many to record lightly, and how many in full before that; fewer where they are long."""
+    """Numbers of iterations to record: lightly, and in full before that; fewer where they are long."""
     if rows.median_ms > LONG_MS:
         return 0, 1
     affordable = int(_RECORDED_MS / max(rows.median_ms, 0.01))

@@ -80,7 +80,7 @@ class PartClock:
     def take(self):
         """The parts since the last call; start again.
 
-        A part that is under way begins anew: an iteration may end within an optimizer step.
+        A part that is under way starts again: an iteration may end within an optimizer step.
         """
         parts, self.parts = self.parts, Parts()
         if self._inside:

@@ -79,7 +79,7 @@ def test_a_long_accumulation_is_measured_by_its_passes(
 
 
 def passes(long: LongIteration, lines: str) -> list[bool]:
-    """Whether an iteration ends after each pass; the passes come from these lines."""
+    """True for each pass that ends an iteration; the passes come from these lines."""
     code = {
         line: compile("\n" * int(line) + "found.append(long.passed())", __file__, "exec")
         for line in set(lines)
