@@ -1,4 +1,4 @@
-"""How long short commands take from their start to their end or first answer, beside a bare interpreter.
+"""Times of short commands from their start to their end or first answer, with those of a bare interpreter.
 
 Every round runs all commands once, in changing order, so that a busy machine slows all alike. The wall time is that of
 the machine as it is; the processor time, of the process and its children, is what the command itself costs. ``--large``

@@ -1,7 +1,7 @@
-"""How long a person waits for a profile: for the first figures, for a ranking that stays, and for the end.
+"""Waits for a profile: for the first figures, for a ranking that stays, and for the end.
 
 Three examples and seven public scripts are profiled as ``skyline profile`` does it, each in a process of its own, with
-nothing else running and beside ``--jobs`` programs that keep a core busy each. Three moments count from the start:
+nothing else running and next to ``--jobs`` programs that keep a core busy each. Three moments count from the start:
 
 - first: the headline, phases, lines and findings are there;
 - ranking: from here on the order of the what-ifs agrees with the last one in nine of ten pairs. Pairs whose speedups
@@ -115,7 +115,7 @@ def profiled(subject: Subject) -> dict[str, Any]:
 
 
 def waited(subject: Subject, jobs: int, limit_s: float) -> Wait:
-    """One profile of a script beside so many other programs."""
+    """One profile of a script at the same time as so many other programs."""
     command = [sys.executable, __file__, "--measure", json.dumps(asdict(subject))]
     with _beside(jobs):
         try:
