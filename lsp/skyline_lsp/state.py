@@ -13,6 +13,7 @@ from skyline.analysis.analyse import Analysis, analyse
 from skyline.analysis.estimate import estimate
 from skyline.analysis.line_parts import Place
 from skyline.errors import SkylineError
+from skyline.ledger.entry import Conditions
 from skyline.ledger.ledger import Ledger, LedgerUnusable
 from skyline.ledger.range_factors import range_factors
 from skyline.report import build
@@ -22,7 +23,6 @@ from skyline.report.schema import LineReport, ProfileReport, WhatIfReport
 from skyline.source.same_code import same_code
 from skyline.source.text import SourceText
 from skyline.trace.profile import Profile
-from skyline.verification.verify import machine_of
 from skyline.whatif.curve_point import CurvePoint
 from skyline.whatif.estimate import Estimate
 from skyline.whatif.question import Choice, Question
@@ -166,7 +166,7 @@ def with_own_ranges(analysis: Analysis) -> Analysis:
     except LedgerUnusable as error:
         logger.warning("%s", error.message)
         return analysis
-    return analysis.with_range_factors(range_factors(entries, machine_of(analysis.profile)))
+    return analysis.with_range_factors(range_factors(entries, Conditions.of(analysis.profile)))
 
 
 def with_records(whatifs: WhatIfReport, analysis: Analysis) -> WhatIfReport:

@@ -19,6 +19,8 @@ _LEAST_STEPS = 3
 _PATIENCE_MS = 300.0
 _RECORDED_MS = 3_000.0
 _SLOWER = 0.05
+LONG_MS = 4_000.0
+"""Of a longer iteration one is timed and one recorded: a pause before it and the caches hardly change its time."""
 
 
 @dataclass(slots=True)
@@ -74,13 +76,20 @@ def first_steps(
     child: ChildProcess,
     request: CaptureRequest,
     expected_ms: float,
+    last: StepRow | None = None,
     on_first: Callable[[BareRows], None] | None = None,
 ) -> BareRows:
     """The least that a profile needs: ``request.steps`` iterations, fewer where they are slow.
 
-    The first iteration of a turn follows a pause and is dropped. ``on_first`` hears of the first few as soon as
+    ``last`` is the last iteration of the warm-up: if it is long, it is all. The first iteration of a turn follows a
+    pause and is dropped unless it is long. ``on_first`` hears of the first few as soon as
     they are there, where all of them take a while.
     """
+    if expected_ms > LONG_MS:
+        rows = BareRows([last] if last is not None else list(run_bare(child, 1)))
+        if on_first is not None:
+            on_first(rows)
+        return rows
     affordable = int(request.settle_s * 1e3 / max(expected_ms, 0.01))
     steps = max(min(_LEAST_STEPS, request.steps), min(request.steps, affordable))
     rows = BareRows()
@@ -93,10 +102,12 @@ def first_steps(
     return rows
 
 
-def iterations_to_record(request: CaptureRequest, rows: BareRows) -> int:
-    """As many as asked for, fewer where they are long and a recording of each is large."""
+def iterations_to_record(request: CaptureRequest, rows: BareRows) -> tuple[int, int]:
+    """Numbers of iterations to record: lightly, and in full before that; fewer where they are long."""
+    if rows.median_ms > LONG_MS:
+        return 0, 1
     affordable = int(_RECORDED_MS / max(rows.median_ms, 0.01))
-    return max(1, min(request.recorded, affordable))
+    return max(1, min(request.recorded, affordable)), min(2, request.recorded)
 
 
 def beside_recording(
@@ -110,6 +121,9 @@ def beside_recording(
     ``on_device``: each recorded iteration waited for its device; so does what it is set against, and is not added.
     """
     before = into.steps_ms[-recorded:]
+    if into.median_ms > LONG_MS:
+        into.rows += run_bare(child, 1)
+        return (*before, into.steps_ms[-1])
     slow = into.median_ms * recorded > request.settle_s * 1e3
     if on_device:
         waited = run_bare(child, recorded + 1, waiting=True)

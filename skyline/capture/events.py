@@ -83,6 +83,8 @@ class RunFacts:
     styles: tuple[str, ...] = ()
     passes_per_update: int = 1
     """Backward passes of one update that the script writes by hand."""
+    cut_at: CodeLine | None = None
+    """The backward pass that ends a measured iteration, if the script's own iteration is too long; None otherwise."""
     rank: int = 0
     world_size: int = 1
     evaluations: tuple[EvaluationSeen, ...] = ()
@@ -113,6 +115,8 @@ class Ready:
     script_s: float = 0.0
     """Run time of the script until then."""
     warmup_reason: str = ""
+    last: StepRow | None = None
+    """The last iteration of the warm-up, if its time is known."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -130,10 +130,15 @@ class HeldRun:
     def await_ready(self, *, quiet: bool = True) -> Ready:
         """Wait for the end of the warm-up."""
         self._ready, step_ms = self._launcher.await_ready(self.child, quiet=quiet)
+        self.cut_like(self._ready)
         self._used = self._ready.warmup + 1
         self._typical_ms = self._typical_ms or step_ms
         self.cycle = max([1, *(loader.num_workers for loader in self._ready.facts.loaders)])
         return self._ready
+
+    def cut_like(self, ready: Ready) -> None:
+        """Start from now on with iterations that begin and end as in that run."""
+        self._launcher.cut_like(ready)
 
     def measured(self, typical_ms: float, recording: ChildRecording, total: int | None) -> None:
         """Take note of iterations that the caller had run; with ``total`` of them the script came to its end."""

@@ -7,6 +7,7 @@ from pathlib import PurePath
 from skyline.capture.bare import BareRows
 from skyline.capture.events import OptimizerSeen, RunFacts
 from skyline.trace.facts import IterationFact
+from skyline.trace.record import CodeLine
 
 OPTIMIZER_STEP = "optimizer step"
 BACKWARD_PASS = "backward pass"
@@ -25,7 +26,7 @@ def iteration_fact(facts: RunFacts, rows: BareRows) -> IterationFact:
     styles = _styles(facts, rows)
     return IterationFact(
         meaning=_meaning(facts, rows, styles),
-        boundary=OPTIMIZER_STEP if facts.optimizers else BACKWARD_PASS,
+        boundary=OPTIMIZER_STEP if facts.optimizers and facts.cut_at is None else BACKWARD_PASS,
         optimizer_steps=rows.optimizer_steps,
         backward_passes=rows.backward_calls,
         batches=rows.fetches,
@@ -56,7 +57,9 @@ def _accumulates(facts: RunFacts, rows: BareRows) -> bool:
 
 def _meaning(facts: RunFacts, rows: BareRows, styles: tuple[str, ...]) -> str:
     passes, batches = rows.backward_calls, rows.fetches
-    if not facts.optimizers:
+    if facts.cut_at is not None:
+        text = _pass_of(facts, facts.cut_at)
+    elif not facts.optimizers:
         text = "one update that the script makes by hand, without a torch optimizer: "
         text += _count(facts.passes_per_update, "backward pass", "backward passes")
     else:
@@ -82,6 +85,26 @@ def _meaning(facts: RunFacts, rows: BareRows, styles: tuple[str, ...]) -> str:
         of = sum(optimizer.steps for optimizer in facts.optimizers)
         text += f"; {skipped} of the first {of} steps were skipped by the gradient scaler (overflow)"
     return text
+
+
+def _pass_of(facts: RunFacts, line: CodeLine) -> str:
+    """One of the passes of an iteration that is too long to be measured whole."""
+    place = f"{PurePath(line.file).name} line {line.line}"
+    whole = "a step of " + " and ".join(dict.fromkeys(optimizer.name for optimizer in facts.optimizers))
+    if "closure" in facts.styles:
+        return f"one evaluation of the closure ({place}), of the many in {whole}"
+    return f"one forward and backward pass ({place}), of the many before {whole}"
+
+
+def notes_on_cutting(facts: RunFacts) -> tuple[str, ...]:
+    """A note where a measured iteration is only a part of the script's own."""
+    if facts.cut_at is None:
+        return ()
+    what = "one evaluation of the closure" if "closure" in facts.styles else "one forward and backward pass"
+    note = (
+        f"An optimizer step of the script takes too long to be measured whole: an iteration here is {what}. "
+    )
+    return (f"{note}Work that the script does once per step may be missing.",)
 
 
 def _steps(optimizers: tuple[OptimizerSeen, ...]) -> str:

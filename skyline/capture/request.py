@@ -57,6 +57,8 @@ class CaptureRequest:
     budget_s: float = 20.0
     network: Literal["open", "loopback"] = "open"
     """Hosts that the script may reach; ``loopback``: this machine alone, as far as Python's own calls are concerned."""
+    longest_step_s: float | None = 8.0
+    """An optimizer step with several backward passes that takes longer is measured pass by pass; None: never."""
     source_overrides: tuple[tuple[str, str], ...] = ()
     """(path, text) pairs: run this text in place of the file, as for an editor's unsaved buffer.
 

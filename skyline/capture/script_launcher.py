@@ -54,6 +54,8 @@ class ScriptLauncher:
         self._cancel = cancel or threading.Event()
         self._starter = starter
         self.interpreter = resolve_interpreter(script, request.interpreter)
+        self.longest_step_s = request.longest_step_s
+        """Of the runs from now on: all runs of a script are cut alike, see ``cut_like``."""
         self.directory = (request.working_directory or Path.cwd()).resolve()
 
     def find_knobs(self) -> KnobSearch:
@@ -117,6 +119,7 @@ class ScriptLauncher:
             "sources": {**self.sources, **run.sources},
             "loader_batch": asdict(run.loader) if run.loader else None,
             "warmup": request.warmup,
+            "longest_step_s": self.longest_step_s,
             "module": request.module,
             "evaluation": request.evaluation,
             "ranks": request.ranks,
@@ -126,6 +129,10 @@ class ScriptLauncher:
             "device": request.device,
         }
         child.send("start", **{**started, **fields})
+
+    def cut_like(self, ready: Ready) -> None:
+        """Cut the runs from now on where this one was cut, however long their iterations are."""
+        self.longest_step_s = None if ready.facts.cut_at is None else 0.0
 
     def await_ready(self, child: ChildProcess, *, quiet: bool = False) -> tuple[Ready, float]:
         """Wait for the end of the warm-up; the facts of the run, and its last warm-up iteration in ms."""

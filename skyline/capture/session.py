@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from skyline.capture import batch_trials
 from skyline.capture.assemble import ScriptRun, assemble
 from skyline.capture.bare import (
+    LONG_MS,
     BareRows,
     beside_recording,
     first_steps,
@@ -29,6 +30,7 @@ from skyline.capture.config_trials import (
 from skyline.capture.ended_early import LEAST_ITERATIONS, too_few
 from skyline.capture.events import Ready
 from skyline.capture.held_run import HeldRun
+from skyline.capture.iteration import notes_on_cutting
 from skyline.capture.known import from_first_iterations, from_source
 from skyline.capture.load_meter import LoadMeter
 from skyline.capture.power import counter_of, measured
@@ -47,6 +49,7 @@ from skyline.trace.trial import Trial, joined
 
 _SPARING_ITERATIONS = 4
 """One to warm up, one to drop after it, two to record; with four in all one is left to record."""
+_NO_CURVE = "Other batch sizes were not tried: an iteration takes too long for the time that trials have."
 _PACE = replace(batch_trials.PACE, restarts=2)
 """Of the unchanged script; one that ends is started again for the other batch sizes, and for the configs."""
 
@@ -116,7 +119,10 @@ class CaptureSession:
             held.measured(run.rows.median_ms, run.recording, run.ended_after)
             sizes = BatchTrials(run)
             budget = TrialBudget(self._request.budget_s)
-            with_curve = self._request.batch_points > 0 and budget.total_s > 0 and bool(ways(run))
+            wanted = self._request.batch_points > 0 and budget.total_s > 0 and bool(ways(run))
+            with_curve = wanted and run.rows.median_ms <= LONG_MS
+            if wanted and not with_curve:
+                sizes = BatchTrials(replace(run, notes=(*run.notes, _NO_CURVE)))
             if with_curve:
                 sizes = late.to(
                     "measure other batch sizes",
@@ -175,9 +181,10 @@ class CaptureSession:
             self._launcher.say("measure", "timing iterations", 0.35, first)
 
         meter = LoadMeter(child)
-        rows = first_steps(child, request, held.typical_ms, tell)
+        rows = first_steps(child, request, held.typical_ms, ready.last, tell)
         self._launcher.say("record", "recording iterations", 0.4)
-        recording = record(child, iterations_to_record(request, rows), full=min(2, request.recorded))
+        lightly, full = iterations_to_record(request, rows)
+        recording = record(child, lightly, full=full)
         late = StageFailures()
         later = _Later(ended_after=recording.ended_after)
         before = len(rows.rows)
@@ -201,6 +208,7 @@ class CaptureSession:
             knobs=knobs,
             notes=(
                 *self._notes,
+                *notes_on_cutting(ready.facts),
                 *notes_on(recording, ready.facts.environment.device.kind),
                 *slower,
                 *late.notes,

@@ -66,10 +66,10 @@ def run(arguments: Sequence[str]) -> int:
     from skyline.report.build import best_report, encode, head_report, whatif_report
 
     analysis = analyse(subject.profile)
+    from skyline.ledger.entry import Conditions
     from skyline.ledger.ledger import Ledger, LedgerUnusable
-    from skyline.report.build import with_ledger
     from skyline.ledger.range_factors import range_factors
-    from skyline.verification.verify import machine_of
+    from skyline.report.build import with_ledger
     from skyline.whatif.registry import problems
 
     for problem in problems():
@@ -79,7 +79,7 @@ def run(arguments: Sequence[str]) -> int:
         earlier = Ledger().entries()
     except LedgerUnusable as error:
         say(f"skyline: {error.message}", quiet=options.quiet)
-    analysis = analysis.with_range_factors(range_factors(earlier, machine_of(analysis.profile)))
+    analysis = analysis.with_range_factors(range_factors(earlier, Conditions.of(analysis.profile)))
     answer = whatif_report(analysis, question)
     if constraints is not None:
         answer = replace(answer, best=best_report(analysis, constraints))

@@ -6,6 +6,8 @@ import os
 from dataclasses import dataclass
 from enum import Enum
 
+from skyline.trace.profile import Profile
+
 
 class VerificationStatus(str, Enum):
     """The state of a verification.
@@ -30,6 +32,19 @@ class Conditions:
     platform: str
     torch: str
     python: str
+
+    @classmethod
+    def of(cls, profile: Profile) -> Conditions:
+        """The machine of a profile."""
+        environment = profile.environment
+        return cls(
+            environment.device.name,
+            environment.cpu_count,
+            environment.intraop_threads,
+            environment.platform,
+            environment.torch,
+            environment.python,
+        )
 
     def same_as(self, other: Conditions) -> bool:
         """True if both have the same processor or GPU, threads and PyTorch, so that prediction errors agree."""

@@ -16,7 +16,7 @@ from skyline.analysis.verdict import verdict
 from skyline.findings.base import Finding
 from skyline.findings.bounds import busy_by_device
 from skyline.interval import Interval
-from skyline.ledger.entry import LedgerEntry
+from skyline.ledger.entry import Conditions, LedgerEntry
 from skyline.ledger.record import track_record
 from skyline.memory.capacity import usable_bytes
 from skyline.memory.timeline import memory_timeline
@@ -39,7 +39,6 @@ from skyline.source.knob import Knob
 from skyline.trace.batch_place import batch_place
 from skyline.trace.phase import Phase, PhaseTimes
 from skyline.trace.record import ON_DEVICE, Trace
-from skyline.verification.verify import machine_of
 from skyline.whatif.question import Choice, Question
 from skyline.whatif.scenario import throughput_at
 from skyline.whatif.subject import Subject
@@ -155,7 +154,7 @@ def with_ledger(answer: WhatIfReport, analysis: Analysis, entries: Iterable[Ledg
     known = tuple(entries)
     if not known:
         return answer
-    machine = machine_of(analysis.profile)
+    machine = Conditions.of(analysis.profile)
     asked = [*answer.estimates, *([answer.combined] if answer.combined is not None else [])]
     names = dict.fromkeys(whatif_key(estimate, answer) for estimate in asked if estimate.applicable)
     records = (track_record(known, name, machine) for name in names)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from skyline import units
 from skyline.analysis.analyse import Analysis
@@ -14,13 +14,16 @@ from skyline.report.schema import (
     MeasuredReport,
     VerifyReport,
 )
-from skyline.verification.compare import Comparison
-from skyline.verification.measure import Measured
-from skyline.verification.removal import MeasuredRemoval
-from skyline.verification.verdict import Verdict
-from skyline.verification.verify import Verification
 from skyline.whatif.question import Question
 from skyline.whatif.scenario import throughput_at
+
+if TYPE_CHECKING:
+    # They import the capture, which readers of saved profiles do without.
+    from skyline.verification.compare import Comparison
+    from skyline.verification.measure import Measured
+    from skyline.verification.removal import MeasuredRemoval
+    from skyline.verification.verdict import Verdict
+    from skyline.verification.verify import Verification
 
 
 def verify_report(analysis: Analysis, found: Verification) -> VerifyReport:

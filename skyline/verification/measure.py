@@ -115,6 +115,9 @@ def measure(
         for number, (run, what) in enumerate(zip(runs, _NAMES, strict=True)):
             progress(Progress("warm up", what, 0.05 + _WARMED_UP * number / len(runs)))
             sharing = _warmed_up(run, runs, sharing)
+            if run is runs[0]:
+                for other in runs[1:]:
+                    other.cut_like(run.ready)
         alone = sharing is Sharing.ALONE
         # The group of iterations that the slower loader needs suits the others too.
         cycle = max(run.cycle for run in runs)

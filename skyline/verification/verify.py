@@ -134,7 +134,7 @@ def _opened(analysis: Analysis, question: Question, predicted: Estimate) -> Ledg
         question=" ".join(words),
         profile_id=profile.id,
         skyline=__version__,
-        machine=machine_of(profile),
+        machine=Conditions.of(profile),
         predicted=Predicted(
             baseline_ms=start.iteration_ms.value,
             iteration_ms=predicted.typical_ms.value,
@@ -148,19 +148,6 @@ def _opened(analysis: Analysis, question: Question, predicted: Estimate) -> Ledg
             extrapolated=predicted.extrapolated,
             assumptions_digest=_digest(*predicted.assumptions),
         ),
-    )
-
-
-def machine_of(profile: Profile) -> Conditions:
-    """The machine of a profile, by the ledger's criteria."""
-    environment = profile.environment
-    return Conditions(
-        environment.device.name,
-        environment.cpu_count,
-        environment.intraop_threads,
-        environment.platform,
-        environment.torch,
-        environment.python,
     )
 
 

@@ -17,6 +17,7 @@ from torch.utils.data import dataloader as loading
 from . import compiling, user_code
 from .devices.captures import Captures
 from .hand_written_updates import HandWrittenUpdates
+from .long_iteration import LongIteration
 from .module_lines import ModuleLines
 from .observed_loaders import ObservedLoaders
 from .part_clock import PartClock
@@ -47,13 +48,15 @@ class Observer:
     gradients that overflowed, counts as one; a step that is captured in a graph counts each time that the graph is
     replayed, and not when it is captured. Only a script that never makes an optimizer (it updates its
     parameters by hand) is cut at its backward passes: after the last one before the gradients are cleared.
+    An iteration that takes longer than ``longest_s`` is cut at each backward pass.
     ``on_part`` is called with the current part of an iteration at each change.
     """
 
-    def __init__(self, on_boundary, on_part=None):
+    def __init__(self, on_boundary, on_part=None, longest_s=None):
         self.styles = Styles()
         self.module_lines = ModuleLines()
         self.hand_written = HandWrittenUpdates()
+        self.long = LongIteration(longest_s)
         self.optimizers = {}
         self.loaders = ObservedLoaders()
         self.backward_calls = 0
@@ -99,16 +102,29 @@ class Observer:
         self._anchor = self._provisional_anchor()
         self._warming = False
         self.hand_written.fix()
+        self.long.fix()
         self._stop_watching_modules()
 
     def iterations(self):
         """Number of iterations by the current anchor: the first few steps may have been of another optimizer."""
+        if self.long.line is not None:
+            return self.long.passes
         anchor = self._anchor or self._provisional_anchor()
         return anchor.steps if anchor is not None else self._updates
 
     def all_stepped(self):
-        """True if every optimizer that still exists has stepped."""
-        return all(seen.steps for seen in self.optimizers.values() if seen.optimizer() is not None)
+        """True if every optimizer that still exists has stepped, or its first step is not waited for."""
+        alive = (seen for seen in self.optimizers.values() if seen.optimizer() is not None)
+        return self.long.line is not None or all(seen.steps for seen in alive)
+
+    def optimizers_in_use(self):
+        """Pairs of what was seen of an optimizer and itself: those that stepped, all within a long iteration."""
+        alive = ((seen, seen.optimizer()) for seen in self.optimizers.values())
+        return [
+            (seen, optimizer)
+            for seen, optimizer in alive
+            if optimizer is not None and (seen.steps or self.long.line is not None)
+        ]
 
     @property
     def parts(self):
@@ -200,6 +216,8 @@ class Observer:
             if self.optimizers:
                 if self._clock.inside("closure"):
                     self.styles.add("closure")
+                if self.long.passed():
+                    self._on_boundary(sys._getframe(1))
             elif self.hand_written.after_pass():
                 self._updates += 1
                 self._on_boundary(sys._getframe(1))
@@ -293,7 +311,7 @@ class Observer:
         seen.last_step = self._step_count
         if seen.step_line is None:
             seen.step_line = user_code.innermost_line()
-        if seen is (self._anchor or self._provisional_anchor()):
+        if seen is (self._anchor or self._provisional_anchor()) and self.long.ended():
             self._on_boundary(frame)
 
     def _provisional_anchor(self):

@@ -78,6 +78,11 @@ class PartClock:
             self._on_part(self.innermost())
 
     def take(self):
-        """The parts since the last call; start again."""
+        """The parts since the last call; start again.
+
+        A part that is under way starts again: an iteration may end within an optimizer step.
+        """
         parts, self.parts = self.parts, Parts()
+        if self._inside:
+            self._inside[-1][1] = _clock()
         return parts

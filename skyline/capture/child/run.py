@@ -75,7 +75,12 @@ def observe(request, claim):
         return stepper
     from .stepper import Stepper
 
-    stepper = Stepper(claim, request["warmup"], replay_evaluation=request.get("evaluation") != "run")
+    stepper = Stepper(
+        claim,
+        request["warmup"],
+        replay_evaluation=request.get("evaluation") != "run",
+        longest_s=request.get("longest_step_s"),
+    )
     stepper.install()
     protect(request)
     return stepper

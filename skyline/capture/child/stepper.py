@@ -35,10 +35,11 @@ class Stepper:
     """Sits on the iteration boundaries. Between commands the script stands still inside the boundary hook.
 
     ``claim`` says at the first boundary whether this is the process to observe; in any other the script passes
-    its boundaries undisturbed. ``warmup`` is the number of iterations to warm up for, None to find it out.
+    its boundaries undisturbed. ``warmup`` is the number of iterations to warm up for, None to find it out; for
+    ``longest_s`` see ``LongIteration``.
     """
 
-    def __init__(self, claim, warmup=None, replay_evaluation=True):
+    def __init__(self, claim, warmup=None, replay_evaluation=True, longest_s=None):
         self._claim = claim
         self._channel = None
         self._asked_warmup = warmup
@@ -58,7 +59,7 @@ class Stepper:
         self.boundaries = 0
         self._execution = ExecutionConfig()
         self._products = None
-        self.observer = Observer(self._boundary, self._execution.follow)
+        self.observer = Observer(self._boundary, self._execution.follow, longest_s)
         self._line_marker = LineMarker()
         self.evaluation = EvaluationReplay(self.observer.stretch) if replay_evaluation else None
 
@@ -116,7 +117,7 @@ class Stepper:
 
     def _look_at_devices(self):
         """Another may have come into use while the script stood still or before; all are idle from here on."""
-        parameters, _ = memory.of_optimizers(self._optimizers())
+        parameters, _ = memory.of_optimizers(self.observer.optimizers_in_use())
         self._devices = devices_in_use(parameters)
         self._clock.begin(self._devices)
 
@@ -126,7 +127,11 @@ class Stepper:
         self._follow_loop(frame)
         self.observer.styles.see_stack(frame)
         done = self.observer.iterations()
-        step_ms = self._clock.latest_ms()
+        step_ms, last = self._clock.latest_ms(), None
+        if step_ms is None:
+            step_ms = self.observer.long.pass_ms()
+        elif not self._clock.behind:
+            last = self._row() | {"step_ms": step_ms}
         self._channel.send("boundary", count=done, step_ms=step_ms)
         enough = self._warm_up.over(done, step_ms, self._devices.reserved_bytes(), self._clock.behind)
         least = (self._asked_warmup or _LEAST_FOR_IDLE_OPTIMIZERS) * _MOST_WARMUP_FOR_IDLE_OPTIMIZERS
@@ -141,6 +146,7 @@ class Stepper:
             "ready",
             warmup=done,
             warmup_reason=self._warm_up.reason,
+            last=last,
             loop=self._loop,
             facts=self._facts(),
             script_s=ended - self.began,
@@ -148,18 +154,7 @@ class Stepper:
         self._wait(frame)
 
     def _running(self, frame):
-        parts = self.observer.parts
-        self._rows.append(
-            {
-                "data_ms": parts.data * 1e3,
-                "backward_ms": parts.backward * 1e3,
-                "optimizer_ms": parts.optimizer * 1e3,
-                "fetches": parts.fetches,
-                "backward_calls": parts.backward_calls,
-                "optimizer_steps": parts.optimizer_steps,
-                "memory_bytes": self._in_use_bytes(),
-            }
-        )
+        self._rows.append(self._row())
         self._remaining -= 1
         if self._remaining:
             self._show_life()
@@ -170,6 +165,19 @@ class Stepper:
             row["step_ms"] = step_ms
         self._channel.send("steps", rows=rows)
         self._wait(frame)
+
+    def _row(self):
+        """The iteration that ends here but for its time, in the shape of ``skyline.capture.events.StepRow``."""
+        parts = self.observer.parts
+        return {
+            "data_ms": parts.data * 1e3,
+            "backward_ms": parts.backward * 1e3,
+            "optimizer_ms": parts.optimizer * 1e3,
+            "fetches": parts.fetches,
+            "backward_calls": parts.backward_calls,
+            "optimizer_steps": parts.optimizer_steps,
+            "memory_bytes": self._in_use_bytes(),
+        }
 
     def _recording(self, frame):
         recordings = self._recordings
@@ -182,7 +190,7 @@ class Stepper:
         with self._showing_life():
             has_more = self._read(recordings)
             if recordings.wants_memory:
-                live = memory.live_tensors(self._devices.kind, self._optimizers())
+                live = memory.live_tensors(self._devices.kind, self.observer.optimizers_in_use())
                 recordings.note_memory(live, memory.device_memory(self._devices))
             if recordings.wants_facts:
                 recordings.note_facts(self._recorded_facts(recordings.sightings, named_modules()))
@@ -310,12 +318,8 @@ class Stepper:
         # Holding the frames keeps their identities from being reused; warm-up is short.
         self._frames = frames
 
-    def _optimizers(self):
-        alive = ((seen, seen.optimizer()) for seen in self.observer.optimizers.values() if seen.steps)
-        return [(seen, optimizer) for seen, optimizer in alive if optimizer is not None]
-
     def _recorded_facts(self, seen, named):
-        updated, _ = memory.of_optimizers(self._optimizers())
+        updated, _ = memory.of_optimizers(self.observer.optimizers_in_use())
         return recorded_facts(self.observer, self._devices, seen, named, updated)
 
     def _facts(self):
@@ -323,9 +327,10 @@ class Stepper:
         rank, world_size = styles.rank()
         replayed = self.evaluation.replayed() if self.evaluation is not None else []
         return dict(
-            facts.facts_of_run(self.observer, self._optimizers(), self._devices),
+            facts.facts_of_run(self.observer, self.observer.optimizers_in_use(), self._devices),
             styles=self.observer.styles.names(),
             passes_per_update=self.observer.hand_written.passes_per_update,
+            cut_at=self.observer.long.line,
             rank=rank,
             world_size=world_size,
             evaluations=replayed,

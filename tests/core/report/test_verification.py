@@ -11,7 +11,7 @@ from rich.console import Console
 
 from skyline.analysis.analyse import analyse
 from skyline.interval import Interval
-from skyline.ledger.entry import LedgerEntry, Measurement, Predicted, VerificationStatus
+from skyline.ledger.entry import Conditions, LedgerEntry, Measurement, Predicted, VerificationStatus
 from skyline.ledger.record import Correction, TrackRecord
 from skyline.report.build import whatif_report, with_ledger
 from skyline.report.document import Document
@@ -20,7 +20,6 @@ from skyline.report.pages.whatifs import whatifs_page
 from skyline.report.schema import VERIFY_SCHEMA, MeasuredReport, VerifyReport, WhatIfReport
 from skyline.report.terminal import print_document
 from skyline.trace.profile import Profile
-from skyline.verification.verify import machine_of
 from skyline.whatif.question import Choice, Question
 
 
@@ -116,7 +115,7 @@ def entry(
         question="fused_optimizer",
         profile_id="a1",
         skyline="0.1.0",
-        machine=machine_of(profile),
+        machine=Conditions.of(profile),
         predicted=Predicted(10.0, 9.0, 8.5, 9.5, 1.1, 1e6, 1e6, "exact", False, "d"),
         measurement=Measurement(ratio, ratio, ratio, 1.0, 1.0, 1.0, 8, 10.0, 0.1),
         error=0.9 / ratio - 1,

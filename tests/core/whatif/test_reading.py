@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from skyline.whatif.memory import Memory
 
 from skyline.errors import UsageError
 from skyline.trace.facts import CallFact
@@ -17,7 +18,6 @@ from skyline.whatif.catalogue.host.remove_sync import WHATIF as SYNC
 from skyline.whatif.catalogue.host.remove_sync import own_waits, waits
 from skyline.whatif.catalogue.models.inference_mode import KEPT_SHARE, PER_OPERATOR_US
 from skyline.whatif.catalogue.models.inference_mode import WHATIF as INFERENCE
-from skyline.whatif.memory import Memory
 from skyline.whatif.scenario import Scenario
 from skyline.whatif.subject import Grain
 

@@ -117,12 +117,12 @@ class Recordings:
         if self._lines is None:
             return False
         reading_s = (_cpu_clock() - self._stopped) / len(trace["iterations"])
-        affordable = int(_READING_S / max(reading_s, 1e-6))
-        if not affordable:
+        lightly = min(self._iterations, int(_READING_S / max(reading_s, 1e-6)))
+        if not lightly:
             return False
         self._recorder = Recorder(
             self._device_kind,
-            min(self._iterations, affordable),
+            lightly,
             operator_lines=self._lines,
             full=False,
             samples=recorder.has_long_stretches,

@@ -1,0 +1,239 @@
+"""Times of short commands from their start to their end or first answer, with those of a bare interpreter.
+
+Every round runs all commands once, in changing order, so that a busy machine slows all alike. The wall time is that of
+the machine as it is; the processor time, of the process and its children, is what the command itself costs. ``--large``
+adds a trace of 1 GB. The traces are copies of the steps of one trace in ``--traces``, one after another.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from machine import Machine, warn_when_busy
+from result_file import RESULTS, table, write
+from terminal import Terminal
+
+from skyline.spread import median
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+_PROFILE = REPOSITORY / "tests" / "data" / "linear.profile.json.gz"
+_TRACE = "hta_v100_resnet50_ddp1.json.gz"
+_ENLARGE = """
+import sys
+from pathlib import Path
+from simulator_reading import enlarge
+enlarge(Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3]))
+"""
+_ROUNDS = 5
+_LONGEST_S = 120.0
+_COMMAND = (sys.executable, "-m", "skyline")
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """Seconds on the wall and of the processor, and the largest resident memory."""
+
+    wall_s: float
+    processor_s: float
+    peak_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A command, its goal for the wall time, and its costs in each round."""
+
+    name: str
+    goal_s: float | None
+    costs: tuple[Cost, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A command to measure; ``measure`` runs it once in a folder."""
+
+    name: str
+    goal_s: float | None
+    measure: Callable[[Path, dict[str, str]], Cost]
+
+
+def ended(*words: str) -> Callable[[Path, dict[str, str]], Cost]:
+    """From the start of a process to its end."""
+
+    def measure(folder: Path, environment: dict[str, str]) -> Cost:
+        began = time.perf_counter()
+        process = subprocess.Popen(
+            words, cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL
+        )
+        return _waited(process, began, 0)
+
+    return measure
+
+
+def initialized(folder: Path, environment: dict[str, str]) -> Cost:
+    """From the start of a language server to its answer to ``initialize``; the cost includes its end."""
+    body = json.dumps(
+        {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"processId": None, "capabilities": {}}}
+    )
+    began = time.perf_counter()
+    process = subprocess.Popen(
+        (*_COMMAND, "lsp"), cwd=folder, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.write(f"Content-Length: {len(body)}\r\n\r\n{body}".encode())
+    process.stdin.flush()
+    header = process.stdout.readline()
+    answered_s = time.perf_counter() - began
+    if not header.startswith(b"Content-"):
+        raise RuntimeError(f"the server answered {header!r}")
+    process.kill()
+    cost = _waited(process, began, -9)
+    return Cost(answered_s, cost.processor_s, cost.peak_bytes)
+
+
+def painted(folder: Path, environment: dict[str, str]) -> Cost:
+    """From the start of the terminal UI to its first frame with text; its server has not answered yet."""
+    script = folder / "train.py"
+    script.write_text("import time\ntime.sleep(60)\n", encoding="utf-8")
+    began = time.perf_counter()
+    terminal = Terminal(("env", *_settings(environment), *_COMMAND, "tui", script.name), folder, (100, 30))
+    try:
+        shown = terminal.until(lambda screen: bool(screen.text.strip()), _LONGEST_S)
+        fields = Path(f"/proc/{terminal.pid}/stat").read_text(encoding="ascii").rpartition(") ")[2].split()
+    finally:
+        terminal.close()
+    user, system = (int(ticks) / os.sysconf("SC_CLK_TCK") for ticks in fields[11:13])
+    return Cost(shown - began, user + system, 0)
+
+
+def _settings(environment: dict[str, str]) -> list[str]:
+    return [f"{name}={value}" for name, value in environment.items() if os.environ.get(name) != value]
+
+
+def _waited(process: subprocess.Popen[bytes], began: float, status: int) -> Cost:
+    _, wait_status, used = os.wait4(process.pid, 0)
+    wall_s = time.perf_counter() - began
+    process.returncode = os.waitstatus_to_exitcode(wait_status)
+    if process.returncode != status:
+        raise RuntimeError(f"{process.args} ended with {process.returncode}")
+    return Cost(wall_s, used.ru_utime + used.ru_stime, used.ru_maxrss << 10)
+
+
+def cases(profile: Path, traces: Sequence[tuple[str, Path, float]]) -> list[Case]:
+    """All commands in the order of the page."""
+    skyline = _COMMAND
+    found = [
+        Case("python -c pass", None, ended(sys.executable, "-c", "pass")),
+        Case(
+            "python, the libraries alone",
+            None,
+            ended(sys.executable, "-c", "import numpy, msgspec, rich.console"),
+        ),
+        Case("skyline --help", 0.06, ended(*skyline, "--help")),
+        Case("skyline show, a profile", 0.4, ended(*skyline, "show", str(profile))),
+        Case("skyline whatif, a profile", 0.4, ended(*skyline, "whatif", str(profile))),
+        Case("skyline lsp, initialize", 0.3, initialized),
+        Case("skyline tui, first frame", 0.5, painted),
+    ]
+    for name, path, goal_s in traces:
+        found += [
+            Case(f"skyline {command}, a trace of {name}", goal_s, ended(*skyline, command, str(path)))
+            for command in ("show", "whatif")
+        ]
+    return found
+
+
+def measured(chosen: Sequence[Case], folder: Path, rounds: int) -> list[Row]:
+    """The costs of all cases, round by round; a first round fills the caches and is dropped."""
+    environment = {
+        **os.environ,
+        "OMP_NUM_THREADS": "1",
+        "SKYLINE_DATA_DIR": str(folder / "data"),
+        # As of an installed package: modules are compiled once, whatever this machine's own setting.
+        "PYTHONPYCACHEPREFIX": str(folder / "bytecode"),
+        "PYTHONDONTWRITEBYTECODE": "",
+    }
+    costs: dict[str, list[Cost]] = {case.name: [] for case in chosen}
+    for number in range(rounds + 1):
+        for case in chosen if number % 2 else chosen[::-1]:
+            cost = case.measure(folder, environment)
+            if number:
+                costs[case.name].append(cost)
+                print(f"{number} {case.name}: {cost}", file=sys.stderr, flush=True)
+    return [Row(case.name, case.goal_s, tuple(costs[case.name])) for case in chosen]
+
+
+def page(rows: Sequence[Row]) -> str:
+    """The rows as a table."""
+    head = ["command", "goal, s", "wall, s", "processor, s", "memory, MB"]
+    cells = [
+        [
+            row.name,
+            "" if row.goal_s is None else f"{row.goal_s:g}",
+            _spread([cost.wall_s for cost in row.costs]),
+            _spread([cost.processor_s for cost in row.costs]),
+            f"{max(cost.peak_bytes for cost in row.costs) / 1e6:.0f}" if row.costs[0].peak_bytes else "",
+        ]
+        for row in rows
+    ]
+    return (
+        "Medians, with the least and the largest of the rounds. The goals are for the wall time of a machine without "
+        f"other work; the processor time is the least that such a machine needs.\n\n{table(head, cells)}"
+    )
+
+
+def _spread(values: Sequence[float]) -> str:
+    return f"{median(values):.3f} ({min(values):.3f} to {max(values):.3f})"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--traces", type=Path, help="folder of PyTorch profiler traces")
+    parser.add_argument("--large", action="store_true", help="a trace of 1 GB, too")
+    parser.add_argument("--profile", type=Path, default=_PROFILE, help="a saved profile")
+    parser.add_argument("--rounds", type=int, default=_ROUNDS)
+    parser.add_argument("--only", nargs="+", metavar="WORD", help="commands whose names contain one of these")
+    parser.add_argument("--results", type=Path, default=RESULTS, help="folder for the result files")
+    options = parser.parse_args()
+    machine = Machine.here()
+    warn_when_busy(machine)
+    with tempfile.TemporaryDirectory(prefix="skyline-startup-") as name:
+        folder = Path(name)
+        sizes = [("30 MB", 30_000_000, 0.8)] + ([("1 GB", 1_000_000_000, 20.0)] if options.large else [])
+        traces: list[tuple[str, Path, float]] = []
+        for words, size_bytes, goal_s in sizes if options.traces else []:
+            path = folder / f"{len(traces)}.json"
+            # In a process of its own: what a child reports as its largest memory is at least that of its parent.
+            subprocess.run(
+                [sys.executable, "-c", _ENLARGE, str(options.traces / _TRACE), str(path), str(size_bytes)],
+                cwd=Path(__file__).parent,
+                check=True,
+            )
+            traces.append((words, path, goal_s))
+        profile = folder / options.profile.name
+        shutil.copy(options.profile, profile)
+        chosen = [
+            case
+            for case in cases(profile, traces)
+            if not options.only or any(word in case.name for word in options.only)
+        ]
+        rows = measured(chosen, folder, options.rounds)
+    figures: list[dict[str, Any]] = [asdict(row) for row in rows]
+    print(write("startup", "Start of commands", machine, page(rows), figures, results=options.results))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
