@@ -63,9 +63,11 @@ train-predictors: $(VENV)/.skyline-dev ## find all figures of the predictors ane
 	@echo "all predictors trained in $$(( $$(date +%s) - $$(cat $(VENV)/.training-began) )) s"
 	$(VENV)/bin/python -m skyline_predictors.evaluate $(DATA) --results benchmarks/results
 
-mutate: $(VENV)/.skyline-dev ## change the code in 90 places and count the changes that no test notices (long)
-	$(PIP) install -c requirements/constraints.txt mutmut
-	$(VENV)/bin/python benchmarks/mutation.py --module skyline/whatif/scenario.py --module skyline/rewrite/catalogue/batch_size.py
+SEED ?= 1
+
+mutate: $(VENV)/.skyline-dev ## change the code in 180 places by SEED and count the changes that no test notices (long)
+	$(PIP) install -c requirements/constraints.txt coverage mutmut
+	$(VENV)/bin/python benchmarks/mutation.py --seed $(SEED)
 
 # The platform that the extension is packaged for, as VS Code names it: linux-x64, linux-arm64, darwin-x64, darwin-arm64.
 TARGET ?= $(shell node -p 'process.platform + "-" + process.arch')

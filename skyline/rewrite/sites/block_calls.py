@@ -233,7 +233,7 @@ class BlockCalls:
         if ast.unparse(given) != target:
             start, end = offsets_of(self.module.source, given)
             text = self.module.source.text[start:end]
-            if "\n" in text or "\r" in text or "#" in text:
+            if "\n" in text or "#" in text:
                 self._refuse(f"`{text_of(call)}` goes over several lines", call)
             first = (f"{target} = {text}",)
         # The lines of the call itself do not move: they are replaced.

@@ -259,6 +259,13 @@ def test_refused_with_the_reason_and_what_to_write(model, forward: str, said: st
     assert "use_reentrant=False" in shop.plan("checkpointing").refused[0].snippet
 
 
+def test_a_value_that_is_none_is_refused(model) -> None:
+    assert (
+        model(LOOP).reason("checkpointing=some").endswith("Give all, a number of blocks, or the peak wanted.")
+    )
+    assert "some" in model(LOOP).reason("checkpointing=some")
+
+
 def test_models_of_libraries(workshop) -> None:
     source = (
         "import torch\nfrom transformers import AutoModel\n"

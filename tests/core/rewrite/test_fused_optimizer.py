@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
+
+SCRIPT = "/project/train.py"
 
 CASES = [
     (
@@ -60,6 +64,28 @@ def test_written_into_the_constructor(workshop, before: str, name: str, after: s
 )
 def test_refused_with_the_reason(workshop, source: str, name: str, said: str) -> None:
     assert said in workshop(source, optimizers=((name, 2),)).reason("fused_optimizer=fused")
+
+
+MAPPED = "import torch\noptions = dict(lr=1, fused=True)\no = torch.optim.Adam(ps, **options)\n"
+
+
+@pytest.mark.parametrize(
+    ("source", "text"),
+    [
+        (MAPPED, MAPPED.replace(", fused=True", "")),
+        (
+            MAPPED.replace("dict(lr=1, fused=True)", "read()"),
+            "`**options` sets `fused` (/project/train.py:3). Take it out there.",
+        ),
+    ],
+)
+def test_an_option_in_a_mapping_is_taken_out_there_or_named(workshop, source: str, text: str) -> None:
+    shop = workshop(source, optimizers=(("Adam", 3),))
+    (fact,) = shop.profile.optimizers
+    shop = replace(shop, profile=replace(shop.profile, optimizers=(replace(fact, options={"fused": True}),)))
+    assert shop.present("fused_optimizer") == "fused"
+    planned = shop.without("fused_optimizer")
+    assert (planned.refused[0].reason if planned.refused else shop.after(planned).files[SCRIPT]) == text
 
 
 def test_all_optimizers_or_none(workshop) -> None:

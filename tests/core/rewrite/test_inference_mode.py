@@ -20,6 +20,14 @@ REWRITTEN = {
         "def test(net):\n\tnet.eval()\n\treturn net(x)  # é\n",
         "@torch.no_grad()\ndef test(net):\n\tnet.eval()\n\treturn net(x)  # é\n",
     ),
+    "a comparison of numbers leaves it": (
+        EVALUATE + "        right += 1\n    return right > 3\n",
+        "@torch.inference_mode()\n" + EVALUATE + "        right += 1\n    return right > 3\n",
+    ),
+    "a comparison of tensors leaves it": (
+        EVALUATE + "        y = model(x)\n    return y > 3\n",
+        "@torch.no_grad()\n" + EVALUATE + "        y = model(x)\n    return y > 3\n",
+    ),
     "nothing leaves it": (
         EVALUATE + "        print(model(x))\n",
         "@torch.inference_mode()\n" + EVALUATE + "        print(model(x))\n",

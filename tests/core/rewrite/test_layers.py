@@ -255,6 +255,14 @@ def test_words_that_are_none_are_not_to_be_drawn(workshop):
         (COMPUTED + "logits = net(x).view(8 * number)\n", "also used in `logits"),
         (COMPUTED + "other = Stranger(number)\n", "also used in `other"),
         (LITERALS + "k = nn.Linear(2, 3)\n", "More than one call"),
+        (
+            (
+                "from torch import nn\nimport argparse\np = argparse.ArgumentParser()\n"
+                "p.add_argument('--vocab', type=int, default=50257)\nn = p.parse_args().vocab\n"
+                "m = nn.Embedding(n, 64)\nh = nn.Linear(64, n)\nprint(make(n))\n"
+            ),
+            "also used in `print(make(n))`, which would not agree with padded layers",
+        ),
     ],
 )
 def test_a_vocabulary_that_sets_something_else_stays(workshop, source, said):

@@ -1,0 +1,41 @@
+"""A pytest plugin for `mutation.py`: coverage notes which test reaches a line, and a file how long each test takes."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import coverage
+import pytest
+
+_seconds: dict[str, float] = {}
+
+
+def _forget() -> None:
+    """Empty the caches of functions: a line behind a cache counts for every test that needs it, not the first alone."""
+    for name in [name for name in sys.modules if name.partition(".")[0].startswith("skyline")]:
+        for value in vars(sys.modules[name]).values():
+            if callable(clear := getattr(value, "cache_clear", None)):
+                clear()
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    """Fixtures belong to the test that they are made for."""
+    measuring = coverage.Coverage.current()
+    assert measuring is not None
+    test = item.nodeid.partition("[")[0]
+    _forget()
+    measuring.switch_context(test)
+    start = time.perf_counter()
+    yield
+    _seconds[test] = _seconds.get(test, 0.0) + time.perf_counter() - start
+    measuring.switch_context("")
+
+
+def pytest_sessionfinish() -> None:
+    Path(os.environ["MUTATION_SECONDS"]).write_text(json.dumps(_seconds), encoding="utf-8")
