@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 from skyline.errors import UsageError
 
 _TORCHRUN_MODULES = {"torch.distributed.run", "torch.distributed.launch"}
+_PYTHON = re.compile(r"python(3(\.\d+)?)?")
 _FLAGS = {"--standalone", "--no-python", "--use-env", "--use_env"}
 
 
@@ -23,7 +25,7 @@ class Launch:
 
 
 def launch_of(words: Sequence[str]) -> Launch:
-    """Read ``SCRIPT ARGS…``, ``-m MODULE ARGS…`` or ``torchrun OPTIONS SCRIPT ARGS…``."""
+    """Read ``SCRIPT ARGS…``, ``-m MODULE ARGS…`` ``python SCRIPT ARGS…`` or ``torchrun …``."""
     if not words:
         raise UsageError("There is no script to profile", hint="Name one: skyline profile train.py")
     first, rest = words[0], tuple(words[1:])
@@ -33,9 +35,22 @@ def launch_of(words: Sequence[str]) -> Launch:
         if rest[0] in _TORCHRUN_MODULES:
             return _torchrun(rest[1:])
         return Launch("", rest[0], rest[1:])
+    if _PYTHON.fullmatch(Path(first).name):
+        return _python(rest)
     if Path(first).name == "torchrun":
         return _torchrun(rest)
     return Launch(first, "", rest)
+
+
+def _python(words: Sequence[str]) -> Launch:
+    """Read the script or module after ``python``; the child runs it with Skyline's own choice of interpreter."""
+    index = 0
+    while index < len(words) and words[index] == "-u":
+        index += 1
+    rest = words[index:]
+    if rest and rest[0].startswith("-") and rest[0] != "-m":
+        raise UsageError(f"python {rest[0]} cannot be profiled", hint="Only -u and -m are read after python.")
+    return launch_of(rest)
 
 
 def _torchrun(words: Sequence[str]) -> Launch:

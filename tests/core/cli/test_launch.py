@@ -58,3 +58,8 @@ def test_the_file_of_a_module(tmp_path: Path) -> None:
         module_file("other", tmp_path)
     with pytest.raises(UsageError, match="not the name of a module"):
         module_file("package/train.py", tmp_path)
+
+
+def test_the_script_or_module_after_python_is_read():
+    assert launch_of(["python", "-u", "train.py", "--lr", "1"]) == Launch("train.py", "", ("--lr", "1"))
+    assert launch_of(["python3.12", "-m", "package.train", "x"]) == Launch("", "package.train", ("x",))

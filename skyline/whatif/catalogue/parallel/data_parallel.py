@@ -18,7 +18,7 @@ from skyline.whatif.cost.worker_exchange import (
     link_task,
     why_alone,
 )
-from skyline.whatif.memory import Memory
+from skyline.whatif.subject import Memory
 
 _LANE = "links between workers"
 
