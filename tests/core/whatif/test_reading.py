@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from skyline.whatif.memory import Memory
 
 from skyline.errors import UsageError
 from skyline.trace.facts import CallFact
@@ -19,7 +18,7 @@ from skyline.whatif.catalogue.host.remove_sync import own_waits, waits
 from skyline.whatif.catalogue.models.inference_mode import KEPT_SHARE, PER_OPERATOR_US
 from skyline.whatif.catalogue.models.inference_mode import WHATIF as INFERENCE
 from skyline.whatif.scenario import Scenario
-from skyline.whatif.subject import Grain
+from skyline.whatif.subject import Grain, Memory
 
 PRINT = 3  # the place of the print's line among the lines of the hand-made traces
 

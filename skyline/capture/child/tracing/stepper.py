@@ -86,7 +86,7 @@ class ShapeStepper(measured.Stepper):
         tracer.record(self._retries)
 
     def _on_gpu(self):
-        parameters, _ = memory.of_optimizers(self._optimizers())
+        parameters, _ = memory.of_optimizers(self.observer.optimizers_in_use())
         if parameters:
             return parameters[0].device.type == GPU.type
         parameters = self._tracer.modules.parameters()
@@ -102,7 +102,7 @@ class ShapeStepper(measured.Stepper):
             self._loaders.forget()
             tracer.record(self._retries)
             return
-        optimizers = self._optimizers()
+        optimizers = self.observer.optimizers_in_use()
         on_gpu = self._on_gpu()
         parts = self.observer.parts
         held = owned(tracer.ledger, optimizers, tracer.modules, on_gpu)
