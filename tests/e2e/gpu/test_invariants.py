@@ -8,6 +8,9 @@ from pathlib import Path
 import pytest
 
 from skyline.trace.profile import Profile
+from skyline.whatif.baseline import baseline
+from skyline.whatif.composition import detected_in
+from skyline.whatif.registry import whatifs
 
 pytestmark = [pytest.mark.capture, pytest.mark.xdist_group("gpu")]
 
@@ -66,3 +69,5 @@ def test_two_ranks_with_collectives_on_a_stream_of_their_own(
     assert misses(profile) == []
     collectives = [record for record in profile.trace.records if record.phase.value == "communication"]
     assert any(record.name.startswith("ncclDevKernel") for record in collectives)
+    buckets = detected_in(baseline(profile), whatifs()["ddp_bucket"])
+    assert buckets.applicable, buckets.reason

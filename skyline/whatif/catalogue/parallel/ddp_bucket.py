@@ -5,13 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from skyline.errors import UsageError
+from skyline.trace.facts import ParallelFact
 from skyline.whatif.base import Applicability, Scenario, Stage, Subject, UsualWhatIf
 from skyline.whatif.catalogue.parallel.all_reduce import DEFAULT_CAP_MB, MIB
+from skyline.whatif.catalogue.parallel.device_exchange import (
+    changes_device_buckets,
+    recorded_exchange,
+    with_device_buckets,
+)
 from skyline.whatif.catalogue.parallel.gradient_exchange import (
     changes_buckets,
     cores_are_shared,
     exchange_of,
     exposed_us,
+    joined_by,
     with_exchange,
 )
 
@@ -35,9 +42,9 @@ class DdpBucket(UsualWhatIf):
         fact = exchange_of(subject)
         if isinstance(fact, str):
             return Applicability.no(fact)
-        if subject.on_gpu:
-            return Applicability.no("when gradients on a GPU are ready for their bucket is not known")
         now = fact.bucket_cap_mb or DEFAULT_CAP_MB
+        if subject.on_gpu:
+            return _between_gpus(subject, fact, now)
         total_mb = fact.gradient_bytes / MIB
         # Beyond the first cap that holds everything nothing changes any more.
         enough = next((cap for cap in _CAPS_MB if cap >= total_mb), _CAPS_MB[-1])
@@ -51,6 +58,8 @@ class DdpBucket(UsualWhatIf):
     def transform(self, scenario: Scenario, value: str, subject: Subject) -> Scenario:
         """Exchange the new buckets as they become ready."""
         cap = _megabytes(self.name, value)
+        if subject.on_gpu:
+            return _exchanged_between_gpus(subject, scenario, cap)
         shared = cores_are_shared(subject)
         likely = with_exchange(subject, scenario.graph, cap, shared=shared)
         now = subject.step_ms(likely)
@@ -65,6 +74,49 @@ class DdpBucket(UsualWhatIf):
             above_ms=max(unsure, max(others) - now),
             assumptions=exchange_assumptions(subject),
         )
+
+
+def _between_gpus(subject: Subject, fact: ParallelFact, now_mb: float) -> Applicability:
+    graph = subject.operators
+    exchange = recorded_exchange(subject, graph, fact)
+    if isinstance(exchange, str):
+        return Applicability.no(exchange)
+    values = [cap for cap in _CAPS_MB if changes_device_buckets(subject, graph, now_mb, cap)]
+    if not values:
+        return Applicability.no("gradients would travel in the buckets that they travel in now")
+    best = min(
+        values,
+        key=lambda cap: subject.step_ms(with_device_buckets(subject, graph, exchange, cap, exchange.link)),
+    )
+    return Applicability(True, values=tuple(map(str, values)), default=str(best))
+
+
+def _exchanged_between_gpus(subject: Subject, scenario: Scenario, cap_mb: float) -> Scenario:
+    fact = joined_by(subject)
+    exchange = None if fact is None else recorded_exchange(subject, subject.operators, fact)
+    if fact is None or exchange is None or isinstance(exchange, str):
+        return scenario
+    likely, faster, as_now = (
+        with_device_buckets(subject, scenario.graph, exchange, cap, link)
+        for cap, link in (
+            (cap_mb, exchange.link),
+            (cap_mb, exchange.fastest),
+            (fact.bucket_cap_mb or DEFAULT_CAP_MB, exchange.link),
+        )
+    )
+    step_ms = subject.step_ms(likely)
+    # The buckets that there are give the recorded step, but for the error of rebuilding them.
+    rebuilt_ms = abs(subject.step_ms(as_now) - subject.step_ms(scenario.graph))
+    unsure_ms = max(_NEVER_SURER * step_ms, rebuilt_ms)
+    return scenario.changed(
+        likely,
+        below_ms=max(unsure_ms, step_ms - subject.step_ms(faster)),
+        above_ms=unsure_ms,
+        assumptions=(
+            "a bucket leaves when the backward pass of its last module has run, and the update waits for the last one",
+            "the links move as much per second as in the recorded all-reduces, waits for other ranks included",
+        ),
+    )
 
 
 def exchange_assumptions(baseline: Subject) -> tuple[str, ...]:
