@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from skyline.errors import SkylineError, UsageError
+from skyline.graph.column import Indices
 from skyline.graph.from_kineto import built
 from skyline.graph.graph import Graph
 from skyline.graph.order import CyclicGraph
@@ -152,7 +153,7 @@ def _plain(since: _Since) -> dict[int, float]:
 
 
 Change = Callable[[Graph], Graph]
-"""A what-if that leaves tasks where they stand: other times, other dependencies."""
+"""A what-if: other times, other dependencies, added tasks; the collectives and the ends of the steps stay."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +185,7 @@ class RankReader:
     """The same where the change needs the rank's own trace; in place of ``change``."""
 
     def __call__(self, path: str) -> RankTrace | Unread:
-        """A file of no use stops no other. Raises ValueError where the what-if adds or takes away tasks."""
+        """A file of no use stops no other. Raises UsageError where the what-if removes a collective or a step's end."""
         try:
             trace = read(Path(path))
             work = rank_work(trace, path)
@@ -212,15 +213,34 @@ def read_whole(path: str) -> RankTrace:
 def _changed(one: RankTrace, graph: Graph) -> RankGraph:
     """The rank under a what-if. A collective takes as many times as long as its task does in the changed graph."""
     kept = one.graph
-    if len(graph) != len(kept.graph):
-        raise ValueError(
-            "a what-if on a rank of a job keeps its tasks; let those that go take no time instead"
+    present = kept.exchange >= 0
+    exchange, step_end = kept.exchange.copy(), kept.step_end
+    if graph.tasks is not kept.graph.tasks:
+        exchange[present] = _places(kept.graph, graph, exchange[present])
+        step_end = _places(kept.graph, graph, step_end)
+    before = kept.graph.durations[np.maximum(kept.exchange, 0)]
+    told = present & (before > 0)
+    pace = np.where(told, graph.durations[np.maximum(exchange, 0)] / np.where(told, before, 1.0), 1.0)
+    return RankGraph(graph, exchange, step_end, kept.begin_us, pace)
+
+
+def _places(before: Graph, after: Graph, wanted: Indices) -> Indices:
+    """Places of the wanted tasks in the changed graph: each is the same one of the tasks with its origin.
+
+    Raises UsageError if the change adds or removes tasks of one of these origins.
+    """
+    old, new = before.tasks.origin, after.tasks.origin
+    origin = old[wanted]
+    in_old, in_new = np.argsort(old, kind="stable"), np.argsort(new, kind="stable")
+    old_first, old_end = (np.searchsorted(old[in_old], origin, side=side) for side in ("left", "right"))
+    new_first, new_end = (np.searchsorted(new[in_new], origin, side=side) for side in ("left", "right"))
+    if (origin < 0).any() or (old_end - old_first != new_end - new_first).any():
+        raise UsageError(
+            "the change removes a collective or the end of a step: it cannot be asked of all ranks together"
         )
-    task = np.maximum(kept.exchange, 0)
-    before = kept.graph.durations[task]
-    told = (kept.exchange >= 0) & (before > 0)
-    pace = np.where(told, graph.durations[task] / np.where(told, before, 1.0), 1.0)
-    return RankGraph(graph, kept.exchange, kept.step_end, kept.begin_us, pace)
+    number = np.empty(len(old), np.int64)
+    number[in_old] = np.arange(len(old))
+    return in_new[new_first + number[wanted] - old_first]
 
 
 def rank_graph(trace: ProfilerTrace, work: RankWork) -> RankGraph:

@@ -54,6 +54,18 @@ def test_a_change_is_asked_of_all_ranks(two_ranks: Path) -> None:
     assert job.changed.step_us < job.simulated.step_us - 1000
 
 
+def test_a_change_that_adds_work_is_asked_of_all_ranks(shared_data: Path) -> None:
+    """In 16 bits gradients are scaled: each rank has more tasks, and its collectives are the same ones as before."""
+    paths = [str(shared_data / "traces" / name) for name in RANKS]
+    asked = RankWhatIf((Choice("amp", "fp16"),))
+    trace = read(Path(paths[0]))
+    assert len(asked(trace)) > len(recorded(trace).graph)
+    job = job_of(map(RankReader(whatif=asked), paths))
+    assert job.changed is not None
+    alone = estimated(recorded(trace), asked.choices)
+    assert job.changed.step_us > 0.9 * alone.iteration_ms.value * 1e3
+
+
 def test_a_faster_network_shortens_what_is_transferred_and_the_waiting_follows(shared_data: Path) -> None:
     """Four of eight ranks, recorded on real GPUs: three of them wait in collectives for longer than data moves."""
     paths = [str(shared_data / "traces" / name) for name in RANKS]

@@ -50,7 +50,7 @@ def layer(number: int, megabytes: float) -> ModuleFact:
 
 
 def two_buckets() -> Trace:
-    """Two layers take 10 ms in each pass. The 20 MB of the second travel for 20 ms, and the 10 MB of the first for 10 ms.
+    """Two layers take 10 ms in each pass. The 20 MB of the second travel for 20 ms, the 10 MB of the first for 10.
 
     The first bucket leaves at 30 ms and ends at 50 ms, the second one at 60 ms; then the update takes 0.1 ms.
     """
@@ -71,11 +71,15 @@ def two_buckets() -> Trace:
         for name, phase, module, lane, at_ms, took_ms, waits in plan:
             if waits:
                 records.append(
-                    Record("cudaStreamWaitEvent", RecordKind.RUNTIME, phase, "cpu:main", index, now, 1.0, line=0)
+                    Record(
+                        "cudaStreamWaitEvent", RecordKind.RUNTIME, phase, "cpu:main", index, now, 1.0, line=0
+                    )
                 )
                 now += 1
             number += 1
-            launch = Record("cudaLaunchKernel", RecordKind.RUNTIME, phase, "cpu:main", index, now, 5.0, line=0)
+            launch = Record(
+                "cudaLaunchKernel", RecordKind.RUNTIME, phase, "cpu:main", index, now, 5.0, line=0
+            )
             records.append(replace(launch, correlation=number, module=module))
             now += 5
             kernel = Record(
@@ -87,14 +91,14 @@ def two_buckets() -> Trace:
             Record("cudaDeviceSynchronize", RecordKind.RUNTIME, Phase.OTHER, "cpu:main", index, now, wait)
         )
         marks.append(IterationMark(index, begin, begin + 60_110.0))
-    return Trace(
-        tuple(marks), (CodeLine("/project/train.py", 3),), ("Net.0", "Net.1"), tuple(records)
-    )
+    return Trace(tuple(marks), (CodeLine("/project/train.py", 3),), ("Net.0", "Net.1"), tuple(records))
 
 
 @pytest.fixture
 def two_layers(on_a100):
-    fact = ParallelFact("DistributedDataParallel", "nccl", 2, None, False, False, False, gradient_bytes=3 * 10**7)
+    fact = ParallelFact(
+        "DistributedDataParallel", "nccl", 2, None, False, False, False, gradient_bytes=3 * 10**7
+    )
     profile = on_a100(two_buckets(), 60.1, 0.01, 0.0)
     return baseline(replace(profile, modules=(layer(0, 10), layer(1, 20)), parallel=fact))
 
@@ -107,7 +111,9 @@ def test_one_bucket_for_all_gradients_hides_nothing(two_layers):
 
 def test_the_buckets_that_there_are_take_the_recorded_time(two_layers):
     scenario = compose(two_layers, [Choice("ddp_bucket", "25")]).scenario
-    assert two_layers.step_ms(scenario.graph) == pytest.approx(two_layers.step_ms(two_layers.operators), rel=0.01)
+    assert two_layers.step_ms(scenario.graph) == pytest.approx(
+        two_layers.step_ms(two_layers.operators), rel=0.01
+    )
 
 
 def test_only_buckets_that_differ_are_offered(two_layers):
