@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from skyline.settings.budget import Budget
 from skyline.settings.model import SECTION, Settings
 
 
@@ -117,12 +118,16 @@ def project_schema() -> dict[str, Any]:
             empty: dict[str, Any] = {"type": "object", "additionalProperties": False, "properties": {}}
             holder = holder.setdefault(section, empty)["properties"]
         holder[key.fields[-1]] = _property(key)
+    (properties["budget"],), definitions = msgspec.json.schema_components(
+        [Budget], ref_template="#/definitions/{name}"
+    )
     return {
         "$schema": _DRAFT,
         "title": "Skyline: [tool.skyline] of a pyproject.toml",
         "type": "object",
         "additionalProperties": False,
         "properties": properties,
+        "definitions": definitions,
     }
 
 

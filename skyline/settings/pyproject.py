@@ -9,6 +9,7 @@ from typing import cast
 
 from skyline.bounded_read import LARGEST_TEXT_BYTES, read_bounded
 from skyline.errors import UsageError
+from skyline.settings.budget import Budget
 from skyline.settings.source import SettingsSource, from_table
 
 NAME = "pyproject.toml"
@@ -23,6 +24,25 @@ def project_settings(folder: Path) -> SettingsSource | None:
     so settings that could start programs automatically, or give them network access, are limited:
     ``on_save = "always"`` means ``afterFirst``, and ``network`` stays ``loopback``.
     """
+    try:
+        found = tool_table(folder)
+    except UsageError as error:
+        return SettingsSource("pyproject", {}, (error.message,), error.file or "")
+    if found is None:
+        return None
+    table, path = found
+    source = from_table(table, str(path))
+    return SettingsSource(
+        source.origin, _from_a_project(source.values, path.parent), source.problems, source.place
+    )
+
+
+def tool_table(folder: Path) -> tuple[Mapping[str, object], Path] | None:
+    """The table ``[tool.skyline]`` of the nearest ``pyproject.toml`` with one, and the file; from ``folder`` upwards.
+
+    Raises:
+        UsageError: the nearest file that may have one cannot be read or parsed; ``file`` names it.
+    """
     for directory in (folder, *folder.parents):
         path = directory / NAME
         try:
@@ -30,9 +50,7 @@ def project_settings(folder: Path) -> SettingsSource | None:
         except FileNotFoundError:
             continue
         except OSError as error:
-            return SettingsSource(
-                "pyproject", {}, (f"{path} cannot be read: {error.strerror or error}",), str(path)
-            )
+            raise UsageError(f"{path} cannot be read: {error.strerror or error}", file=str(path)) from error
         # Most of these files do not mention Skyline: skip the parsing.
         if b"skyline" not in data:
             continue
@@ -41,14 +59,30 @@ def project_settings(folder: Path) -> SettingsSource | None:
         try:
             content = parsed_toml(data, path)
         except UsageError as error:
-            return SettingsSource("pyproject", {}, (error.message,), str(path))
+            error.file = str(path)
+            raise
         tool = content.get("tool")
         if isinstance(tool, Mapping) and "skyline" in tool:
-            source = from_table(cast("Mapping[str, object]", tool)["skyline"], str(path))
-            return SettingsSource(
-                source.origin, _from_a_project(source.values, directory), source.problems, source.place
-            )
+            return cast("Mapping[str, Mapping[str, object]]", tool)["skyline"], path
     return None
+
+
+def budget_of(folder: Path) -> tuple[Budget, Path] | None:
+    """The budget in the nearest ``pyproject.toml`` with a table of Skyline, and the folder of that file.
+
+    Raises:
+        UsageError: the file cannot be read, or the table has an unknown key or a value that is not possible.
+    """
+    found = tool_table(folder)
+    budget = None if found is None else found[0].get("budget")
+    if found is None or budget is None:
+        return None
+    from skyline.toml import converted
+
+    where = f"{found[1]}: [tool.skyline.budget]"
+    if not isinstance(budget, Mapping):
+        raise UsageError(f"{where} must be a table", hint="docs/how-to/ci-budget.md has an example.")
+    return converted(dict(cast("Mapping[str, object]", budget)), Budget, where), found[1].parent
 
 
 def _from_a_project(values: Mapping[str, object], directory: Path) -> dict[str, object]:

@@ -34,7 +34,7 @@ class DeviceExchange:
 
 
 def recorded_exchange(subject: Subject, graph: Graph, fact: ParallelFact) -> DeviceExchange | str:
-    """The recorded exchange between GPUs, or the reason why it cannot be cut anew."""
+    """The recorded exchange between GPUs, or the reason why it cannot be cut into other buckets."""
     iteration = graph.iterations[-1]
     found = all_reduces(graph, iteration)
     gradients = [one.size_bytes for one in gradients_of(subject, graph, iteration)]
