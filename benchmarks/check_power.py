@@ -109,7 +109,9 @@ def main() -> int:
     )
     parser.add_argument("--runs", type=int, default=20, help="checks of each kind")
     parser.add_argument("--slower", type=float, default=0.10, help="the injected share")
-    parser.add_argument("--with", dest="others", type=int, default=1, help="other programs that are busy half of the time")
+    parser.add_argument(
+        "--with", dest="others", type=int, default=1, help="other programs that are busy half of the time"
+    )
     parser.add_argument("--example", default="recommender")
     parser.add_argument("--name", default="check_power")
     parser.add_argument("--results", type=Path, default=RESULTS)
