@@ -193,10 +193,9 @@ def speed(analysis: Analysis, choices: Sequence[Choice]) -> float:
 
 
 def writable(analysis: Analysis, choices: tuple[Choice, ...]) -> bool:
-    answer = estimate(analysis, Question(choices=choices))
-    if not answer.applicable:
-        return False
     try:
+        if not estimate(analysis, Question(choices=choices)).applicable:
+            return False
         change(analysis, Question(choices=choices), analysis.profile.arguments)
     except SkylineError as refused:
         print(f"  {' '.join(map(str, choices))}: not written: {refused.message}", file=sys.stderr)
