@@ -9,6 +9,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+_TRIED = ("measured", "interpolated", "tried")
 RESULTS = Path(__file__).resolve().parent.parent / "benchmarks" / "results"
 
 
@@ -23,6 +24,7 @@ class Group:
 
 
 WHATIFS = (
+    Group("ten public scripts, seen for the first time", "unseen_whatifs", True),
     Group("public scripts", "whatifs_public", True),
     Group("public scripts, AMD processor", "whatifs_public_amd", True),
     Group("examples, AMD processor", "whatifs_amd", False),
@@ -33,19 +35,23 @@ CURVES = (Group("public scripts", "batch_curves", True), Group("examples", "batc
 
 
 def whatif_rows() -> Iterator[tuple[str, ...]]:
-    """Single changes and combinations of three, the held-out scripts and machines first."""
+    """Single changes, tried or modelled, and combinations of three, the held-out scripts and machines first."""
     for size, words in ((1, "single changes"), (3, "three changes together")):
         for group in WHATIFS:
             rows = [row for row in _rows(group) if len(row["said"]["names"]) == size]
-            if rows:
-                yield _line(group, words, [abs(row["error"]) for row in rows], [row["holds"] for row in rows])
+            by_words: dict[str, list[dict[str, Any]]] = {}
+            for row in rows:
+                by_words.setdefault(_words(row, words), []).append(row)
+            for title, own in sorted(by_words.items()):
+                inside = [_contains(row["said"], row["measured"]) for row in own]
+                yield _line(group, title, [abs(row["error"]) for row in own], inside)
 
 
 def curve_rows() -> Iterator[tuple[str, ...]]:
     """Iteration times at batch sizes that the profile did not measure."""
     for group in CURVES:
         rows = list(_rows(group))
-        inside = [_overlap(row["row"]["said"], row["row"]["measured"]) for row in rows]
+        inside = [_contains(row["row"]["said"], row["row"]["measured"]) for row in rows]
         yield _line(group, "batch sizes", [abs(row["error"]) for row in rows], inside)
 
 
@@ -70,5 +76,14 @@ def _line(group: Group, words: str, errors: Sequence[float], inside: Sequence[bo
     )
 
 
-def _overlap(said: dict[str, float], measured: dict[str, float]) -> bool:
-    return said["low"] <= measured["high"] and measured["low"] <= said["high"]
+def _words(row: dict[str, Any], words: str) -> str:
+    """Single changes by their origin, where the file names it: parts of the script ran with the change, or a model."""
+    origin = row["said"].get("provenance")
+    if len(row["said"]["names"]) > 1 or origin is None:
+        return words
+    return f"{words}, {'tried' if origin in _TRIED else 'modelled'}"
+
+
+def _contains(said: dict[str, float], measured: dict[str, float]) -> bool:
+    """True if the measured value lies inside the predicted range."""
+    return said["low"] <= measured["value"] <= said["high"]
