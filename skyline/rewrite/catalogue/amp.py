@@ -31,14 +31,13 @@ def device_type(context: RewriteContext, region: Region, within: Iteration, at: 
     """The kind of device (``"cuda"``, ``"cpu"``) as an expression at a place in a region.
 
     It is taken from the script's own name for the device where the region moves its data there or knows that name;
-    without one it is the literal that the run told.
+    without one it is the kind of the run's device. A move to another kind, as under ``if args.cuda:``, did not run.
     """
+    kind = context.profile.environment.device.kind
     names: list[ast.expr] = []
     for site in transfers(context, within):
-        if site.destination is None:
-            return Usable('"cuda"')
-        if isinstance(site.destination, ast.Constant):
-            return Usable(_literal(site.destination.value))
+        if site.destination is None or isinstance(site.destination, ast.Constant):
+            return Usable(f'"{kind}"')
         if dotted(site.destination) and site.region is region:
             names.append(site.destination)
     for node in names:
@@ -47,13 +46,7 @@ def device_type(context: RewriteContext, region: Region, within: Iteration, at: 
                 return Usable(f"{ast.unparse(node)}.type")
             made = usable(region.module, "torch.device", at)
             return Usable(f"{made.text}({ast.unparse(node)}).type", made.edits)
-    kind = context.profile.environment.device.kind
     return Usable(f'"{kind}"')
-
-
-def _literal(value: object) -> str:
-    # A bare number is the number of a GPU.
-    return f'"{value.partition(":")[0]}"' if isinstance(value, str) else '"cuda"'
 
 
 def _is_known(region: Region, node: ast.expr) -> bool:

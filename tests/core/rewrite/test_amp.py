@@ -45,16 +45,18 @@ REWRITTEN = {
             "        loss = f(model(x.to(device)), y)\n    loss.backward(); optimizer.step()\n"
         ),
     ),
-    "method and attributes": (
+    "method and attributes, a move to a GPU that does not run": (
         (
             "class T:\n  def fit(self):\n    for x in self.loader:\n"
-            "      self.loss = self.model(x.cuda()).mean()\n"
+            "      if self.on_gpu: x = x.cuda()\n"
+            "      self.loss = self.model(x).mean()\n"
             "      self.loss.backward()\n      self.optimizer.step()\n"
         ),
         (
             "class T:\n  def fit(self):\n    for x in self.loader:\n"
-            '      with torch.autocast(device_type="cuda", dtype=torch.bfloat16):\n'
-            "        self.loss = self.model(x.cuda()).mean()\n"
+            "      if self.on_gpu: x = x.cuda()\n"
+            '      with torch.autocast(device_type="cpu", dtype=torch.bfloat16):\n'
+            "        self.loss = self.model(x).mean()\n"
             "      self.loss.backward()\n      self.optimizer.step()\n"
         ),
     ),
