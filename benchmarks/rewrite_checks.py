@@ -13,7 +13,7 @@ from itertools import pairwise
 
 from source_reading import Piece, Reading, Statement, read
 
-from skyline.source.span import TextEdit
+from skyline.source.text import TextEdit
 from skyline.source.text import SourceText
 
 # What parts statements may give way to a line break.

@@ -13,7 +13,7 @@ from skyline.predict.operator_time import OperatorPredictor
 from skyline.predict.predicted_times import timed
 from skyline.source.knob import KnobSearch
 from skyline.trace.facts import BatchFact, Device, Environment, MemoryFact, TorchSettings
-from skyline.trace.phase import BareTimes, Phase
+from skyline.trace.record import BareTimes, Phase
 from skyline.trace.profile import CAPTURE_SCHEMA, Profile
 from skyline.trace.record import IterationMark, OperatorShape, Record, RecordKind, Trace
 

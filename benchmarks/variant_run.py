@@ -21,7 +21,7 @@ from skyline.trace.facts import (
     OptimizerFact,
     ParallelFact,
 )
-from skyline.trace.phase import Phase
+from skyline.trace.record import Phase
 from skyline.trace.profile import CAPTURE_SCHEMA, BareTimes, Profile, SourceFile
 from skyline.trace.record import CodeLine, IterationMark, OperatorShape, Record, RecordKind, Trace
 

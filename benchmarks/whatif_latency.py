@@ -18,9 +18,11 @@ from pathlib import Path
 from machine import Machine, warn_when_busy
 from result_file import RESULTS, table, write
 
+from skyline.whatif.composition import detected_in
+from skyline.whatif.registry import whatif_named
 from skyline.analysis.analyse import analyse
 from skyline.analysis.best import best
-from skyline.analysis.estimate import applicability, estimate
+from skyline.analysis.estimate import estimate
 from skyline.capture.request import CaptureRequest
 from skyline.capture.session import capture
 from skyline.errors import SkylineError
@@ -56,7 +58,7 @@ def measured(script: Path, gpu: str) -> Latency:
         made_by = gpu_profile if gpu else capture
         profile = made_by(request, progress=lambda _: None)
     analysis = analyse(profile)
-    names = [name for name in whatifs() if applicability(analysis, name).applicable]
+    names = [name for name in whatifs() if detected_in(analysis.baseline, whatif_named(name)).applicable]
 
     def took_ms(*chosen: str) -> float:
         question = Question(choices=tuple(map(Choice, chosen)))

@@ -14,7 +14,7 @@ from pygls.uris import from_fs_path, to_fs_path
 from pygls.workspace import PositionCodec
 
 from skyline.report.protocol import PreviewEdit
-from skyline.source.span import SourceSpan, TextEdit
+from skyline.source.text import SourceSpan, TextEdit
 from skyline.source.text import SourceText
 
 NO_NOTEBOOKS = "Notebooks cannot be profiled yet"

@@ -31,7 +31,7 @@ from skyline.capture.ended_early import LEAST_ITERATIONS, too_few
 from skyline.capture.events import Ready
 from skyline.capture.held_run import HeldRun
 from skyline.capture.iteration import notes_on_cutting
-from skyline.capture.known import from_first_iterations, from_source
+from skyline.capture.early_facts import from_first_iterations, from_source
 from skyline.capture.load_meter import LoadMeter
 from skyline.capture.power import counter_of, measured
 from skyline.capture.process import Starter, start_fresh
@@ -43,7 +43,7 @@ from skyline.capture.trial_budget import TrialBudget
 from skyline.source.knob import KnobSearch
 from skyline.stage_failures import StageFailures
 from skyline.trace.facts import PowerFact
-from skyline.trace.product_trial import ProductTrial
+from skyline.trace.trial import ProductTrial
 from skyline.trace.profile import Profile
 from skyline.trace.trial import Trial, joined
 

@@ -21,7 +21,7 @@ from skyline.capture.script_launcher import ScriptLauncher
 from skyline.errors import ScriptFailed
 from skyline.trace.profile import Profile
 from skyline.trace.record import CodeLine, Record, RecordKind, Trace
-from skyline.trace.timed_read import RepeatedRead, TimedRead
+from skyline.trace.facts import RepeatedRead, TimedRead
 
 _NO_HARDWARE = (
     "No CUDA GPUs are available",

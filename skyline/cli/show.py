@@ -9,7 +9,8 @@ from skyline.cli import traced
 from skyline.cli.capture_options import page_path
 from skyline.cli.command_line import parser
 from skyline.cli.streams import data_console, say, write_data
-from skyline.cli.subject import changed_sources, is_trace, saved_profile
+from skyline.cli.subject import changed_sources, saved_profile
+from skyline.trace.kineto.container import is_trace
 from skyline.errors import ExitCode
 
 _EXAMPLES = """\

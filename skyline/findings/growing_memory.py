@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from skyline.findings.base import Evidence, Finding
-from skyline.memory.blocks import live_blocks
-from skyline.spread import median
-from skyline.trace.phase import Phase
+from skyline.memory.peak import live_blocks
+from skyline.interval import median
+from skyline.trace.record import Phase
 from skyline.trace.profile import Profile
 from skyline.trace.record import CodeLine
 from skyline.units import format_bytes

@@ -11,7 +11,7 @@ from skyline.whatif.catalogue.models.fused_optimizer import WHATIF, one_by_one, 
 from skyline.whatif.cost.optimizer_step import fused_ms
 from skyline.whatif.recording import Recording
 from skyline.whatif.subject import Subject
-from skyline.whatif.trace_facts import optimizer_names
+from skyline.whatif.recording import optimizer_names
 
 _SHARE = 0.05
 _SAVED = 0.01

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from skyline.findings.base import Evidence, Finding
-from skyline.findings.counts import plural
+from skyline.units import plural
 from skyline.findings.gain import step_ms
 from skyline.units import format_ms
-from skyline.whatif.cost.starting import start_ms, starts_afresh
+from skyline.whatif.loader_setting import start_ms, starts_afresh
 from skyline.whatif.loader_setting import iterations_per_epoch, training_loader
 from skyline.whatif.subject import Subject
 

@@ -17,9 +17,9 @@ from skyline.graph.rules.pieces import Pieces, Role
 from skyline.graph.rules.recorded_tasks import RecordedTasks
 from skyline.graph.rules.synchronisation import SynchronisationWaits
 from skyline.graph.rules.threads import HostThreads
-from skyline.graph.structure import Structure
+from skyline.graph.graph import Structure
 from skyline.graph.task import TaskKind, work_class
-from skyline.graph.tasks import KIND, WORK, Tasks
+from skyline.graph.task import KIND, WORK, Tasks
 from skyline.trace.kineto.category import Category
 from skyline.trace.kineto.profiler_trace import MarkedSteps, ProfilerTrace
 

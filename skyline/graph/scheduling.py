@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from skyline.graph.column import Ids
 from skyline.graph.graph import Graph
-from skyline.graph.selection import indices
+from skyline.graph.column import indices
 
 
 def prioritise(graph: Graph, chosen: Iterable[int], priority: npt.ArrayLike) -> Graph:

@@ -15,8 +15,8 @@ import numpy.typing as npt
 from skyline.graph.column import Flags, Indices
 from skyline.graph.graph import Graph
 from skyline.graph.task import Task, TaskKind, WorkClass
-from skyline.graph.tasks import KIND, ON_GPU, PHASE, WORK
-from skyline.trace.phase import Phase
+from skyline.graph.task import KIND, ON_GPU, PHASE, WORK
+from skyline.trace.record import Phase
 from skyline.trace.record import CodeLine
 
 _Value = TypeVar("_Value")
@@ -86,14 +86,6 @@ def select(graph: Graph, criteria: Criteria | None = None, **given: Any) -> Indi
     if asked.where is None or not len(found):
         return found
     return found[_of_table(tasks.taken(found), asked.where)]
-
-
-def indices(chosen: Iterable[int]) -> Indices:
-    """Chosen tasks as an index array, from indices or from one flag per task."""
-    if not isinstance(chosen, np.ndarray):
-        return np.fromiter(chosen, np.int64)
-    given: npt.NDArray[Any] = chosen  # type: ignore[reportUnknownVariableType]
-    return np.flatnonzero(given) if given.dtype == np.bool_ else np.asarray(given, np.int64)
 
 
 def _several(values: _One | tuple[_One, ...]) -> tuple[_One, ...]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from skyline.ledger.entry import Conditions, LedgerEntry
-from skyline.spread import median
+from skyline.interval import median
 
 LEAST_FOR_CORRECTION = 4
 """Least number of verifications for a correction."""

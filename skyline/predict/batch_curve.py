@@ -11,7 +11,7 @@ from skyline.interval import Interval
 from skyline.memory.growth import Growth, growth
 from skyline.predict.interpolation import interpolated
 from skyline.source.text import SourceText
-from skyline.spread import central_range, interval_of, median
+from skyline.interval import central_range, interval_of, median
 from skyline.trace.profile import Profile
 from skyline.trace.trial import Choices, Trial, batch_trials
 

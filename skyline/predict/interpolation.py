@@ -7,7 +7,7 @@ from itertools import pairwise
 from math import log2
 
 from skyline.interval import Interval
-from skyline.spread import median
+from skyline.interval import median
 
 Sample = tuple[int, Interval]
 """A size and the value measured there."""

@@ -16,7 +16,7 @@ from skyline.analysis.traced_costs import (
     line_costs,
     operator_costs,
 )
-from skyline.analysis.traced_sensitivity import Sensitivity, sensitivity
+from skyline.analysis.traced_costs import Sensitivity, sensitivity
 from skyline.findings.base import Finding
 from skyline.findings.registry import find
 from skyline.interval import Interval
@@ -32,10 +32,10 @@ from skyline.report.schema import (
 )
 from skyline.simulate.critical_path import critical_path
 from skyline.trace.facts import Device
-from skyline.trace.phase import PhaseTimes
+from skyline.trace.record import PhaseTimes
 from skyline.whatif.recording import Recording
 from skyline.whatif.subject import DOUBTFUL_REPLAY, REFUSED_REPLAY, Subject
-from skyline.whatif.trace_facts import peak_bytes
+from skyline.whatif.recording import peak_bytes
 
 TRACE_SCHEMA = "skyline.trace/1"
 _SHOWN = 10

@@ -18,8 +18,8 @@ from skyline.source.program import Module, Program, ReadSource
 from skyline.source.resolver import Origin, Resolver
 from skyline.source.scope import BindingKind
 from skyline.source.shared_use import other_use
-from skyline.source.span import TextEdit
-from skyline.source.syntax import last_name, span_of
+from skyline.source.text import TextEdit
+from skyline.source.text import last_name, span_of
 from skyline.source.text import SourceText
 
 _CANDIDATE_LIMIT = 8

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from skyline.errors import SkylineError
 from skyline.source.scope import NameScope, own_scope, scopes_of
-from skyline.source.syntax import Function, children, dotted, last_name, literal_key, parse
+from skyline.source.text import Function, children, dotted, last_name, literal_key, parse
 from skyline.source.text import SourceText
 
 ReadSource = Callable[[Path], SourceText | None]

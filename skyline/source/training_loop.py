@@ -7,8 +7,8 @@ import re
 
 from skyline.source.batch_names import is_evaluation, words
 from skyline.source.program import Module
-from skyline.source.span import SourceSpan
-from skyline.source.syntax import Function, last_name, offsets_of
+from skyline.source.text import SourceSpan
+from skyline.source.text import Function, last_name, offsets_of
 from skyline.source.text import SourceText
 
 Loop = ast.For | ast.AsyncFor | ast.While

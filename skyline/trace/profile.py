@@ -24,10 +24,10 @@ from skyline.trace.facts import (
     SideEffect,
     TorchSettings,
 )
-from skyline.trace.phase import BareTimes
-from skyline.trace.product_trial import ProductTrial
+from skyline.trace.record import BareTimes
+from skyline.trace.trial import ProductTrial
 from skyline.trace.record import CodeLine, Trace
-from skyline.trace.timed_read import RepeatedRead, TimedRead
+from skyline.trace.facts import RepeatedRead, TimedRead
 from skyline.trace.trial import Trial
 
 

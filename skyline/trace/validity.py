@@ -14,7 +14,7 @@ from functools import cache
 from operator import attrgetter
 from typing import Any, cast
 
-from skyline.trace.phase import BareTimes
+from skyline.trace.record import BareTimes
 from skyline.trace.profile import Profile
 from skyline.trace.record import Trace
 

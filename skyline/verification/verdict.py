@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from skyline.interval import Interval
-from skyline.spread import bootstrap
+from skyline.interval import bootstrap
 from skyline.trace.trial import Trial
 
 NULL_TOLERANCE = 0.05

@@ -6,7 +6,7 @@ import pytest
 from lsprotocol import types
 from pygls.workspace import PositionCodec
 
-from skyline.source.span import SourceSpan, TextEdit
+from skyline.source.text import SourceSpan, TextEdit
 from skyline.source.text import SourceText
 from skyline_lsp import convert
 

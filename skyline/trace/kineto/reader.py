@@ -26,7 +26,7 @@ from skyline.trace.kineto.profiler_trace import (
     Waits,
 )
 from skyline.trace.kineto.root import Root, facts_of
-from skyline.trace.kineto.table import small
+from skyline.trace.kineto.columns import small
 from skyline.trace.kineto.window import TextWindow
 
 _STREAM = re.compile(r"(?:stream\s*)?(-?\d{1,18})")

@@ -14,7 +14,7 @@ from skyline.analysis.lines import LineCost
 from skyline.capture.process import Starter
 from skyline.capture.request import CaptureRequest
 from skyline.capture.session import capture
-from skyline.trace.phase import Phase
+from skyline.trace.record import Phase
 from skyline.trace.profile import Profile
 
 Measured = Callable[[Path, float, list[str]], Profile]

@@ -15,7 +15,7 @@ from skyline.capture.shape_session import GpuTarget, trace_shapes
 from skyline.capture.warm_pool import WarmPool
 from skyline.errors import CaptureImpossible
 from skyline.trace import store
-from skyline.trace.phase import Phase
+from skyline.trace.record import Phase
 from skyline.trace.profile import Profile
 from skyline.trace.record import Record, RecordKind
 

@@ -10,7 +10,7 @@ import pytest
 
 from skyline.findings.registry import check
 from skyline.trace.kineto.reader import read
-from skyline.trace.phase import Phase
+from skyline.trace.record import Phase
 from skyline.trace.profile import BareTimes, Profile
 from skyline.trace.record import IterationMark, Record, RecordKind, Trace
 from skyline.whatif.baseline import baseline

@@ -6,7 +6,7 @@ import pytest
 
 from skyline.findings.communication_bound import RULE
 from skyline.trace.facts import ParallelFact
-from skyline.trace.phase import BareTimes, Phase
+from skyline.trace.record import BareTimes, Phase
 from skyline.trace.record import IterationMark, OperatorShape, Record, RecordKind, Trace
 
 LAYER = (1024, 1024)

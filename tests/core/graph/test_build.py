@@ -5,13 +5,13 @@ from dataclasses import replace
 import pytest
 
 from skyline.graph.build import build, main_lane
-from skyline.graph.calibrate import calibrate
+from skyline.whatif.calibration import calibrate
 from skyline.graph.graph import Cause
 from skyline.graph.part import Part, part_shares, phase_times
 from skyline.graph.task import TaskKind
 from skyline.graph.threads import thread_use
 from skyline.simulate.engine import simulate
-from skyline.trace.phase import BareTimes, Phase
+from skyline.trace.record import BareTimes, Phase
 from skyline.trace.record import IterationMark, Record, RecordKind, Trace
 
 

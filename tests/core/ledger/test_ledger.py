@@ -14,7 +14,7 @@ import pytest
 
 from skyline.ledger.entry import LedgerEntry, VerificationStatus
 from skyline.ledger.ledger import Ledger, LedgerUnusable
-from skyline.ledger.location import ledger_path
+from skyline.ledger.ledger import ledger_path
 
 Make = Callable[..., LedgerEntry]
 

@@ -10,7 +10,7 @@ from skyline.plan.traced import traced_program
 from skyline.plan.transformer import transformer_named
 from skyline.report.build import encode
 from skyline.report.plan import Terms, plan_report, plan_timeline
-from skyline.trace.phase import Phase
+from skyline.trace.record import Phase
 from skyline.trace.record import OperatorShape, RecordKind
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from skyline.predict.gpu_spec import GpuSpec
-from skyline.trace.phase import Phase
+from skyline.trace.record import Phase
 from skyline.trace.profile import Profile
 from skyline.trace.record import Allocation, IterationMark, OperatorShape, Record, RecordKind, Trace
 

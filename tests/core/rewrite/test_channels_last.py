@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from skyline.trace.phase import Phase
+from skyline.trace.record import Phase
 from skyline.trace.record import CodeLine, OperatorShape, Record, RecordKind
 
 HEAD = "import torch\nmodel = Net()\nopt = torch.optim.SGD(model.parameters(), lr=1)\n"

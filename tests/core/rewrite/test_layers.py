@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from skyline.trace.facts import ModuleFact
-from skyline.trace.phase import Phase
+from skyline.trace.record import Phase
 from skyline.trace.record import CodeLine, OperatorShape, Record, RecordKind
 
 SCRIPT = "/project/train.py"

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skyline.errors import RewriteRefused, UsageError
-from skyline.source.span import SourceSpan, TextEdit
-from skyline.source.syntax import parse, span_of
+from skyline.source.text import SourceSpan, TextEdit
+from skyline.source.text import parse, span_of
 from skyline.source.text import SourceText
 
 # What splits lines elsewhere (form feed, vertical tab, file separator, NEL, U+2028) must not do so here.

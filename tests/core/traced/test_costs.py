@@ -9,7 +9,7 @@ from skyline.analysis.traced_costs import (
     line_costs,
     operator_costs,
 )
-from skyline.analysis.traced_sensitivity import sensitivity
+from skyline.analysis.traced_costs import sensitivity
 from skyline.trace.kineto.reader import read
 from skyline.whatif.recorded import recorded
 

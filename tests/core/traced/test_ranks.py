@@ -8,7 +8,7 @@ import pytest
 
 from skyline.analysis.estimate import answer as estimated
 from skyline.analysis.estimate import ranked
-from skyline.analysis.rank_whatif import RankWhatIf
+from skyline.whatif.recorded import RankWhatIf
 from skyline.errors import UsageError
 from skyline.job.job import job_of
 from skyline.job.rank_reader import RankReader

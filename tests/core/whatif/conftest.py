@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from skyline.trace.facts import Device
-from skyline.trace.phase import BareTimes, Phase
+from skyline.trace.record import BareTimes, Phase
 from skyline.trace.profile import Profile
 from skyline.trace.record import CodeLine, IterationMark, OperatorShape, Record, RecordKind, Trace
 

@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 
 from skyline.graph.part import Part
-from skyline.graph.step_cost import StepCost, step_cost
+from skyline.whatif.subject import StepCost, step_cost
 from skyline.trace.facts import OptimizerFact
-from skyline.trace.phase import Phase
+from skyline.trace.record import Phase
 from skyline.trace.record import RecordKind
 from skyline.whatif.baseline import baseline
 from skyline.whatif.cost.optimizer_step import fused_ms, update_of

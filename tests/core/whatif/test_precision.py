@@ -23,7 +23,7 @@ from skyline.whatif.composition import compose
 from skyline.whatif.number_formats import FLOAT32, factors, formats, kernel_format
 from skyline.whatif.question import Choice
 from skyline.whatif.recorded import recorded
-from skyline.whatif.scenario import Scenario
+from skyline.whatif.base import Scenario
 from skyline.whatif.subject import Grain
 
 F32 = ("float32",)

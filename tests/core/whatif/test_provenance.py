@@ -14,7 +14,7 @@ from skyline.trace.profile import Prediction
 from skyline.whatif.baseline import baseline
 from skyline.whatif.composition import compose
 from skyline.whatif.question import Choice, Question
-from skyline.whatif.scenario import Provenance
+from skyline.whatif.base import Provenance
 
 
 @pytest.fixture

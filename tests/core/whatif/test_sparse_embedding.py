@@ -8,7 +8,7 @@ import pytest
 
 from skyline.errors import UsageError
 from skyline.trace.facts import CallFact, MemoryFact, ModuleFact, OptimizerFact, ParallelFact
-from skyline.trace.phase import BareTimes, Phase
+from skyline.trace.record import BareTimes, Phase
 from skyline.trace.record import IterationMark, OperatorShape, Record, RecordKind, Trace
 from skyline.whatif.base import Grain, Scenario
 from skyline.whatif.baseline import baseline

@@ -8,14 +8,14 @@ import numpy as np
 
 from skyline.graph.column import Indices
 from skyline.graph.graph import Graph
-from skyline.graph.scaling import scale
+from skyline.graph.graph import scale
 from skyline.graph.selection import select
 from skyline.graph.task import TaskKind
-from skyline.graph.tasks import PHASE
+from skyline.graph.task import PHASE
 from skyline.interval import Interval
-from skyline.trace.phase import Phase
+from skyline.trace.record import Phase
 from skyline.whatif.base import Applicability, Grain, Scenario, Stage, Subject, UsualWhatIf
-from skyline.whatif.catalogue.host.changing_shapes import shapes_change
+from skyline.whatif.catalogue.host.compiling import shapes_change
 from skyline.whatif.catalogue.host.compiling import compiling_s
 from skyline.whatif.catalogue.host.fusion import regions
 from skyline.whatif.catalogue.host.operator_class import CostClass, operator_class

@@ -12,8 +12,8 @@ from skyline.graph.column import Indices
 from skyline.graph.graph import Graph
 from skyline.graph.selection import select
 from skyline.graph.task import TaskKind, WorkClass
-from skyline.graph.tasks import WORK
-from skyline.trace.phase import Phase
+from skyline.graph.task import WORK
+from skyline.trace.record import Phase
 from skyline.trace.record import OperatorShape
 from skyline.whatif.subject import Subject, shapes
 

@@ -11,12 +11,12 @@ import numpy.typing as npt
 from skyline.graph.column import Indices
 from skyline.graph.graph import Graph
 from skyline.graph.launching import launches_of
-from skyline.graph.scaling import scale
+from skyline.graph.graph import scale
 from skyline.graph.selection import Criteria, select
 from skyline.graph.task import TaskKind, WorkClass
 from skyline.interval import Interval
 from skyline.trace.facts import ModuleFact
-from skyline.trace.phase import Phase
+from skyline.trace.record import Phase
 from skyline.trace.record import OperatorShape
 from skyline.whatif.base import (
     Applicability,

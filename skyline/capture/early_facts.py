@@ -10,7 +10,7 @@ from skyline.errors import SkylineError
 from skyline.source.knob import KnobKind, KnobSearch
 from skyline.source.text import SourceText
 from skyline.source.training_loop import find as find_loop
-from skyline.spread import interval_of
+from skyline.interval import interval_of
 
 _DEFAULTS = {KnobKind.DATACLASS_FIELD, KnobKind.PARAMETER_DEFAULT, KnobKind.DICT_ENTRY}
 
