@@ -5,10 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from skyline.graph.dependency import CAUSE, Cause, Dependencies
-from skyline.graph.graph import Graph
-from skyline.graph.graph import Structure
-from skyline.graph.task import TaskKind
-from skyline.graph.task import KIND, PHASE, Tasks
+from skyline.graph.graph import Graph, Structure
+from skyline.graph.task import KIND, PHASE, TaskKind, Tasks
 from skyline.trace.record import Phase
 
 _LANES = ("main", "autograd", "stream 7", "stream 20", "stream 24", "loader")

@@ -18,8 +18,6 @@ from pathlib import Path
 from machine import Machine, warn_when_busy
 from result_file import RESULTS, table, write
 
-from skyline.whatif.composition import detected_in
-from skyline.whatif.registry import whatif_named
 from skyline.analysis.analyse import analyse
 from skyline.analysis.best import best
 from skyline.analysis.estimate import estimate
@@ -27,8 +25,9 @@ from skyline.capture.request import CaptureRequest
 from skyline.capture.session import capture
 from skyline.errors import SkylineError
 from skyline.predict.gpu_profile import gpu_profile
+from skyline.whatif.composition import detected_in
 from skyline.whatif.question import Choice, Question
-from skyline.whatif.registry import whatifs
+from skyline.whatif.registry import whatif_named, whatifs
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
 GPU = "A100"

@@ -45,8 +45,6 @@ from machine import Machine, warn_when_busy
 from result_file import RESULTS, table, write
 from whatif_rules import rule_of_thumb
 
-from skyline.whatif.composition import detected_in
-from skyline.whatif.registry import whatif_named
 from skyline.analysis.analyse import Analysis, analyse
 from skyline.analysis.estimate import estimate
 from skyline.capture.held_run import HeldRun
@@ -55,12 +53,12 @@ from skyline.capture.script_launcher import ScriptLauncher
 from skyline.capture.session import capture
 from skyline.capture.turns import in_turns, trial
 from skyline.errors import SkylineError
-from skyline.interval import Interval
-from skyline.interval import bootstrap
+from skyline.interval import Interval, bootstrap
 from skyline.trace.trial import Choices
 from skyline.verification.change import Change, change
+from skyline.whatif.composition import detected_in
 from skyline.whatif.question import Choice, Question
-from skyline.whatif.registry import whatifs
+from skyline.whatif.registry import whatif_named, whatifs
 
 KEEPS_MEMORY = {"MALLOC_TRIM_THRESHOLD_": str(4 << 30), "MALLOC_MMAP_THRESHOLD_": str(32 << 20)}
 MOST_VALUES = 2

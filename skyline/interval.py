@@ -5,9 +5,10 @@ No normal distribution is assumed.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from collections.abc import Sequence
+from dataclasses import dataclass
 from math import comb
+
 
 @dataclass(frozen=True, slots=True)
 class Interval:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+
 from skyline.interval import Interval
 
 _FACTOR_FROM = 9.995

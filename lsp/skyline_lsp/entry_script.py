@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
+import ast
 import asyncio
 import os
-from dataclasses import dataclass
-from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING
-from lsprotocol import types
-from skyline.errors import UsageError
-from skyline.settings.pyproject import from_folder
-from skyline_lsp import convert
-from skyline_lsp.state import ScriptState
-from skyline_lsp.training_script import is_program, trains
-import ast
 import re
 import stat
 import sys
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from skyline.errors import SkylineError
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lsprotocol import types
+
+from skyline.errors import SkylineError, UsageError
+from skyline.settings.pyproject import from_folder
 from skyline.source.text import SourceText
+from skyline_lsp import convert
+from skyline_lsp.state import ScriptState
+from skyline_lsp.training_script import is_program, trains
 
 if TYPE_CHECKING:
     from skyline_lsp.server import SkylineServer

@@ -17,8 +17,7 @@ import msgspec
 
 from skyline.bounded_read import read_bounded
 from skyline.ledger.ledger import ledger_path
-from skyline.source.text import TextEdit
-from skyline.source.text import SourceText
+from skyline.source.text import SourceText, TextEdit
 from skyline.source.written_change import WrittenChange
 
 logger = logging.getLogger(__name__)

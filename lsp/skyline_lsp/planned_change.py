@@ -13,8 +13,7 @@ from skyline.report.protocol import Refusal
 from skyline.rewrite.plan import RewritePlan, plan
 from skyline.rewrite.removal import removals
 from skyline.source.project import check_inside
-from skyline.source.text import TextEdit
-from skyline.source.text import SourceText
+from skyline.source.text import SourceText, TextEdit
 from skyline.source.written_change import WrittenChange
 from skyline.whatif.question import Choice, Question
 from skyline_lsp.journal import JournalEntry, name_of

@@ -14,20 +14,18 @@ from skyline.analysis.rewrites import Rewrites
 from skyline.findings.base import Finding
 from skyline.findings.registry import find
 from skyline.graph.build import main_lane
-from skyline.interval import Interval
+from skyline.interval import Interval, central_range, median
 from skyline.rewrite.registry import problems as rewrite_problems
 from skyline.simulate.critical_path import CriticalPath
 from skyline.simulate.engine import Timeline
-from skyline.interval import central_range, median
 from skyline.stage_failures import StageFailures
-from skyline.trace.record import PhaseTimes
 from skyline.trace.profile import Profile
-from skyline.trace.record import Trace
+from skyline.trace.record import PhaseTimes, Trace
+from skyline.whatif.base import throughput_at
 from skyline.whatif.baseline import baseline
 from skyline.whatif.catalogue.memory.batch_size import shown_sizes
 from skyline.whatif.estimate import CurvePoint
 from skyline.whatif.registry import problems as whatif_problems
-from skyline.whatif.base import throughput_at
 from skyline.whatif.subject import Subject
 
 _LEAST_SHARE = 0.05

@@ -3,33 +3,28 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from math import hypot
+
 from skyline.analysis.analyse import Analysis
 from skyline.analysis.rewrites import Rewrites
 from skyline.errors import SkylineError
-from skyline.whatif.calibration import scale_host_to
 from skyline.graph.selection import select
 from skyline.graph.task import TaskKind
 from skyline.interval import Interval
+from skyline.memory.peak import Fit, fit, usable_bytes
 from skyline.stage_failures import failure
 from skyline.trace.record import Phase
-from skyline.whatif.base import Applicability
-from skyline.whatif.composition import Composition, compose, detected_in
-from skyline.whatif.conformal import published_factors, stretched
-from skyline.whatif.estimate import Estimate, break_even, speedup_range
-from skyline.whatif.question import Choice, Question
-from skyline.whatif.registry import whatif_named, whatifs
 from skyline.whatif.base import Scenario, throughput_at
-from skyline.whatif.subject import NEEDS_PROFILE, Subject
-from collections.abc import Iterable
-from skyline.memory.peak import Fit, fit, usable_bytes
+from skyline.whatif.calibration import scale_host_to
 from skyline.whatif.catalogue.memory.batch_size import offered_sizes
-from skyline.whatif.estimate import CurvePoint
+from skyline.whatif.composition import Composition, compose
+from skyline.whatif.conformal import published_factors, stretched
+from skyline.whatif.estimate import CurvePoint, Estimate, break_even, speedup_range
 from skyline.whatif.question import BATCH_SIZE, Choice, Question
-from skyline.whatif.composition import compose
-from skyline.whatif.question import Choice
+from skyline.whatif.registry import whatifs
+from skyline.whatif.subject import NEEDS_PROFILE, Subject
 
 logger = logging.getLogger(__name__)
 

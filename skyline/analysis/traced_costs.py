@@ -4,23 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+
 import numpy as np
+
 from skyline.graph.column import Flags, Ids, Indices, Times
+from skyline.graph.graph import scale
 from skyline.graph.launching import launches
 from skyline.graph.python_frames import frames, in_library, innermost
-from skyline.graph.graph import scale
-from skyline.graph.task import TaskKind
-from skyline.graph.task import KIND, ON_GPU, PHASE, PHASES
+from skyline.graph.selection import select
+from skyline.graph.task import KIND, ON_GPU, PHASE, PHASES, TaskKind
 from skyline.simulate.groups import groups_by
 from skyline.simulate.moments import moments_us
 from skyline.trace.kineto.category import Category
 from skyline.trace.kineto.profiler_trace import ProfilerTrace
 from skyline.trace.record import Phase, PhaseTimes
 from skyline.whatif.recording import Recording
-from skyline.graph.column import Indices
-from skyline.graph.selection import select
-from skyline.graph.task import PHASE
-from skyline.trace.record import Phase
 from skyline.whatif.subject import Subject
 
 _COARSE = 0.5

@@ -3,37 +3,36 @@
 from __future__ import annotations
 
 import asyncio
-import secrets
-import socket
-import threading
-from typing import Any
-import h11
-from uvicorn import Config, Server
-from uvicorn.protocols.http.h11_impl import H11Protocol
-from skyline.browser.subject import ShownProfile
 import contextlib
 import hmac
 import json
 import logging
-from collections.abc import AsyncIterator
+import secrets
+import socket
+import threading
+from collections.abc import AsyncIterator, Mapping
 from http import HTTPStatus
-from typing import TYPE_CHECKING
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
+
+import h11
 import msgspec
+from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response, StreamingResponse
+from uvicorn import Config, Server
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from skyline import units
 from skyline.browser.subject import Shown, ShownProfile
 from skyline.errors import SkylineError
+from skyline.report import html
 from skyline.report.build import encode
 from skyline.report.protocol import QuestionOptions
 from skyline.stage_failures import failure
-from skyline.whatif.question import Question
-from collections.abc import Mapping
-from importlib.resources import files
-from jinja2 import Environment, PackageLoader, StrictUndefined
-from skyline import units
-from skyline.report import html
 from skyline.whatif.estimate import Estimate
+from skyline.whatif.question import Question
 
 if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send

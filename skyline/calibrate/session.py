@@ -2,29 +2,25 @@
 
 from __future__ import annotations
 
+import json
+import select
+import subprocess
 import threading
 import time
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from itertools import count as count_from
+from math import prod
 from pathlib import Path
+from typing import Any
+
 from skyline.calibrate.case import Case
 from skyline.calibrate.designs import designs
 from skyline.calibrate.machine import TIMING, CalibratedDevice, processor
 from skyline.calibrate.plan import Design, plan
 from skyline.calibrate.store import CaseTime, alone, append, path_of, read
-from skyline.errors import UsageError
-import json
-import select
-import subprocess
-from collections.abc import Mapping
-from contextlib import suppress
-from dataclasses import dataclass
-from math import prod
-from typing import Any
-from skyline.calibrate.store import CaseTime
-from skyline.errors import CaptureImpossible
+from skyline.errors import CaptureImpossible, UsageError
 
 _CHILD = Path(__file__).parent / "child" / "__main__.py"
 _START_TIMEOUT_S = 120.0

@@ -6,8 +6,11 @@ own tensors in the caches.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from statistics import median, median_low
+
 from skyline.capture.assemble import ScriptRun
 from skyline.capture.bare import run_bare
 from skyline.capture.child_process import ChildProcess
@@ -15,15 +18,8 @@ from skyline.capture.held_run import HeldRun, typical_ms
 from skyline.capture.recording import record_lightly
 from skyline.capture.trial_budget import TrialBudget
 from skyline.capture.turns import Expendable, Round, Turn, in_turns, trial
-from skyline.trace.trial import PRODUCTS
-from skyline.trace.record import Trace
-from skyline.trace.trial import UNCHANGED, Choices, Trial
-from collections import Counter
-from collections.abc import Sequence
-from statistics import median, median_low
-from skyline.trace.record import BareTimes, Phase
-from skyline.trace.record import Record, RecordKind, Trace
-from skyline.trace.trial import OpTiming
+from skyline.trace.record import BareTimes, Phase, Record, RecordKind, Trace
+from skyline.trace.trial import PRODUCTS, UNCHANGED, Choices, OpTiming, Trial
 
 _LEAST_BARE = 0.3
 """At least this share of a record's duration is its own; the rest may be the overhead of recording."""

@@ -17,10 +17,8 @@ from skyline.capture.events import BareSteps
 from skyline.capture.turns import Turn, in_turns, trial
 from skyline.interval import median
 from skyline.trace.facts import Environment, ModuleFact
-from skyline.trace.record import Phase
-from skyline.trace.trial import PRODUCTS, ProductTrial, TriedTimes
-from skyline.trace.record import OperatorShape, RecordKind, Trace
-from skyline.trace.trial import Choices, Trial
+from skyline.trace.record import OperatorShape, Phase, RecordKind, Trace
+from skyline.trace.trial import PRODUCTS, Choices, ProductTrial, Trial, TriedTimes
 
 _OPTIONS = ("stride", "padding", "dilation", "groups")
 _MOST = 16

@@ -11,8 +11,7 @@ from skyline.findings.bounds import busy_share, launches_per_iteration
 from skyline.findings.gain import best_cure, spared_ms, step_ms
 from skyline.findings.lines import dearest_lines
 from skyline.graph.graph import scale
-from skyline.graph.task import TaskKind
-from skyline.graph.task import KIND
+from skyline.graph.task import KIND, TaskKind
 from skyline.whatif.base import Grain
 from skyline.whatif.subject import Subject
 

@@ -9,8 +9,7 @@ import numpy as np
 from skyline.findings.base import Evidence, Finding
 from skyline.findings.gain import saved_ms, step_ms
 from skyline.graph.task import ON_GPU, PHASE
-from skyline.trace.record import Phase
-from skyline.trace.record import CodeLine
+from skyline.trace.record import CodeLine, Phase
 from skyline.units import format_ms
 from skyline.whatif.catalogue.host.reading import READS
 from skyline.whatif.subject import Subject

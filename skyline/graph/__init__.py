@@ -18,22 +18,17 @@ from typing import TYPE_CHECKING
 from skyline.first_use import on_first_use
 
 if TYPE_CHECKING:
-    from skyline.graph.dependency import Cause, Dependencies, Dependency
-    from skyline.graph.graph import add_dependencies, cut_dependencies
-    from skyline.graph.graph import Graph
+    from skyline.graph.dependency import Cause, CyclicGraph, Dependencies, Dependency
+    from skyline.graph.graph import Graph, Structure, add_dependencies, cut_dependencies, scale
     from skyline.graph.insertion import InsertedGpuWork, Insertion, insert, insert_gpu_work
     from skyline.graph.launching import launched_by, launches_of
     from skyline.graph.loading import load
     from skyline.graph.merging import coalesce, merge
-    from skyline.graph.dependency import CyclicGraph
     from skyline.graph.removal import remove
     from skyline.graph.replication import replicate, stitch
-    from skyline.graph.graph import scale
     from skyline.graph.scheduling import in_recorded_order, prioritise
     from skyline.graph.selection import Criteria, select
-    from skyline.graph.graph import Structure
-    from skyline.graph.task import Task, TaskKind, WorkClass
-    from skyline.graph.task import Tasks
+    from skyline.graph.task import Task, TaskKind, Tasks, WorkClass
     from skyline.trace.record import Phase
 
 __all__ = [

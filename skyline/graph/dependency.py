@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, MutableSequence, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from heapq import heapify, heappop, heappush
+
 import numpy as np
 import numpy.typing as npt
-from skyline.graph.column import Codes, Flags, Ids, Indices, RowSequence, Times, frozen
-from collections.abc import MutableSequence, Sequence
-from heapq import heapify, heappop, heappush
+
 from skyline.compiled import loop
-from skyline.graph.column import Ids
+from skyline.graph.column import Codes, Flags, Ids, Indices, RowSequence, Times, frozen
+
 
 class CyclicGraph(ValueError):
     """The dependencies contradict the order of the tasks on their lanes."""

@@ -1,30 +1,30 @@
 """Tasks with their dependencies, durations and gaps.
 
-Graphs that differ in times share one structure, with all derived columns."""
+Graphs that differ in times share one structure, with all derived columns.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from typing import Any, TypeVar
+
 import numpy as np
 import numpy.typing as npt
-from skyline.graph.column import Indices, Times, frozen
-from skyline.graph.dependency import Cause, Dependencies, Dependency
-from skyline.graph.dependency import CyclicGraph
-from skyline.graph.task import Tasks
-from functools import cached_property
-from typing import TypeVar
-from skyline.graph.column import Flags, Ids, Indices, Times, frozen
-from skyline.graph.dependency import NO_DEPENDENCIES, Dependencies, Dependency
-from skyline.graph.dependency import CyclicGraph, topological_order
-from skyline.graph.task import Task
+
+from skyline.graph.column import Flags, Ids, Indices, Times, frozen, indices
+from skyline.graph.dependency import (
+    CAUSE,
+    NO_DEPENDENCIES,
+    Cause,
+    CyclicGraph,
+    Dependencies,
+    Dependency,
+    topological_order,
+)
+from skyline.graph.task import Task, Tasks
 from skyline.trace.record import CodeLine
-from collections.abc import Iterable
-from skyline.graph.column import indices
-from collections.abc import Iterable, Sequence
-from skyline.graph.column import Flags
-from skyline.graph.dependency import CAUSE, Cause, Dependency
 
 _Number = TypeVar("_Number", bound=np.generic)
 

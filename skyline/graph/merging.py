@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from skyline.graph.column import Flags, Ids, Indices
+from skyline.graph.column import Flags, Ids, Indices, indices
 from skyline.graph.dependency import Dependencies
 from skyline.graph.graph import Graph
-from skyline.graph.column import indices
 from skyline.graph.task import ON_GPU
 
 

@@ -9,8 +9,7 @@ import numpy as np
 
 from skyline.graph.column import Codes, sums
 from skyline.graph.graph import Graph
-from skyline.graph.task import TaskKind
-from skyline.graph.task import KINDS, PHASES, Tasks
+from skyline.graph.task import KINDS, PHASES, TaskKind, Tasks
 from skyline.interval import median
 from skyline.trace.record import BareTimes, Phase, PhaseTimes
 

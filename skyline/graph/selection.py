@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from fnmatch import translate
 from os.path import basename
@@ -14,10 +14,8 @@ import numpy.typing as npt
 
 from skyline.graph.column import Flags, Indices
 from skyline.graph.graph import Graph
-from skyline.graph.task import Task, TaskKind, WorkClass
-from skyline.graph.task import KIND, ON_GPU, PHASE, WORK
-from skyline.trace.record import Phase
-from skyline.trace.record import CodeLine
+from skyline.graph.task import KIND, ON_GPU, PHASE, WORK, Task, TaskKind, WorkClass
+from skyline.trace.record import CodeLine, Phase
 
 _Value = TypeVar("_Value")
 _One = TypeVar("_One")

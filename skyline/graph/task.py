@@ -1,17 +1,18 @@
 """The unit of work in the dependency graph, and all tasks of a graph as columns.
 
-A million tasks take 40 MB, and selection is vectorised."""
+A million tasks take 40 MB, and selection is vectorised.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from enum import Enum
-from skyline.trace.record import Phase
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from enum import Enum
 from typing import Any
+
 import numpy as np
 import numpy.typing as npt
+
 from skyline.graph.column import (
     Codes,
     Flags,
@@ -24,6 +25,8 @@ from skyline.graph.column import (
     joined,
     without_unused,
 )
+from skyline.trace.record import Phase
+
 
 class TaskKind(str, Enum):
     """The resource that a task occupies while it runs."""

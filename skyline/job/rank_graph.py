@@ -8,10 +8,8 @@ import numpy as np
 
 from skyline.graph.column import Flags, Indices, Times
 from skyline.graph.dependency import Cause, Dependencies
-from skyline.graph.graph import Graph
-from skyline.graph.graph import Structure
-from skyline.graph.task import TaskKind
-from skyline.graph.task import KIND, PHASE, Tasks
+from skyline.graph.graph import Graph, Structure
+from skyline.graph.task import KIND, PHASE, TaskKind, Tasks
 from skyline.trace.record import Phase
 
 

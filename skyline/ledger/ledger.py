@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import sqlite3
-from collections.abc import Generator
-from contextlib import closing, contextmanager
-from pathlib import Path
-import msgspec
-from skyline.errors import UsageError
-from skyline.ledger.entry import LedgerEntry, same_script
 import os
+import sqlite3
 import sys
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import msgspec
+
+from skyline.errors import UsageError
 from skyline.interval import Interval
-from skyline.ledger.entry import Conditions, LedgerEntry
+from skyline.ledger.entry import Conditions, LedgerEntry, same_script
 from skyline.whatif.conformal import ScoredRange, factor_of
 
 DIRECTORY_VARIABLE = "SKYLINE_DATA_DIR"

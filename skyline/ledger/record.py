@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from skyline.ledger.entry import Conditions, LedgerEntry
 from skyline.interval import median
+from skyline.ledger.entry import Conditions, LedgerEntry
 
 LEAST_FOR_CORRECTION = 4
 """Least number of verifications for a correction."""

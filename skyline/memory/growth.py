@@ -9,8 +9,7 @@ import numpy.typing as npt
 
 from skyline.memory.peak import Block, live_blocks
 from skyline.trace.facts import MemoryFact
-from skyline.trace.record import Phase
-from skyline.trace.record import Allocation
+from skyline.trace.record import Allocation, Phase
 
 LARGE_BYTES = 32 << 20
 """Largest block, in bytes, that glibc's allocator caches (its ``DEFAULT_MMAP_THRESHOLD_MAX`` on 64 bits)."""

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from skyline.trace.facts import MemoryFact
-from skyline.trace.record import Phase
-from skyline.trace.profile import Profile
-from skyline.trace.record import Allocation
-from skyline.trace.record import Trace
 from enum import Enum
+
 from skyline.interval import Interval
-from skyline.trace.facts import DeviceMemoryFact
+from skyline.trace.facts import DeviceMemoryFact, MemoryFact
+from skyline.trace.profile import Profile
+from skyline.trace.record import Allocation, Phase, Trace
+
 
 @dataclass(frozen=True, slots=True)
 class Block:

@@ -10,8 +10,7 @@ import numpy.typing as npt
 
 from skyline.memory.peak import live_blocks
 from skyline.trace.facts import MemoryFact
-from skyline.trace.record import Phase
-from skyline.trace.record import Trace
+from skyline.trace.record import Phase, Trace
 
 _Sizes = npt.NDArray[np.float64]
 

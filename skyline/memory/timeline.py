@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 from skyline.memory.peak import live_blocks
 from skyline.trace.facts import MemoryFact
-from skyline.trace.record import Phase
-from skyline.trace.record import Trace
+from skyline.trace.record import Phase, Trace
 
 MOST_POINTS = 200
 

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from skyline.graph.dependency import Cause, Dependency
-from skyline.graph.graph import Graph
-from skyline.graph.graph import Structure
+from skyline.graph.graph import Graph, Structure
 from skyline.graph.task import Task, TaskKind, WorkClass
 from skyline.plan.strategy import PipelineSchedule
 from skyline.trace.record import Phase

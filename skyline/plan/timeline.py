@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from skyline.graph.dependency import Cause, Dependency
-from skyline.graph.graph import Graph
-from skyline.graph.graph import Structure
+from skyline.graph.graph import Graph, Structure
 from skyline.graph.task import Task, TaskKind, WorkClass
 from skyline.plan.cluster import ClusterSpec
 from skyline.plan.step import StreamTimes, Work, pipeline_timeline, stream_times

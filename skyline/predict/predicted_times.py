@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import sqrt
+
 from skyline.graph.build import build, main_lane
 from skyline.interval import Interval
+from skyline.predict.fetching_costs import FetchingCosts
 from skyline.predict.gpu_spec import GpuSpec
 from skyline.predict.host_cost import HostCost
 from skyline.predict.operator_time import OperatorPredictor, OperatorTime, host_cost
 from skyline.predict.schedule import Schedule
 from skyline.simulate.engine import simulate
 from skyline.simulate.moments import billed_phases, billed_us
-from skyline.trace.facts import Device
-from skyline.trace.record import Phase
+from skyline.trace.facts import Device, TimedRead
 from skyline.trace.profile import BareTimes, Prediction, Profile
-from skyline.trace.record import OperatorShape, Record, RecordKind, Trace
-from skyline.trace.facts import TimedRead
-from collections.abc import Callable
-from dataclasses import dataclass
-from skyline.predict.fetching_costs import FetchingCosts
-from skyline.trace.profile import Profile
+from skyline.trace.record import OperatorShape, Phase, Record, RecordKind, Trace
 from skyline.units import format_ms
 
 _ITERATIONS = 2

@@ -38,10 +38,9 @@ from skyline.report.schema import (
 from skyline.simulate.critical_path import UNBOUNDED
 from skyline.source.knob import Knob
 from skyline.trace.batch_place import batch_place
-from skyline.trace.record import Phase, PhaseTimes
-from skyline.trace.record import ON_DEVICE, Trace
-from skyline.whatif.question import Choice, Question
+from skyline.trace.record import ON_DEVICE, Phase, PhaseTimes, Trace
 from skyline.whatif.base import throughput_at
+from skyline.whatif.question import Choice, Question
 from skyline.whatif.subject import Subject
 
 _MOST_AT_PEAK = 20

@@ -11,8 +11,7 @@ from skyline.graph.column import Ids, Indices, Times
 from skyline.graph.graph import Graph
 from skyline.graph.task import ON_GPU, PHASES
 from skyline.simulate.critical_path import chain_us, critical_chain
-from skyline.simulate.engine import simulate
-from skyline.simulate.engine import Timeline
+from skyline.simulate.engine import Timeline, simulate
 from skyline.trace.profile import Profile
 from skyline.whatif.composition import compose
 from skyline.whatif.question import Choice

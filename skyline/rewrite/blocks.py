@@ -10,9 +10,7 @@ from dataclasses import dataclass
 from skyline.errors import RewriteRefused
 from skyline.rewrite.context import refusal
 from skyline.source.program import Module
-from skyline.source.text import TextEdit
-from skyline.source.text import Function, offsets_of
-from skyline.source.text import Tokens, tokens_of
+from skyline.source.text import Function, TextEdit, Tokens, offsets_of, tokens_of
 
 _INDENT = re.compile(r"[ \t\f]*")
 _USUAL_UNIT = "    "

@@ -14,8 +14,7 @@ from skyline.errors import RewriteRefused, SkylineError
 from skyline.source.line_map import line_map
 from skyline.source.program import Module, Program
 from skyline.source.resolver import Resolver
-from skyline.source.text import TextEdit
-from skyline.source.text import SourceText
+from skyline.source.text import SourceText, TextEdit
 from skyline.trace.profile import Profile
 from skyline.trace.record import CodeLine
 

@@ -8,16 +8,16 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
+
 from skyline.errors import RewriteRefused, SkylineError, UsageError
 from skyline.rewrite.context import ReadText, RewriteContext
 from skyline.rewrite.registry import entries, rewrites
-from skyline.source.text import TextEdit
-from skyline.source.text import parse
+from skyline.source.text import TextEdit, parse
 from skyline.trace.profile import Profile
 from skyline.whatif.question import Question
 from skyline.whatif.registry import whatifs
 from skyline.whatif.subject import Subject
-from skyline.errors import RewriteRefused
+
 
 class Analysed(Protocol):
     """The part of an analysis that rewriting needs."""

@@ -20,11 +20,9 @@ from skyline.first_use import on_first_use
 
 if TYPE_CHECKING:
     from skyline.simulate.critical_path import CriticalPath, critical_tasks
-    from skyline.simulate.engine import simulate
+    from skyline.simulate.engine import Timeline, simulate, steady_step_ms
     from skyline.simulate.groups import groups_by
     from skyline.simulate.scheduling import schedule
-    from skyline.simulate.engine import steady_step_ms
-    from skyline.simulate.engine import Timeline
 
 __all__ = [
     "CriticalPath",

@@ -12,8 +12,7 @@ import numpy.typing as npt
 from skyline.compiled import loop
 from skyline.graph.column import Ids, Times
 from skyline.graph.dependency import CAUSE, Cause
-from skyline.graph.task import TaskKind
-from skyline.graph.task import KINDS, PHASES, Tasks
+from skyline.graph.task import KINDS, PHASES, TaskKind, Tasks
 from skyline.simulate.engine import Timeline
 from skyline.trace.record import Phase
 

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import MutableSequence, Sequence
-import numpy as np
-from skyline.compiled import loop
-from skyline.graph.build import main_lane
-from skyline.graph.column import Times
-from skyline.graph.graph import Graph
-from skyline.graph.graph import Visit
-from skyline.trace.record import Trace
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+
+import numpy as np
+
+from skyline.compiled import loop
+from skyline.graph.build import main_lane
 from skyline.graph.column import Ids, Times
+from skyline.graph.graph import Graph, Visit
 from skyline.graph.replication import stitch
+from skyline.trace.record import Trace
+
 
 @dataclass(frozen=True, eq=False)
 class Timeline:

@@ -8,8 +8,7 @@ import numpy as np
 
 from skyline.graph.column import Indices, Times
 from skyline.graph.spans import Spans, merged
-from skyline.graph.task import TaskKind
-from skyline.graph.task import KIND, PHASES
+from skyline.graph.task import KIND, PHASES, TaskKind
 from skyline.simulate.engine import Timeline
 from skyline.trace.record import PhaseTimes
 

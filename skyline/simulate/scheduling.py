@@ -14,9 +14,8 @@ import numpy as np
 
 from skyline.compiled import loop
 from skyline.graph.column import Flags, Ids, Times
-from skyline.graph.graph import Graph
 from skyline.graph.dependency import CyclicGraph
-from skyline.graph.graph import Structure
+from skyline.graph.graph import Graph, Structure
 from skyline.simulate.engine import Timeline
 
 

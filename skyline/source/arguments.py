@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Callable
 from dataclasses import dataclass
+
 from skyline.source.program import Module, Program
 from skyline.source.scope import BindingKind, NameScope
-from skyline.source.text import Function, last_name
-from collections.abc import Callable
-from skyline.source.program import Module
-from skyline.source.scope import BindingKind
-from skyline.source.text import dotted
+from skyline.source.text import Function, dotted, last_name
+
 
 @dataclass(frozen=True, slots=True)
 class CallSite:

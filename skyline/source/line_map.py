@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from bisect import bisect_left
 from difflib import SequenceMatcher
 from functools import lru_cache
-import ast
 
 _LINE_END = re.compile(r"\r\n|\r|\n")
 

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import io
-import re
-import tokenize
-from bisect import bisect_right
-from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
-from pathlib import Path
-from skyline.bounded_read import LARGEST_TEXT_BYTES, read_bounded
-from skyline.errors import RewriteRefused, UsageError
-from dataclasses import dataclass
 import ast
 import gc
-import warnings
-from collections.abc import Iterator
-from skyline.errors import UsageError
+import io
+import re
 import token as kinds
+import tokenize
+import warnings
 from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from pathlib import Path
+
+from skyline.bounded_read import LARGEST_TEXT_BYTES, read_bounded
+from skyline.errors import RewriteRefused, UsageError
+
 
 @dataclass(frozen=True, slots=True)
 class SourceSpan:

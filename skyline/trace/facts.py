@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import Literal
+
 from skyline.trace.record import CodeLine
-from dataclasses import dataclass
+
 
 @dataclass(frozen=True, slots=True)
 class Device:

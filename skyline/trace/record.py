@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
+
 class Phase(str, Enum):
     """The part of the iteration that is running."""
 

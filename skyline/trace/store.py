@@ -9,22 +9,22 @@ import hashlib
 import os
 import re
 import time
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, fields, is_dataclass, replace
+from functools import cache
 from pathlib import Path
+from typing import Any
+
 import msgspec
+
 from skyline.bounded_read import read_unpacked
 from skyline.errors import UsageError
-from skyline.trace.profile import CAPTURE_SCHEMA, Profile
-from skyline.trace.validity import check
-from collections.abc import Callable
-from dataclasses import fields, is_dataclass, replace
-from functools import cache
-from typing import Any
 from skyline.source.knob import SettingPlace
 from skyline.source.project import project_root
 from skyline.source.text import SourceSpan
-from skyline.trace.profile import Profile, SourceFile
+from skyline.trace.profile import CAPTURE_SCHEMA, Profile, SourceFile
 from skyline.trace.record import CodeLine
+from skyline.trace.validity import check
 
 _Move = Callable[[str], str]
 _HOLDERS = ("CodeLine", "SourceSpan", "Knob")

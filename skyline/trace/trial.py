@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+
 from skyline.trace.record import BareTimes, Phase
-from dataclasses import dataclass
+
 
 @dataclass(frozen=True, slots=True)
 class Choices:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from dataclasses import dataclass
-from enum import Enum
-from typing import Protocol
-from skyline.whatif.subject import Grain, Subject
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
+from enum import Enum
 from math import hypot
+from typing import Protocol
+
 from skyline.graph.graph import Graph
 from skyline.interval import Interval
 from skyline.whatif.subject import Grain, Memory, MemoryChange, Subject
+
 
 class Provenance(str, Enum):
     """Where an answer comes from, from the strongest to the weakest."""

@@ -4,29 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from math import exp, log
+
 import numpy as np
-from skyline.graph.part import PARTS, Part, parts_of
-from skyline.graph.column import Times
-from skyline.graph.graph import Graph
+
+from skyline.graph.column import Indices, Times, sums
+from skyline.graph.graph import Graph, scale
+from skyline.graph.insertion import Insertion, insert
 from skyline.graph.merging import coalesce
-from skyline.graph.graph import scale
+from skyline.graph.part import PARTS, Part, parts_of
+from skyline.graph.task import Task, TaskKind, WorkClass
 from skyline.interval import Interval
-from skyline.simulate.engine import simulate
-from skyline.simulate.engine import steady_step_ms
-from skyline.trace.record import BareTimes
+from skyline.simulate.engine import simulate, steady_step_ms
+from skyline.trace.record import BareTimes, Phase
 from skyline.whatif.constant import Constant
 from skyline.whatif.cost.tried_iterations import TriedIterations
-from skyline.graph.column import Indices, Times, sums
-from skyline.graph.insertion import Insertion, insert
-from skyline.graph.task import Task, TaskKind, WorkClass
-from skyline.trace.record import Phase
-from collections.abc import Sequence
-from enum import Enum
-from skyline.graph.column import Codes, sums
-from skyline.graph.task import TaskKind
-from skyline.graph.task import KINDS, PHASES, Tasks
-from skyline.interval import median
-from skyline.trace.record import BareTimes, Phase, PhaseTimes
 
 _DEAREST = 1.5
 _LEAST_LEFT = 0.3

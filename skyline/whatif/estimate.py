@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import ceil
 from typing import Literal
+
 from skyline.interval import Interval
+
 
 @dataclass(frozen=True, slots=True)
 class CurvePoint:

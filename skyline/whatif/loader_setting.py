@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from skyline.trace.facts import LoaderFact
-from skyline.whatif.base import Scenario
-from skyline.whatif.subject import Subject
-from skyline.graph.graph import Graph
-from skyline.graph.graph import scale
+
+from skyline.graph.graph import Graph, scale
 from skyline.graph.selection import select
 from skyline.interval import Interval
-from skyline.trace.facts import Environment
+from skyline.trace.facts import Environment, LoaderFact
+from skyline.whatif.base import Scenario
+from skyline.whatif.subject import Subject
 
 _FORKING_MS, _EACH_MS = 22.0, 9.5
 """From asking for an epoch's first batch until it is there, beyond making it: 27 to 40, 38 to 46 and 56 to 69 ms

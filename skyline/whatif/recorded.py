@@ -5,19 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from skyline.graph.graph import Graph
-from skyline.whatif.composition import compose
-from skyline.whatif.question import Choice
 
 from skyline.errors import UsageError
 from skyline.graph.from_kineto import built
-from skyline.interval import Interval
+from skyline.graph.graph import Graph
+from skyline.interval import Interval, interval_of
 from skyline.simulate.engine import simulate
-from skyline.interval import interval_of
 from skyline.trace.kineto.profiler_trace import ProfilerTrace
-from skyline.whatif.recording import Recording
+from skyline.whatif.composition import compose
+from skyline.whatif.question import Choice
+from skyline.whatif.recording import Recording, device_name, peak_bytes
 from skyline.whatif.subject import Subject
-from skyline.whatif.recording import device_name, peak_bytes
 
 
 def recorded(trace: ProfilerTrace) -> Subject:

@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from functools import cached_property
+
 import numpy as np
+
 from skyline.graph.assembly import KinetoGraph
 from skyline.graph.column import Ids, Indices, Times
 from skyline.graph.graph import Graph
 from skyline.graph.launching import launches
 from skyline.graph.selection import select
-from skyline.graph.task import TaskKind
-from skyline.graph.task import KIND, ON_GPU, PHASE
-from skyline.interval import Interval
-from skyline.simulate.engine import simulate
-from skyline.simulate.engine import Timeline
-from skyline.interval import median
+from skyline.graph.task import KIND, ON_GPU, PHASE, TaskKind, WorkClass, work_class
+from skyline.interval import Interval, median
+from skyline.simulate.engine import Timeline, simulate
+from skyline.trace.kineto.category import Category
 from skyline.trace.kineto.profiler_trace import ProfilerTrace
 from skyline.trace.record import Phase
-import re
-from skyline.graph.task import WorkClass, work_class
-from skyline.trace.kineto.category import Category
 
 _RUNS_AHEAD = 0.02
 """By how much more a stream must be busy than the script's thread before the GPU is said to lag."""

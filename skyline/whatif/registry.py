@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import pkgutil
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib import import_module
-import skyline.whatif.catalogue
-from skyline.errors import UsageError
-from skyline.installed import installed
-from skyline.whatif.base import WhatIf
-from dataclasses import dataclass, replace
 from typing import Any
-from skyline.errors import SkylineError
-from skyline.installed import said
+
+import skyline.whatif.catalogue
+from skyline.errors import SkylineError, UsageError
+from skyline.installed import installed, said
 from skyline.whatif.base import Applicability, Grain, Scenario, Semantics, Stage, Subject, WhatIf
 
 _KINDS = {"semantics": Semantics, "stage": Stage, "grain": Grain}

@@ -14,9 +14,17 @@ from skyline.graph.task import Task, TaskKind, WorkClass
 from skyline.source.knob import Knob, KnobKind, KnobSearch
 from skyline.source.text import SourceSpan
 from skyline.trace.facts import BatchFact, Device, Environment, LoaderFact, MemoryFact, OptimizerFact
-from skyline.trace.record import BareTimes, Phase
 from skyline.trace.profile import CAPTURE_SCHEMA, Profile, SourceFile
-from skyline.trace.record import Allocation, CodeLine, IterationMark, Record, RecordKind, Trace
+from skyline.trace.record import (
+    Allocation,
+    BareTimes,
+    CodeLine,
+    IterationMark,
+    Phase,
+    Record,
+    RecordKind,
+    Trace,
+)
 from skyline.trace.trial import Choices, Trial
 
 SCRIPT = "/project/train.py"

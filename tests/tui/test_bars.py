@@ -371,7 +371,9 @@ def read_only(lives: SettingPlace | None):
 
 
 @pytest.mark.parametrize("live", [True, False])
-async def test_without_a_literal_the_bars_predict_and_say_where_the_number_lives(opened_app, live: bool) -> None:
+async def test_without_a_literal_the_bars_predict_and_say_where_the_number_lives(
+    opened_app, live: bool
+) -> None:
     lives = SettingPlace("/there/config.yaml", 5, "train.batch_size", "32")
     made = opened_app(live=live, alter=read_only(lives))
     async with made.app.run_test(size=SIZE) as pilot:

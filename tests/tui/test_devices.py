@@ -89,7 +89,9 @@ def make_devices(script: Path) -> DevicesReport:
 
 
 @pytest.mark.parametrize("size", [(120, 40), (80, 24)])
-async def test_other_gpus_are_shown_in_a_table(opened_app: Callable[..., OpenedApp], size: tuple[int, int]) -> None:
+async def test_other_gpus_are_shown_in_a_table(
+    opened_app: Callable[..., OpenedApp], size: tuple[int, int]
+) -> None:
     made = opened_app()
     made.session.devices_page = make_devices(made.session.script)
     async with made.app.run_test(size=size) as pilot:

@@ -28,7 +28,9 @@ def with_findings(profile: ProfileReport) -> ProfileReport:
 
 
 @pytest.mark.parametrize("size", [(120, 40), (80, 24)])
-async def test_each_with_its_evidence_and_cure(opened_app: Callable[..., OpenedApp], size: tuple[int, int]) -> None:
+async def test_each_with_its_evidence_and_cure(
+    opened_app: Callable[..., OpenedApp], size: tuple[int, int]
+) -> None:
     made = opened_app(alter=with_findings)
     async with made.app.run_test(size=size) as pilot:
         await pilot.pause()

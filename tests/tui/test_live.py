@@ -30,7 +30,9 @@ async def test_a_toggle_writes_at_once_and_is_no_question_any_more_once_measured
         assert made.app.query_one(WhatIfs).checked == ()
 
 
-async def test_a_second_toggle_before_the_measurement_writes_both_in_place_of_the_first(opened_app: Desks) -> None:
+async def test_a_second_toggle_before_the_measurement_writes_both_in_place_of_the_first(
+    opened_app: Desks,
+) -> None:
     made = opened_app(slow=True)
     async with made.app.run_test(size=SIZE) as pilot:
         await pilot.pause()

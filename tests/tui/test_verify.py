@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 SIZE = (120, 40)
 
 
-async def test_the_question_is_measured_and_shown_beside_its_prediction(opened_app: Callable[..., OpenedApp]) -> None:
+async def test_the_question_is_measured_and_shown_beside_its_prediction(
+    opened_app: Callable[..., OpenedApp],
+) -> None:
     made = opened_app(live=False)
     async with made.app.run_test(size=SIZE) as pilot:
         await pilot.pause()
@@ -62,7 +64,9 @@ async def test_what_cannot_be_measured_says_why(opened_app: Callable[..., Opened
 
 
 @pytest.mark.parametrize("key", ["c", "escape"])
-async def test_it_can_be_cancelled_and_the_question_stays(opened_app: Callable[..., OpenedApp], key: str) -> None:
+async def test_it_can_be_cancelled_and_the_question_stays(
+    opened_app: Callable[..., OpenedApp], key: str
+) -> None:
     made = opened_app(live=False, endless=True)
     async with made.app.run_test(size=(80, 24)) as pilot:
         await pilot.pause()

@@ -168,7 +168,9 @@ async def test_one_value_only_is_said(opened_app: Callable[..., OpenedApp]) -> N
         assert made.session.questions == []
 
 
-async def test_the_explanation_has_values_and_what_it_costs_once(opened_app: Callable[..., OpenedApp]) -> None:
+async def test_the_explanation_has_values_and_what_it_costs_once(
+    opened_app: Callable[..., OpenedApp],
+) -> None:
     made = opened_app(live=False)
     async with made.app.run_test(size=SIZE) as pilot:
         await pilot.pause()

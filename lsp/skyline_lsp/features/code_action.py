@@ -20,8 +20,7 @@ from skyline.memory.peak import Fit, fit
 from skyline.report import basis, protocol
 from skyline.report.schema import EstimateReport
 from skyline.source.line_map import line_map
-from skyline.source.text import TextEdit
-from skyline.source.text import SourceText
+from skyline.source.text import SourceText, TextEdit
 from skyline.whatif.estimate import Estimate
 from skyline.whatif.question import BATCH_SIZE, Choice, Question
 from skyline_lsp import convert

@@ -18,8 +18,7 @@ from skyline.graph.rules.threads import HostThreads
 from skyline.graph.task import PHASE
 from skyline.trace.kineto.category import Category
 from skyline.trace.kineto.profiler_trace import MarkedSteps, ProfilerTrace
-from skyline.trace.record import Phase
-from skyline.trace.record import CodeLine
+from skyline.trace.record import CodeLine, Phase
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import numpy as np
-from skyline.graph.column import Ids, Indices
+
+from skyline.graph.column import Ids, Indices, Times
 from skyline.graph.dependency import Cause, Dependencies
 from skyline.graph.rules.calls import GpuWork
 from skyline.graph.rules.constants import LaunchConstants
+from skyline.graph.rules.event_wait import EventWaits
 from skyline.graph.rules.names import launches_graph
+from skyline.graph.rules.pieces import Pieces
 from skyline.graph.rules.recorded_tasks import RecordedTasks
 from skyline.graph.rules.synchronisation import NO_WAITING, SynchronisationWaits
-from skyline.trace.kineto.profiler_trace import ProfilerTrace
-from skyline.graph.column import Indices, Times
-from skyline.graph.rules.event_wait import EventWaits
-from skyline.graph.rules.pieces import Pieces
 from skyline.trace.kineto.category import Category
+from skyline.trace.kineto.profiler_trace import ProfilerTrace
 
 _PAUSE_US = 10.0
 """A longer pause, in µs, between two pieces of work means that the stream waited."""

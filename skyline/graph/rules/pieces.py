@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from enum import IntEnum
+
 import numpy as np
 import numpy.typing as npt
-from skyline.graph.column import Codes, Ids, Indices, Times
-from skyline.graph.column import Flags, Indices, Times
+
+from skyline.graph.column import Codes, Flags, Ids, Indices, Times
 from skyline.graph.rules.names import Names
 from skyline.trace.kineto.category import Category
 from skyline.trace.kineto.profiler_trace import ProfilerTrace
+
 
 class Role(IntEnum):
     """The role of a piece for the rules."""

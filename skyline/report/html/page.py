@@ -3,30 +3,29 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING
+
 import msgspec
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
+from pygments import highlight
+from pygments.formatters import HtmlFormatter
+from pygments.lexers.python import PythonLexer  # pyright: ignore[reportMissingTypeStubs]
+
+from skyline import units
 from skyline.report.basis import command_line, headline
 from skyline.report.document import Block, Cell
 from skyline.report.html.chart import BOX, charts, memory_chart
 from skyline.report.pages.profile import profile_page
-from skyline.report.place import common_base
-from skyline.report.schema import ProfileReport, WhatIfReport
+from skyline.report.place import common_base, place, short_path
+from skyline.report.schema import LineReport, ProfileReport, WhatIfReport
+from skyline.source.text import SourceText
 from skyline.trace.profile import SourceFile
 from skyline.version import __version__
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from pygments import highlight
-from pygments.formatters import HtmlFormatter
-from pygments.lexers.python import PythonLexer  # pyright: ignore[reportMissingTypeStubs]
-from skyline import units
-from skyline.report.place import place, short_path
-from skyline.report.schema import LineReport, ProfileReport
-from skyline.source.text import SourceText
 
 if TYPE_CHECKING:
     from skyline.analysis.analyse import Analysis

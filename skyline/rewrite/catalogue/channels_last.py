@@ -7,18 +7,16 @@ import ast
 from skyline.errors import RewriteRefused
 from skyline.rewrite.argument import add_keyword, keyword_of
 from skyline.rewrite.blocks import insert_after, wrap_expression
-from skyline.rewrite.context import RewriteContext
+from skyline.rewrite.context import RewriteContext, refusal
 from skyline.rewrite.element import without_keyword
 from skyline.rewrite.imports import usable
-from skyline.rewrite.context import refusal
 from skyline.rewrite.sites.forward import ForwardSite, forward
 from skyline.rewrite.sites.model import model
 from skyline.rewrite.sites.transfer import TransferSite, transfers
 from skyline.rewrite.unwrapping import without_statements
 from skyline.source.arguments import qualified_name
 from skyline.source.program import Module
-from skyline.source.text import TextEdit
-from skyline.source.text import dotted, offsets_of, text_of
+from skyline.source.text import TextEdit, dotted, offsets_of, text_of
 from skyline.trace.record import Phase
 
 NAME = "channels_last"

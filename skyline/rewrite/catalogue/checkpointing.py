@@ -7,10 +7,9 @@ import ast
 from skyline.errors import RewriteRefused, UsageError
 from skyline.rewrite.argument import keyword_of, set_argument
 from skyline.rewrite.blocks import insert_after
-from skyline.rewrite.context import RewriteContext
+from skyline.rewrite.context import RewriteContext, refusal
 from skyline.rewrite.element import without_keyword
 from skyline.rewrite.recomputed import checkpoint_calls, without_checkpoints
-from skyline.rewrite.context import refusal
 from skyline.rewrite.sites.block_calls import block_calls
 from skyline.rewrite.sites.iteration import framework
 from skyline.rewrite.sites.model import ModelSite, model

@@ -6,12 +6,10 @@ import ast
 
 from skyline.errors import RewriteRefused
 from skyline.rewrite.argument import set_literal
-from skyline.rewrite.context import RewriteContext
-from skyline.rewrite.context import check_switched_on, refusal
+from skyline.rewrite.context import RewriteContext, check_switched_on, refusal
 from skyline.rewrite.sites.start import assignments_of, at_start, calls_of, without_assignments
 from skyline.source.program import Module
-from skyline.source.text import TextEdit
-from skyline.source.text import text_of
+from skyline.source.text import TextEdit, text_of
 
 NAME = "cudnn_benchmark"
 _SWITCH = "torch.backends.cudnn.benchmark"

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 from skyline.errors import RewriteRefused
 from skyline.rewrite.blocks import statement_of
-from skyline.rewrite.context import RewriteContext
-from skyline.rewrite.context import refusal
+from skyline.rewrite.context import RewriteContext, refusal
 from skyline.source.arguments import call_sites
 from skyline.source.program import Module
 from skyline.source.text import Function, last_name

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 from skyline.errors import RewriteRefused
 from skyline.rewrite.blocks import preceding, suite_of
-from skyline.rewrite.context import RewriteContext
-from skyline.rewrite.context import refusal
+from skyline.rewrite.context import RewriteContext, refusal
 from skyline.rewrite.sites.iteration import ROUTE, Iteration, Region, function_called, iteration
 from skyline.rewrite.sites.step import BackwardSite, backward, optimizer_calls
 from skyline.source.batch_names import words

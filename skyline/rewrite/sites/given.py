@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from skyline.rewrite.context import RewriteContext
-from skyline.rewrite.context import refusal
+from skyline.rewrite.context import RewriteContext, refusal
 from skyline.source.arguments import passed
 from skyline.source.command_line import argument_in_force
 from skyline.source.knob import KnobKind

@@ -5,18 +5,17 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Literal, TypeVar
+
 from skyline.errors import RewriteRefused
-from skyline.rewrite.context import RewriteContext
-from skyline.rewrite.context import refusal
+from skyline.rewrite.context import RewriteContext, refusal
+from skyline.source.arguments import qualified_name
 from skyline.source.knob import KnobKind
 from skyline.source.origin import Frame, FunctionFound, Route
 from skyline.source.program import Module
 from skyline.source.scope import own_scope
 from skyline.source.text import Function
 from skyline.source.training_loop import Loop, loop_of
-from typing import Literal
-from skyline.source.arguments import qualified_name
 
 Kind = Literal["lightning", "fabric", "transformers", "accelerate"]
 _PACKAGES: dict[str, Kind] = {

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 from skyline.errors import RewriteRefused
 from skyline.rewrite.blocks import preceding, statement_of
-from skyline.rewrite.context import RewriteContext
-from skyline.rewrite.context import refusal
+from skyline.rewrite.context import RewriteContext, refusal
 from skyline.rewrite.sites.step import optimizer_calls
 from skyline.source.arguments import call_sites, is_method, passed, position_of
 from skyline.source.program import Module

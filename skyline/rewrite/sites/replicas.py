@@ -7,8 +7,7 @@ import os
 from collections.abc import Iterator
 
 from skyline.errors import RewriteRefused
-from skyline.rewrite.context import RewriteContext
-from skyline.rewrite.context import refusal
+from skyline.rewrite.context import RewriteContext, refusal
 from skyline.rewrite.sites.iteration import framework
 from skyline.source.arguments import calls_at, qualified_name
 from skyline.source.program import Module

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from operator import attrgetter
 from statistics import median
 from typing import Any
+
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
+
 from skyline.trace.kineto.category import BOOKKEEPING, NAMED_RANGES, Category, category_of
-from skyline.trace.kineto.event_stream import Arguments, Event, ExactEvent
-from skyline.trace.kineto.event_stream import Stretch
+from skyline.trace.kineto.event_stream import NOTHING, Arguments, Event, ExactEvent, Stretch
 from skyline.trace.kineto.notes import NoteKind, Notes
-from collections.abc import Iterable, Sequence
-import msgspec
-from skyline.trace.kineto.event_stream import NOTHING
 
 _GREATEST = 2**63 - 1
 

@@ -1,15 +1,15 @@
-"""A trace file as chunks of plain text, for any packing and for incomplete files; recognition of one by its first bytes."""
+"""A trace file as chunks of plain text, for any packing and for incomplete files; its recognition."""
 
 from __future__ import annotations
 
+import gzip
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from skyline.bounded_read import GZIP, open_regular
+
+from skyline.bounded_read import GZIP, head_unpacked, open_regular
 from skyline.errors import UsageError
 from skyline.trace.kineto.notes import NoteKind, Notes
-import gzip
-from skyline.bounded_read import head_unpacked
 
 _READ_BYTES = 1 << 20
 _PIECE_BYTES = 4 << 20

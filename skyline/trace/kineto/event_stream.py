@@ -11,11 +11,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from decimal import Decimal
 from typing import Any, cast
+
 import msgspec
+
 from skyline.trace.kineto.notes import NoteKind, Notes
 from skyline.trace.kineto.window import TextWindow
-from decimal import Decimal
 
 NAN = float("nan")
 NOTHING = msgspec.Raw(b"")

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from skyline.graph.graph import Graph
-from skyline.graph.graph import scale
+from skyline.graph.graph import Graph, scale
 from skyline.graph.selection import select
 from skyline.graph.task import TaskKind
 from skyline.interval import Interval

@@ -2,31 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import prod
 from typing import TypeVar
+
 import numpy as np
+
 from skyline.graph.column import Indices, Times
 from skyline.graph.graph import Graph
 from skyline.graph.selection import select
-from skyline.graph.task import TaskKind, WorkClass
-from skyline.graph.task import WORK, WORKS
+from skyline.graph.task import PHASE, WORK, WORKS, TaskKind, WorkClass, work_class
 from skyline.graph.threads import is_split
 from skyline.interval import Interval
-from skyline.trace.record import Phase
-from skyline.trace.trial import divided_part
-from skyline.trace.record import OperatorShape, Record, Trace
+from skyline.trace.record import OperatorShape, Phase, Record, Trace
+from skyline.trace.trial import ProductTrial, TriedTimes, divided_part
 from skyline.whatif.constant import EXAMPLES, XEON, Constant
 from skyline.whatif.cost.streaming import held_bytes
 from skyline.whatif.loader_setting import present_setting
 from skyline.whatif.number_formats import BFLOAT16
-from skyline.whatif.subject import Subject
-from collections.abc import Sequence
-from math import prod
-from skyline.graph.column import Indices
-from skyline.graph.task import work_class
-from skyline.graph.task import PHASE
-from skyline.trace.trial import ProductTrial, TriedTimes
-from skyline.trace.record import OperatorShape
 from skyline.whatif.subject import Subject, shapes
 
 _PASSES_BACK = 2.0

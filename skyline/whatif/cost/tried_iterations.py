@@ -15,9 +15,8 @@ from skyline.graph.build import main_lane
 from skyline.graph.column import Indices, Times
 from skyline.graph.graph import Graph
 from skyline.graph.task import PHASE
-from skyline.trace.record import Phase
 from skyline.trace.profile import Profile
-from skyline.trace.record import RecordKind, Trace
+from skyline.trace.record import Phase, RecordKind, Trace
 from skyline.trace.trial import Trial
 
 ExecutionKey = tuple[int, str]

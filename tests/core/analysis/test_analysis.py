@@ -5,8 +5,6 @@ from dataclasses import astuple, replace
 import msgspec
 import pytest
 
-from skyline.whatif.composition import detected_in
-from skyline.whatif.registry import whatif_named
 from skyline.analysis.analyse import analyse
 from skyline.analysis.estimate import answer_or_reason, estimate, rank
 from skyline.errors import UsageError
@@ -14,10 +12,11 @@ from skyline.interval import Interval
 from skyline.report.build import encode, profile_report, whatif_report
 from skyline.report.schema import ProfileReport, WhatIfReport
 from skyline.trace.facts import BatchFact
-from skyline.trace.record import Phase
 from skyline.trace.profile import Prediction
+from skyline.trace.record import Phase
+from skyline.whatif.composition import detected_in
 from skyline.whatif.question import Choice, Question
-from skyline.whatif.registry import whatifs
+from skyline.whatif.registry import whatif_named, whatifs
 
 
 @pytest.fixture

@@ -7,15 +7,15 @@ from itertools import product
 
 import pytest
 
-from skyline.whatif.composition import detected_in
-from skyline.whatif.registry import whatif_named
 from skyline.analysis.analyse import Analysis, analyse
 from skyline.analysis.best import Constraints, best
 from skyline.analysis.estimate import answer_or_reason, estimate
 from skyline.interval import Interval
 from skyline.whatif.base import Semantics
 from skyline.whatif.catalogue.models.fused_optimizer import WHATIF as FUSED
+from skyline.whatif.composition import detected_in
 from skyline.whatif.question import Choice, Question
+from skyline.whatif.registry import whatif_named
 
 
 @pytest.fixture

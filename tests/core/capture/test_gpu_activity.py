@@ -10,8 +10,8 @@ import pytest
 import torch
 from torch.autograd import DeviceType
 
-from skyline.capture.child.recording.event_tree import EventTree
 from skyline.capture.child.recording.enrichment import enrich
+from skyline.capture.child.recording.event_tree import EventTree
 from skyline.capture.child.recording.nesting import nested
 from skyline.capture.child.recording.operator_lines import OperatorLines
 from skyline.capture.child.recording.recorder import Recorder, gpu_records

@@ -13,9 +13,9 @@ from skyline.capture.child import module_facts
 from skyline.capture.child.devices.in_use import DevicesInUse
 from skyline.capture.child.module_facts import options
 from skyline.capture.child.module_lines import ModuleLines
+from skyline.capture.child.observed_calls import ObservedCalls
 from skyline.capture.child.recorded_facts import parallel, settings
 from skyline.capture.child.recording.rows import kept_bytes
-from skyline.capture.child.observed_calls import ObservedCalls
 
 
 class Nested(nn.Module):

@@ -5,8 +5,7 @@ import pytest
 
 from skyline.graph.dependency import Cause, Dependencies, Dependency
 from skyline.graph.graph import Structure
-from skyline.graph.task import Task, TaskKind, WorkClass
-from skyline.graph.task import KIND, Tasks
+from skyline.graph.task import KIND, Task, TaskKind, Tasks, WorkClass
 from skyline.trace.record import Phase
 
 TASKS = (

@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skyline.graph.dependency import Cause, Dependencies
-from skyline.graph.graph import Graph
-from skyline.graph.graph import Structure
+from skyline.graph.graph import Graph, Structure
 from skyline.graph.task import Tasks
 from skyline.job.rank_graph import RankGraph
 from skyline.job.rank_reader import reduced

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from textual.containers import Vertical
-from textual.message import Message
-from skyline.report.schema import ProfileReport
 from io import StringIO
+
 from rich.text import Text
+from textual.containers import Vertical
 from textual.content import Content
+from textual.message import Message
+
 from skyline.foreign_text import clean_console
 from skyline.report.document import Document
+from skyline.report.schema import ProfileReport
 from skyline.report.terminal import print_document
 
 Place = tuple[str, int]

@@ -4,41 +4,44 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
+from math import prod
+
 import numpy as np
+
 from skyline.errors import UsageError
 from skyline.graph.column import Flags, Indices, Times
 from skyline.graph.graph import Graph
 from skyline.graph.launching import launches
-from skyline.graph.task import TaskKind, WorkClass
-from skyline.graph.task import KIND, ON_GPU, WORK
+from skyline.graph.task import KIND, ON_GPU, PHASE, WORK, TaskKind, WorkClass
 from skyline.interval import Interval
 from skyline.trace.profile import Profile
+from skyline.trace.record import OperatorShape, Phase
 from skyline.whatif.base import Applicability, Grain, Scenario, Stage, Subject, UsualWhatIf
 from skyline.whatif.blocks import open_blocks
-from skyline.whatif.catalogue.host.compiling import shapes_change
 from skyline.whatif.catalogue.host.compiling import (
     BACKWARD_CALL_US,
     CPU_CALL_US,
     FORWARD_CALL_US,
     KERNEL_CALL_US,
     compiling_s,
+    shapes_change,
 )
-from skyline.whatif.catalogue.host.fusion import BEST, LIKELY, WORST, FusionBound, Regions, fused, regions
+from skyline.whatif.catalogue.host.fusion import (
+    BEST,
+    LIKELY,
+    WORST,
+    FusionBound,
+    Group,
+    Regions,
+    drawn,
+    fused,
+    regions,
+)
+from skyline.whatif.catalogue.host.traffic import most_numbers
 from skyline.whatif.cost.thread_scaling import gained, threads_of
 from skyline.whatif.dropout import OTHER_DRAWS, draws
-from skyline.whatif.subject import Memory
-from dataclasses import dataclass
-from math import prod
-from skyline.graph.column import Indices, Times
-from skyline.trace.record import OperatorShape
-from skyline.whatif.catalogue.host.fusion import Group, Regions
 from skyline.whatif.predicted_kernels import PredictedKernels
-from skyline.whatif.subject import Subject
-from skyline.graph.task import WorkClass
-from skyline.graph.task import PHASE, WORK
-from skyline.trace.record import Phase
-from skyline.whatif.catalogue.host.fusion import Group, Regions, drawn
-from skyline.whatif.catalogue.host.traffic import most_numbers
+from skyline.whatif.subject import Memory
 
 MASK_NS = Interval(23.0, 17.0, 30.0)
 """For each truth value, on one core: written in the forward pass, and read in the backward one. Measured by

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from skyline.interval import Interval
-from skyline.whatif.catalogue.host.fusion import Regions
-from skyline.whatif.constant import EXAMPLES, XEON, Constant
-from skyline.whatif.subject import Subject
 from collections import Counter
 from collections.abc import Hashable
+
 import numpy as np
+
 from skyline.graph.selection import select
 from skyline.graph.task import TaskKind
+from skyline.interval import Interval
 from skyline.trace.kineto.category import Category
-from skyline.trace.record import Phase
-from skyline.trace.record import RecordKind
+from skyline.trace.record import Phase, RecordKind
+from skyline.whatif.catalogue.host.fusion import Regions
+from skyline.whatif.constant import EXAMPLES, XEON, Constant
 from skyline.whatif.recording import Recording
+from skyline.whatif.subject import Subject
 
 # The constants of the model: µs of each call, and seconds of one processor core that compiling takes once.
 _BENCHMARK = "benchmarks/compile_cost.py"

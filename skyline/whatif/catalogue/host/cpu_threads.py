@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+
 import numpy as np
-from skyline.graph.graph import Graph
-from skyline.graph.graph import scale
+
+from skyline.graph.graph import Graph, scale
 from skyline.whatif.base import (
     Applicability,
     Provenance,
@@ -16,17 +17,13 @@ from skyline.whatif.base import (
 )
 from skyline.whatif.catalogue.models.fused_optimizer import FOREACH
 from skyline.whatif.catalogue.models.sparse_embedding import sparse_work
-from skyline.whatif.cost.loader_model import cores_of
-from skyline.whatif.cost.thread_scaling import factors, split_in_loader, split_tasks
-from skyline.whatif.loader_setting import present_setting, threads_in
-from skyline.whatif.number_formats import NARROW
-from skyline.whatif.question import whole_number
 from skyline.whatif.cost.contention import Computing, contended_us, uncontended
 from skyline.whatif.cost.loader_model import cores_of, inferred_load_us
+from skyline.whatif.cost.thread_scaling import factors, split_in_loader, split_tasks
 from skyline.whatif.cost.worker_queue import loader_and_compute_us
-from skyline.whatif.loader_setting import longer
-from skyline.whatif.base import Scenario
-from skyline.whatif.subject import Subject
+from skyline.whatif.loader_setting import longer, present_setting, threads_in
+from skyline.whatif.number_formats import NARROW
+from skyline.whatif.question import whole_number
 
 _OF_THE_TIME = (0.0, 0.5, 1.0)
 """Workers that keep up may be busy for any part of the time: half of it is what is likely."""

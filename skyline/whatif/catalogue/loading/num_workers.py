@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import ceil
-from skyline.whatif.base import Applicability, Grain, Scenario, Stage, Subject, UsualWhatIf
-from skyline.whatif.cost.loader_model import cores_of, inferred_load_us, reloaded
-from skyline.whatif.cost.worker_queue import loader_and_compute_us
-from skyline.whatif.loader_setting import with_start
-from skyline.whatif.loader_setting import LoaderSetting, present_setting, threads_in
-from skyline.whatif.question import MOST_AT_ONCE, whole_number
-from collections.abc import Sequence
-from dataclasses import replace
+
 from skyline.errors import UsageError
 from skyline.graph.selection import select
 from skyline.graph.task import TaskKind
-from skyline.whatif.base import Applicability
+from skyline.whatif.base import Applicability, Grain, Scenario, Stage, Subject, UsualWhatIf
 from skyline.whatif.cost.fetching import with_workers
-from skyline.whatif.loader_setting import LoaderSetting
-from skyline.whatif.recording import Recording
-from skyline.whatif.base import Scenario
-from skyline.whatif.recording import has_loader_workers
+from skyline.whatif.cost.loader_model import cores_of, inferred_load_us, reloaded
+from skyline.whatif.cost.worker_queue import loader_and_compute_us
+from skyline.whatif.loader_setting import LoaderSetting, present_setting, threads_in, with_start
+from skyline.whatif.question import MOST_AT_ONCE, whole_number
+from skyline.whatif.recording import Recording, has_loader_workers
 
 _NEVER_LESS_SURE = 0.05
 

@@ -7,8 +7,8 @@ from math import sqrt
 
 import numpy as np
 
-from skyline.graph.part import PARTS, Part, parts_of
 from skyline.graph.graph import scale
+from skyline.graph.part import PARTS, Part, parts_of
 from skyline.graph.selection import select
 from skyline.graph.task import TaskKind
 from skyline.interval import Interval

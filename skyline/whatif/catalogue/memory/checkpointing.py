@@ -4,26 +4,25 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
+
 import numpy as np
+import numpy.typing as npt
+
 from skyline.errors import UsageError
-from skyline.graph.recomputation import recompute
+from skyline.graph.column import Indices
+from skyline.graph.graph import Graph
+from skyline.graph.launching import launches
+from skyline.graph.recomputation import Recomputed, recompute
+from skyline.graph.selection import select
+from skyline.graph.task import KIND, ON_GPU, PHASE, TaskKind
 from skyline.interval import Interval
 from skyline.memory.peak import usable_bytes
 from skyline.memory.recomputation import RecordedLevels
 from skyline.trace.facts import ModuleFact
+from skyline.trace.record import Phase
 from skyline.whatif.base import Applicability, Grain, Scenario, Subject, UsualWhatIf
 from skyline.whatif.blocks import open_blocks, repeated_blocks
 from skyline.whatif.subject import NEEDS_PROFILE, Memory
-import numpy.typing as npt
-from skyline.graph.column import Indices
-from skyline.graph.graph import Graph
-from skyline.graph.launching import launches
-from skyline.graph.recomputation import Recomputed
-from skyline.graph.selection import select
-from skyline.graph.task import TaskKind
-from skyline.graph.task import KIND, ON_GPU, PHASE
-from skyline.trace.record import Phase
-from skyline.whatif.subject import Grain, Subject
 
 _CALLS_PER_BLOCK = 55.0
 _CALLS_PER_TENSOR = 12.0

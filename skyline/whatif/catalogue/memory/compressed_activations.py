@@ -11,8 +11,7 @@ from skyline.graph.graph import Graph
 from skyline.graph.insertion import InsertedGpuWork, insert_gpu_work
 from skyline.graph.launching import launches
 from skyline.graph.selection import select
-from skyline.graph.task import Task, TaskKind, WorkClass
-from skyline.graph.task import PHASE
+from skyline.graph.task import PHASE, Task, TaskKind, WorkClass
 from skyline.interval import Interval
 from skyline.trace.record import Phase
 from skyline.whatif.base import Applicability, Scenario, Semantics, Subject, UsualWhatIf

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+
 import numpy as np
+
 from skyline.errors import UsageError
 from skyline.graph.column import Indices, Times
-from skyline.graph.graph import Graph
+from skyline.graph.graph import Graph, scale
 from skyline.graph.part import PARTS, Part, parts_of
 from skyline.graph.replication import replicate
-from skyline.graph.graph import scale
-from skyline.graph.task import TaskKind
-from skyline.graph.task import KIND, PHASE
+from skyline.graph.selection import select
+from skyline.graph.task import KIND, PHASE, TaskKind
 from skyline.interval import Interval
 from skyline.predict.batch_curve import BatchCurve
 from skyline.trace.record import Phase
@@ -27,12 +28,10 @@ from skyline.whatif.base import (
 )
 from skyline.whatif.catalogue.memory.batch_scaling import grown, growth
 from skyline.whatif.cost.embedding_rows import cleared_shares
-from skyline.whatif.subject import Memory
-from skyline.whatif.question import MOST_AT_ONCE, whole_number
-from skyline.graph.part import Part
-from skyline.graph.selection import select
 from skyline.whatif.cost.optimizer_step import update_of
-from skyline.whatif.subject import Subject
+from skyline.whatif.question import MOST_AT_ONCE, whole_number
+from skyline.whatif.subject import Memory
+
 
 def bytes_per_us(baseline: Subject) -> float:
     """Of the optimizer step, which does little else than move memory; 0 where it is not known what it moves."""

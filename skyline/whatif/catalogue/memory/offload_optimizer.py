@@ -7,10 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from skyline.graph.dependency import Cause, Dependency
-from skyline.graph.graph import Graph
+from skyline.graph.graph import Graph, scale
 from skyline.graph.insertion import Insertion, insert
 from skyline.graph.launching import launches_of
-from skyline.graph.graph import scale
 from skyline.graph.selection import select
 from skyline.graph.task import Task, TaskKind, WorkClass
 from skyline.interval import Interval

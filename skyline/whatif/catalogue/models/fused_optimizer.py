@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+
+import numpy as np
+
 from skyline.errors import UsageError
-from skyline.graph.part import Part
 from skyline.graph.graph import scale
+from skyline.graph.part import Part
 from skyline.graph.selection import select
 from skyline.graph.task import TaskKind
+from skyline.interval import Interval
 from skyline.trace.facts import OptimizerFact
 from skyline.trace.record import Phase
 from skyline.whatif.base import Applicability, Grain, Scenario, Stage, Subject, UsualWhatIf
@@ -29,11 +33,7 @@ from skyline.whatif.cost.optimizer_step import (
 )
 from skyline.whatif.cost.streaming import relieved
 from skyline.whatif.number_formats import gpu
-from skyline.whatif.subject import NEEDS_PROFILE
-import numpy as np
-from skyline.interval import Interval
-from skyline.whatif.cost.optimizer_step import moved_bytes, update_of
-from skyline.whatif.subject import MemoryChange, Subject
+from skyline.whatif.subject import NEEDS_PROFILE, MemoryChange
 
 HAS_FOREACH = frozenset(
     {

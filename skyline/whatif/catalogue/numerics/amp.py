@@ -42,8 +42,8 @@ from skyline.whatif.number_formats import (
     capability,
     gpu,
 )
-from skyline.whatif.subject import Memory
 from skyline.whatif.recording import computes_in_16_bits
+from skyline.whatif.subject import Memory
 
 _FORMATS = {"bf16": BFLOAT16, "fp16": FLOAT16}
 _HEAVY = (WorkClass.MATMUL, WorkClass.CONVOLUTION, WorkClass.ATTENTION)

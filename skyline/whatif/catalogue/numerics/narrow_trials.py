@@ -8,8 +8,7 @@ import numpy.typing as npt
 from skyline.graph.column import Indices
 from skyline.graph.graph import Graph
 from skyline.graph.selection import select
-from skyline.graph.task import TaskKind, WorkClass
-from skyline.graph.task import WORK
+from skyline.graph.task import WORK, TaskKind, WorkClass
 from skyline.trace.record import Phase
 from skyline.trace.trial import PRODUCTS
 from skyline.whatif.cost.thread_scaling import tried_products

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from skyline.errors import UsageError
-from skyline.graph.graph import Graph
-from skyline.graph.graph import scale
+from skyline.graph.graph import Graph, scale
 from skyline.graph.selection import select
 from skyline.graph.task import TaskKind
 from skyline.interval import Interval

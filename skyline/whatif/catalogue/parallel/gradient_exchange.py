@@ -10,9 +10,8 @@ import numpy as np
 
 from skyline.graph.column import Indices
 from skyline.graph.dependency import Cause, Dependency
-from skyline.graph.graph import Graph
+from skyline.graph.graph import Graph, scale
 from skyline.graph.insertion import Insertion, insert
-from skyline.graph.graph import scale
 from skyline.graph.selection import select
 from skyline.graph.task import Task, TaskKind, WorkClass
 from skyline.trace.facts import ParallelFact

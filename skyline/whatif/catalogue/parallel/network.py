@@ -8,8 +8,7 @@ import numpy as np
 
 from skyline.errors import UsageError
 from skyline.graph.column import Indices
-from skyline.graph.graph import Graph
-from skyline.graph.graph import scale
+from skyline.graph.graph import Graph, scale
 from skyline.graph.selection import select
 from skyline.graph.task import TaskKind
 from skyline.trace.record import Phase
