@@ -125,8 +125,9 @@ _KEYS = (b'"traceEvents"', b'"deviceProperties"', b'"baseTimeNanoseconds"', b'"s
 _EVENT = b'"ph"'
 
 
-def is_trace(path: Path) -> bool:
+def is_trace(path: str | Path) -> bool:
     """True if the file starts like a trace of the PyTorch profiler, packed or not."""
+    path = Path(path)
     if path.suffix in {".py", ".pyw"} or not path.is_file():
         return False
     head = head_of(path).lstrip()
