@@ -24,7 +24,7 @@ from pathlib import Path
 from machine import Machine
 from result_file import RESULTS, table, write
 
-from skyline.spread import median
+from skyline.interval import median
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 _SCRIPT = REPOSITORY / "examples" / "recommender.py"

@@ -27,7 +27,7 @@ from torch._dynamo.backends.common import aot_autograd
 from torch._inductor.decomposition import select_decomp_table
 from torch.nn import functional
 
-from skyline.whatif.catalogue.host.masks import MASK_NS, MASK_PART
+from skyline.whatif.catalogue.host.compile import MASK_NS, MASK_PART
 from skyline.whatif.cost.thread_scaling import gained
 
 _ITERATIONS, _SETTLING = 15, 3

@@ -13,8 +13,7 @@ from itertools import pairwise
 
 from source_reading import Piece, Reading, Statement, read
 
-from skyline.source.span import TextEdit
-from skyline.source.text import SourceText
+from skyline.source.text import SourceText, TextEdit
 
 # What parts statements may give way to a line break.
 _PARTING = {";"}

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from rewrite_checks import Corrupted
 from source_reading import Reading
 
-from skyline.source.span import TextEdit
+from skyline.source.text import TextEdit
 
 _TOKEN = re.compile(r"\w+|[^\w\s]")
 _NUMBER = r"0[xX][\da-fA-F_]+|\d[\d_]*"

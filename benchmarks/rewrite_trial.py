@@ -20,8 +20,7 @@ from skyline.rewrite.context import RewriteContext
 from skyline.rewrite.plan import RewritePlan, carry_out
 from skyline.rewrite.registry import entries
 from skyline.rewrite.removal import present, taken_out
-from skyline.source.span import TextEdit
-from skyline.source.text import SourceText
+from skyline.source.text import SourceText, TextEdit
 
 Asked = Sequence[tuple[str, str]]
 

@@ -23,7 +23,7 @@ from typing import Any
 from machine import Machine, warn_when_busy
 from result_file import RESULTS, table, write
 
-from skyline.spread import median
+from skyline.interval import median
 
 _LONGEST_S = 600.0
 

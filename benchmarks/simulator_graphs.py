@@ -5,11 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from skyline.graph.dependency import CAUSE, Cause, Dependencies
-from skyline.graph.graph import Graph
-from skyline.graph.structure import Structure
-from skyline.graph.task import TaskKind
-from skyline.graph.tasks import KIND, PHASE, Tasks
-from skyline.trace.phase import Phase
+from skyline.graph.graph import Graph, Structure
+from skyline.graph.task import KIND, PHASE, TaskKind, Tasks
+from skyline.trace.record import Phase
 
 _LANES = ("main", "autograd", "stream 7", "stream 20", "stream 24", "loader")
 _PER_OPERATOR = 3

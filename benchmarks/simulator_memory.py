@@ -41,7 +41,7 @@ from skyline.graph import (
     select,
 )
 from skyline.simulate import simulate
-from skyline.trace.phase import Phase
+from skyline.trace.record import Phase
 
 SIZES = (100_000, 1_000_000)
 GOAL_MB = 300

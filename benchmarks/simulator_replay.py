@@ -22,8 +22,7 @@ from result_file import table, write
 from skyline.graph.assembly import KinetoGraph
 from skyline.graph.column import Times
 from skyline.graph.from_kineto import built
-from skyline.graph.graph import Graph
-from skyline.graph.scaling import scale
+from skyline.graph.graph import Graph, scale
 from skyline.graph.selection import select
 from skyline.predict.fetching_costs import FetchingCosts
 from skyline.simulate.engine import simulate

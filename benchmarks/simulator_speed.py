@@ -32,8 +32,7 @@ from simulator_graphs import again, like_a_training_step
 
 from skyline.compiled import Way, run_loops
 from skyline.graph import load, scale, select, stitch
-from skyline.graph.graph import Graph
-from skyline.graph.structure import Structure
+from skyline.graph.graph import Graph, Structure
 from skyline.simulate import (
     schedule,
     simulate,

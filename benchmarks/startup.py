@@ -24,7 +24,7 @@ from machine import Machine, warn_when_busy
 from result_file import RESULTS, table, write
 from terminal import Terminal
 
-from skyline.spread import median
+from skyline.interval import median
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 _PROFILE = REPOSITORY / "tests" / "data" / "linear.profile.json.gz"

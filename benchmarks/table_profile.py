@@ -13,9 +13,8 @@ from skyline.predict.operator_time import OperatorPredictor
 from skyline.predict.predicted_times import timed
 from skyline.source.knob import KnobSearch
 from skyline.trace.facts import BatchFact, Device, Environment, MemoryFact, TorchSettings
-from skyline.trace.phase import BareTimes, Phase
 from skyline.trace.profile import CAPTURE_SCHEMA, Profile
-from skyline.trace.record import IterationMark, OperatorShape, Record, RecordKind, Trace
+from skyline.trace.record import BareTimes, IterationMark, OperatorShape, Phase, Record, RecordKind, Trace
 
 MAIN, STREAM = "cpu:main", "gpu0:stream7"
 _TICK_US = 10.0

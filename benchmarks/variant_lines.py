@@ -5,8 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Mapping
 
-from skyline.source.syntax import Located, offsets_of, parse
-from skyline.source.text import SourceText
+from skyline.source.text import Located, SourceText, offsets_of, parse
 
 _INNER = ("to", "cuda", "item", "print", "zero_grad", "backward", "step")
 _OF_EVALUATION = "vx"

@@ -21,9 +21,8 @@ from skyline.trace.facts import (
     OptimizerFact,
     ParallelFact,
 )
-from skyline.trace.phase import Phase
 from skyline.trace.profile import CAPTURE_SCHEMA, BareTimes, Profile, SourceFile
-from skyline.trace.record import CodeLine, IterationMark, OperatorShape, Record, RecordKind, Trace
+from skyline.trace.record import CodeLine, IterationMark, OperatorShape, Phase, Record, RecordKind, Trace
 
 _CALLS = ("item", "print", "zero_grad", "backward", "to", "cuda", "clip_grad_norm_")
 _OPTIONS: dict[str, dict[str, int | float | bool | str | None]] = {

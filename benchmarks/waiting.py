@@ -32,7 +32,7 @@ from corpus_script import read_corpus
 from machine import Machine, warn_when_busy
 from result_file import RESULTS, table, write
 
-from skyline.spread import median
+from skyline.interval import median
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
 OURS = ("image_classifier", "recommender", "small_gpt")

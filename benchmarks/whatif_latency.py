@@ -20,13 +20,14 @@ from result_file import RESULTS, table, write
 
 from skyline.analysis.analyse import analyse
 from skyline.analysis.best import best
-from skyline.analysis.estimate import applicability, estimate
+from skyline.analysis.estimate import estimate
 from skyline.capture.request import CaptureRequest
 from skyline.capture.session import capture
 from skyline.errors import SkylineError
 from skyline.predict.gpu_profile import gpu_profile
+from skyline.whatif.composition import detected_in
 from skyline.whatif.question import Choice, Question
-from skyline.whatif.registry import whatifs
+from skyline.whatif.registry import whatif_named, whatifs
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
 GPU = "A100"
@@ -56,7 +57,7 @@ def measured(script: Path, gpu: str) -> Latency:
         made_by = gpu_profile if gpu else capture
         profile = made_by(request, progress=lambda _: None)
     analysis = analyse(profile)
-    names = [name for name in whatifs() if applicability(analysis, name).applicable]
+    names = [name for name in whatifs() if detected_in(analysis.baseline, whatif_named(name)).applicable]
 
     def took_ms(*chosen: str) -> float:
         question = Question(choices=tuple(map(Choice, chosen)))

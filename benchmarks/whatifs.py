@@ -46,19 +46,19 @@ from result_file import RESULTS, table, write
 from whatif_rules import rule_of_thumb
 
 from skyline.analysis.analyse import Analysis, analyse
-from skyline.analysis.estimate import applicability, estimate
+from skyline.analysis.estimate import estimate
 from skyline.capture.held_run import HeldRun
 from skyline.capture.request import CaptureRequest
 from skyline.capture.script_launcher import ScriptLauncher
 from skyline.capture.session import capture
 from skyline.capture.turns import in_turns, trial
 from skyline.errors import SkylineError
-from skyline.interval import Interval
-from skyline.spread import bootstrap
+from skyline.interval import Interval, bootstrap
 from skyline.trace.trial import Choices
 from skyline.verification.change import Change, change
+from skyline.whatif.composition import detected_in
 from skyline.whatif.question import Choice, Question
-from skyline.whatif.registry import whatifs
+from skyline.whatif.registry import whatif_named, whatifs
 
 KEEPS_MEMORY = {"MALLOC_TRIM_THRESHOLD_": str(4 << 30), "MALLOC_MMAP_THRESHOLD_": str(32 << 20)}
 MOST_VALUES = 2
@@ -162,7 +162,7 @@ def questions(analysis: Analysis) -> list[tuple[Choice, ...]]:
     """Every applicable change that can be written, at its default and one other value; then some, three together."""
     singles: list[Choice] = []
     for name in whatifs():
-        found = applicability(analysis, name)
+        found = detected_in(analysis.baseline, whatif_named(name))
         if not found.applicable:
             continue
         values = list(dict.fromkeys((found.default, *found.values)))[:MOST_VALUES]

@@ -1,8 +1,13 @@
-"""A number with its range of uncertainty."""
+"""A number with its range of uncertainty, and the scatter of repeated measurements of one quantity.
+
+No normal distribution is assumed.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from math import comb
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,3 +39,65 @@ class Interval:
         """
         low = max(self.low, self.value / 1000)
         return Interval(numerator / self.value, numerator / self.high, numerator / low)
+
+
+_TAIL = 0.025
+"""Probability outside the interval on each side: 95 % confidence."""
+_RESAMPLES = 4000
+
+
+def median(samples: Sequence[float]) -> float:
+    """The middle sample; the mean of the two middle ones for an even count.
+
+    Raises:
+        ValueError: there are no samples.
+    """
+    if not samples:
+        raise ValueError("the median of no samples")
+    ordered = sorted(samples)
+    middle = len(ordered) // 2
+    return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
+
+
+def interval_of(samples: Sequence[float]) -> Interval:
+    """The median with a 95 % interval from order statistics.
+
+    The number of samples below the true median is binomial with p = 1/2, for any distribution. Fewer than six samples
+    cannot give 95 %; the interval is then their whole range.
+    """
+    ordered = sorted(samples)
+    outside = _samples_outside(len(ordered))
+    return Interval(median(ordered), ordered[outside], ordered[-1 - outside])
+
+
+def bootstrap(samples: Sequence[float]) -> Interval:
+    """The median with the 95 % percentile interval of its bootstrap distribution (Efron 1979).
+
+    Rounds are drawn with replacement. The draws are seeded: the same rounds give the same interval.
+    """
+    import random  # not needed by most commands
+
+    chance = random.Random(0)
+    medians = sorted(median(chance.choices(samples, k=len(samples))) for _ in range(_RESAMPLES))
+    outside = int(_TAIL * _RESAMPLES)
+    return Interval(median(samples), medians[outside], medians[-1 - outside])
+
+
+def central_range(samples: Sequence[float]) -> float:
+    """Largest over smallest of the middle four fifths: 1 if all agree; single outliers do not count."""
+    ordered = sorted(samples)
+    cut = len(ordered) // 10
+    low, high = ordered[cut], ordered[-1 - cut]
+    return high / low if low > 0 else float("inf")
+
+
+def _samples_outside(count: int) -> int:
+    """The number of samples to omit at each end so that the rest contains the median at 95 %."""
+    outside, probability = 0, 1 / 2**count
+    while outside < (count - 1) // 2:
+        # One more can be omitted unless it is likely that at most that many are below the true median.
+        probability += comb(count, outside + 1) / 2**count
+        if probability > _TAIL:
+            break
+        outside += 1
+    return outside

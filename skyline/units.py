@@ -197,3 +197,13 @@ def _delta_scale(value_ms: float, spread_ms: float = 0.0) -> UnitScale:
     if scale.unit == "ms" and scale.decimals > 1 and max(abs(value_ms), spread_ms) >= 1:
         return UnitScale(scale.unit, scale.factor, 1)
     return scale
+
+
+def how_often(count: float) -> str:
+    """``once``, ``3 times``, ``2.5 times``."""
+    return "once" if count == 1 else f"{count:.3g} times"
+
+
+def plural(count: int, noun: str) -> str:
+    """``1 worker``, ``3 workers``."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"

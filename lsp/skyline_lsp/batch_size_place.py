@@ -9,8 +9,7 @@ from skyline.report.schema import KnobReport, ProfileReport
 from skyline.source.batch_names import is_batch_name
 from skyline.source.knob import KnobKind
 from skyline.source.line_map import line_map
-from skyline.source.span import SourceSpan
-from skyline.source.text import SourceText
+from skyline.source.text import SourceSpan, SourceText
 
 _NAME = re.compile(r"(?:--)?[^\W\d]\w*(?:-\w+)*")
 _NUMBER = r"(\d\w*)"

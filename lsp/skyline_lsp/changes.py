@@ -9,7 +9,7 @@ from skyline.analysis.analyse import Analysis
 from skyline.analysis.estimate import estimate
 from skyline.errors import SkylineError
 from skyline.report.schema import EstimateReport, FindingReport, WhatIfReport
-from skyline.source.span import TextEdit
+from skyline.source.text import TextEdit
 from skyline.whatif.question import Choice, Question
 
 _IMPORTS = ("import ", "from ")

@@ -14,8 +14,7 @@ from pygls.uris import from_fs_path, to_fs_path
 from pygls.workspace import PositionCodec
 
 from skyline.report.protocol import PreviewEdit
-from skyline.source.span import SourceSpan, TextEdit
-from skyline.source.text import SourceText
+from skyline.source.text import SourceSpan, SourceText, TextEdit
 
 NO_NOTEBOOKS = "Notebooks cannot be profiled yet"
 NOTEBOOK_HINT = "Move the training loop to a script: jupyter nbconvert --to script converts a notebook."

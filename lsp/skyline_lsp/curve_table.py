@@ -6,12 +6,11 @@ from collections.abc import Sequence
 
 from skyline import units
 from skyline.analysis.analyse import Analysis
-from skyline.memory.capacity import Fit, fit, usable_bytes
+from skyline.memory.peak import Fit, fit, usable_bytes
 from skyline.report import basis
 from skyline.report.schema import CurvePointReport, ProfileReport
 from skyline.whatif.catalogue.memory.batch_size import offered_sizes
-from skyline.whatif.curve_point import CurvePoint
-from skyline.whatif.estimate import Estimate
+from skyline.whatif.estimate import CurvePoint, Estimate
 
 _MOST_ROWS = 12
 

@@ -16,9 +16,8 @@ from pathlib import Path
 import msgspec
 
 from skyline.bounded_read import read_bounded
-from skyline.ledger.location import ledger_path
-from skyline.source.span import TextEdit
-from skyline.source.text import SourceText
+from skyline.ledger.ledger import ledger_path
+from skyline.source.text import SourceText, TextEdit
 from skyline.source.written_change import WrittenChange
 
 logger = logging.getLogger(__name__)

@@ -11,8 +11,8 @@ from skyline.report.build import answers_report
 from skyline.report.schema import EstimateReport, ProfileReport, WhatIfReport
 from skyline.report.traced import profile_of_trace
 from skyline.trace import store
+from skyline.trace.kineto.container import is_trace
 from skyline.trace.kineto.reader import read
-from skyline.trace.kineto.recognition import is_trace
 from skyline.whatif.question import Question
 from skyline.whatif.recorded import recorded
 from skyline.whatif.subject import Subject

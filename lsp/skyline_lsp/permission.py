@@ -20,7 +20,7 @@ import time
 import msgspec
 
 from skyline.bounded_read import read_bounded
-from skyline.ledger.location import ledger_path
+from skyline.ledger.ledger import ledger_path
 
 logger = logging.getLogger(__name__)
 

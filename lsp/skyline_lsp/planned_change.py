@@ -13,8 +13,7 @@ from skyline.report.protocol import Refusal
 from skyline.rewrite.plan import RewritePlan, plan
 from skyline.rewrite.removal import removals
 from skyline.source.project import check_inside
-from skyline.source.span import TextEdit
-from skyline.source.text import SourceText
+from skyline.source.text import SourceText, TextEdit
 from skyline.source.written_change import WrittenChange
 from skyline.whatif.question import Choice, Question
 from skyline_lsp.journal import JournalEntry, name_of
@@ -28,7 +27,7 @@ NOT_IN_CODE = "is not in the code"
 
 
 @dataclass(slots=True)
-class _Draft:
+class _EditedFiles:
     """The files of a script as the client shows them, and after the edits so far."""
 
     server: SkylineServer
@@ -47,7 +46,7 @@ class _Draft:
         return self.now[path]
 
     def apply(self, edits: Iterable[TextEdit]) -> tuple[WrittenChange, ...]:
-        """Apply edits to the draft. Returns the written changes by file."""
+        """Apply edits to the files. Returns the written changes by file."""
         edits = tuple(edits)
         if self.script:
             folder = Path(self.server.folder_of(self.script))
@@ -92,12 +91,12 @@ def planned_question(server: SkylineServer, state: ScriptState, asked: Question)
     """
     if state.prepared is None:
         raise NO_PROFILE
-    draft, profile = _Draft(server, state.path), state.prepared.report.id
+    files, profile = _EditedFiles(server, state.path), state.prepared.report.id
     back: list[str] = []
     for choice in asked.choices:
-        back += _make_room(server, state, draft, choice)
+        back += _make_room(server, state, files, choice)
     left = replace(asked, choices=tuple(one for one in asked.choices if one.name not in back))
-    return _written(state, draft, left, profile, taken_out=bool(draft.now))
+    return _written(state, files, left, profile, taken_out=bool(files.now))
 
 
 def planned_removal(server: SkylineServer, state: ScriptState, name: str) -> PlannedChange:
@@ -107,52 +106,52 @@ def planned_removal(server: SkylineServer, state: ScriptState, name: str) -> Pla
     """
     if state.prepared is None:
         raise NO_PROFILE
-    draft, profile = _Draft(server, state.path), state.prepared.report.id
+    files, profile = _EditedFiles(server, state.path), state.prepared.report.id
     read = server.texts.shown
     found = [entry for entry in server.journal.in_code(state.path, read) if name in entry.names()]
     edits = found[-1].taken_out(read) if found else None
     if found and edits is not None:
-        draft.apply(edits)
+        files.apply(edits)
         rest = [Choice.parse(one) for one in found[-1].whatifs if name_of(one) != name]
         return _written(
-            state, draft, Question(found[-1].batch_size, tuple(rest)), found[-1].profile, taken_out=True
+            state, files, Question(found[-1].batch_size, tuple(rest)), found[-1].profile, taken_out=True
         )
-    planned = removals(state.prepared.analysis, (name,), draft.read)
+    planned = removals(state.prepared.analysis, (name,), files.read)
     refused = _refusals(planned)
     if not planned.edits:
         if not refused:
             raise UsageError(f"{name} {NOT_IN_CODE}")
-        return PlannedChange(draft.shown, draft.now, (), refused)
-    written = draft.apply(planned.edits)
+        return PlannedChange(files.shown, files.now, (), refused)
+    written = files.apply(planned.edits)
     known = next((one for one in state.prepared.whatifs.estimates if one.name == name), None)
     spec = f"{name}={known.present}" if known is not None and known.present else name
     entry = JournalEntry(f"without {name}", profile, written, removes=(spec,))
-    return PlannedChange(draft.shown, draft.now, planned.edits, refused, (entry,))
+    return PlannedChange(files.shown, files.now, planned.edits, refused, (entry,))
 
 
 def planned_return(server: SkylineServer, entry: JournalEntry) -> PlannedChange | None:
     """The change that removes a journal entry from the code. None if the code at its place was edited."""
-    draft = _Draft(server)
+    files = _EditedFiles(server)
     edits = entry.taken_out(server.texts.shown)
     if edits is None:
         return None
-    draft.apply(edits)
-    return PlannedChange(draft.shown, draft.now, edits)
+    files.apply(edits)
+    return PlannedChange(files.shown, files.now, edits)
 
 
 def texts_without(server: SkylineServer, state: ScriptState) -> dict[str, SourceText]:
     """The files that journal entries changed, without these changes: for a diff against the current code."""
-    draft = _Draft(server)
+    files = _EditedFiles(server)
     for entry in reversed(server.journal.in_code(state.path, server.texts.shown)):
         for file in entry.files:
-            draft.read(file.path)
-        edits = entry.taken_out(draft.now.get)
+            files.read(file.path)
+        edits = entry.taken_out(files.now.get)
         if edits is not None:
-            draft.apply(edits)
-    return draft.now
+            files.apply(edits)
+    return files.now
 
 
-def _make_room(server: SkylineServer, state: ScriptState, draft: _Draft, choice: Choice) -> list[str]:
+def _make_room(server: SkylineServer, state: ScriptState, files: _EditedFiles, choice: Choice) -> list[str]:
     """Remove earlier changes that conflict with a what-if.
 
     Returns its name if the removal alone already puts the what-if into the code.
@@ -164,23 +163,23 @@ def _make_room(server: SkylineServer, state: ScriptState, draft: _Draft, choice:
         if choice.name not in removed and not other:
             continue
         for file in entry.files:
-            draft.read(file.path)
-        edits = entry.taken_out(draft.now.get)
+            files.read(file.path)
+        edits = entry.taken_out(files.now.get)
         if edits is None:
             continue
-        draft.apply(edits)
+        files.apply(edits)
         if removed.get(choice.name) in (choice.name, str(choice)) or (removed and not choice.value):
             back.append(choice.name)
     return back
 
 
 def _written(
-    state: ScriptState, draft: _Draft, asked: Question, profile: str, *, taken_out: bool
+    state: ScriptState, files: _EditedFiles, asked: Question, profile: str, *, taken_out: bool
 ) -> PlannedChange:
     assert state.prepared is not None
     nothing = asked.batch_size is None and not asked.choices
-    planned = RewritePlan(()) if nothing else plan(state.prepared.analysis, asked, draft.read)
-    written = draft.apply(planned.edits)
+    planned = RewritePlan(()) if nothing else plan(state.prepared.analysis, asked, files.read)
+    written = files.apply(planned.edits)
     refused = _refusals(planned)
     left_out = {each.name for each in refused}
     entry = JournalEntry(
@@ -195,11 +194,11 @@ def _written(
         # The planned edits refer to an intermediate text that the client does not have: replace them by one
         # edit of each shown text.
         edits = tuple(
-            draft.shown[path].difference(text.text)
-            for path, text in draft.now.items()
-            if text.text != draft.shown[path].text
+            files.shown[path].difference(text.text)
+            for path, text in files.now.items()
+            if text.text != files.shown[path].text
         )
-    return PlannedChange(draft.shown, draft.now, edits, refused, (entry,) if written else ())
+    return PlannedChange(files.shown, files.now, edits, refused, (entry,) if written else ())
 
 
 def words(asked: Question) -> str:

@@ -14,17 +14,15 @@ from skyline.analysis.estimate import estimate
 from skyline.analysis.line_parts import Place
 from skyline.errors import SkylineError
 from skyline.ledger.entry import Conditions
-from skyline.ledger.ledger import Ledger, LedgerUnusable
-from skyline.ledger.range_factors import range_factors
+from skyline.ledger.ledger import Ledger, LedgerUnusable, range_factors
 from skyline.report import build
 from skyline.report.basis import headline
 from skyline.report.build import with_ledger
 from skyline.report.schema import LineReport, ProfileReport, WhatIfReport
-from skyline.source.same_code import same_code
+from skyline.source.line_map import same_code
 from skyline.source.text import SourceText
 from skyline.trace.profile import Profile
-from skyline.whatif.curve_point import CurvePoint
-from skyline.whatif.estimate import Estimate
+from skyline.whatif.estimate import CurvePoint, Estimate
 from skyline.whatif.question import Choice, Question
 from skyline_lsp.changes import ApplicableChange, changes
 from skyline_lsp.job import CaptureJob

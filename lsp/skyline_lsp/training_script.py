@@ -7,8 +7,7 @@ import re
 from functools import lru_cache
 
 from skyline.errors import SkylineError
-from skyline.source.syntax import last_name
-from skyline.source.text import SourceText
+from skyline.source.text import SourceText, last_name
 from skyline.source.training_loop import find
 
 _PASSES = re.compile(r"\.(?:backward|manual_backward|step)\s*\(")

@@ -14,20 +14,18 @@ from skyline.analysis.rewrites import Rewrites
 from skyline.findings.base import Finding
 from skyline.findings.registry import find
 from skyline.graph.build import main_lane
-from skyline.interval import Interval
+from skyline.interval import Interval, central_range, median
 from skyline.rewrite.registry import problems as rewrite_problems
 from skyline.simulate.critical_path import CriticalPath
-from skyline.simulate.timeline import Timeline
-from skyline.spread import central_range, median
+from skyline.simulate.engine import Timeline
 from skyline.stage_failures import StageFailures
-from skyline.trace.phase import PhaseTimes
 from skyline.trace.profile import Profile
-from skyline.trace.record import Trace
+from skyline.trace.record import PhaseTimes, Trace
+from skyline.whatif.base import throughput_at
 from skyline.whatif.baseline import baseline
 from skyline.whatif.catalogue.memory.batch_size import shown_sizes
-from skyline.whatif.curve_point import CurvePoint
+from skyline.whatif.estimate import CurvePoint
 from skyline.whatif.registry import problems as whatif_problems
-from skyline.whatif.scenario import throughput_at
 from skyline.whatif.subject import Subject
 
 _LEAST_SHARE = 0.05
@@ -82,7 +80,6 @@ class Analysis:
     profile: Profile
     baseline: Subject
     rewrites: Rewrites = field(repr=False)
-    _late: StageFailures = field(default_factory=StageFailures, repr=False)
 
     def with_range_factors(self, factors: Mapping[str, float]) -> Analysis:
         """The same analysis with the ranges of answers stretched by these factors, by what-if or combination."""
@@ -114,6 +111,10 @@ class Analysis:
     def overhead(self) -> float:
         """The recorded iteration time over the bare one."""
         return _overhead(self.profile, self.baseline.iteration_ms.value)
+
+    @cached_property
+    def _late(self) -> StageFailures:
+        return StageFailures()
 
     @cached_property
     def lines(self) -> tuple[LineCost, ...]:

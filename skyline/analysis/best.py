@@ -8,7 +8,7 @@ from math import inf, isinf
 
 from skyline.analysis.analyse import Analysis
 from skyline.analysis.estimate import answer_or_reason
-from skyline.memory.capacity import usable_bytes
+from skyline.memory.peak import usable_bytes
 from skyline.whatif.base import Semantics
 from skyline.whatif.composition import detected_in
 from skyline.whatif.estimate import Estimate

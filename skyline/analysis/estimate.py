@@ -3,26 +3,27 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from math import hypot
 
 from skyline.analysis.analyse import Analysis
 from skyline.analysis.rewrites import Rewrites
 from skyline.errors import SkylineError
-from skyline.graph.calibrate import scale_host_to
 from skyline.graph.selection import select
 from skyline.graph.task import TaskKind
 from skyline.interval import Interval
+from skyline.memory.peak import Fit, fit, usable_bytes
 from skyline.stage_failures import failure
-from skyline.trace.phase import Phase
-from skyline.whatif.base import Applicability
-from skyline.whatif.composition import Composition, compose, detected_in
+from skyline.trace.record import Phase
+from skyline.whatif.base import Scenario, throughput_at
+from skyline.whatif.calibration import scale_host_to
+from skyline.whatif.catalogue.memory.batch_size import offered_sizes
+from skyline.whatif.composition import Composition, compose
 from skyline.whatif.conformal import published_factors, stretched
-from skyline.whatif.estimate import Estimate, break_even, speedup_range
-from skyline.whatif.question import Choice, Question
-from skyline.whatif.registry import whatif_named, whatifs
-from skyline.whatif.scenario import Scenario, throughput_at
+from skyline.whatif.estimate import CurvePoint, Estimate, break_even, speedup_range
+from skyline.whatif.question import BATCH_SIZE, Choice, Question
+from skyline.whatif.registry import whatifs
 from skyline.whatif.subject import NEEDS_PROFILE, Subject
 
 logger = logging.getLogger(__name__)
@@ -87,11 +88,6 @@ def ranked(subject: Subject, rewrites: Rewrites | None = None) -> tuple[Estimate
     answers = [answer_or_reason(subject, (Choice(name),), rewrites) for name in whatifs()]
     asked = [one for one in answers if one.reason != NEEDS_PROFILE]
     return tuple(sorted(asked, key=lambda one: (not one.applicable, -one.sure_speedup, one.name)))
-
-
-def applicability(analysis: Analysis, name: str) -> Applicability:
-    """Applicability of a what-if to this profile, and the values to offer."""
-    return detected_in(analysis.baseline, whatif_named(name))
 
 
 def _estimate(subject: Subject, composed: Composition, rewrites: Rewrites | None) -> Estimate:
@@ -203,3 +199,41 @@ def _peak_bytes(subject: Subject, scenario: Scenario) -> Interval | None:
     if scenario.memory is not None:
         return scenario.memory.peak_bytes
     return None if scenario.memory_changed else subject.peak_bytes
+
+
+def curve_under(analysis: Analysis, choices: Iterable[Choice]) -> tuple[CurvePoint, ...]:
+    """Time and memory at the sizes to display, each simulated together with ``choices``, smallest first.
+
+    A batch size among ``choices`` is ignored. Sizes that fit only with the changes are included, sizes that no longer
+    fit are not. Empty if the changes, or other batch sizes, have no answer.
+
+    Raises:
+        UsageError: a what-if does not exist, or does not accept its value.
+    """
+    changes = tuple(choice for choice in choices if choice.name != BATCH_SIZE)
+    if not changes:
+        return analysis.curve
+    curve = analysis.baseline.curve
+    usable = usable_bytes(analysis.profile)
+    points: list[CurvePoint] = []
+    # An invalid value for the unchanged script is an error; at another size the point is omitted.
+    estimate(analysis, Question(None, changes))
+    for size in offered_sizes(analysis.baseline):
+        own = size == curve.base
+        found = answer_or_reason(
+            analysis.baseline, Question(None if own else size, changes).all_choices, analysis.rewrites
+        )
+        if not found.applicable or found.throughput is None:
+            continue
+        if own or fit(found.peak, usable) is not Fit.TOO_LARGE:
+            points.append(
+                CurvePoint(
+                    size,
+                    found.iteration_ms,
+                    found.throughput,
+                    found.peak,
+                    measured=False,
+                    extrapolated=curve.extrapolated(size),
+                )
+            )
+    return tuple(points)

@@ -6,8 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from skyline.trace.phase import Phase
-from skyline.trace.record import Record, Trace
+from skyline.trace.record import Phase, Record, Trace
 
 Place = tuple[str, int]
 """File and number of a line."""

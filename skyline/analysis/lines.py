@@ -7,11 +7,9 @@ from dataclasses import dataclass, field
 
 from skyline.analysis.line_parts import LinePart, Place, line_parts
 from skyline.graph.task import Task
-from skyline.memory.activations import activation_bytes
-from skyline.memory.peak import bytes_at_peak
-from skyline.spread import median
-from skyline.trace.phase import Phase
-from skyline.trace.record import CodeLine, RecordKind
+from skyline.interval import median
+from skyline.memory.peak import activation_bytes, bytes_at_peak
+from skyline.trace.record import CodeLine, Phase, RecordKind
 from skyline.whatif.subject import Subject
 
 

@@ -12,8 +12,7 @@ from skyline.errors import RewriteRefused, SkylineError, UsageError
 from skyline.rewrite.context import RewriteContext
 from skyline.rewrite.plan import edits_for
 from skyline.rewrite.removal import present, reason_of, removal_edits
-from skyline.source.span import TextEdit
-from skyline.source.text import SourceText
+from skyline.source.text import SourceText, TextEdit
 from skyline.stage_failures import failure
 from skyline.trace.profile import Profile
 

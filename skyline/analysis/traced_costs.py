@@ -8,17 +8,18 @@ from dataclasses import dataclass
 import numpy as np
 
 from skyline.graph.column import Flags, Ids, Indices, Times
+from skyline.graph.graph import scale
 from skyline.graph.launching import launches
 from skyline.graph.python_frames import frames, in_library, innermost
-from skyline.graph.scaling import scale
-from skyline.graph.task import TaskKind
-from skyline.graph.tasks import KIND, ON_GPU, PHASE, PHASES
+from skyline.graph.selection import select
+from skyline.graph.task import KIND, ON_GPU, PHASE, PHASES, TaskKind
 from skyline.simulate.groups import groups_by
 from skyline.simulate.moments import moments_us
 from skyline.trace.kineto.category import Category
 from skyline.trace.kineto.profiler_trace import ProfilerTrace
-from skyline.trace.phase import Phase, PhaseTimes
+from skyline.trace.record import Phase, PhaseTimes
 from skyline.whatif.recording import Recording
+from skyline.whatif.subject import Subject
 
 _COARSE = 0.5
 """A layer above this share of all layers is replaced by its parts, which are more informative."""
@@ -251,3 +252,40 @@ def _forward(trace: ProfilerTrace, rows: Indices) -> Indices:
     # Old traces number backward operators in the same way: those have no forward operator.
     forward[forward == rows] = -1
     return forward
+
+
+_HOST = (TaskKind.CPU, TaskKind.LAUNCH, TaskKind.SYNC)
+
+
+@dataclass(frozen=True, slots=True)
+class Sensitivity:
+    """The step time, in ms, with all work of one kind halved; None without such work."""
+
+    gpu_ms: float | None
+    """The GPU's own work, without collectives."""
+    communication_ms: float | None
+    """Collectives, including the time in which they wait for other ranks."""
+    host_ms: float | None
+    """Operators, calls and the Python between them."""
+    data_ms: float | None
+    """Loading batches on the script's thread, or waiting for them."""
+
+
+def sensitivity(subject: Subject) -> Sensitivity:
+    """One simulation for each kind of work."""
+    graph = subject.graph
+    gpu = select(graph, on_gpu=True)
+    exchanging = graph.tasks.phase[gpu] == PHASE[Phase.COMMUNICATION]
+    return Sensitivity(
+        _halved(subject, gpu[~exchanging]),
+        _halved(subject, gpu[exchanging]),
+        _halved(subject, select(graph, kind=_HOST)),
+        _halved(subject, select(graph, kind=TaskKind.DATA)),
+    )
+
+
+def _halved(subject: Subject, chosen: Indices) -> float | None:
+    if not len(chosen) or subject.step_ms(subject.graph) <= 0:
+        return None
+    faster = subject.step_ms(scale(subject.graph, chosen, 0.5, gaps=True))
+    return subject.running_ms.value * faster / subject.step_ms(subject.graph)

@@ -9,9 +9,8 @@ import numpy as np
 
 from skyline.findings.bounds import busy_share
 from skyline.findings.lines import dearest_lines
-from skyline.graph.tasks import PHASE
-from skyline.trace.phase import Phase
-from skyline.trace.record import CodeLine
+from skyline.graph.task import PHASE
+from skyline.trace.record import CodeLine, Phase
 from skyline.units import format_ratio, format_ratio_range, format_share
 from skyline.whatif.estimate import Estimate
 from skyline.whatif.question import Choice

@@ -14,7 +14,7 @@ from pathlib import Path
 from skyline.browser.subject import ShownProfile
 from skyline.errors import Cancelled, SkylineError
 from skyline.source import checkout
-from skyline.source.same_code import same_code
+from skyline.source.line_map import same_code
 from skyline.source.text import SourceText
 from skyline.trace import store
 from skyline.trace.profile import Profile

@@ -17,7 +17,7 @@ from skyline.bounded_read import read_bounded
 from skyline.calibrate.case import SIZE_COLUMNS, Case, case_of
 from skyline.calibrate.machine import CalibratedDevice
 from skyline.errors import UsageError
-from skyline.ledger.location import ledger_path
+from skyline.ledger.ledger import ledger_path
 
 try:
     import fcntl

@@ -10,9 +10,9 @@ from pathlib import Path
 
 from skyline.capture.bare import BareRows
 from skyline.capture.batch_in_force import UNKNOWN, BatchInForce, batch_in_force, loop_loader
+from skyline.capture.early_facts import micro_batches
 from skyline.capture.events import LoaderSeen, OptimizerSeen, Ready, RunFacts
 from skyline.capture.iteration import iteration_fact
-from skyline.capture.known import micro_batches
 from skyline.capture.recording import ChildRecording
 from skyline.capture.redactor import Redactor, secret_free
 from skyline.capture.request import CaptureRequest
@@ -29,10 +29,9 @@ from skyline.trace.facts import (
     Protection,
     SideEffect,
 )
-from skyline.trace.product_trial import ProductTrial
 from skyline.trace.profile import CAPTURE_SCHEMA, Profile, SourceFile
 from skyline.trace.record import CodeLine
-from skyline.trace.trial import Trial
+from skyline.trace.trial import ProductTrial, Trial
 
 
 @dataclass(frozen=True, slots=True)

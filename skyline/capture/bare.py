@@ -11,7 +11,7 @@ import msgspec
 from skyline.capture.child_process import ChildProcess
 from skyline.capture.events import BareSteps, StepRow
 from skyline.capture.request import CaptureRequest
-from skyline.trace.phase import BareTimes
+from skyline.trace.record import BareTimes
 
 _SMALL_SPREAD = 0.015
 _TURN_S = 1.0

@@ -15,12 +15,10 @@ import msgspec
 from skyline.capture.child_process import ChildProcess
 from skyline.capture.events import BareSteps
 from skyline.capture.turns import Turn, in_turns, trial
-from skyline.spread import median
+from skyline.interval import median
 from skyline.trace.facts import Environment, ModuleFact
-from skyline.trace.phase import Phase
-from skyline.trace.product_trial import PRODUCTS, ProductTrial, TriedTimes
-from skyline.trace.record import OperatorShape, RecordKind, Trace
-from skyline.trace.trial import Choices, Trial
+from skyline.trace.record import OperatorShape, Phase, RecordKind, Trace
+from skyline.trace.trial import PRODUCTS, Choices, ProductTrial, Trial, TriedTimes
 
 _OPTIONS = ("stride", "padding", "dilation", "groups")
 _MOST = 16

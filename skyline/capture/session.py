@@ -27,11 +27,11 @@ from skyline.capture.config_trials import (
     configs_harmless,
     configs_wanted,
 )
+from skyline.capture.early_facts import from_first_iterations, from_source
 from skyline.capture.ended_early import LEAST_ITERATIONS, too_few
 from skyline.capture.events import Ready
 from skyline.capture.held_run import HeldRun
 from skyline.capture.iteration import notes_on_cutting
-from skyline.capture.known import from_first_iterations, from_source
 from skyline.capture.load_meter import LoadMeter
 from skyline.capture.power import counter_of, measured
 from skyline.capture.process import Starter, start_fresh
@@ -43,9 +43,8 @@ from skyline.capture.trial_budget import TrialBudget
 from skyline.source.knob import KnobSearch
 from skyline.stage_failures import StageFailures
 from skyline.trace.facts import PowerFact
-from skyline.trace.product_trial import ProductTrial
 from skyline.trace.profile import Profile
-from skyline.trace.trial import Trial, joined
+from skyline.trace.trial import ProductTrial, Trial, joined
 
 _SPARING_ITERATIONS = 4
 """One to warm up, one to drop after it, two to record; with four in all one is left to record."""

@@ -19,9 +19,9 @@ from skyline.capture.recording import ChildRecording, take_recording
 from skyline.capture.request import CaptureRequest, OutputCallback, ProgressCallback
 from skyline.capture.script_launcher import ScriptLauncher
 from skyline.errors import ScriptFailed
+from skyline.trace.facts import RepeatedRead, TimedRead
 from skyline.trace.profile import Profile
 from skyline.trace.record import CodeLine, Record, RecordKind, Trace
-from skyline.trace.timed_read import RepeatedRead, TimedRead
 
 _NO_HARDWARE = (
     "No CUDA GPUs are available",

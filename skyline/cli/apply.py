@@ -12,8 +12,7 @@ from skyline.cli.streams import say, tell, write_data, write_whole
 from skyline.cli.subject import is_script, subject_of
 from skyline.errors import ExitCode, RewriteRefused, UsageError
 from skyline.source.project import check_inside
-from skyline.source.span import TextEdit
-from skyline.source.text import SourceText
+from skyline.source.text import SourceText, TextEdit
 from skyline.whatif.question import BATCH_SIZE
 
 _EXAMPLES = """\

@@ -6,8 +6,7 @@ import argparse
 from collections.abc import Iterable, Sequence
 
 from skyline.errors import UsageError
-from skyline.whatif.question import BATCH_SIZE, Choice, Question
-from skyline.whatif.whole_number import whole_number
+from skyline.whatif.question import BATCH_SIZE, Choice, Question, whole_number
 
 
 def parser(command: str, usage: str, description: str, examples: str = "") -> argparse.ArgumentParser:

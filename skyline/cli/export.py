@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from skyline.cli import traced
 from skyline.cli.command_line import parser
 from skyline.cli.streams import say, write_data
-from skyline.cli.subject import is_trace, saved_profile
+from skyline.cli.subject import saved_profile
 from skyline.errors import ExitCode
+from skyline.trace.kineto.container import is_trace
 from skyline.trace.profile import Profile
 from skyline.units import format_bytes
 

@@ -63,12 +63,12 @@ def run(arguments: Sequence[str]) -> int:
     command.add_argument("--quiet", action="store_true", help="no remarks on stderr")
     options = command.parse_args(arguments)
 
-    from skyline.analysis.rank_whatif import RankWhatIf
     from skyline.job.job import job_of
     from skyline.job.rank_reader import RankReader, ScaleNamed, trace_files
     from skyline.job.workers import fitting_processes, on_this_machine
     from skyline.report.build import encode
     from skyline.report.ranks import ranks_report
+    from skyline.whatif.recorded import RankWhatIf
 
     if options.rank is not None and not options.scale + options.whatif:
         raise UsageError(

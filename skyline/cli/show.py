@@ -9,8 +9,9 @@ from skyline.cli import traced
 from skyline.cli.capture_options import page_path
 from skyline.cli.command_line import parser
 from skyline.cli.streams import data_console, say, write_data
-from skyline.cli.subject import changed_sources, is_trace, saved_profile
+from skyline.cli.subject import changed_sources, saved_profile
 from skyline.errors import ExitCode
+from skyline.trace.kineto.container import is_trace
 
 _EXAMPLES = """\
   skyline show                                the latest profile of this folder

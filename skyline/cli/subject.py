@@ -11,8 +11,7 @@ from skyline.cli.capture_options import check_script, run_capture, save
 from skyline.cli.project import fill_in
 from skyline.cli.streams import say
 from skyline.errors import SkylineError, UsageError
-from skyline.trace.kineto import recognition
-from skyline.trace.kineto.recognition import head_of
+from skyline.trace.kineto.container import head_of, is_trace
 
 if TYPE_CHECKING:
     from skyline.trace.profile import Profile
@@ -80,11 +79,6 @@ def subject_of(source: str, arguments: tuple[str, ...] | None, options: argparse
     return LoadedProfile(profile, saved.profile if saved else None, measured_now=True)
 
 
-def is_trace(source: str) -> bool:
-    """True if a path names a file that begins as the PyTorch profiler's traces do, packed or not."""
-    return recognition.is_trace(Path(source))
-
-
 def refuse_trace(source: str) -> UsageError:
     """The error of commands that need a profile."""
     return UsageError(
@@ -103,7 +97,7 @@ def is_script(path: Path) -> bool:
         if path.name.endswith((".json", ".gz")):
             raise UsageError(f"{path} is damaged or not a Skyline profile", hint="Profile the script again.")
         return True
-    if is_trace(str(path)):
+    if is_trace(path):
         raise refuse_trace(str(path))
     return False
 

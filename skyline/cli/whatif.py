@@ -12,8 +12,9 @@ from skyline.cli.capture_options import add_options
 from skyline.cli.command_line import parse_question, parser, split_after_names
 from skyline.cli.numbers import gigabytes
 from skyline.cli.streams import data_console, say, write_data
-from skyline.cli.subject import is_trace, subject_of
+from skyline.cli.subject import subject_of
 from skyline.errors import ExitCode, UsageError
+from skyline.trace.kineto.container import is_trace
 
 if TYPE_CHECKING:
     from skyline.analysis.best import Constraints
@@ -67,8 +68,7 @@ def run(arguments: Sequence[str]) -> int:
 
     analysis = analyse(subject.profile)
     from skyline.ledger.entry import Conditions
-    from skyline.ledger.ledger import Ledger, LedgerUnusable
-    from skyline.ledger.range_factors import range_factors
+    from skyline.ledger.ledger import Ledger, LedgerUnusable, range_factors
     from skyline.report.build import with_ledger
     from skyline.whatif.registry import problems
 

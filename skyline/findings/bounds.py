@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from skyline.graph.column import Indices
-from skyline.graph.task import TaskKind
-from skyline.graph.tasks import KIND, ON_GPU
+from skyline.graph.task import KIND, ON_GPU, TaskKind
 from skyline.simulate.moments import moments_us
 from skyline.whatif.subject import Subject
 

@@ -12,13 +12,11 @@ from skyline.findings.gain import step_ms
 from skyline.findings.lines import dearest_lines
 from skyline.graph.part import Part
 from skyline.graph.selection import select
-from skyline.graph.task import TaskKind
-from skyline.graph.tasks import PHASE
-from skyline.trace.phase import Phase
-from skyline.trace.record import CodeLine
+from skyline.graph.task import PHASE, TaskKind
+from skyline.trace.record import CodeLine, Phase
 from skyline.units import format_ms
+from skyline.whatif.recording import has_loader_workers
 from skyline.whatif.subject import Subject
-from skyline.whatif.trace_facts import has_loader_workers
 
 _SHARE = 0.10
 """The TensorBoard plug-in reported from 5 % (``torch_tb_profiler``, ``data.py``); at that share workers gain little."""

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from skyline.findings.base import Evidence, Finding
-from skyline.findings.counts import how_often
 from skyline.findings.gain import saved_ms, step_ms
 from skyline.graph.graph import Graph
-from skyline.graph.tasks import ON_GPU, PHASE
+from skyline.graph.task import ON_GPU, PHASE
 from skyline.trace.facts import CallFact
-from skyline.trace.phase import Phase
+from skyline.trace.record import Phase
+from skyline.units import how_often
 from skyline.whatif.base import Grain
 from skyline.whatif.subject import Subject
 

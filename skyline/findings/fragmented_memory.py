@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from skyline.findings.base import Evidence, Finding
-from skyline.memory.capacity import fragmentation
+from skyline.memory.peak import fragmentation
 from skyline.units import format_bytes
 from skyline.whatif.subject import Subject
 

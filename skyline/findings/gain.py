@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from skyline.graph.graph import Graph
-from skyline.graph.tasks import ON_GPU
+from skyline.graph.task import ON_GPU
 from skyline.whatif.composition import compose, detected_in
 from skyline.whatif.question import Choice
 from skyline.whatif.registry import whatifs

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from skyline.findings.base import Evidence, Finding
-from skyline.findings.counts import plural
 from skyline.trace.facts import CallFact
+from skyline.units import plural
 from skyline.whatif.subject import Subject
 
 _LINES = 6

@@ -6,11 +6,10 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from skyline.findings.base import Evidence, Finding
-from skyline.memory.blocks import live_blocks
-from skyline.spread import median
-from skyline.trace.phase import Phase
+from skyline.interval import median
+from skyline.memory.peak import live_blocks
 from skyline.trace.profile import Profile
-from skyline.trace.record import CodeLine
+from skyline.trace.record import CodeLine, Phase
 from skyline.units import format_bytes
 from skyline.whatif.subject import Subject
 

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from skyline.findings.base import Evidence, Finding
-from skyline.findings.counts import how_often
 from skyline.findings.gain import spared_ms, step_ms
 from skyline.graph.column import Indices
 from skyline.graph.dependency import Cause
-from skyline.graph.edges import cut_dependencies
+from skyline.graph.graph import cut_dependencies
 from skyline.trace.record import CodeLine
+from skyline.units import how_often
 from skyline.whatif.base import Grain
 from skyline.whatif.catalogue.host.reading import READS
 from skyline.whatif.catalogue.host.remove_sync import own_waits

@@ -10,9 +10,8 @@ from skyline.findings.base import Evidence, Finding
 from skyline.findings.bounds import busy_share, launches_per_iteration
 from skyline.findings.gain import best_cure, spared_ms, step_ms
 from skyline.findings.lines import dearest_lines
-from skyline.graph.scaling import scale
-from skyline.graph.task import TaskKind
-from skyline.graph.tasks import KIND
+from skyline.graph.graph import scale
+from skyline.graph.task import KIND, TaskKind
 from skyline.whatif.base import Grain
 from skyline.whatif.subject import Subject
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from skyline.findings.base import Evidence, Finding
-from skyline.memory.capacity import usable_bytes
-from skyline.memory.peak import MemoryBreakdown, bytes_at_peak
+from skyline.memory.peak import MemoryBreakdown, bytes_at_peak, usable_bytes
 from skyline.trace.record import CodeLine
 from skyline.units import format_bytes, format_share
 from skyline.whatif.subject import Subject

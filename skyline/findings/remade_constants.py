@@ -12,10 +12,9 @@ import numpy as np
 from skyline.findings.base import Evidence, Finding
 from skyline.findings.gain import spared_ms, step_ms
 from skyline.findings.lines import dearest_lines
+from skyline.graph.graph import scale
 from skyline.graph.launching import launched_by
-from skyline.graph.scaling import scale
-from skyline.trace.phase import Phase
-from skyline.trace.record import Record, RecordKind, Trace
+from skyline.trace.record import Phase, Record, RecordKind, Trace
 from skyline.whatif.base import Grain
 from skyline.whatif.subject import Subject
 

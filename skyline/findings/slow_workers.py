@@ -5,16 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from skyline.findings.base import Evidence, Finding
-from skyline.findings.counts import plural
 from skyline.findings.gain import best_cure, step_ms
 from skyline.trace.facts import LoaderFact
-from skyline.units import format_ms
+from skyline.units import format_ms, plural
 from skyline.whatif.cost.loader_model import COSTS, cores_of
 from skyline.whatif.cost.worker_queue import loader_and_compute_us
 from skyline.whatif.loader_setting import PREFETCH, present_setting, training_loader
-from skyline.whatif.recording import Recording
+from skyline.whatif.recording import Recording, has_loader_workers
 from skyline.whatif.subject import Subject
-from skyline.whatif.trace_facts import has_loader_workers
 
 _SHARE = 0.05
 """Threshold of the TensorBoard plug-in: 5 % of a step (``torch_tb_profiler``, ``data.py``)."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from skyline.findings.base import Evidence, Finding
 from skyline.findings.gain import step_ms
-from skyline.memory.capacity import Fit, fit, usable_bytes
+from skyline.memory.peak import Fit, fit, usable_bytes
 from skyline.trace.batch_place import batch_place
 from skyline.trace.record import CodeLine
 from skyline.units import format_bytes

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from skyline.findings.base import Evidence, Finding
-from skyline.spread import median
+from skyline.interval import median
 from skyline.trace.profile import BareTimes, Profile
 from skyline.trace.record import CodeLine
 from skyline.units import format_ms

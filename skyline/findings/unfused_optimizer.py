@@ -9,9 +9,8 @@ from skyline.findings.gain import saved_ms, step_ms
 from skyline.graph.part import Part
 from skyline.whatif.catalogue.models.fused_optimizer import WHATIF, one_by_one, unfused
 from skyline.whatif.cost.optimizer_step import fused_ms
-from skyline.whatif.recording import Recording
+from skyline.whatif.recording import Recording, optimizer_names
 from skyline.whatif.subject import Subject
-from skyline.whatif.trace_facts import optimizer_names
 
 _SHARE = 0.05
 _SAVED = 0.01

@@ -8,9 +8,8 @@ import numpy as np
 
 from skyline.findings.base import Evidence, Finding
 from skyline.findings.gain import saved_ms, step_ms
-from skyline.graph.tasks import ON_GPU, PHASE
-from skyline.trace.phase import Phase
-from skyline.trace.record import CodeLine
+from skyline.graph.task import ON_GPU, PHASE
+from skyline.trace.record import CodeLine, Phase
 from skyline.units import format_ms
 from skyline.whatif.catalogue.host.reading import READS
 from skyline.whatif.subject import Subject

@@ -18,23 +18,18 @@ from typing import TYPE_CHECKING
 from skyline.first_use import on_first_use
 
 if TYPE_CHECKING:
-    from skyline.graph.dependency import Cause, Dependencies, Dependency
-    from skyline.graph.edges import add_dependencies, cut_dependencies
-    from skyline.graph.graph import Graph
+    from skyline.graph.dependency import Cause, CyclicGraph, Dependencies, Dependency
+    from skyline.graph.graph import Graph, Structure, add_dependencies, cut_dependencies, scale
     from skyline.graph.insertion import InsertedGpuWork, Insertion, insert, insert_gpu_work
     from skyline.graph.launching import launched_by, launches_of
     from skyline.graph.loading import load
     from skyline.graph.merging import coalesce, merge
-    from skyline.graph.order import CyclicGraph
     from skyline.graph.removal import remove
     from skyline.graph.replication import replicate, stitch
-    from skyline.graph.scaling import scale
     from skyline.graph.scheduling import in_recorded_order, prioritise
     from skyline.graph.selection import Criteria, select
-    from skyline.graph.structure import Structure
-    from skyline.graph.task import Task, TaskKind, WorkClass
-    from skyline.graph.tasks import Tasks
-    from skyline.trace.phase import Phase
+    from skyline.graph.task import Task, TaskKind, Tasks, WorkClass
+    from skyline.trace.record import Phase
 
 __all__ = [
     "Cause",
@@ -72,21 +67,16 @@ __all__ = [
 __getattr__, __dir__ = on_first_use(
     __name__,
     {
-        "dependency": ("Cause", "Dependencies", "Dependency"),
-        "edges": ("add_dependencies", "cut_dependencies"),
-        "graph": ("Graph",),
+        "dependency": ("Cause", "CyclicGraph", "Dependencies", "Dependency"),
+        "graph": ("Graph", "Structure", "add_dependencies", "cut_dependencies", "scale"),
         "insertion": ("InsertedGpuWork", "Insertion", "insert", "insert_gpu_work"),
         "launching": ("launched_by", "launches_of"),
         "loading": ("load",),
         "merging": ("coalesce", "merge"),
-        "order": ("CyclicGraph",),
         "removal": ("remove",),
         "replication": ("replicate", "stitch"),
-        "scaling": ("scale",),
         "scheduling": ("in_recorded_order", "prioritise"),
         "selection": ("Criteria", "select"),
-        "structure": ("Structure",),
-        "task": ("Phase", "Task", "TaskKind", "WorkClass"),
-        "tasks": ("Tasks",),
+        "task": ("Phase", "Task", "TaskKind", "Tasks", "WorkClass"),
     },
 )

@@ -8,7 +8,7 @@ import numpy as np
 
 from skyline.graph.column import Codes, Flags, Ids, Indices, Times
 from skyline.graph.dependency import Dependencies
-from skyline.graph.graph import Graph
+from skyline.graph.graph import Graph, Structure
 from skyline.graph.rules.attribution import attributed
 from skyline.graph.rules.constants import LaunchConstants
 from skyline.graph.rules.hand_off import Bursts
@@ -17,9 +17,7 @@ from skyline.graph.rules.pieces import Pieces, Role
 from skyline.graph.rules.recorded_tasks import RecordedTasks
 from skyline.graph.rules.synchronisation import SynchronisationWaits
 from skyline.graph.rules.threads import HostThreads
-from skyline.graph.structure import Structure
-from skyline.graph.task import TaskKind, work_class
-from skyline.graph.tasks import KIND, WORK, Tasks
+from skyline.graph.task import KIND, WORK, TaskKind, Tasks, work_class
 from skyline.trace.kineto.category import Category
 from skyline.trace.kineto.profiler_trace import MarkedSteps, ProfilerTrace
 

@@ -15,7 +15,7 @@ from skyline.graph.rules.constants import LaunchConstants
 from skyline.graph.rules.names import launches_graph, makes_stream_wait, waits_for_all, waits_for_gpu
 from skyline.graph.rules.stream_wait import StreamWork, stream_waits
 from skyline.graph.task import Task, TaskKind, work_class
-from skyline.spread import median
+from skyline.interval import median
 from skyline.trace.record import ON_DEVICE, Record, RecordKind, Trace
 
 _PAUSE_US = 1.0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, TypeVar, overload
 
 import numpy as np
@@ -96,3 +96,11 @@ def without_unused(table: tuple[str, ...], column: Ids) -> tuple[tuple[str, ...]
         return table, column
     places = np.cumsum(used, dtype=np.int32) - 1
     return tuple(value for value, kept in zip(table, used.tolist(), strict=True) if kept), places[column]
+
+
+def indices(chosen: Iterable[int]) -> Indices:
+    """Chosen tasks as an index array, from indices or from one flag per task."""
+    if not isinstance(chosen, np.ndarray):
+        return np.fromiter(chosen, np.int64)
+    given: npt.NDArray[Any] = chosen  # type: ignore[reportUnknownVariableType]
+    return np.flatnonzero(given) if given.dtype == np.bool_ else np.asarray(given, np.int64)

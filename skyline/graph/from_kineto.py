@@ -6,14 +6,12 @@ from skyline.graph.assembly import KinetoGraph, assembled
 from skyline.graph.graph import Graph
 from skyline.graph.rules.calls import gpu_work, launching
 from skyline.graph.rules.constants import constants_of
-from skyline.graph.rules.cpu_order import cpu_order
 from skyline.graph.rules.event_wait import event_waits
 from skyline.graph.rules.hand_off import bursts_of, hand_offs, independent
-from skyline.graph.rules.launch import backlog, launch_queue, launches, with_unrecorded
+from skyline.graph.rules.launch import backlog, gaps_of, launch_queue, launches, occupied, with_unrecorded
 from skyline.graph.rules.marks import marked, steps_of
 from skyline.graph.rules.names import names_of
-from skyline.graph.rules.occupied import gaps_of, occupied
-from skyline.graph.rules.pieces import Pieces
+from skyline.graph.rules.pieces import Pieces, cpu_order
 from skyline.graph.rules.recorded_tasks import recorded_tasks
 from skyline.graph.rules.synchronisation import blocked, blocking_copies, synchronisations
 from skyline.graph.rules.threads import host_threads

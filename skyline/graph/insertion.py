@@ -12,8 +12,7 @@ from skyline.graph.column import Ids, Times
 from skyline.graph.dependency import NO_DEPENDENCIES, Cause, Dependency
 from skyline.graph.graph import Graph, arranged, extended
 from skyline.graph.launching import launches
-from skyline.graph.task import Task, TaskKind, WorkClass
-from skyline.graph.tasks import KIND, ON_GPU, Tasks
+from skyline.graph.task import KIND, ON_GPU, Task, TaskKind, Tasks, WorkClass
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,12 +6,10 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from skyline.graph.column import Indices
+from skyline.graph.column import Indices, indices
 from skyline.graph.dependency import CAUSE, Cause, Dependencies
 from skyline.graph.graph import Graph
-from skyline.graph.selection import indices
-from skyline.graph.task import TaskKind
-from skyline.graph.tasks import KIND, ON_GPU
+from skyline.graph.task import KIND, ON_GPU, TaskKind
 
 
 def launches(graph: Graph) -> Dependencies:

@@ -8,11 +8,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from skyline.graph.column import Flags, Ids, Indices
+from skyline.graph.column import Flags, Ids, Indices, indices
 from skyline.graph.dependency import Dependencies
 from skyline.graph.graph import Graph
-from skyline.graph.selection import indices
-from skyline.graph.tasks import ON_GPU
+from skyline.graph.task import ON_GPU
 
 
 def merge(graph: Graph, chosen: Iterable[int]) -> Graph:

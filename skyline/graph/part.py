@@ -9,10 +9,9 @@ import numpy as np
 
 from skyline.graph.column import Codes, sums
 from skyline.graph.graph import Graph
-from skyline.graph.task import TaskKind
-from skyline.graph.tasks import KINDS, PHASES, Tasks
-from skyline.spread import median
-from skyline.trace.phase import BareTimes, Phase, PhaseTimes
+from skyline.graph.task import KINDS, PHASES, TaskKind, Tasks
+from skyline.interval import median
+from skyline.trace.record import BareTimes, Phase, PhaseTimes
 
 
 class Part(str, Enum):

@@ -11,8 +11,8 @@ from skyline.graph.column import Indices
 from skyline.graph.dependency import CAUSE, NO_DEPENDENCIES, Cause, Dependencies
 from skyline.graph.graph import Graph, arranged, extended
 from skyline.graph.launching import launches
-from skyline.graph.tasks import ON_GPU, PHASE
-from skyline.trace.phase import Phase
+from skyline.graph.task import ON_GPU, PHASE
+from skyline.trace.record import Phase
 
 
 @dataclass(frozen=True, slots=True, eq=False)

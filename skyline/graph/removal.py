@@ -6,14 +6,12 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from skyline.graph.column import Flags, Ids, Times
+from skyline.graph.column import Flags, Ids, Times, indices
 from skyline.graph.dependency import CAUSE, Cause, Dependencies
 from skyline.graph.graph import Graph, arranged
 from skyline.graph.launching import launches_of
 from skyline.graph.scheduling import followed_tasks, is_free
-from skyline.graph.selection import indices
-from skyline.graph.task import TaskKind
-from skyline.graph.tasks import KIND, ON_GPU
+from skyline.graph.task import KIND, ON_GPU, TaskKind
 
 _Wait = tuple[int, int, bool]
 """A dependency of a task: the source, the code of the cause, and whether it counts from the source's start."""

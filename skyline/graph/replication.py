@@ -6,10 +6,9 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from skyline.graph.column import Indices
+from skyline.graph.column import Indices, indices
 from skyline.graph.dependency import CAUSE, Cause, Dependencies
 from skyline.graph.graph import Graph, arranged, extended
-from skyline.graph.selection import indices
 
 
 def replicate(graph: Graph, chosen: Iterable[int], times: int, *, before: Iterable[int] = ()) -> Graph:

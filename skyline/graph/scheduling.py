@@ -7,9 +7,8 @@ from collections.abc import Iterable
 import numpy as np
 import numpy.typing as npt
 
-from skyline.graph.column import Ids
+from skyline.graph.column import Ids, indices
 from skyline.graph.graph import Graph
-from skyline.graph.selection import indices
 
 
 def prioritise(graph: Graph, chosen: Iterable[int], priority: npt.ArrayLike) -> Graph:

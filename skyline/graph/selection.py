@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from fnmatch import translate
 from os.path import basename
@@ -14,10 +14,8 @@ import numpy.typing as npt
 
 from skyline.graph.column import Flags, Indices
 from skyline.graph.graph import Graph
-from skyline.graph.task import Task, TaskKind, WorkClass
-from skyline.graph.tasks import KIND, ON_GPU, PHASE, WORK
-from skyline.trace.phase import Phase
-from skyline.trace.record import CodeLine
+from skyline.graph.task import KIND, ON_GPU, PHASE, WORK, Task, TaskKind, WorkClass
+from skyline.trace.record import CodeLine, Phase
 
 _Value = TypeVar("_Value")
 _One = TypeVar("_One")
@@ -86,14 +84,6 @@ def select(graph: Graph, criteria: Criteria | None = None, **given: Any) -> Indi
     if asked.where is None or not len(found):
         return found
     return found[_of_table(tasks.taken(found), asked.where)]
-
-
-def indices(chosen: Iterable[int]) -> Indices:
-    """Chosen tasks as an index array, from indices or from one flag per task."""
-    if not isinstance(chosen, np.ndarray):
-        return np.fromiter(chosen, np.int64)
-    given: npt.NDArray[Any] = chosen  # type: ignore[reportUnknownVariableType]
-    return np.flatnonzero(given) if given.dtype == np.bool_ else np.asarray(given, np.int64)
 
 
 def _several(values: _One | tuple[_One, ...]) -> tuple[_One, ...]:

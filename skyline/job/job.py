@@ -10,7 +10,7 @@ from pathlib import PurePath
 import numpy as np
 
 from skyline.errors import UsageError
-from skyline.graph.order import CyclicGraph
+from skyline.graph.dependency import CyclicGraph
 from skyline.job.alignment import Alignment, align
 from skyline.job.rank_graph import RankGraph
 from skyline.job.rank_reader import RankTrace, Unread

@@ -9,15 +9,13 @@ import numpy as np
 
 from skyline.graph.column import Flags, Ids, Indices, Times
 from skyline.graph.dependency import Cause, Dependencies
-from skyline.graph.graph import Graph
+from skyline.graph.graph import Graph, Structure
 from skyline.graph.spans import side_by_side
-from skyline.graph.structure import Structure
-from skyline.graph.task import TaskKind
-from skyline.graph.tasks import KIND, PHASE, Tasks
+from skyline.graph.task import KIND, PHASE, TaskKind, Tasks
 from skyline.job.alignment import Alignment
 from skyline.job.rank_graph import RankGraph
 from skyline.job.waiting import CollectiveWaits
-from skyline.trace.phase import Phase
+from skyline.trace.record import Phase
 
 
 @dataclass(frozen=True, slots=True, eq=False)

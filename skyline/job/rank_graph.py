@@ -8,11 +8,9 @@ import numpy as np
 
 from skyline.graph.column import Flags, Indices, Times
 from skyline.graph.dependency import Cause, Dependencies
-from skyline.graph.graph import Graph
-from skyline.graph.structure import Structure
-from skyline.graph.task import TaskKind
-from skyline.graph.tasks import KIND, PHASE, Tasks
-from skyline.trace.phase import Phase
+from skyline.graph.graph import Graph, Structure
+from skyline.graph.task import KIND, PHASE, TaskKind, Tasks
+from skyline.trace.record import Phase
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -10,10 +10,9 @@ import numpy as np
 
 from skyline.errors import SkylineError, UsageError
 from skyline.graph.column import Indices
+from skyline.graph.dependency import CyclicGraph
 from skyline.graph.from_kineto import built
-from skyline.graph.graph import Graph
-from skyline.graph.order import CyclicGraph
-from skyline.graph.scaling import scale
+from skyline.graph.graph import Graph, scale
 from skyline.graph.selection import select
 from skyline.graph.spans import side_by_side
 from skyline.job.rank_graph import Links, RankGraph, linked

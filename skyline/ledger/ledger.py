@@ -2,16 +2,36 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
-from collections.abc import Generator
+import sys
+from collections import defaultdict
+from collections.abc import Generator, Iterable
 from contextlib import closing, contextmanager
 from pathlib import Path
 
 import msgspec
 
 from skyline.errors import UsageError
-from skyline.ledger.entry import LedgerEntry, same_script
-from skyline.ledger.location import ledger_path
+from skyline.interval import Interval
+from skyline.ledger.entry import Conditions, LedgerEntry, same_script
+from skyline.whatif.conformal import ScoredRange, factor_of
+
+DIRECTORY_VARIABLE = "SKYLINE_DATA_DIR"
+_NAME = "ledger.sqlite3"
+
+
+def ledger_path() -> Path:
+    """``SKYLINE_DATA_DIR`` if set, else the system's usual place for a user's data."""
+    named = os.environ.get(DIRECTORY_VARIABLE)
+    if named:
+        return Path(named) / _NAME
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Application Support" / "skyline" / _NAME
+    # The XDG base directory specification requires relative paths to be ignored.
+    given = os.environ.get("XDG_DATA_HOME", "")
+    data = Path(given) if os.path.isabs(given) else Path.home() / ".local" / "share"
+    return data / "skyline" / _NAME
 
 
 class LedgerUnusable(UsageError):
@@ -123,3 +143,18 @@ def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
         database.close()
         raise
     return database
+
+
+def range_factors(entries: Iterable[LedgerEntry], machine: Conditions) -> dict[str, float]:
+    """By what-if, or combination, the factor for its ranges on this machine; none with fewer than 20 verifications."""
+    cases: defaultdict[str, list[ScoredRange]] = defaultdict(list)
+    for entry in entries:
+        said, found = entry.predicted, entry.measurement
+        if found is None or not entry.counts or not entry.machine.same_as(machine):
+            continue
+        ends = (said.iteration_ms, said.low_ms, said.high_ms)
+        if min(*ends, said.baseline_ms, found.ratio) > 0:
+            ratio = Interval(*(end / said.baseline_ms for end in ends))
+            cases[entry.whatif].append(ScoredRange(ratio, found.ratio))
+    factors = {name: factor_of(own) for name, own in cases.items()}
+    return {name: factor for name, factor in factors.items() if factor is not None}

@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from skyline.interval import median
 from skyline.ledger.entry import Conditions, LedgerEntry
-from skyline.spread import median
 
 LEAST_FOR_CORRECTION = 4
 """Least number of verifications for a correction."""

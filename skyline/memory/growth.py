@@ -7,10 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from skyline.memory.blocks import Block, live_blocks
+from skyline.memory.peak import Block, live_blocks
 from skyline.trace.facts import MemoryFact
-from skyline.trace.phase import Phase
-from skyline.trace.record import Allocation
+from skyline.trace.record import Allocation, Phase
 
 LARGE_BYTES = 32 << 20
 """Largest block, in bytes, that glibc's allocator caches (its ``DEFAULT_MMAP_THRESHOLD_MAX`` on 64 bits)."""

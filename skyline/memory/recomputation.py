@@ -8,10 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from skyline.memory.blocks import live_blocks
+from skyline.memory.peak import live_blocks
 from skyline.trace.facts import MemoryFact
-from skyline.trace.phase import Phase
-from skyline.trace.record import Trace
+from skyline.trace.record import Phase, Trace
 
 _Sizes = npt.NDArray[np.float64]
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from skyline.memory.blocks import live_blocks
+from skyline.memory.peak import live_blocks
 from skyline.trace.facts import MemoryFact
-from skyline.trace.phase import Phase
-from skyline.trace.record import Trace
+from skyline.trace.record import Phase, Trace
 
 MOST_POINTS = 200
 

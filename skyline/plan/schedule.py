@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from skyline.graph.dependency import Cause, Dependency
-from skyline.graph.graph import Graph
-from skyline.graph.structure import Structure
+from skyline.graph.graph import Graph, Structure
 from skyline.graph.task import Task, TaskKind, WorkClass
 from skyline.plan.strategy import PipelineSchedule
-from skyline.trace.phase import Phase
+from skyline.trace.record import Phase
 
 FORWARD, BACKWARD, WEIGHTS = "F", "B", "W"
 _PHASES = {FORWARD: Phase.FORWARD, BACKWARD: Phase.BACKWARD, WEIGHTS: Phase.BACKWARD}

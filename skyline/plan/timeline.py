@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from skyline.graph.dependency import Cause, Dependency
-from skyline.graph.graph import Graph
-from skyline.graph.structure import Structure
+from skyline.graph.graph import Graph, Structure
 from skyline.graph.task import Task, TaskKind, WorkClass
 from skyline.plan.cluster import ClusterSpec
 from skyline.plan.step import StreamTimes, Work, pipeline_timeline, stream_times
 from skyline.plan.strategy import Strategy
-from skyline.trace.phase import Phase
+from skyline.trace.record import Phase
 
 _COMPUTE, _COMMUNICATE = "compute", "communication"
 _SHOWN = 4

@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from skyline.errors import UsageError
 from skyline.plan.layers import LayerPart, Layers
 from skyline.plan.strategy import Strategy
-from skyline.trace.phase import Phase
 from skyline.trace.profile import Profile
-from skyline.trace.record import OperatorShape, RecordKind
+from skyline.trace.record import OperatorShape, Phase, RecordKind
 
 _NUMBERED = re.compile(r"^(.*?\.)(\d+)(\..*)?$")
 

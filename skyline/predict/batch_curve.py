@@ -7,11 +7,10 @@ from dataclasses import dataclass, replace
 
 from skyline.errors import RewriteRefused
 from skyline.graph.part import Part, part_shares
-from skyline.interval import Interval
+from skyline.interval import Interval, central_range, interval_of, median
 from skyline.memory.growth import Growth, growth
 from skyline.predict.interpolation import interpolated
 from skyline.source.text import SourceText
-from skyline.spread import central_range, interval_of, median
 from skyline.trace.profile import Profile
 from skyline.trace.trial import Choices, Trial, batch_trials
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from skyline.capture.process import Starter, start_fresh
 from skyline.capture.request import CaptureRequest, OutputCallback, Progress, ProgressCallback
-from skyline.memory.capacity import usable_elsewhere
+from skyline.memory.peak import usable_elsewhere
 from skyline.predict.gpus import gpu_named
 from skyline.predict.largest_batch import largest_batch
 from skyline.predict.operator_time import OperatorPredictor

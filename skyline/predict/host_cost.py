@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from math import prod
 
 from skyline.interval import Interval
-from skyline.trace.phase import Phase
-from skyline.trace.record import OperatorShape, Record, RecordKind
+from skyline.trace.record import OperatorShape, Phase, Record, RecordKind
 
 _BYTES_PER_US = 8e3
 _FLOP_PER_US = 5e4

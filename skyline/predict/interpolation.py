@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from math import log2
 
-from skyline.interval import Interval
-from skyline.spread import median
+from skyline.interval import Interval, median
 
 Sample = tuple[int, Interval]
 """A size and the value measured there."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from skyline.capture.process import Starter, start_fresh
 from skyline.capture.request import CaptureRequest, OutputCallback, Progress, ProgressCallback
 from skyline.interval import Interval
-from skyline.memory.capacity import Fit, fit, usable_elsewhere
+from skyline.memory.peak import Fit, fit, usable_elsewhere
 from skyline.predict.gpu_spec import GpuSpec
 from skyline.predict.largest_batch import LargestBatch, largest_batch
 from skyline.predict.operator_time import OperatorPredictor

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from skyline.predict.host_cost import HostCost
-from skyline.trace.phase import Phase
-from skyline.trace.record import Allocation, IterationMark, Record, RecordKind, Trace
+from skyline.trace.record import Allocation, IterationMark, Phase, Record, RecordKind, Trace
 
 _DEVICE_KINDS = frozenset({RecordKind.KERNEL, RecordKind.COPY})
 END_OF_ITERATION = "cudaDeviceSynchronize"

@@ -10,7 +10,7 @@ from typing import Literal
 from skyline import units
 from skyline.interval import Interval
 from skyline.ledger.record import TrackRecord
-from skyline.memory.capacity import ASSUMED_CONTEXT_BYTES, ASSUMED_FRAGMENTS, Fit, fit
+from skyline.memory.peak import ASSUMED_CONTEXT_BYTES, ASSUMED_FRAGMENTS, Fit, fit
 from skyline.report.schema import CurvePointReport, EstimateReport, ProfileReport, WhatIfReport
 from skyline.source.knob import KnobKind
 from skyline.trace.profile import Prediction

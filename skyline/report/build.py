@@ -18,7 +18,7 @@ from skyline.findings.bounds import busy_by_device
 from skyline.interval import Interval
 from skyline.ledger.entry import Conditions, LedgerEntry
 from skyline.ledger.record import track_record
-from skyline.memory.capacity import usable_bytes
+from skyline.memory.peak import usable_bytes
 from skyline.memory.timeline import memory_timeline
 from skyline.report.basis import whatif_key
 from skyline.report.schema import (
@@ -35,12 +35,12 @@ from skyline.report.schema import (
     ProfileReport,
     WhatIfReport,
 )
+from skyline.simulate.critical_path import UNBOUNDED
 from skyline.source.knob import Knob
 from skyline.trace.batch_place import batch_place
-from skyline.trace.phase import Phase, PhaseTimes
-from skyline.trace.record import ON_DEVICE, Trace
+from skyline.trace.record import ON_DEVICE, Phase, PhaseTimes, Trace
+from skyline.whatif.base import throughput_at
 from skyline.whatif.question import Choice, Question
-from skyline.whatif.scenario import throughput_at
 from skyline.whatif.subject import Subject
 
 _MOST_AT_PEAK = 20
@@ -54,6 +54,7 @@ def profile_report(analysis: Analysis) -> ProfileReport:
         head,
         batch_size=_batch_size(analysis),
         memory=_memory(head.memory, analysis),
+        critical_path=analysis.critical_path,
         lines=analysis.lines,
         unattributed_share=analysis.lines[-1].share,
         findings=tuple(
@@ -67,7 +68,7 @@ def profile_report(analysis: Analysis) -> ProfileReport:
 
 
 def head_report(analysis: Analysis) -> ProfileReport:
-    """The report without the place of the batch size, lines, findings, curve, notes and memory over time.
+    """The report without the batch size's place, bounds, lines, findings, curve, notes and memory over time.
 
     It is enough for the headline and its basis.
     """
@@ -96,7 +97,7 @@ def head_report(analysis: Analysis) -> ProfileReport:
         phases=start.phases,
         lines=(),
         unattributed_share=0.0,
-        critical_path=analysis.critical_path,
+        critical_path=UNBOUNDED,
         replay_error=analysis.replay_error,
         overhead=analysis.overhead,
         findings=(),

@@ -15,10 +15,9 @@ import numpy as np
 
 from skyline.graph.column import Flags, Ids
 from skyline.graph.launching import launches
-from skyline.graph.task import TaskKind
-from skyline.graph.tasks import KIND, KINDS, PHASES
+from skyline.graph.task import KIND, KINDS, PHASES, TaskKind
 from skyline.simulate.critical_path import CriticalPath, causes_of, chain_us, critical_chain
-from skyline.simulate.timeline import Timeline
+from skyline.simulate.engine import Timeline
 
 Event = dict[str, Any]
 

@@ -8,7 +8,7 @@ from pathlib import PurePath
 
 from skyline import units
 from skyline.analysis.gpu_costs import GpuRunCost, Span, run_on, span_of
-from skyline.memory.capacity import ASSUMED_CONTEXT_BYTES, ASSUMED_FRAGMENTS
+from skyline.memory.peak import ASSUMED_CONTEXT_BYTES, ASSUMED_FRAGMENTS
 from skyline.predict.energy import COMPUTING, WAITING, WORLD_G_PER_KWH
 from skyline.predict.outlook import Outlook
 from skyline.predict.prices import Price, prices_of

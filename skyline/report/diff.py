@@ -9,7 +9,7 @@ from typing import Literal
 
 from skyline.interval import Interval
 from skyline.report.schema import LineReport, ProfileReport
-from skyline.trace.phase import Phase
+from skyline.trace.record import Phase
 
 DIFF_SCHEMA = "skyline.diff/1"
 

@@ -6,10 +6,10 @@ import difflib
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from skyline.interval import median
 from skyline.report.diff import DiffReport, diff
 from skyline.report.place import common_base, short_path
 from skyline.report.schema import ProfileReport
-from skyline.spread import median
 from skyline.trace.profile import Profile
 
 

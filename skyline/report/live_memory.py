@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import PurePath
 
-from skyline.memory.blocks import Block, live_blocks
+from skyline.memory.peak import Block, live_blocks
 from skyline.trace.profile import Profile
 
 LIVE_MEMORY_SCHEMA = "skyline.memory/1"

@@ -25,7 +25,7 @@ from skyline.trace.profile import Profile
 from skyline.trace.record import Record, RecordKind, Trace
 
 if TYPE_CHECKING:
-    from skyline.simulate.timeline import Timeline
+    from skyline.simulate.engine import Timeline
 
 _MEASURED, _REPLAYED = 1, 2
 _PHASE_LANE, _ITERATION_LANE = 2, 1

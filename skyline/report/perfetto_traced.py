@@ -8,7 +8,7 @@ from pathlib import PurePath
 import numpy as np
 
 from skyline.graph.column import Indices, Times
-from skyline.graph.tasks import ON_GPU
+from skyline.graph.task import ON_GPU
 from skyline.report.chrome_events import (
     CRITICAL_LANE,
     FIRST_LANE,

@@ -28,10 +28,9 @@ from skyline.trace.facts import (
     Protection,
     SideEffect,
 )
-from skyline.trace.phase import PhaseTimes
 from skyline.trace.profile import Prediction
-from skyline.whatif.curve_point import CurvePoint
-from skyline.whatif.estimate import Estimate
+from skyline.trace.record import PhaseTimes
+from skyline.whatif.estimate import CurvePoint, Estimate
 
 PROFILE_SCHEMA = "skyline.profile/1"
 WHATIF_SCHEMA = "skyline.whatif/2"

@@ -27,7 +27,7 @@ from skyline.report.document import (
     Title,
 )
 from skyline.report.place import middle
-from skyline.trace.phase import Phase
+from skyline.trace.record import Phase
 
 PHASE_STYLES = {
     Phase.DATA: "yellow",

@@ -9,10 +9,9 @@ import numpy as np
 
 from skyline.graph.column import Ids, Indices, Times
 from skyline.graph.graph import Graph
-from skyline.graph.tasks import ON_GPU, PHASES
+from skyline.graph.task import ON_GPU, PHASES
 from skyline.simulate.critical_path import chain_us, critical_chain
-from skyline.simulate.engine import simulate
-from skyline.simulate.timeline import Timeline
+from skyline.simulate.engine import Timeline, simulate
 from skyline.trace.profile import Profile
 from skyline.whatif.composition import compose
 from skyline.whatif.question import Choice

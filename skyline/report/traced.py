@@ -9,14 +9,15 @@ from typing import Literal
 
 from skyline import units
 from skyline.analysis.traced_costs import (
+    Sensitivity,
     TracedCost,
     billing,
     function_costs,
     layer_costs,
     line_costs,
     operator_costs,
+    sensitivity,
 )
-from skyline.analysis.traced_sensitivity import Sensitivity, sensitivity
 from skyline.findings.base import Finding
 from skyline.findings.registry import find
 from skyline.interval import Interval
@@ -32,10 +33,9 @@ from skyline.report.schema import (
 )
 from skyline.simulate.critical_path import critical_path
 from skyline.trace.facts import Device
-from skyline.trace.phase import PhaseTimes
-from skyline.whatif.recording import Recording
+from skyline.trace.record import PhaseTimes
+from skyline.whatif.recording import Recording, peak_bytes
 from skyline.whatif.subject import DOUBTFUL_REPLAY, REFUSED_REPLAY, Subject
-from skyline.whatif.trace_facts import peak_bytes
 
 TRACE_SCHEMA = "skyline.trace/1"
 _SHOWN = 10

@@ -14,8 +14,8 @@ from skyline.report.schema import (
     MeasuredReport,
     VerifyReport,
 )
+from skyline.whatif.base import throughput_at
 from skyline.whatif.question import Question
-from skyline.whatif.scenario import throughput_at
 
 if TYPE_CHECKING:
     # They import the capture, which readers of saved profiles do without.

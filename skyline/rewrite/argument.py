@@ -9,18 +9,15 @@ from dataclasses import dataclass
 
 from skyline.errors import RewriteRefused
 from skyline.rewrite.blocks import remove, replace, statement_of
-from skyline.rewrite.context import RewriteContext
+from skyline.rewrite.context import RewriteContext, refusal
 from skyline.rewrite.element import without_item, without_keyword
-from skyline.rewrite.refusal import refusal
 from skyline.rewrite.sites.given import behind, decided_by, mapping_items
 from skyline.source.arguments import passed
 from skyline.source.knob import KnobKind
 from skyline.source.mapping import holds
 from skyline.source.origin import Frame, Route
 from skyline.source.program import Module
-from skyline.source.span import TextEdit
-from skyline.source.syntax import offsets_of, text_of
-from skyline.source.text import SourceText
+from skyline.source.text import SourceText, TextEdit, offsets_of, text_of
 
 _NAMES = (ast.Name, ast.Attribute, ast.Subscript)
 

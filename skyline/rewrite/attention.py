@@ -6,9 +6,9 @@ import ast
 from dataclasses import dataclass, field
 
 from skyline.rewrite.causal_mask import own_values
-from skyline.source.calls import qualified_name
+from skyline.source.arguments import qualified_name
 from skyline.source.program import Module
-from skyline.source.syntax import last_name
+from skyline.source.text import last_name
 
 Statements = list[ast.stmt]
 

@@ -8,11 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from skyline.errors import RewriteRefused
-from skyline.rewrite.refusal import refusal
+from skyline.rewrite.context import refusal
 from skyline.source.program import Module
-from skyline.source.span import TextEdit
-from skyline.source.syntax import Function, offsets_of
-from skyline.source.tokens import Tokens, tokens_of
+from skyline.source.text import Function, TextEdit, Tokens, offsets_of, tokens_of
 
 _INDENT = re.compile(r"[ \t\f]*")
 _USUAL_UNIT = "    "

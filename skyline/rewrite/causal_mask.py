@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import ast
 
-from skyline.source.calls import qualified_name
+from skyline.source.arguments import qualified_name
 from skyline.source.program import Module
-from skyline.source.syntax import Function, last_name
+from skyline.source.text import Function, last_name
 
 _SAME_NUMBERS = (
     "view",

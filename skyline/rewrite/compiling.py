@@ -8,19 +8,16 @@ from collections.abc import Iterator
 
 from skyline.rewrite.argument import keyword_of, set_argument
 from skyline.rewrite.blocks import insert_after, statement_of, wrap_expression
-from skyline.rewrite.context import RewriteContext
+from skyline.rewrite.context import RewriteContext, refusal
 from skyline.rewrite.element import without_keyword
 from skyline.rewrite.imports import usable
-from skyline.rewrite.refusal import refusal
 from skyline.rewrite.sites.forward import model_calls
-from skyline.rewrite.sites.framework import Framework, framework
-from skyline.rewrite.sites.iteration import iteration
+from skyline.rewrite.sites.iteration import Framework, framework, iteration
 from skyline.rewrite.sites.model import ModelSite, model
 from skyline.rewrite.unwrapping import without_call, without_decorator, without_statements
-from skyline.source.calls import qualified_name
+from skyline.source.arguments import qualified_name
 from skyline.source.program import Module
-from skyline.source.span import TextEdit
-from skyline.source.syntax import Function, dotted, text_of
+from skyline.source.text import Function, TextEdit, dotted, text_of
 
 _IN_PLACE_SINCE = (2, 2)
 COMPILE = "torch.compile"

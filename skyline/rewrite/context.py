@@ -1,4 +1,4 @@
-"""The input of a rewrite: the profile, and the current sources."""
+"""The input of a rewrite: the profile, the current sources and the value asked for; refusals name a place in them."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from pathlib import Path
+from typing import Protocol
 
 from skyline.errors import RewriteRefused, SkylineError
 from skyline.source.line_map import line_map
 from skyline.source.program import Module, Program
 from skyline.source.resolver import Resolver
-from skyline.source.span import TextEdit
-from skyline.source.text import SourceText
+from skyline.source.text import SourceText, TextEdit
 from skyline.trace.profile import Profile
 from skyline.trace.record import CodeLine
 
@@ -283,3 +283,42 @@ class RewriteDraft:
                 found.append(piece.part(low, high))
             offset += len(piece.text)
         return found
+
+
+_ON = ("", "true", "1", "yes", "on")
+
+
+def check_switched_on(name: str, value: str) -> None:
+    """Refuses anything but "on", for changes that are made or not."""
+    if value.lower() not in _ON:
+        raise RewriteRefused(f"{value!r} is not a value for {name}", hint="Give the name alone.")
+
+
+def whole_number(name: str, value: str, least: int = 1) -> int:
+    """The number that a change is asked for with; refused where it is not one, or too small."""
+    try:
+        number = int(value)
+    except ValueError:
+        number = least - 1
+    if number < least:
+        raise RewriteRefused(
+            f"{value!r} is not a value for {name}", hint=f"Give a whole number from {least}."
+        )
+    return number
+
+
+class _File(Protocol):
+    @property
+    def path(self) -> str: ...
+
+
+class _Placed(Protocol):
+    @property
+    def lineno(self) -> int: ...
+
+
+def refusal(
+    message: str, module: _File, node: _Placed, *, hint: str = "", snippet: str = ""
+) -> RewriteRefused:
+    """The error for a change that is not safe because of ``node``."""
+    return RewriteRefused(message, file=module.path, line=node.lineno, hint=hint, snippet=snippet)

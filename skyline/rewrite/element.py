@@ -7,10 +7,7 @@ import tokenize
 
 from skyline.errors import RewriteRefused
 from skyline.source.program import Module
-from skyline.source.span import TextEdit
-from skyline.source.syntax import offsets_of
-from skyline.source.text import SourceText
-from skyline.source.tokens import SourceToken, tokens_of
+from skyline.source.text import SourceText, SourceToken, TextEdit, offsets_of, tokens_of
 
 
 def without_keyword(module: Module, keyword: ast.keyword) -> tuple[TextEdit, ...]:

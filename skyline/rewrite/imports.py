@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from skyline.rewrite.blocks import insert_after, insert_before
 from skyline.source.program import Module
 from skyline.source.scope import Binding, BindingKind, NameScope
-from skyline.source.span import TextEdit
-from skyline.source.syntax import Function
+from skyline.source.text import Function, TextEdit
 
 # Modules that are there once their package is: ``import torch`` is enough to write ``torch.nn.functional``.
 _COME_ALONG = {

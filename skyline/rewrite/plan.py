@@ -12,8 +12,7 @@ from typing import Protocol
 from skyline.errors import RewriteRefused, SkylineError, UsageError
 from skyline.rewrite.context import ReadText, RewriteContext
 from skyline.rewrite.registry import entries, rewrites
-from skyline.source.span import TextEdit
-from skyline.source.syntax import parse
+from skyline.source.text import TextEdit, parse
 from skyline.trace.profile import Profile
 from skyline.whatif.question import Question
 from skyline.whatif.registry import whatifs

@@ -8,15 +8,12 @@ from functools import partial
 
 from skyline.rewrite.blocks import replace
 from skyline.rewrite.causal_mask import own_values
-from skyline.rewrite.context import RewriteContext
+from skyline.rewrite.context import RewriteContext, refusal
 from skyline.rewrite.element import without_keyword
-from skyline.rewrite.refusal import refusal
 from skyline.rewrite.unwrapping import without_call
-from skyline.source.calls import qualified_name
+from skyline.source.arguments import qualified_name
 from skyline.source.program import Module
-from skyline.source.span import TextEdit
-from skyline.source.syntax import Function, last_name, offsets_of, text_of
-from skyline.source.tokens import tokens_of
+from skyline.source.text import Function, TextEdit, last_name, offsets_of, text_of, tokens_of
 
 _CHECKPOINT = "torch.utils.checkpoint.checkpoint"
 _OWN = {"use_reentrant", "preserve_rng_state", "context_fn", "determinism_check", "debug", "early_stop"}

@@ -14,7 +14,7 @@ from skyline.errors import RewriteRefused, SkylineError
 from skyline.installed import installed, said
 from skyline.rewrite import catalogue
 from skyline.rewrite.context import RewriteContext
-from skyline.source.span import TextEdit
+from skyline.source.text import TextEdit
 
 ENTRY_POINT_GROUP = "skyline.rewrites"
 _USUAL_ORDER = 50

@@ -12,9 +12,7 @@ from skyline.rewrite.imports import added_at
 from skyline.rewrite.plan import Analysed, Refused, RewritePlan
 from skyline.rewrite.registry import RewriteEntry, entries
 from skyline.source.program import Module
-from skyline.source.span import TextEdit
-from skyline.source.syntax import parse
-from skyline.source.text import SourceText
+from skyline.source.text import SourceText, TextEdit, parse
 
 
 def removals(analysis: Analysed, names: Sequence[str], read: ReadText) -> RewritePlan:

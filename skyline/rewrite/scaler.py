@@ -13,16 +13,14 @@ from skyline.rewrite.blocks import (
     suite_of,
     wrap_expression,
 )
-from skyline.rewrite.context import RewriteContext
+from skyline.rewrite.context import RewriteContext, refusal
 from skyline.rewrite.imports import Usable, free_name, usable
-from skyline.rewrite.refusal import refusal
 from skyline.rewrite.sites.forward import ForwardSite
 from skyline.rewrite.sites.iteration import Iteration
 from skyline.rewrite.sites.step import StepSite, step
 from skyline.rewrite.unwrapping import without_call, without_statements
 from skyline.source.program import Module
-from skyline.source.span import TextEdit
-from skyline.source.syntax import Function, dotted, last_name, offsets_of, text_of
+from skyline.source.text import Function, TextEdit, dotted, last_name, offsets_of, text_of
 
 _CLIPPING = {"clip_grad_norm_", "clip_grad_value_"}
 _FIRST_GENERAL = (2, 3)

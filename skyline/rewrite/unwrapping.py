@@ -7,11 +7,9 @@ import tokenize
 
 from skyline.errors import RewriteRefused
 from skyline.rewrite.blocks import remove
-from skyline.rewrite.refusal import refusal
+from skyline.rewrite.context import refusal
 from skyline.source.program import Module
-from skyline.source.span import TextEdit
-from skyline.source.syntax import Function, offsets_of, text_of
-from skyline.source.tokens import SourceToken, tokens_of
+from skyline.source.text import Function, SourceToken, TextEdit, offsets_of, text_of, tokens_of
 
 _ATOMS = (
     *(ast.Name, ast.Attribute, ast.Subscript, ast.Call, ast.Constant),

@@ -20,11 +20,9 @@ from skyline.first_use import on_first_use
 
 if TYPE_CHECKING:
     from skyline.simulate.critical_path import CriticalPath, critical_tasks
-    from skyline.simulate.engine import simulate
+    from skyline.simulate.engine import Timeline, simulate, steady_step_ms
     from skyline.simulate.groups import groups_by
     from skyline.simulate.scheduling import schedule
-    from skyline.simulate.steady import steady_step_ms
-    from skyline.simulate.timeline import Timeline
 
 __all__ = [
     "CriticalPath",
@@ -40,10 +38,8 @@ __getattr__, __dir__ = on_first_use(
     __name__,
     {
         "critical_path": ("CriticalPath", "critical_tasks"),
-        "engine": ("simulate",),
+        "engine": ("Timeline", "simulate", "steady_step_ms"),
         "groups": ("groups_by",),
         "scheduling": ("schedule",),
-        "steady": ("steady_step_ms",),
-        "timeline": ("Timeline",),
     },
 )

@@ -12,10 +12,9 @@ import numpy.typing as npt
 from skyline.compiled import loop
 from skyline.graph.column import Ids, Times
 from skyline.graph.dependency import CAUSE, Cause
-from skyline.graph.task import TaskKind
-from skyline.graph.tasks import KINDS, PHASES, Tasks
-from skyline.simulate.timeline import Timeline
-from skyline.trace.phase import Phase
+from skyline.graph.task import KINDS, PHASES, TaskKind, Tasks
+from skyline.simulate.engine import Timeline
+from skyline.trace.record import Phase
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +28,9 @@ class CriticalPath:
     data: float
     idle: float
 
+
+UNBOUNDED = CriticalPath(0.0, 0.0, 0.0, 0.0, 0.0, 1.0)
+"""The shares where no path was searched for."""
 
 _NAMES = tuple(field.name for field in fields(CriticalPath))
 _LAUNCH, _IDLE = _NAMES.index("launch"), _NAMES.index("idle")
@@ -71,7 +73,7 @@ def critical_path(timeline: Timeline, begin_us: float = 0.0, end_us: float | Non
     span = timeline.makespan_us if end_us is None else end_us
     chain = critical_chain(timeline)
     if not len(chain) or span <= begin_us:
-        return CriticalPath(0.0, 0.0, 0.0, 0.0, 0.0, 1.0)
+        return UNBOUNDED
     start, own_end, until = chain_us(timeline, chain, begin_us, span)
     spent = np.bincount(
         causes_of(timeline.graph.tasks, chain), weights=own_end - start, minlength=len(_NAMES)

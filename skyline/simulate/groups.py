@@ -9,7 +9,7 @@ import numpy as np
 
 from skyline.graph.column import Codes, Ids
 from skyline.graph.graph import Graph
-from skyline.graph.tasks import KINDS, PHASES
+from skyline.graph.task import KINDS, PHASES
 
 By = Literal["line", "call_line", "layer", "name", "phase", "lane", "kind"]
 

@@ -8,10 +8,9 @@ import numpy as np
 
 from skyline.graph.column import Indices, Times
 from skyline.graph.spans import Spans, merged
-from skyline.graph.task import TaskKind
-from skyline.graph.tasks import KIND, PHASES
-from skyline.simulate.timeline import Timeline
-from skyline.trace.phase import PhaseTimes
+from skyline.graph.task import KIND, PHASES, TaskKind
+from skyline.simulate.engine import Timeline
+from skyline.trace.record import PhaseTimes
 
 
 def moments_us(

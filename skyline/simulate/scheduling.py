@@ -14,10 +14,9 @@ import numpy as np
 
 from skyline.compiled import loop
 from skyline.graph.column import Flags, Ids, Times
-from skyline.graph.graph import Graph
-from skyline.graph.order import CyclicGraph
-from skyline.graph.structure import Structure
-from skyline.simulate.timeline import Timeline
+from skyline.graph.dependency import CyclicGraph
+from skyline.graph.graph import Graph, Structure
+from skyline.simulate.engine import Timeline
 
 
 class Leaving(NamedTuple):

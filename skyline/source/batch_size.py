@@ -18,9 +18,7 @@ from skyline.source.program import Module, Program, ReadSource
 from skyline.source.resolver import Origin, Resolver
 from skyline.source.scope import BindingKind
 from skyline.source.shared_use import other_use
-from skyline.source.span import TextEdit
-from skyline.source.syntax import last_name, span_of
-from skyline.source.text import SourceText
+from skyline.source.text import SourceText, TextEdit, last_name, span_of
 
 _CANDIDATE_LIMIT = 8
 _TRIED = {

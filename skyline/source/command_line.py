@@ -11,7 +11,7 @@ from typing import NoReturn
 
 from skyline.source.arguments import passed
 from skyline.source.program import Module, Program
-from skyline.source.syntax import last_name
+from skyline.source.text import last_name
 
 _TRAILING_INTEGER = re.compile(r"[+-]?\d[\d_]*\s*$")
 _FLAG_ACTIONS = {"store_true", "store_false", "count", "append", "extend", "store_const", "append_const"}

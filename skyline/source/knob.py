@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 from pathlib import PurePath
 
-from skyline.source.span import SourceSpan
+from skyline.source.text import SourceSpan
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,8 @@
-"""Mapping of line numbers between two versions of a text."""
+"""Comparison of two versions of a text: the lines that correspond, and whether both run the same code."""
 
 from __future__ import annotations
 
+import ast
 import re
 from bisect import bisect_left
 from difflib import SequenceMatcher
@@ -59,3 +60,30 @@ def matches(old: list[str], new: list[str]) -> dict[int, int]:
         (len(old) - end, len(new) - end, end),
     ]
     return {at + one: new_at + one for at, new_at, size in blocks for one in range(1, size + 1)}
+
+
+_DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+def same_code(left: str, right: str) -> bool:
+    """True if both versions run the same code. Unparseable versions must be equal as text."""
+    if left == right:
+        return True
+    ours = _essence(left)
+    return ours is not None and ours == _essence(right)
+
+
+@lru_cache(maxsize=64)
+def _essence(text: str) -> str | None:
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+    for node in ast.walk(tree):
+        if isinstance(node, _DOCUMENTED) and ast.get_docstring(node, clean=False) is not None:
+            # A body may not be empty; the placeholder for a docstring does not depend on its text.
+            node.body[0] = ast.Pass()
+    try:
+        return ast.dump(tree)
+    except RecursionError:
+        return None

@@ -7,7 +7,7 @@ import ast
 from skyline.source.members import item, updates
 from skyline.source.origin import Frame, Route, Value
 from skyline.source.resolver import Resolver
-from skyline.source.syntax import last_name
+from skyline.source.text import last_name
 
 
 def holds(resolver: Resolver, node: ast.expr, frame: Frame, key: str, route: Route) -> bool | None:

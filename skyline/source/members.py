@@ -24,7 +24,7 @@ from skyline.source.origin import (
 )
 from skyline.source.program import Store
 from skyline.source.scope import BindingKind, is_main_guard, own_scope
-from skyline.source.syntax import Function, dotted, last_name, literal_key, text_of
+from skyline.source.text import Function, dotted, last_name, literal_key, text_of
 
 if TYPE_CHECKING:
     from skyline.source.resolver import Resolver

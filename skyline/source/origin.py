@@ -10,7 +10,7 @@ from skyline.source.command_line import Option
 from skyline.source.knob import KnobKind
 from skyline.source.program import Module
 from skyline.source.scope import NameScope
-from skyline.source.syntax import Function
+from skyline.source.text import Function
 
 
 class HolderKind(Enum):

@@ -11,8 +11,7 @@ from typing import TypeVar
 
 from skyline.errors import SkylineError
 from skyline.source.scope import NameScope, own_scope, scopes_of
-from skyline.source.syntax import Function, children, dotted, last_name, literal_key, parse
-from skyline.source.text import SourceText
+from skyline.source.text import Function, SourceText, children, dotted, last_name, literal_key, parse
 
 ReadSource = Callable[[Path], SourceText | None]
 """Returns a file's text, or None if there is no such file."""

@@ -26,7 +26,7 @@ from skyline.source.origin import (
 )
 from skyline.source.program import Module, Program
 from skyline.source.scope import Binding, BindingKind, NameScope, default_of, own_scope
-from skyline.source.syntax import Function, last_name, literal_key, text_of
+from skyline.source.text import Function, last_name, literal_key, text_of
 
 # A program with circular references must still get an answer in interactive time.
 _STEP_LIMIT = 500

@@ -6,7 +6,7 @@ import ast
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 
-from skyline.source.syntax import Function, children
+from skyline.source.text import Function, children
 
 ScopeNode = ast.Module | ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda
 

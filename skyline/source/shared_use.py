@@ -11,7 +11,7 @@ from skyline.source.batch_uses import is_loader
 from skyline.source.origin import Holder, HolderKind
 from skyline.source.program import Module, Program
 from skyline.source.scope import BindingKind, own_scope, parameters_of
-from skyline.source.syntax import Function, dotted, last_name, literal_key, text_of
+from skyline.source.text import Function, dotted, last_name, literal_key, text_of
 
 _HARMLESS = {
     *(

@@ -1,18 +1,47 @@
-"""A source file as text that can be written back byte for byte."""
+"""A source file as text that can be written back byte for byte, its tokens, and its Python syntax."""
 
 from __future__ import annotations
 
+import ast
+import gc
 import io
 import re
+import token as kinds
 import tokenize
-from bisect import bisect_right
-from collections.abc import Iterable
+import warnings
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from pathlib import Path
 
 from skyline.bounded_read import LARGEST_TEXT_BYTES, read_bounded
 from skyline.errors import RewriteRefused, UsageError
-from skyline.source.span import SourceSpan, TextEdit
+
+
+@dataclass(frozen=True, slots=True)
+class SourceSpan:
+    """A range of text in one file.
+
+    ``line`` counts from 1, as editors and tracebacks print it; ``column`` counts characters (code points)
+    from 0 in the decoded text, and ``end_column`` is exclusive.
+    """
+
+    file: str
+    line: int
+    column: int
+    end_line: int
+    end_column: int
+
+
+@dataclass(frozen=True, slots=True)
+class TextEdit:
+    """Replace the characters of ``span``, which must still equal ``old_text``, by ``new_text``."""
+
+    span: SourceSpan
+    old_text: str
+    new_text: str
+
 
 _BYTE_ORDER_MARK = "\ufeff"
 # Python ends a line at these three only: a form feed, a vertical tab or U+2028 is part of its line.
@@ -211,3 +240,200 @@ class SourceText:
 def _utf8(text: str) -> bytes:
     # An editor's text may hold lone surrogates; they count as three bytes and must not stop a conversion.
     return text.encode("utf-8", "surrogatepass")
+
+
+Located = ast.expr | ast.stmt | ast.arg | ast.keyword
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+# A display of this length is a data table without settings.
+_TABLE_LENGTH = 2_000
+_DISPLAYS = (ast.List, ast.Tuple, ast.Set)
+_MARKS = (ast.expr_context, ast.operator, ast.unaryop, ast.boolop, ast.cmpop)
+
+
+def parse(source: SourceText) -> ast.Module:
+    """The syntax tree; raises UsageError, with file and line, if the text is not Python."""
+    collecting = gc.isenabled()
+    gc.disable()  # parsing allocates many live nodes, which the collector would scan repeatedly
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # invalid escapes in the user's code are not for us to report
+            return ast.parse(source.text, source.path)
+    except SyntaxError as error:
+        message = f"not valid Python: {error.msg}"
+        raise UsageError(
+            message, file=source.path, line=error.lineno or 1, hint="Fix the syntax first."
+        ) from None
+    except (ValueError, RecursionError, MemoryError) as error:
+        raise UsageError(f"not valid Python: {error}", file=source.path, line=1) from None
+    finally:
+        if collecting:
+            gc.enable()
+
+
+def children(node: ast.AST) -> Iterator[ast.AST]:
+    """The direct child nodes, except nodes without a position, such as operators, and entries of data tables."""
+    if isinstance(node, _DISPLAYS) and len(node.elts) > _TABLE_LENGTH:
+        return
+    for name in node._fields:
+        value = getattr(node, name, None)
+        if isinstance(value, list):
+            for each in value:  # pyright: ignore[reportUnknownVariableType]
+                if isinstance(each, ast.AST) and not isinstance(each, _MARKS):
+                    yield each
+        elif isinstance(value, ast.AST) and not isinstance(value, _MARKS):
+            yield value
+
+
+def span_of(source: SourceText, node: Located) -> SourceSpan:
+    """The position of a node, in characters."""
+    end_line, end_column = node.end_lineno or node.lineno, node.end_col_offset or node.col_offset
+    return SourceSpan(
+        source.path,
+        node.lineno,
+        source.column_from_utf8(node.lineno, node.col_offset),
+        end_line,
+        source.column_from_utf8(end_line, end_column),
+    )
+
+
+def offsets_of(source: SourceText, node: Located) -> tuple[int, int]:
+    """The start and end of a node in ``source.text``."""
+    span = span_of(source, node)
+    return source.offset(span.line, span.column), source.offset(span.end_line, span.end_column)
+
+
+def text_of(node: ast.AST, limit: int = 60) -> str:
+    """A node as one line for messages; a long one is cut with an ellipsis."""
+    text = " ".join(ast.unparse(node).split())
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def dotted(node: ast.expr) -> str:
+    """``a.b.c`` for a chain of names, empty for anything else."""
+    if isinstance(node, ast.Name):
+        return node.id
+    if isinstance(node, ast.Attribute) and (front := dotted(node.value)):
+        return f"{front}.{node.attr}"
+    return ""
+
+
+def last_name(node: ast.expr) -> str:
+    """The name after the last dot: ``c`` for ``a.b.c`` and for ``f().c``."""
+    if isinstance(node, ast.Attribute):
+        return node.attr
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def literal_key(node: ast.Subscript) -> str | None:
+    """The text in the brackets, if it is a literal."""
+    constant = node.slice.value if isinstance(node.slice, ast.Constant) else None
+    return constant if isinstance(constant, str) else None
+
+
+_LINES = re.compile(r"(?<=\n)|(?<=\r)(?!\n)")
+_BLANK = {tokenize.NL, tokenize.COMMENT, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
+# Since 3.12 a formatted string is many tokens; template strings follow in 3.14.
+_STRING_STARTS = {getattr(kinds, name) for name in ("FSTRING_START", "TSTRING_START") if hasattr(kinds, name)}
+_STRING_ENDS = {getattr(kinds, name) for name in ("FSTRING_END", "TSTRING_END") if hasattr(kinds, name)}
+
+
+@dataclass(frozen=True, slots=True)
+class SourceToken:
+    """One token; ``kind`` is that of the ``token`` module."""
+
+    kind: int
+    text: str
+    start: int
+    end: int
+
+    @property
+    def is_code(self) -> bool:
+        """True if it is neither comment nor layout; the end of a logical line counts as code."""
+        return self.kind not in _BLANK
+
+
+class Tokens:
+    """The tokens of one text."""
+
+    def __init__(self, source: SourceText) -> None:
+        self.source = source
+        self.all = _tokens(source)
+        self.code = tuple(token for token in self.all if token.is_code)
+        self._starts = [token.start for token in self.code]
+        self._line_starts = {
+            token.start
+            for before, token in zip((None, *self.code), self.code, strict=False)
+            if (before is None or before.kind == tokenize.NEWLINE) and token.kind != tokenize.NEWLINE
+        }
+
+    def starts_logical_line(self, offset: int) -> bool:
+        """True if the first token of a logical line starts here."""
+        return offset in self._line_starts
+
+    def before(self, offset: int) -> SourceToken | None:
+        """The last code token that starts before a position; the end of a line counts as one."""
+        index = bisect_left(self._starts, offset)
+        return self.code[index - 1] if index else None
+
+    def after(self, offset: int) -> SourceToken | None:
+        """The first code token at or after a position; the end of a line counts as one."""
+        index = bisect_left(self._starts, offset)
+        return self.code[index] if index < len(self.code) else None
+
+    def ends_logical_line(self, offset: int) -> int:
+        """The end of the logical line at a position, before its newline and after its comment."""
+        index = bisect_right(self._starts, offset)
+        newline = next(
+            (token for token in self.code[max(index - 1, 0) :] if token.kind == tokenize.NEWLINE), None
+        )
+        return newline.start if newline else len(self.source.text)
+
+    def in_string(self) -> frozenset[int]:
+        """The numbers of the lines that start inside a string, whose leading blanks are part of its value."""
+        lines: set[int] = set()
+        depth, start = 0, 0
+        for token in self.all:
+            if token.kind in _STRING_STARTS:
+                start = token.start if depth == 0 else start
+                depth += 1
+            elif token.kind in _STRING_ENDS:
+                depth -= 1
+            if depth == 0 and (token.kind == tokenize.STRING or token.kind in _STRING_ENDS):
+                begin = token.start if token.kind == tokenize.STRING else start
+                first, last = self.source.position(begin)[0], self.source.position(token.end)[0]
+                lines.update(range(first + 1, last + 1))
+        return frozenset(lines)
+
+    def first_indent(self) -> str:
+        """The indentation of the first block of the file; empty if there is none."""
+        return next((token.text for token in self.all if token.kind == tokenize.INDENT), "")
+
+
+@lru_cache(maxsize=16)
+def tokens_of(source: SourceText) -> Tokens:
+    """The tokens of a text; raises UsageError if it is not Python."""
+    return Tokens(source)
+
+
+def _tokens(source: SourceText) -> tuple[SourceToken, ...]:
+    lines = [line for line in _LINES.split(source.text) if line]
+    starts = [0]
+    for line in lines:
+        starts.append(starts[-1] + len(line))
+    starts.append(starts[-1])
+    waiting = iter(lines)
+
+    def next_line() -> str:
+        return next(waiting, "").replace("\r\n", "\n").replace("\r", "\n")
+
+    found: list[SourceToken] = []
+    length = len(source.text)
+    try:
+        for token in tokenize.generate_tokens(next_line):
+            start = min(starts[min(token.start[0], len(starts)) - 1] + token.start[1], length)
+            end = min(starts[min(token.end[0], len(starts)) - 1] + token.end[1], length)
+            found.append(SourceToken(token.type, token.string, start, end))
+    except (tokenize.TokenError, IndentationError, SyntaxError) as error:
+        raise UsageError(f"not valid Python: {error.args[0]}", file=source.path) from None
+    return tuple(found)

@@ -7,9 +7,7 @@ import re
 
 from skyline.source.batch_names import is_evaluation, words
 from skyline.source.program import Module
-from skyline.source.span import SourceSpan
-from skyline.source.syntax import Function, last_name, offsets_of
-from skyline.source.text import SourceText
+from skyline.source.text import Function, SourceSpan, SourceText, last_name, offsets_of
 
 Loop = ast.For | ast.AsyncFor | ast.While
 # Objects with a ``step`` method that is not a training step.

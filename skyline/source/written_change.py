@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from skyline.source.line_map import matches
-from skyline.source.span import TextEdit
-from skyline.source.text import SourceText
+from skyline.source.text import SourceText, TextEdit
 
 _TOKEN = re.compile(r"\w+|[^\w\s]")
 

@@ -21,14 +21,13 @@ from skyline.trace.facts import (
     ParallelFact,
     PowerFact,
     Protection,
+    RepeatedRead,
     SideEffect,
+    TimedRead,
     TorchSettings,
 )
-from skyline.trace.phase import BareTimes
-from skyline.trace.product_trial import ProductTrial
-from skyline.trace.record import CodeLine, Trace
-from skyline.trace.timed_read import RepeatedRead, TimedRead
-from skyline.trace.trial import Trial
+from skyline.trace.record import BareTimes, CodeLine, Trace
+from skyline.trace.trial import ProductTrial, Trial
 
 
 @dataclass(frozen=True, slots=True)

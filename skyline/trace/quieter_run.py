@@ -6,8 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from skyline.errors import UsageError
-from skyline.source.same_code import same_code
-from skyline.spread import median
+from skyline.interval import median
+from skyline.source.line_map import same_code
 from skyline.trace import store
 from skyline.trace.profile import Profile
 

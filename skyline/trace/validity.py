@@ -14,9 +14,8 @@ from functools import cache
 from operator import attrgetter
 from typing import Any, cast
 
-from skyline.trace.phase import BareTimes
 from skyline.trace.profile import Profile
-from skyline.trace.record import Trace
+from skyline.trace.record import BareTimes, Trace
 
 _MOST = 1e15
 """Limit of any floating-point number: 31 years in µs."""

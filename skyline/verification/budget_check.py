@@ -10,9 +10,8 @@ from enum import Enum
 
 from skyline.capture.process import Starter, start_fresh
 from skyline.capture.request import CaptureRequest, ProgressCallback
-from skyline.interval import Interval
+from skyline.interval import Interval, bootstrap, median
 from skyline.settings.budget import Budget, Limits
-from skyline.spread import bootstrap, median
 from skyline.trace.trial import Trial
 from skyline.verification.measure import Effort, Measured, measure
 

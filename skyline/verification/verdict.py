@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from skyline.interval import Interval
-from skyline.spread import bootstrap
+from skyline.interval import Interval, bootstrap
 from skyline.trace.trial import Trial
 
 NULL_TOLERANCE = 0.05

@@ -2,13 +2,158 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
 from enum import Enum
+from math import hypot
 from typing import Protocol
 
-from skyline.whatif.scenario import Provenance, Scenario
-from skyline.whatif.subject import Grain, Subject
+from skyline.graph.graph import Graph
+from skyline.interval import Interval
+from skyline.whatif.subject import Grain, Memory, MemoryChange, Subject
+
+
+class Provenance(str, Enum):
+    """Where an answer comes from, from the strongest to the weakest."""
+
+    MEASURED = "measured"
+    """This script ran with this change, on this machine."""
+    INTERPOLATED = "interpolated"
+    """Read between runs of this script with less and with more of this change."""
+    TRIED = "tried"
+    """Parts of this script ran with this change, on this machine; a simulation puts them together."""
+    MODELLED = "modelled"
+    """Follows from the recorded work by a model with figures from elsewhere."""
+    ASSUMED = "assumed"
+    """A range from experience: a fact that a model needs is not known, or there is no model."""
+
+    def with_part(self, other: Provenance) -> Provenance:
+        """Of an answer with another part: the weaker of both."""
+        order = list(Provenance)
+        return max(self, other, key=order.index)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Scenario:
+    """The changed graph and the changed memory, with how sure both are.
+
+    ``memory`` is None where it is not known, and ``memory_changed`` says whether it would be another one.
+    ``below_ms`` and ``above_ms`` are how far the iteration may lie below and above what the graph simulates to, on
+    account of the changes alone. ``reason`` is set where a change turned out to be impossible.
+    """
+
+    graph: Graph
+    memory: Memory | None
+    batch_size: int | None
+    below_ms: float = 0.0
+    above_ms: float = 0.0
+    assumptions: tuple[str, ...] = ()
+    extrapolated: bool = False
+    reason: str = ""
+    memory_changed: bool = False
+    samples_factor: float = 1.0
+    """Samples in an iteration over those of the unchanged script, the batch size apart."""
+    product_format: str = ""
+    """The number format that a change made before gave to the products of both passes; empty: unchanged."""
+    one_off_s: Interval | None = None
+    """One-off cost of the changes, not in each iteration, such as compiling; None for a negligible one."""
+    occasional_ms: float = 0.0
+    """The share in each iteration of the graph of work that only few of them do."""
+    provenance: Provenance = Provenance.MEASURED
+    """Where the answer comes from: the weakest of the changes made so far."""
+    choices: Mapping[str, str] = field(default_factory=dict[str, str])
+    """All that is asked together and can be made, by name, with its values: some changes depend on others."""
+
+    @classmethod
+    def of(cls, subject: Subject, grain: Grain = Grain.PHASES) -> Scenario:
+        """The unchanged script."""
+        # The unchanged script was measured, unless it was predicted itself.
+        start = Provenance.MEASURED if subject.profile is None or subject.has_run else Provenance.MODELLED
+        return cls(subject.graph_of(grain), subject.memory, subject.batch_size, provenance=start)
+
+    def batch_factor(self, subject: Subject) -> float:
+        """The samples of an iteration over those of the recorded one."""
+        recorded = subject.batch_size
+        return self.batch_size / recorded if self.batch_size and recorded else 1.0
+
+    def changed(
+        self,
+        graph: Graph,
+        *,
+        below_ms: float = 0.0,
+        above_ms: float = 0.0,
+        assumptions: tuple[str, ...] = (),
+        memory: MemoryChange | None = None,
+        one_off_s: Interval | None = None,
+        occasional_ms: float = 0.0,
+        provenance: Provenance = Provenance.MODELLED,
+    ) -> Scenario:
+        """With another graph and memory, and the uncertainty that comes with it added as an independent one.
+
+        ``one_off_s`` and ``occasional_ms`` come on top of those of earlier changes.
+        """
+        before = self.memory
+        return replace(
+            self,
+            graph=graph,
+            below_ms=hypot(self.below_ms, below_ms),
+            above_ms=hypot(self.above_ms, above_ms),
+            assumptions=(*self.assumptions, *(one for one in assumptions if one not in self.assumptions)),
+            memory=before if before is None or memory is None else memory(before),
+            memory_changed=self.memory_changed or memory is not None,
+            one_off_s=_together(self.one_off_s, one_off_s),
+            occasional_ms=self.occasional_ms + occasional_ms,
+            provenance=self.provenance.with_part(provenance),
+        )
+
+    def between(
+        self,
+        subject: Subject,
+        likely: Graph,
+        least: Graph,
+        most: Graph,
+        *,
+        assumptions: tuple[str, ...] = (),
+        memory: MemoryChange | None = None,
+        one_off_s: Interval | None = None,
+        provenance: Provenance = Provenance.MODELLED,
+    ) -> Scenario:
+        """With another graph, whose bounds come from its best and its worst case, both simulated."""
+        now = subject.step_ms(likely)
+        return self.changed(
+            likely,
+            below_ms=max(0.0, now - subject.step_ms(least)),
+            above_ms=max(0.0, subject.step_ms(most) - now),
+            assumptions=assumptions,
+            memory=memory,
+            one_off_s=one_off_s,
+            provenance=provenance,
+        )
+
+
+def _together(first: Interval | None, second: Interval | None) -> Interval | None:
+    if first is None or second is None:
+        return first or second
+    return Interval(first.value + second.value, first.low + second.low, first.high + second.high)
+
+
+def samples_at(baseline: Subject, batch_size: int | None) -> float | None:
+    """Samples per iteration at another batch size (None: the script's own), assumed proportional."""
+    samples, base = baseline.samples, baseline.batch_size
+    if samples is None or batch_size is None or not base:
+        return samples
+    return samples * batch_size / base
+
+
+def throughput_at(baseline: Subject, at: Scenario | int | None, iteration_ms: Interval) -> Interval | None:
+    """Samples per second of a scenario or at a batch size; None if the samples per iteration are unknown."""
+    if isinstance(at, Scenario):
+        samples = samples_at(baseline, at.batch_size)
+        samples = samples * at.samples_factor if samples else None
+    else:
+        samples = samples_at(baseline, at)
+    return iteration_ms.inverse(samples * 1e3) if samples else None
+
 
 __all__ = [
     "Applicability",

@@ -8,15 +8,13 @@ from skyline.graph.build import build, main_lane
 from skyline.graph.launching import one_iteration_ahead
 from skyline.graph.merging import coalesce
 from skyline.graph.part import part_shares, phase_times
-from skyline.graph.tasks import ON_GPU
-from skyline.interval import Interval
-from skyline.memory.activations import batch_tensors
-from skyline.memory.peak import peak_breakdown
+from skyline.graph.task import ON_GPU
+from skyline.interval import Interval, interval_of
+from skyline.memory.peak import batch_tensors, peak_breakdown
 from skyline.simulate.engine import replay_error, simulate
 from skyline.simulate.moments import billed_phases, billed_us
-from skyline.spread import interval_of
-from skyline.trace.phase import PhaseTimes
 from skyline.trace.profile import Profile
+from skyline.trace.record import PhaseTimes
 from skyline.whatif.calibration import calibrated, host_spread, settled, simulated_ms, without_lines
 from skyline.whatif.cost.tried_iterations import tried_iterations
 from skyline.whatif.subject import Subject

@@ -7,7 +7,19 @@ from math import ceil
 from typing import Literal
 
 from skyline.interval import Interval
-from skyline.whatif.curve_point import CurvePoint
+
+
+@dataclass(frozen=True, slots=True)
+class CurvePoint:
+    """Time and memory at one batch size; the band of the curve lies between their low and high ends."""
+
+    batch_size: int
+    iteration_ms: Interval
+    throughput: Interval
+    peak_bytes: Interval
+    measured: bool
+    extrapolated: bool
+
 
 _LEAST_SHARE = 0.05
 

@@ -12,18 +12,16 @@ import numpy.typing as npt
 
 from skyline.errors import UsageError
 from skyline.graph.column import Indices
-from skyline.graph.graph import Graph
-from skyline.graph.scaling import scale
-from skyline.graph.task import WorkClass
-from skyline.graph.tasks import WORK
+from skyline.graph.graph import Graph, scale
+from skyline.graph.task import WORK, WorkClass
 from skyline.interval import Interval
 from skyline.predict.gpu_spec import GpuSpec
 from skyline.predict.gpus import gpu_named
 from skyline.predict.operator_time import OperatorPredictor
 from skyline.predict.registry import across_formats
 from skyline.trace.record import OperatorShape
+from skyline.whatif.recording import compute_capability
 from skyline.whatif.subject import Subject, shapes
-from skyline.whatif.trace_facts import compute_capability
 
 FLOAT32, TF32, BFLOAT16, FLOAT16 = "float32", "tfloat32", "bfloat16", "float16"
 NARROW = (BFLOAT16, FLOAT16)

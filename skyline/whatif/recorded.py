@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from skyline.errors import UsageError
 from skyline.graph.from_kineto import built
-from skyline.interval import Interval
+from skyline.graph.graph import Graph
+from skyline.interval import Interval, interval_of
 from skyline.simulate.engine import simulate
-from skyline.spread import interval_of
 from skyline.trace.kineto.profiler_trace import ProfilerTrace
-from skyline.whatif.recording import Recording
+from skyline.whatif.composition import compose
+from skyline.whatif.question import Choice
+from skyline.whatif.recording import Recording, device_name, peak_bytes
 from skyline.whatif.subject import Subject
-from skyline.whatif.trace_facts import device_name, peak_bytes
 
 
 def recorded(trace: ProfilerTrace) -> Subject:
@@ -62,3 +65,21 @@ def recorded(trace: ProfilerTrace) -> Subject:
         peak_bytes=None if peak is None else Interval.exact(float(peak)),
         recording=found,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class RankWhatIf:
+    """Changes of a rank's graph that can be sent to other processes."""
+
+    choices: tuple[Choice, ...]
+
+    def __call__(self, trace: ProfilerTrace) -> Graph:
+        """The changed graph of a trace.
+
+        Raises:
+            UsageError: a change does not apply to the rank.
+        """
+        composed = compose(recorded(trace), self.choices)
+        if composed.reason:
+            raise UsageError(composed.reason)
+        return composed.scenario.graph

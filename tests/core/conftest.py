@@ -12,11 +12,19 @@ from skyline.capture.warm_pool import WarmPool
 from skyline.graph.graph import Dependency, Graph, Structure
 from skyline.graph.task import Task, TaskKind, WorkClass
 from skyline.source.knob import Knob, KnobKind, KnobSearch
-from skyline.source.span import SourceSpan
+from skyline.source.text import SourceSpan
 from skyline.trace.facts import BatchFact, Device, Environment, LoaderFact, MemoryFact, OptimizerFact
-from skyline.trace.phase import BareTimes, Phase
 from skyline.trace.profile import CAPTURE_SCHEMA, Profile, SourceFile
-from skyline.trace.record import Allocation, CodeLine, IterationMark, Record, RecordKind, Trace
+from skyline.trace.record import (
+    Allocation,
+    BareTimes,
+    CodeLine,
+    IterationMark,
+    Phase,
+    Record,
+    RecordKind,
+    Trace,
+)
 from skyline.trace.trial import Choices, Trial
 
 SCRIPT = "/project/train.py"

@@ -51,7 +51,7 @@ def test_little_work_imports_nothing_and_much_work_compiles():
     pytest.importorskip("numba")
     program = (
         "import sys, numpy as np\n"
-        "from skyline.graph.order import topological_order\n"
+        "from skyline.graph.dependency import topological_order\n"
         "n = 1000\n"
         "before = np.arange(-1, n - 1, dtype=np.int32)\n"
         "edge = np.array([5], np.int32), np.array([3], np.int32)\n"

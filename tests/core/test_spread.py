@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skyline.spread import central_range, interval_of, median
+from skyline.interval import central_range, interval_of, median
 
 
 def test_median_of_odd_and_even_counts():

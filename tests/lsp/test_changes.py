@@ -10,7 +10,7 @@ from lsprotocol import types
 from skyline.analysis.analyse import analyse
 from skyline.findings.base import Finding
 from skyline.report.build import whatif_report
-from skyline.source.span import SourceSpan, TextEdit
+from skyline.source.text import SourceSpan, TextEdit
 from skyline.trace.store import load
 from skyline_lsp.changes import _touched, changes
 from skyline_lsp.features.code_action import FIX_ALL, QUICK_FIX, REFACTORING, _named, _wanted

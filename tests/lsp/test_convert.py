@@ -6,8 +6,7 @@ import pytest
 from lsprotocol import types
 from pygls.workspace import PositionCodec
 
-from skyline.source.span import SourceSpan, TextEdit
-from skyline.source.text import SourceText
+from skyline.source.text import SourceSpan, SourceText, TextEdit
 from skyline_lsp import convert
 
 # A letter outside the basic plane (two UTF-16 units, four bytes) and one of two bytes before the number.

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from skyline_lsp.trainers import MOST_FILES, trainers
+from skyline_lsp.entry_script import MOST_FILES, trainers
 from skyline_lsp.training_script import is_program
 
 LOOP = """\
@@ -122,7 +122,7 @@ def test_the_search_has_an_end_and_begins_nearby(tmp_path: Path) -> None:
 def test_a_folder_of_very_many_entries_is_left_in_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("skyline_lsp.trainers._MOST_ENTRIES", 30)
+    monkeypatch.setattr("skyline_lsp.entry_script._MOST_ENTRIES", 30)
     root = written(tmp_path, {"data.py": DATA, "later/train.py": f"import data\n{LOOP}"})
     assert found(root) == ["later/train.py"]
     written(root, {f"images/{number}.txt": "" for number in range(40)})

@@ -49,7 +49,7 @@ from skyline.report.schema import (
     WhatIfReport,
 )
 from skyline.trace.facts import Device
-from skyline.trace.phase import PhaseTimes
+from skyline.trace.record import PhaseTimes
 from skyline.whatif.estimate import speedup_range
 from skyline_tui import messages
 from skyline_tui.app import SkylineApp
@@ -467,7 +467,7 @@ def profile_of_script(script: Path) -> ProfileReport:
 
 
 @dataclass
-class Desk:
+class OpenedApp:
     """The app under test and the session behind it."""
 
     app: SkylineApp
@@ -486,8 +486,8 @@ class Desk:
 
 
 @pytest.fixture
-def desk(script: Path) -> Callable[..., Desk]:
-    def make(*, live: bool = True, **changes: object) -> Desk:
+def opened_app(script: Path) -> Callable[..., OpenedApp]:
+    def make(*, live: bool = True, **changes: object) -> OpenedApp:
         made: list[FakeSession] = []
 
         def connect(post: messages.Post) -> FakeSession:
@@ -495,6 +495,6 @@ def desk(script: Path) -> Callable[..., Desk]:
             return made[-1]
 
         app = SkylineApp(script, connect, live=live)
-        return Desk(app, made[0])
+        return OpenedApp(app, made[0])
 
     return make

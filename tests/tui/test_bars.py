@@ -30,8 +30,8 @@ async def drag(pilot, bar: str, start: int, *stops: int) -> None:
     await pilot.pause()
 
 
-async def test_a_drag_asks_on_the_way_and_writes_at_the_end(desk) -> None:
-    made = desk()
+async def test_a_drag_asks_on_the_way_and_writes_at_the_end(opened_app) -> None:
+    made = opened_app()
     async with made.app.run_test(size=SIZE) as pilot:
         await pilot.pause()
         before = made.session.script.read_bytes()
@@ -63,8 +63,8 @@ async def test_a_drag_asks_on_the_way_and_writes_at_the_end(desk) -> None:
         assert made.session.script.read_bytes() == before.replace(b"batch_size=32", b"batch_size=%d" % chosen)
 
 
-async def test_after_a_release_the_measurement_takes_the_place_of_the_prediction(desk) -> None:
-    made = desk()
+async def test_after_a_release_the_measurement_takes_the_place_of_the_prediction(opened_app) -> None:
+    made = opened_app()
     async with made.app.run_test(size=SIZE) as pilot:
         await pilot.pause()
         await drag(pilot, "#memory-bar", 8, 12, 16)
@@ -82,8 +82,8 @@ async def test_after_a_release_the_measurement_takes_the_place_of_the_prediction
         assert "applied: predicted" not in made.text
 
 
-async def test_dragging_throughput_to_its_end_finds_the_best_batch_size(desk) -> None:
-    made = desk(live=False)
+async def test_dragging_throughput_to_its_end_finds_the_best_batch_size(opened_app) -> None:
+    made = opened_app(live=False)
     async with made.app.run_test(size=SIZE) as pilot:
         await pilot.pause()
         end = made.app.query_one("#throughput-bar").size.width - 1
@@ -91,8 +91,8 @@ async def test_dragging_throughput_to_its_end_finds_the_best_batch_size(desk) ->
         assert made.app.query_one(Controls).wanted == 192
 
 
-async def test_the_pointer_may_leave_the_bar_while_it_holds_it(desk) -> None:
-    made = desk(live=False)
+async def test_the_pointer_may_leave_the_bar_while_it_holds_it(opened_app) -> None:
+    made = opened_app(live=False)
     async with made.app.run_test(size=SIZE) as pilot:
         await pilot.pause()
         await pilot.mouse_down("#memory-bar", offset=(8, 0))
@@ -105,8 +105,8 @@ async def test_the_pointer_may_leave_the_bar_while_it_holds_it(desk) -> None:
         assert not made.app.query_one(Controls).held
 
 
-async def test_staged_nothing_is_written_before_apply(desk) -> None:
-    made = desk(live=False)
+async def test_staged_nothing_is_written_before_apply(opened_app) -> None:
+    made = opened_app(live=False)
     async with made.app.run_test(size=SIZE) as pilot:
         await pilot.pause()
         before = made.session.script.read_bytes()
@@ -121,8 +121,8 @@ async def test_staged_nothing_is_written_before_apply(desk) -> None:
         assert made.session.script.read_bytes() == before
 
 
-async def test_m_changes_between_live_and_staged(desk) -> None:
-    made = desk()
+async def test_m_changes_between_live_and_staged(opened_app) -> None:
+    made = opened_app()
     async with made.app.run_test(size=SIZE) as pilot:
         await pilot.pause()
         assert "live ●" in made.text
@@ -131,8 +131,8 @@ async def test_m_changes_between_live_and_staged(desk) -> None:
         assert "staged ○" in made.text
 
 
-async def test_keys_move_by_one_and_by_ten_and_enter_takes_it(desk) -> None:
-    made = desk()
+async def test_keys_move_by_one_and_by_ten_and_enter_takes_it(opened_app) -> None:
+    made = opened_app()
     async with made.app.run_test(size=SIZE) as pilot:
         await pilot.pause()
         await pilot.press("]", "]", "}", "[")
@@ -143,9 +143,9 @@ async def test_keys_move_by_one_and_by_ten_and_enter_takes_it(desk) -> None:
         assert [question.batchSize for question in made.session.applied] == [43]
 
 
-async def test_keys_settle_by_themselves(desk, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_keys_settle_by_themselves(opened_app, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("skyline_tui.widgets.controls.SETTLE_S", 0.05)
-    made = desk()
+    made = opened_app()
     async with made.app.run_test(size=SIZE) as pilot:
         await pilot.pause()
         await pilot.press("]")
@@ -153,16 +153,16 @@ async def test_keys_settle_by_themselves(desk, monkeypatch: pytest.MonkeyPatch) 
         assert [question.batchSize for question in made.session.applied] == [33]
 
 
-async def test_there_is_no_batch_size_below_one(desk) -> None:
-    made = desk(live=False)
+async def test_there_is_no_batch_size_below_one(opened_app) -> None:
+    made = opened_app(live=False)
     async with made.app.run_test(size=SIZE) as pilot:
         await pilot.pause()
         await pilot.press(*"{{{{{{")
         assert made.app.query_one(Controls).wanted == 1
 
 
-async def test_a_typed_number_may_lie_beyond_the_bars(desk) -> None:
-    made = desk()
+async def test_a_typed_number_may_lie_beyond_the_bars(opened_app) -> None:
+    made = opened_app()
     async with made.app.run_test(size=SIZE) as pilot:
         await pilot.pause()
         await pilot.press("b", *"512", "enter")
@@ -170,8 +170,8 @@ async def test_a_typed_number_may_lie_beyond_the_bars(desk) -> None:
         assert [question.batchSize for question in made.session.applied] == [512]
 
 
-async def test_what_is_no_batch_size_is_not_taken(desk) -> None:
-    made = desk()
+async def test_what_is_no_batch_size_is_not_taken(opened_app) -> None:
+    made = opened_app()
     async with made.app.run_test(size=SIZE) as pilot:
         await pilot.pause()
         await pilot.press("b", "0", "enter")
@@ -181,8 +181,8 @@ async def test_what_is_no_batch_size_is_not_taken(desk) -> None:
         assert not made.session.applied
 
 
-async def test_escape_goes_back_to_the_script_as_it_is(desk) -> None:
-    made = desk(live=False)
+async def test_escape_goes_back_to_the_script_as_it_is(opened_app) -> None:
+    made = opened_app(live=False)
     async with made.app.run_test(size=SIZE) as pilot:
         await pilot.pause()
         await pilot.press("}", "space")
@@ -192,8 +192,8 @@ async def test_escape_goes_back_to_the_script_as_it_is(desk) -> None:
         assert "176 samples/s" in made.text
 
 
-async def test_a_refused_rewrite_says_why_and_keeps_the_question(desk) -> None:
-    made = desk()
+async def test_a_refused_rewrite_says_why_and_keeps_the_question(opened_app) -> None:
+    made = opened_app()
     async with made.app.run_test(size=SIZE) as pilot:
         await pilot.pause()
         made.session.refuse = "the batch size comes from a configuration file"
@@ -203,8 +203,8 @@ async def test_a_refused_rewrite_says_why_and_keeps_the_question(desk) -> None:
         assert made.app.query_one(Controls).wanted == 42
 
 
-async def test_a_curve_with_one_point_says_why_there_is_nothing_to_drag(desk) -> None:
-    made = desk(alter=lambda profile: replace(profile, curve=profile.curve[:1]))
+async def test_a_curve_with_one_point_says_why_there_is_nothing_to_drag(opened_app) -> None:
+    made = opened_app(alter=lambda profile: replace(profile, curve=profile.curve[:1]))
     async with made.app.run_test(size=SIZE) as pilot:
         await pilot.pause()
         assert "nothing to drag along: 1 point on the curve" in made.text
@@ -214,8 +214,8 @@ async def test_a_curve_with_one_point_says_why_there_is_nothing_to_drag(desk) ->
         assert "nothing to drag along" in made.toasts
 
 
-async def test_a_question_survives_a_new_profile_of_another_edit(desk) -> None:
-    made = desk(live=False)
+async def test_a_question_survives_a_new_profile_of_another_edit(opened_app) -> None:
+    made = opened_app(live=False)
     async with made.app.run_test(size=SIZE) as pilot:
         await pilot.pause()
         await pilot.press("}")
@@ -227,8 +227,8 @@ async def test_a_question_survives_a_new_profile_of_another_edit(desk) -> None:
         assert "32 → 42" in made.text
 
 
-async def test_a_change_before_the_measurement_takes_the_place_of_the_last_one(desk) -> None:
-    made = desk(slow=True)
+async def test_a_change_before_the_measurement_takes_the_place_of_the_last_one(opened_app) -> None:
+    made = opened_app(slow=True)
     async with made.app.run_test(size=SIZE) as pilot:
         await pilot.pause()
         await pilot.press("]", "enter")
@@ -240,8 +240,8 @@ async def test_a_change_before_the_measurement_takes_the_place_of_the_last_one(d
         assert b"batch_size=43" in made.session.script.read_bytes()
 
 
-async def test_a_change_of_code_that_was_edited_is_written_once_it_is_measured(desk) -> None:
-    made = desk()
+async def test_a_change_of_code_that_was_edited_is_written_once_it_is_measured(opened_app) -> None:
+    made = opened_app()
     async with made.app.run_test(size=SIZE) as pilot:
         await pilot.pause()
         made.session.measuring = True
@@ -257,8 +257,8 @@ async def test_a_change_of_code_that_was_edited_is_written_once_it_is_measured(d
         assert [question.batchSize for question in made.session.applied] == [33]
 
 
-async def test_the_figures_of_a_lopsided_prediction_are_not_cut(desk) -> None:
-    made = desk(live=False)
+async def test_the_figures_of_a_lopsided_prediction_are_not_cut(opened_app) -> None:
+    made = opened_app(live=False)
     wide = Interval(481.5, 158.8, 1320.9)
     answer = made.session.estimate
     made.session.estimate = lambda question: replace(
@@ -272,8 +272,8 @@ async def test_the_figures_of_a_lopsided_prediction_are_not_cut(desk) -> None:
         assert "182.0 → 481.5 ms (158.8–1320.9)" in made.text
 
 
-async def test_what_is_below_the_bars_stays_where_it_is_while_one_is_dragged(desk) -> None:
-    made = desk(live=False)
+async def test_what_is_below_the_bars_stays_where_it_is_while_one_is_dragged(opened_app) -> None:
+    made = opened_app(live=False)
     async with made.app.run_test(size=(80, 24)) as pilot:
         await pilot.pause()
         whatifs, status = made.app.query_one("#whatifs"), made.app.query_one("#status")
@@ -290,8 +290,8 @@ async def test_what_is_below_the_bars_stays_where_it_is_while_one_is_dragged(des
         await pilot.mouse_up("#throughput-bar", offset=(6, 0))
 
 
-async def test_while_a_bar_is_held_the_figures_are_those_of_the_size_shown(desk) -> None:
-    made = desk(live=False)
+async def test_while_a_bar_is_held_the_figures_are_those_of_the_size_shown(opened_app) -> None:
+    made = opened_app(live=False)
     async with made.app.run_test(size=SIZE) as pilot:
         await pilot.pause()
         answer, gate = made.session.simulate, asyncio.Event()
@@ -318,8 +318,8 @@ async def test_while_a_bar_is_held_the_figures_are_those_of_the_size_shown(desk)
         await pilot.mouse_up("#memory-bar", offset=(30, 0))
 
 
-async def test_an_answer_without_a_curve_leaves_bars_and_curve_as_they_are(desk) -> None:
-    made = desk(live=False)
+async def test_an_answer_without_a_curve_leaves_bars_and_curve_as_they_are(opened_app) -> None:
+    made = opened_app(live=False)
     async with made.app.run_test(size=SIZE) as pilot:
         await pilot.pause()
         answer = made.session.simulate
@@ -344,8 +344,8 @@ async def test_an_answer_without_a_curve_leaves_bars_and_curve_as_they_are(desk)
             await pilot.pause()
 
 
-async def test_under_a_whatif_the_bars_end_where_its_curve_ends(desk) -> None:
-    made = desk(live=False)
+async def test_under_a_whatif_the_bars_end_where_its_curve_ends(opened_app) -> None:
+    made = opened_app(live=False)
     async with made.app.run_test(size=SIZE) as pilot:
         await pilot.pause()
         # checkpointing: 0.45 of the memory at every size.
@@ -371,9 +371,11 @@ def read_only(lives: SettingPlace | None):
 
 
 @pytest.mark.parametrize("live", [True, False])
-async def test_without_a_literal_the_bars_predict_and_say_where_the_number_lives(desk, live: bool) -> None:
+async def test_without_a_literal_the_bars_predict_and_say_where_the_number_lives(
+    opened_app, live: bool
+) -> None:
     lives = SettingPlace("/there/config.yaml", 5, "train.batch_size", "32")
-    made = desk(live=live, alter=read_only(lives))
+    made = opened_app(live=live, alter=read_only(lives))
     async with made.app.run_test(size=SIZE) as pilot:
         await pilot.pause()
         assert "only predicts: lives in config.yaml:5 (train.batch_size)" in made.text
@@ -393,8 +395,8 @@ async def test_without_a_literal_the_bars_predict_and_say_where_the_number_lives
         assert made.app.query_one(Controls).wanted == asked, "what cannot stays a question"
 
 
-async def test_without_a_known_place_the_reason_is_told(desk) -> None:
-    made = desk(alter=read_only(None))
+async def test_without_a_known_place_the_reason_is_told(opened_app) -> None:
+    made = opened_app(alter=read_only(None))
     async with made.app.run_test(size=SIZE) as pilot:
         await pilot.pause()
         await drag(pilot, "#throughput-bar", 8, 30)
@@ -405,8 +407,8 @@ async def test_without_a_known_place_the_reason_is_told(desk) -> None:
 @pytest.mark.parametrize(
     ("spread", "colour"), [(0.01, "-better"), (0.5, "")], ids=["beyond doubt", "within its range"]
 )
-async def test_a_gain_is_coloured_only_beyond_its_range(desk, spread: float, colour: str) -> None:
-    made = desk(live=False)
+async def test_a_gain_is_coloured_only_beyond_its_range(opened_app, spread: float, colour: str) -> None:
+    made = opened_app(live=False)
     answer = made.session.estimate
 
     def unsure(question):

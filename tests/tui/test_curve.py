@@ -60,8 +60,8 @@ def test_a_size_that_may_not_fit_is_marked(profile_of_script: ProfileReport) -> 
     assert marked == [str(max(point.batch_size for point in profile_of_script.curve))]
 
 
-async def test_under_whatifs_the_curve_is_that_with_them(desk) -> None:
-    made = desk(live=False)
+async def test_under_whatifs_the_curve_is_that_with_them(opened_app) -> None:
+    made = opened_app(live=False)
     async with made.app.run_test(size=SIZE) as pilot:
         await pilot.pause()
         curve = made.app.query_one(Curve)

@@ -21,7 +21,7 @@ from skyline_tui.views.devices import DevicesView
 from skyline_tui.widgets.sort_table import SortTable
 
 if TYPE_CHECKING:
-    from conftest import Desk
+    from conftest import OpenedApp
 
 
 def around(value: float, share: float) -> Interval:
@@ -89,8 +89,10 @@ def make_devices(script: Path) -> DevicesReport:
 
 
 @pytest.mark.parametrize("size", [(120, 40), (80, 24)])
-async def test_other_gpus_are_shown_in_a_table(desk: Callable[..., Desk], size: tuple[int, int]) -> None:
-    made = desk()
+async def test_other_gpus_are_shown_in_a_table(
+    opened_app: Callable[..., OpenedApp], size: tuple[int, int]
+) -> None:
+    made = opened_app()
     made.session.devices_page = make_devices(made.session.script)
     async with made.app.run_test(size=size) as pilot:
         await pilot.pause()
@@ -107,8 +109,8 @@ async def test_other_gpus_are_shown_in_a_table(desk: Callable[..., Desk], size: 
         assert not made.app.query_one(DevicesView).display
 
 
-async def test_the_table_sorts_by_any_column(desk: Callable[..., Desk]) -> None:
-    made = desk()
+async def test_the_table_sorts_by_any_column(opened_app: Callable[..., OpenedApp]) -> None:
+    made = opened_app()
     made.session.devices_page = make_devices(made.session.script)
     async with made.app.run_test(size=(120, 40)) as pilot:
         await pilot.pause()
@@ -127,8 +129,8 @@ async def test_the_table_sorts_by_any_column(desk: Callable[..., Desk]) -> None:
         assert [one.gpu for one in table.order] == ["S1", "L9"]
 
 
-async def test_it_can_be_cancelled(desk: Callable[..., Desk]) -> None:
-    made = desk(endless=True)
+async def test_it_can_be_cancelled(opened_app: Callable[..., OpenedApp]) -> None:
+    made = opened_app(endless=True)
     async with made.app.run_test(size=(120, 40)) as pilot:
         await pilot.pause()
         await pilot.press("e")

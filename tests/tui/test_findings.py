@@ -15,7 +15,7 @@ from skyline_tui.widgets.source import Source
 from skyline_tui.widgets.whatifs import WhatIfs
 
 if TYPE_CHECKING:
-    from conftest import Desk
+    from conftest import OpenedApp
 
 
 def with_findings(profile: ProfileReport) -> ProfileReport:
@@ -28,8 +28,10 @@ def with_findings(profile: ProfileReport) -> ProfileReport:
 
 
 @pytest.mark.parametrize("size", [(120, 40), (80, 24)])
-async def test_each_with_its_evidence_and_cure(desk: Callable[..., Desk], size: tuple[int, int]) -> None:
-    made = desk(alter=with_findings)
+async def test_each_with_its_evidence_and_cure(
+    opened_app: Callable[..., OpenedApp], size: tuple[int, int]
+) -> None:
+    made = opened_app(alter=with_findings)
     async with made.app.run_test(size=size) as pilot:
         await pilot.pause()
         await pilot.press("i")
@@ -46,8 +48,8 @@ async def test_each_with_its_evidence_and_cure(desk: Callable[..., Desk], size: 
         assert not made.app.query_one(FindingsView).display
 
 
-async def test_space_asks_what_the_cure_would_bring(desk: Callable[..., Desk]) -> None:
-    made = desk(alter=with_findings, live=False)
+async def test_space_asks_what_the_cure_would_bring(opened_app: Callable[..., OpenedApp]) -> None:
+    made = opened_app(alter=with_findings, live=False)
     async with made.app.run_test(size=(120, 40)) as pilot:
         await pilot.pause()
         await pilot.press("i", "space")
@@ -56,8 +58,8 @@ async def test_space_asks_what_the_cure_would_bring(desk: Callable[..., Desk]) -
         assert made.session.questions[-1].whatifs == ("num_workers=2",)
 
 
-async def test_enter_opens_the_line(desk: Callable[..., Desk]) -> None:
-    made = desk(alter=with_findings)
+async def test_enter_opens_the_line(opened_app: Callable[..., OpenedApp]) -> None:
+    made = opened_app(alter=with_findings)
     async with made.app.run_test(size=(120, 40)) as pilot:
         await pilot.pause()
         await pilot.press("7", "enter")
@@ -66,8 +68,8 @@ async def test_enter_opens_the_line(desk: Callable[..., Desk]) -> None:
         assert made.app.query_one("#line-source", Source).has_focus
 
 
-async def test_a_profile_without_problems(desk: Callable[..., Desk]) -> None:
-    made = desk()
+async def test_a_profile_without_problems(opened_app: Callable[..., OpenedApp]) -> None:
+    made = opened_app()
     async with made.app.run_test(size=(80, 24)) as pilot:
         await pilot.pause()
         await pilot.press("i")

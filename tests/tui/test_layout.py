@@ -15,8 +15,8 @@ PANELS = ("whatifs", "lines", "curve", "source")
 
 
 @pytest.mark.parametrize("size", SIZES)
-async def test_the_numbers_are_there_with_what_they_rest_on(desk, size: tuple[int, int]) -> None:
-    made = desk()
+async def test_the_numbers_are_there_with_what_they_rest_on(opened_app, size: tuple[int, int]) -> None:
+    made = opened_app()
     async with made.app.run_test(size=size) as pilot:
         await pilot.pause()
         text = made.text
@@ -36,8 +36,8 @@ async def test_the_numbers_are_there_with_what_they_rest_on(desk, size: tuple[in
 
 
 @pytest.mark.parametrize("size", SIZES)
-async def test_a_question_is_answered_in_full(desk, size: tuple[int, int]) -> None:
-    made = desk(live=False)
+async def test_a_question_is_answered_in_full(opened_app, size: tuple[int, int]) -> None:
+    made = opened_app(live=False)
     async with made.app.run_test(size=size) as pilot:
         await pilot.pause()
         for _ in range(7):
@@ -54,8 +54,8 @@ async def test_a_question_is_answered_in_full(desk, size: tuple[int, int]) -> No
 
 
 @pytest.mark.parametrize(("size", "shown"), [((80, 24), 1), ((120, 26), 2), ((120, 40), 4), ((160, 50), 4)])
-async def test_as_many_panels_as_there_is_room_for(desk, size: tuple[int, int], shown: int) -> None:
-    made = desk()
+async def test_as_many_panels_as_there_is_room_for(opened_app, size: tuple[int, int], shown: int) -> None:
+    made = opened_app()
     async with made.app.run_test(size=size) as pilot:
         await pilot.pause()
         for key, name in zip("wlgp", PANELS, strict=True):
@@ -67,8 +67,8 @@ async def test_as_many_panels_as_there_is_room_for(desk, size: tuple[int, int], 
 
 
 @pytest.mark.parametrize("size", SIZES)
-async def test_rows_keep_their_numbers_and_lose_only_words(desk, size: tuple[int, int]) -> None:
-    made = desk()
+async def test_rows_keep_their_numbers_and_lose_only_words(opened_app, size: tuple[int, int]) -> None:
+    made = opened_app()
     async with made.app.run_test(size=size) as pilot:
         await pilot.press("w")
         await pilot.pause()
@@ -92,8 +92,8 @@ async def test_rows_keep_their_numbers_and_lose_only_words(desk, size: tuple[int
                 assert part in made.text, part
 
 
-async def test_at_80_columns_the_footer_shows_every_key_it_names(desk) -> None:
-    made = desk()
+async def test_at_80_columns_the_footer_shows_every_key_it_names(opened_app) -> None:
+    made = opened_app()
     async with made.app.run_test(size=(80, 24)) as pilot:
         await pilot.pause()
         last = made.text.splitlines()[-1]
@@ -104,8 +104,8 @@ async def test_at_80_columns_the_footer_shows_every_key_it_names(desk) -> None:
         assert len(made.app.query(Footer)) == 1
 
 
-async def test_the_lines_of_a_very_wide_screen_have_their_phases_and_a_head(desk) -> None:
-    made = desk()
+async def test_the_lines_of_a_very_wide_screen_have_their_phases_and_a_head(opened_app) -> None:
+    made = opened_app()
     async with made.app.run_test(size=(220, 50)) as pilot:
         await pilot.pause()
         assert "forward  backward  optimizer     memory       time   share" in made.text
@@ -115,7 +115,7 @@ LONG = "train_a_small_transformer_with_an_extremely_long_script_name.py"
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 60)])
-async def test_a_long_script_name_breaks_no_line(desk, size: tuple[int, int]) -> None:
+async def test_a_long_script_name_breaks_no_line(opened_app, size: tuple[int, int]) -> None:
     """The basis stands whole on one line, and so does the place of the batch size."""
 
     def renamed(profile: ProfileReport) -> ProfileReport:
@@ -123,7 +123,7 @@ async def test_a_long_script_name_breaks_no_line(desk, size: tuple[int, int]) ->
         knob = replace(profile.batch_size.knob, file=path)
         return replace(profile, script=path, batch_size=replace(profile.batch_size, knob=knob))
 
-    made = desk(alter=renamed)
+    made = opened_app(alter=renamed)
     async with made.app.run_test(size=size) as pilot:
         await pilot.pause()
         lines = made.text.splitlines()
@@ -134,8 +134,8 @@ async def test_a_long_script_name_breaks_no_line(desk, size: tuple[int, int]) ->
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40), (160, 50)])
-async def test_the_help_folds_no_line(desk, size: tuple[int, int]) -> None:
-    made = desk()
+async def test_the_help_folds_no_line(opened_app, size: tuple[int, int]) -> None:
+    made = opened_app()
     async with made.app.run_test(size=size) as pilot:
         await pilot.press("question_mark")
         await pilot.pause()

@@ -13,14 +13,14 @@ from skyline_tui.widgets.source import Source
 from skyline_tui.widgets.whatifs import WhatIfs
 
 if TYPE_CHECKING:
-    from conftest import Desk
+    from conftest import OpenedApp
 
 SIZE = (120, 40)
-Desks = Callable[..., "Desk"]
+Desks = Callable[..., "OpenedApp"]
 
 
-async def test_a_toggle_writes_at_once_and_is_no_question_any_more_once_measured(desk: Desks) -> None:
-    made = desk()
+async def test_a_toggle_writes_at_once_and_is_no_question_any_more_once_measured(opened_app: Desks) -> None:
+    made = opened_app()
     async with made.app.run_test(size=SIZE) as pilot:
         await pilot.pause()
         await pilot.press("space")
@@ -30,8 +30,10 @@ async def test_a_toggle_writes_at_once_and_is_no_question_any_more_once_measured
         assert made.app.query_one(WhatIfs).checked == ()
 
 
-async def test_a_second_toggle_before_the_measurement_writes_both_in_place_of_the_first(desk: Desks) -> None:
-    made = desk(slow=True)
+async def test_a_second_toggle_before_the_measurement_writes_both_in_place_of_the_first(
+    opened_app: Desks,
+) -> None:
+    made = opened_app(slow=True)
     async with made.app.run_test(size=SIZE) as pilot:
         await pilot.pause()
         before = made.session.script.read_bytes()
@@ -50,11 +52,11 @@ async def test_a_second_toggle_before_the_measurement_writes_both_in_place_of_th
 
 
 async def test_what_was_written_lights_up_and_its_diff_is_one_key_away(
-    desk: Desks, monkeypatch: pytest.MonkeyPatch
+    opened_app: Desks, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # However long a busy machine takes to look.
     monkeypatch.setattr(source, "FLASH_S", 600.0)
-    made = desk()
+    made = opened_app()
     async with made.app.run_test(size=SIZE) as pilot:
         await pilot.pause()
         await pilot.press("space")
@@ -67,8 +69,8 @@ async def test_what_was_written_lights_up_and_its_diff_is_one_key_away(
         assert "+new" in made.text
 
 
-async def test_in_staged_mode_nothing_is_written(desk: Desks) -> None:
-    made = desk(live=False)
+async def test_in_staged_mode_nothing_is_written(opened_app: Desks) -> None:
+    made = opened_app(live=False)
     async with made.app.run_test(size=SIZE) as pilot:
         await pilot.pause()
         await pilot.press("space", "}", "enter")

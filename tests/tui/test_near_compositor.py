@@ -9,8 +9,8 @@ from skyline_tui.near_compositor import NearCompositor
 
 
 @pytest.mark.parametrize("size", [(80, 24), (160, 50)])
-async def test_frames_are_those_that_textual_draws(desk, size: tuple[int, int]) -> None:
-    made = desk(live=False)
+async def test_frames_are_those_that_textual_draws(opened_app, size: tuple[int, int]) -> None:
+    made = opened_app(live=False)
     async with made.app.run_test(size=size) as pilot:
         await pilot.pause()
         made.app.notify("something in front of the rest")

@@ -10,7 +10,7 @@ import pytest
 from textual.pilot import Pilot
 
 if TYPE_CHECKING:
-    from conftest import Desk
+    from conftest import OpenedApp
 
 DRAWN_WITH = "8.2.8"
 
@@ -32,9 +32,9 @@ def still(monkeypatch: pytest.MonkeyPatch) -> None:
     ids=["overview-80x24", "timeline-120x40", "lines-160x50"],
 )
 def test_picture(
-    desk: Callable[..., Desk], snap_compare: Any, still: None, size: tuple[int, int], keys: str
+    opened_app: Callable[..., OpenedApp], snap_compare: Any, still: None, size: tuple[int, int], keys: str
 ) -> None:
-    made = desk()
+    made = opened_app()
 
     async def look(pilot: Pilot[None]) -> None:
         await pilot.pause()

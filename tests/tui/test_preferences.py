@@ -21,10 +21,10 @@ def test_what_makes_no_sense_is_said(tmp_path: Path, text: str) -> None:
     assert str(path) in read_preferences(path).problem
 
 
-async def test_a_key_of_ones_own_and_a_theme(desk, tmp_path: Path) -> None:
+async def test_a_key_of_ones_own_and_a_theme(opened_app, tmp_path: Path) -> None:
     path = tmp_path / "tui.toml"
     path.write_text('theme = "nord"\n[keys]\nhelp = "f1"\n"no-such" = "x"\n')
-    given = desk()
+    given = opened_app()
     app = SkylineApp(given.session.script, lambda post: given.session, preferences=read_preferences(path))
     given.session.post = app.post_message
     async with app.run_test(size=(120, 40)) as pilot:

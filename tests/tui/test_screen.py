@@ -20,8 +20,8 @@ from skyline_tui.widgets.whatifs import WhatIfs
 SIZE = (120, 40)
 
 
-async def test_checked_whatifs_are_asked_together(desk) -> None:
-    made = desk(live=False)
+async def test_checked_whatifs_are_asked_together(opened_app) -> None:
+    made = opened_app(live=False)
     async with made.app.run_test(size=SIZE) as pilot:
         await pilot.pause()
         await pilot.press("space", "down", "space")
@@ -32,8 +32,8 @@ async def test_checked_whatifs_are_asked_together(desk) -> None:
         assert not made.session.applied, "in staged mode what-ifs wait for an explicit apply"
 
 
-async def test_a_click_checks(desk) -> None:
-    made = desk(live=False)
+async def test_a_click_checks(opened_app) -> None:
+    made = opened_app(live=False)
     async with made.app.run_test(size=SIZE) as pilot:
         await pilot.pause()
         rows = made.text.splitlines()
@@ -44,16 +44,16 @@ async def test_a_click_checks(desk) -> None:
         assert "[x] num_workers=2" in made.text
 
 
-async def test_two_values_of_one_whatif_exclude_each_other(desk) -> None:
-    made = desk(live=False)
+async def test_two_values_of_one_whatif_exclude_each_other(opened_app) -> None:
+    made = opened_app(live=False)
     async with made.app.run_test(size=SIZE) as pilot:
         await pilot.pause()
         await pilot.press("down", "down", "space", "down", "space")
         assert made.app.query_one(WhatIfs).checked == ("num_workers=4",)
 
 
-async def test_one_that_does_not_apply_says_why_and_stays_unchecked(desk) -> None:
-    made = desk()
+async def test_one_that_does_not_apply_says_why_and_stays_unchecked(opened_app) -> None:
+    made = opened_app()
     async with made.app.run_test(size=SIZE) as pilot:
         await pilot.pause()
         await pilot.press("end", "space")
@@ -61,8 +61,8 @@ async def test_one_that_does_not_apply_says_why_and_stays_unchecked(desk) -> Non
         assert "needs a C++ compiler, and none was found on this machine" in made.toasts
 
 
-async def test_enter_explains(desk) -> None:
-    made = desk()
+async def test_enter_explains(opened_app) -> None:
+    made = opened_app()
     async with made.app.run_test(size=SIZE) as pilot:
         await pilot.pause()
         await pilot.press("down", "enter")
@@ -79,8 +79,8 @@ async def test_enter_explains(desk) -> None:
         assert not isinstance(made.app.screen, Explain)
 
 
-async def test_applied_whatifs_are_unchecked_again(desk) -> None:
-    made = desk(live=False)
+async def test_applied_whatifs_are_unchecked_again(opened_app) -> None:
+    made = opened_app(live=False)
     async with made.app.run_test(size=SIZE) as pilot:
         await pilot.pause()
         await pilot.press("space", "a")
@@ -89,8 +89,8 @@ async def test_applied_whatifs_are_unchecked_again(desk) -> None:
         assert made.app.query_one(WhatIfs).checked == ()
 
 
-async def test_the_diff_shows_what_would_be_written_and_what_not(desk) -> None:
-    made = desk(live=False)
+async def test_the_diff_shows_what_would_be_written_and_what_not(opened_app) -> None:
+    made = opened_app(live=False)
     async with made.app.run_test(size=SIZE) as pilot:
         await pilot.pause()
         await pilot.press("}", "d")
@@ -101,16 +101,16 @@ async def test_the_diff_shows_what_would_be_written_and_what_not(desk) -> None:
 
 
 @pytest.mark.parametrize("key", ["a", "d"])
-async def test_with_nothing_asked_there_is_nothing_to_write(desk, key: str) -> None:
-    made = desk()
+async def test_with_nothing_asked_there_is_nothing_to_write(opened_app, key: str) -> None:
+    made = opened_app()
     async with made.app.run_test(size=SIZE) as pilot:
         await pilot.pause()
         await pilot.press(key)
         assert "There is no question yet" in made.toasts
 
 
-async def test_undo_without_an_apply_says_so(desk) -> None:
-    made = desk()
+async def test_undo_without_an_apply_says_so(opened_app) -> None:
+    made = opened_app()
     async with made.app.run_test(size=SIZE) as pilot:
         await pilot.pause()
         await pilot.press("u")
@@ -118,8 +118,8 @@ async def test_undo_without_an_apply_says_so(desk) -> None:
         assert "nothing was applied" in made.toasts
 
 
-async def test_enter_on_a_line_shows_it_in_its_file(desk) -> None:
-    made = desk()
+async def test_enter_on_a_line_shows_it_in_its_file(opened_app) -> None:
+    made = opened_app()
     async with made.app.run_test(size=SIZE) as pilot:
         await pilot.pause()
         await pilot.press("l", "down", "down", "enter")
@@ -130,8 +130,8 @@ async def test_enter_on_a_line_shows_it_in_its_file(desk) -> None:
         assert "21.8 ms" in made.text
 
 
-async def test_costs_follow_their_lines_through_an_edit(desk) -> None:
-    made = desk()
+async def test_costs_follow_their_lines_through_an_edit(opened_app) -> None:
+    made = opened_app()
     async with made.app.run_test(size=SIZE) as pilot:
         await pilot.pause()
         await pilot.press("l", "down", "down", "enter")
@@ -144,8 +144,8 @@ async def test_costs_follow_their_lines_through_an_edit(desk) -> None:
         assert "21.8 ms" in row
 
 
-async def test_lines_sort_by_time_memory_and_place(desk) -> None:
-    made = desk()
+async def test_lines_sort_by_time_memory_and_place(opened_app) -> None:
+    made = opened_app()
     async with made.app.run_test(size=SIZE) as pilot:
         await pilot.pause()
         orders = []
@@ -156,8 +156,8 @@ async def test_lines_sort_by_time_memory_and_place(desk) -> None:
         assert orders == ["by time", "by memory", "by place", "by time"]
 
 
-async def test_a_stale_profile_is_marked_in_words(desk) -> None:
-    made = desk()
+async def test_a_stale_profile_is_marked_in_words(opened_app) -> None:
+    made = opened_app()
     async with made.app.run_test(size=SIZE) as pilot:
         await pilot.pause()
         made.session.say(profileId="profile-1", stale=True)
@@ -169,8 +169,8 @@ async def test_a_stale_profile_is_marked_in_words(desk) -> None:
         assert "stale" not in made.text
 
 
-async def test_the_later_measurement_is_shown_where_an_earlier_one_stands(desk) -> None:
-    made = desk(alter=lambda profile: replace(profile, set_aside=True))
+async def test_the_later_measurement_is_shown_where_an_earlier_one_stands(opened_app) -> None:
+    made = opened_app(alter=lambda profile: replace(profile, set_aside=True))
     async with made.app.run_test(size=SIZE) as pilot:
         await pilot.pause()
         assert "machine busy: an earlier measurement is shown" in made.text
@@ -181,8 +181,8 @@ async def test_the_later_measurement_is_shown_where_an_earlier_one_stands(desk) 
         assert "is the one on the screen" in made.toasts
 
 
-async def test_an_error_shows_its_line_and_its_end_and_the_numbers_stay(desk) -> None:
-    made = desk()
+async def test_an_error_shows_its_line_and_its_end_and_the_numbers_stay(opened_app) -> None:
+    made = opened_app()
     async with made.app.run_test(size=SIZE) as pilot:
         await pilot.pause()
         trace = (
@@ -200,8 +200,8 @@ async def test_an_error_shows_its_line_and_its_end_and_the_numbers_stay(desk) ->
         assert "ValueError" not in made.text
 
 
-async def test_what_the_trouble_panel_says_is_not_said_twice(desk) -> None:
-    made = desk()
+async def test_what_the_trouble_panel_says_is_not_said_twice(opened_app) -> None:
+    made = opened_app()
     async with made.app.run_test(size=SIZE) as pilot:
         await pilot.pause()
         made.session.say(error="no training step was found")
@@ -213,8 +213,8 @@ async def test_what_the_trouble_panel_says_is_not_said_twice(desk) -> None:
         assert "no training step" not in made.toasts
 
 
-async def test_news_of_another_script_changes_nothing(desk) -> None:
-    made = desk()
+async def test_news_of_another_script_changes_nothing(opened_app) -> None:
+    made = opened_app()
     async with made.app.run_test(size=SIZE) as pilot:
         await pilot.pause()
         made.session.say(uri="file:///elsewhere/train.py", error="not ours", stale=True)
@@ -223,8 +223,8 @@ async def test_news_of_another_script_changes_nothing(desk) -> None:
         assert "stale" not in made.text
 
 
-async def test_progress_has_its_line_until_it_ends(desk) -> None:
-    made = desk()
+async def test_progress_has_its_line_until_it_ends(opened_app) -> None:
+    made = opened_app()
     async with made.app.run_test(size=SIZE) as pilot:
         await pilot.pause()
         made.session.post(messages.Progressed("Profiling train.py", "measure: 3 of 8", 0.4))
@@ -237,8 +237,8 @@ async def test_progress_has_its_line_until_it_ends(desk) -> None:
         assert "cancelled" in made.toasts
 
 
-async def test_a_lost_server_is_explained_and_measuring_starts_another(desk) -> None:
-    made = desk()
+async def test_a_lost_server_is_explained_and_measuring_starts_another(opened_app) -> None:
+    made = opened_app()
     async with made.app.run_test(size=SIZE) as pilot:
         await pilot.pause()
         made.session.post(messages.ServerLost(3, "MemoryError: out of it"))
@@ -251,8 +251,8 @@ async def test_a_lost_server_is_explained_and_measuring_starts_another(desk) -> 
         assert "MemoryError" not in made.text
 
 
-async def test_help_names_the_keys(desk) -> None:
-    made = desk()
+async def test_help_names_the_keys(opened_app) -> None:
+    made = opened_app()
     async with made.app.run_test(size=(80, 24)) as pilot:
         await pilot.pause()
         await pilot.press("?")
@@ -262,8 +262,8 @@ async def test_help_names_the_keys(desk) -> None:
         await pilot.press("escape")
 
 
-async def test_the_palette_offers_what_the_keys_do(desk) -> None:
-    made = desk()
+async def test_the_palette_offers_what_the_keys_do(opened_app) -> None:
+    made = opened_app()
     async with made.app.run_test(size=SIZE) as pilot:
         await pilot.pause()
         await pilot.press("ctrl+p")
@@ -275,19 +275,19 @@ async def test_the_palette_offers_what_the_keys_do(desk) -> None:
         assert "by memory" in made.text
 
 
-async def test_leaving_stops_the_session(desk) -> None:
-    made = desk()
+async def test_leaving_stops_the_session(opened_app) -> None:
+    made = opened_app()
     async with made.app.run_test(size=SIZE) as pilot:
         await pilot.press("q")
     assert made.session.stopped
 
 
-async def test_o_opens_the_line_under_the_cursor(desk, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_o_opens_the_line_under_the_cursor(opened_app, monkeypatch: pytest.MonkeyPatch) -> None:
     opened: list[tuple[str, int]] = []
     monkeypatch.setattr(
         "skyline_tui.app.edit", lambda app, file, line: opened.append((file, line)) or "no such editor"
     )
-    made = desk()
+    made = opened_app()
     async with made.app.run_test(size=SIZE) as pilot:
         await pilot.pause()
         await pilot.press("l", "down", "down", "o")
@@ -296,8 +296,8 @@ async def test_o_opens_the_line_under_the_cursor(desk, monkeypatch: pytest.Monke
         assert "no such editor" in made.toasts
 
 
-async def test_the_fastest_combination_is_put_on_the_screen_and_written_nowhere(desk) -> None:
-    made = desk()
+async def test_the_fastest_combination_is_put_on_the_screen_and_written_nowhere(opened_app) -> None:
+    made = opened_app()
     async with made.app.run_test(size=SIZE) as pilot:
         await pilot.pause()
         await pilot.press("f")
@@ -317,8 +317,8 @@ async def test_the_fastest_combination_is_put_on_the_screen_and_written_nowhere(
         assert "extrapolated" not in made.toasts
 
 
-async def test_the_fastest_combination_beyond_the_measured_curve_says_so(desk) -> None:
-    made = desk()
+async def test_the_fastest_combination_beyond_the_measured_curve_says_so(opened_app) -> None:
+    made = opened_app()
     async with made.app.run_test(size=SIZE) as pilot:
         await pilot.pause()
         search = made.session.best
@@ -335,8 +335,8 @@ async def test_the_fastest_combination_beyond_the_measured_curve_says_so(desk) -
         assert "! extrapolated: outside the measured range" in made.toasts
 
 
-async def test_a_limit_that_is_no_number_is_asked_for_again(desk) -> None:
-    made = desk()
+async def test_a_limit_that_is_no_number_is_asked_for_again(opened_app) -> None:
+    made = opened_app()
     async with made.app.run_test(size=SIZE) as pilot:
         await pilot.pause()
         await pilot.press("f")

@@ -14,16 +14,16 @@ BOUND, ADVICE = (
 
 
 @pytest.mark.parametrize(("size", "both"), [((80, 24), False), ((120, 40), True)])
-async def test_both_sentences_where_there_is_room(desk, size, both) -> None:
-    made = desk(live=False)
+async def test_both_sentences_where_there_is_room(opened_app, size, both) -> None:
+    made = opened_app(live=False)
     async with made.app.run_test(size=size) as pilot:
         await pilot.pause()
         assert ADVICE in made.text
         assert (BOUND in made.text) is both
 
 
-async def test_a_click_asks_for_the_change(desk) -> None:
-    made = desk(live=False)
+async def test_a_click_asks_for_the_change(opened_app) -> None:
+    made = opened_app(live=False)
     async with made.app.run_test(size=(120, 40)) as pilot:
         await pilot.pause()
         assert made.app.query_one(WhatIfs).checked == ()
@@ -32,8 +32,8 @@ async def test_a_click_asks_for_the_change(desk) -> None:
         assert made.app.query_one(WhatIfs).checked == ("fused_optimizer",)
 
 
-async def test_without_a_verdict_it_takes_no_room(desk) -> None:
-    made = desk(live=False)
+async def test_without_a_verdict_it_takes_no_room(opened_app) -> None:
+    made = opened_app(live=False)
     async with made.app.run_test(size=(120, 40)) as pilot:
         await pilot.pause()
         made.app.query_one(VerdictLines).show(None)

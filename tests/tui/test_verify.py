@@ -11,13 +11,15 @@ from skyline_tui.screens.verified import VerifiedSheet
 from skyline_tui.widgets.whatifs import WhatIfs
 
 if TYPE_CHECKING:
-    from conftest import Desk
+    from conftest import OpenedApp
 
 SIZE = (120, 40)
 
 
-async def test_the_question_is_measured_and_shown_beside_its_prediction(desk: Callable[..., Desk]) -> None:
-    made = desk(live=False)
+async def test_the_question_is_measured_and_shown_beside_its_prediction(
+    opened_app: Callable[..., OpenedApp],
+) -> None:
+    made = opened_app(live=False)
     async with made.app.run_test(size=SIZE) as pilot:
         await pilot.pause()
         await pilot.press("space", "v")
@@ -40,8 +42,8 @@ async def test_the_question_is_measured_and_shown_beside_its_prediction(desk: Ca
         assert "in 1 of 1 case" in made.text
 
 
-async def test_what_does_not_count_says_so_first(desk: Callable[..., Desk]) -> None:
-    made = desk(live=False, discarded="the null scatters too much")
+async def test_what_does_not_count_says_so_first(opened_app: Callable[..., OpenedApp]) -> None:
+    made = opened_app(live=False, discarded="the null scatters too much")
     async with made.app.run_test(size=(80, 24)) as pilot:
         await pilot.pause()
         await pilot.press("space", "v")
@@ -51,8 +53,8 @@ async def test_what_does_not_count_says_so_first(desk: Callable[..., Desk]) -> N
         assert "predicted interval" not in made.text
 
 
-async def test_what_cannot_be_measured_says_why(desk: Callable[..., Desk]) -> None:
-    made = desk(live=False, no_verdict="there is no rewrite for this yet")
+async def test_what_cannot_be_measured_says_why(opened_app: Callable[..., OpenedApp]) -> None:
+    made = opened_app(live=False, no_verdict="there is no rewrite for this yet")
     async with made.app.run_test(size=SIZE) as pilot:
         await pilot.pause()
         await pilot.press("space", "v")
@@ -62,8 +64,10 @@ async def test_what_cannot_be_measured_says_why(desk: Callable[..., Desk]) -> No
 
 
 @pytest.mark.parametrize("key", ["c", "escape"])
-async def test_it_can_be_cancelled_and_the_question_stays(desk: Callable[..., Desk], key: str) -> None:
-    made = desk(live=False, endless=True)
+async def test_it_can_be_cancelled_and_the_question_stays(
+    opened_app: Callable[..., OpenedApp], key: str
+) -> None:
+    made = opened_app(live=False, endless=True)
     async with made.app.run_test(size=(80, 24)) as pilot:
         await pilot.pause()
         await pilot.press("space", "v")
@@ -80,8 +84,8 @@ async def test_it_can_be_cancelled_and_the_question_stays(desk: Callable[..., De
         assert len(made.session.verified) == 1
 
 
-async def test_nothing_asked_is_nothing_to_verify(desk: Callable[..., Desk]) -> None:
-    made = desk(live=False)
+async def test_nothing_asked_is_nothing_to_verify(opened_app: Callable[..., OpenedApp]) -> None:
+    made = opened_app(live=False)
     async with made.app.run_test(size=SIZE) as pilot:
         await pilot.pause()
         await pilot.press("v")

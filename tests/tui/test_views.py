@@ -19,15 +19,15 @@ from skyline_tui.widgets.source import Source
 from skyline_tui.widgets.view_tabs import VIEWS
 
 if TYPE_CHECKING:
-    from conftest import Desk
+    from conftest import OpenedApp
 
 SIZE = (120, 40)
-Desks = Callable[..., "Desk"]
+Desks = Callable[..., "OpenedApp"]
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40), (160, 50)])
-async def test_every_page_is_reached_by_its_number_and_fits(desk: Desks, size: tuple[int, int]) -> None:
-    made = desk()
+async def test_every_page_is_reached_by_its_number_and_fits(opened_app: Desks, size: tuple[int, int]) -> None:
+    made = opened_app()
     async with made.app.run_test(size=size) as pilot:
         await pilot.pause()
         for number, (view, title) in enumerate(VIEWS.items(), 1):
@@ -41,8 +41,8 @@ async def test_every_page_is_reached_by_its_number_and_fits(desk: Desks, size: t
         assert made.app.query_one("#overview").display
 
 
-async def test_a_click_on_a_title_goes_there(desk: Desks) -> None:
-    made = desk()
+async def test_a_click_on_a_title_goes_there(opened_app: Desks) -> None:
+    made = opened_app()
     async with made.app.run_test(size=SIZE) as pilot:
         await pilot.pause()
         row = next(line for line in made.text.splitlines() if "Timeline" in line)
@@ -50,8 +50,8 @@ async def test_a_click_on_a_title_goes_there(desk: Desks) -> None:
         assert made.app.query_one("#view-timeline").display
 
 
-async def test_the_timeline_tells_what_is_under_the_cursor_and_zooms(desk: Desks) -> None:
-    made = desk()
+async def test_the_timeline_tells_what_is_under_the_cursor_and_zooms(opened_app: Desks) -> None:
+    made = opened_app()
     async with made.app.run_test(size=SIZE) as pilot:
         await pilot.pause()
         await pilot.press("3")
@@ -76,8 +76,8 @@ async def test_the_timeline_tells_what_is_under_the_cursor_and_zooms(desk: Desks
         assert made.app.query_one("#line-source", Source).place == (str(made.session.script), 9)
 
 
-async def test_the_wheel_zooms_at_the_pointer_and_a_drag_pans(desk: Desks) -> None:
-    made = desk()
+async def test_the_wheel_zooms_at_the_pointer_and_a_drag_pans(opened_app: Desks) -> None:
+    made = opened_app()
     async with made.app.run_test(size=SIZE) as pilot:
         await pilot.pause()
         await pilot.press("3")
@@ -95,8 +95,8 @@ async def test_the_wheel_zooms_at_the_pointer_and_a_drag_pans(desk: Desks) -> No
         assert lanes.window.end_ms - lanes.window.begin_ms == pytest.approx(width)
 
 
-async def test_the_timeline_is_of_the_question_on_the_screen(desk: Desks) -> None:
-    made = desk(live=False)
+async def test_the_timeline_is_of_the_question_on_the_screen(opened_app: Desks) -> None:
+    made = opened_app(live=False)
     async with made.app.run_test(size=SIZE) as pilot:
         await pilot.pause()
         await pilot.press("3")
@@ -106,9 +106,9 @@ async def test_the_timeline_is_of_the_question_on_the_screen(desk: Desks) -> Non
         assert made.session.timelines[-1].batchSize == 33
 
 
-async def test_memory_at_the_cursor(desk: Desks) -> None:
+async def test_memory_at_the_cursor(opened_app: Desks) -> None:
     pytest.importorskip("textual_plot")
-    made = desk()
+    made = opened_app()
     async with made.app.run_test(size=SIZE) as pilot:
         await pilot.pause()
         await pilot.press("4")
@@ -128,8 +128,8 @@ async def test_memory_at_the_cursor(desk: Desks) -> None:
         assert made.session.moments[-1] != first
 
 
-async def test_a_profile_without_allocations_says_so(desk: Desks) -> None:
-    made = desk(alter=lambda profile: replace(profile, memory=replace(profile.memory, timeline=())))
+async def test_a_profile_without_allocations_says_so(opened_app: Desks) -> None:
+    made = opened_app(alter=lambda profile: replace(profile, memory=replace(profile.memory, timeline=())))
     async with made.app.run_test(size=(80, 24)) as pilot:
         await pilot.pause()
         await pilot.press("4")
@@ -137,8 +137,8 @@ async def test_a_profile_without_allocations_says_so(desk: Desks) -> None:
         assert "no allocations were recorded" in made.text
 
 
-async def test_lines_sort_by_key_and_by_click_and_the_source_follows(desk: Desks) -> None:
-    made = desk()
+async def test_lines_sort_by_key_and_by_click_and_the_source_follows(opened_app: Desks) -> None:
+    made = opened_app()
     async with made.app.run_test(size=SIZE) as pilot:
         await pilot.pause()
         await pilot.press("2")
@@ -163,8 +163,8 @@ def in_modules(profile: ProfileReport) -> ProfileReport:
     return replace(profile, lines=(first, second, *rest))
 
 
-async def test_a_module_leaves_its_lines_only(desk: Desks) -> None:
-    made = desk(alter=in_modules)
+async def test_a_module_leaves_its_lines_only(opened_app: Desks) -> None:
+    made = opened_app(alter=in_modules)
     async with made.app.run_test(size=(160, 50)) as pilot:
         await pilot.pause()
         await pilot.press("2")
@@ -183,8 +183,8 @@ async def test_a_module_leaves_its_lines_only(desk: Desks) -> None:
         assert "20.5 ms" in made.text, "half of the line's time is in this module"
 
 
-async def test_an_earlier_profile_beside_this_one(desk: Desks) -> None:
-    made = desk()
+async def test_an_earlier_profile_beside_this_one(opened_app: Desks) -> None:
+    made = opened_app()
     async with made.app.run_test(size=SIZE) as pilot:
         await pilot.pause()
         await pilot.press("6")
@@ -197,8 +197,8 @@ async def test_an_earlier_profile_beside_this_one(desk: Desks) -> None:
             assert part in page, part
 
 
-async def test_everything_that_was_said_can_be_read_again(desk: Desks) -> None:
-    made = desk()
+async def test_everything_that_was_said_can_be_read_again(opened_app: Desks) -> None:
+    made = opened_app()
     async with made.app.run_test(size=SIZE) as pilot:
         await pilot.pause()
         made.app.notify("a [b]strange[/b] word", severity="warning")

@@ -17,7 +17,7 @@ from skyline_tui.screens.explain import _lines
 from skyline_tui.widgets.whatifs import HEAD, REST, WhatIfs, whatif_rows
 
 if TYPE_CHECKING:
-    from conftest import Desk
+    from conftest import OpenedApp
 
 SIZE = (120, 40)
 NOW = BaselineReport(Interval(100.0, 98.0, 102.0), None, Interval.exact(1e9), 0.004)
@@ -131,8 +131,8 @@ def test_a_large_factor_from_a_baseline_within_noise_says_so() -> None:
     assert "noise" not in "\n".join(line.plain for line in _lines(estimate("amp", -40.0), noisy, None))
 
 
-async def test_keys_go_through_the_values_of_a_row(desk: Callable[..., Desk]) -> None:
-    made = desk(live=False)
+async def test_keys_go_through_the_values_of_a_row(opened_app: Callable[..., OpenedApp]) -> None:
+    made = opened_app(live=False)
     async with made.app.run_test(size=SIZE) as pilot:
         await pilot.pause()
         await pilot.press("down", "right")
@@ -149,8 +149,8 @@ async def test_keys_go_through_the_values_of_a_row(desk: Callable[..., Desk]) ->
         assert values == ["checkpointing=fit"], "what is known is not asked again"
 
 
-async def test_a_checked_row_stays_checked_at_another_value(desk: Callable[..., Desk]) -> None:
-    made = desk(live=False)
+async def test_a_checked_row_stays_checked_at_another_value(opened_app: Callable[..., OpenedApp]) -> None:
+    made = opened_app(live=False)
     async with made.app.run_test(size=SIZE) as pilot:
         await pilot.pause()
         await pilot.press("space", "down", "space", "right")
@@ -159,8 +159,8 @@ async def test_a_checked_row_stays_checked_at_another_value(desk: Callable[..., 
         assert made.session.questions[-1].whatifs == ("fused_optimizer", "checkpointing=all")
 
 
-async def test_one_value_only_is_said(desk: Callable[..., Desk]) -> None:
-    made = desk(live=False)
+async def test_one_value_only_is_said(opened_app: Callable[..., OpenedApp]) -> None:
+    made = opened_app(live=False)
     async with made.app.run_test(size=SIZE) as pilot:
         await pilot.pause()
         await pilot.press("right")
@@ -168,8 +168,10 @@ async def test_one_value_only_is_said(desk: Callable[..., Desk]) -> None:
         assert made.session.questions == []
 
 
-async def test_the_explanation_has_values_and_what_it_costs_once(desk: Callable[..., Desk]) -> None:
-    made = desk(live=False)
+async def test_the_explanation_has_values_and_what_it_costs_once(
+    opened_app: Callable[..., OpenedApp],
+) -> None:
+    made = opened_app(live=False)
     async with made.app.run_test(size=SIZE) as pilot:
         await pilot.pause()
         await pilot.press("down", "enter")
@@ -204,8 +206,8 @@ def test_what_the_code_has_is_a_switch_that_is_on(width: int) -> None:
     assert all(len(line) <= width for row in rows.values() for line in row.plain.splitlines())
 
 
-async def test_space_switches_it_off_in_live_mode_alone(desk: Callable[..., Desk]) -> None:
-    made = desk()
+async def test_space_switches_it_off_in_live_mode_alone(opened_app: Callable[..., OpenedApp]) -> None:
+    made = opened_app()
     listed = made.session.whatifs
 
     async def with_one():

@@ -11,8 +11,7 @@ from lsprotocol import types
 from pygls.uris import to_fs_path
 
 from skyline.errors import RewriteRefused
-from skyline.source.span import SourceSpan, TextEdit
-from skyline.source.text import SourceText
+from skyline.source.text import SourceSpan, SourceText, TextEdit
 
 
 @dataclass(frozen=True, slots=True)

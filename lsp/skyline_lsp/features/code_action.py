@@ -16,12 +16,11 @@ from lsprotocol import types
 
 from skyline import units
 from skyline.errors import SkylineError
-from skyline.memory.capacity import Fit, fit
+from skyline.memory.peak import Fit, fit
 from skyline.report import basis, protocol
 from skyline.report.schema import EstimateReport
 from skyline.source.line_map import line_map
-from skyline.source.span import TextEdit
-from skyline.source.text import SourceText
+from skyline.source.text import SourceText, TextEdit
 from skyline.whatif.estimate import Estimate
 from skyline.whatif.question import BATCH_SIZE, Choice, Question
 from skyline_lsp import convert

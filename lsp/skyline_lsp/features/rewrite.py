@@ -21,8 +21,7 @@ from skyline.report.protocol import (
     RemoveParams,
     UriParams,
 )
-from skyline.source.span import TextEdit
-from skyline.source.text import SourceText
+from skyline.source.text import SourceText, TextEdit
 from skyline.whatif.question import Question
 from skyline_lsp import convert, planned_change, wire
 from skyline_lsp.features.simulate import profiled

@@ -6,14 +6,14 @@ import asyncio
 from dataclasses import replace
 
 from skyline.analysis.best import Constraints
-from skyline.analysis.curve_under import curve_under
+from skyline.analysis.estimate import curve_under
 from skyline.errors import SkylineError
 from skyline.report import protocol
 from skyline.report.build import best_report
 from skyline.report.protocol import BestParams, QuestionParams, UriParams
 from skyline.report.schema import BestReport, EstimateReport, WhatIfReport
 from skyline.whatif.base import Semantics
-from skyline.whatif.curve_point import CurvePoint
+from skyline.whatif.estimate import CurvePoint
 from skyline.whatif.question import Question
 from skyline_lsp import convert, wire
 from skyline_lsp.server import SkylineServer

@@ -12,7 +12,7 @@ from .module_facts import module_facts
 from .styles import compiled_frames
 
 
-def recorded_facts(observer, devices, sightings, named, updated):
+def recorded_facts(observer, devices, observed_calls, named, updated):
     """As a dictionary in the shape of ``skyline.capture.recording.Recording``.
 
     ``named`` are pairs of a path and a module; one that is under several roots, or twice, counts once.
@@ -21,14 +21,14 @@ def recorded_facts(observer, devices, sightings, named, updated):
     once = {}
     for path, module in named:
         once.setdefault(id(module), (path, module))
-    sightings.complete = not compiled_frames()
-    modules, count = module_facts(once.values(), sightings, observer.module_lines, updated)
+    observed_calls.complete = not compiled_frames()
+    modules, count = module_facts(once.values(), observed_calls, observer.module_lines, updated)
     return {
         "settings": settings(devices, observer.styles.autocast),
         "modules": modules,
         "module_count": count,
         "parallel": parallel([module for _, module in once.values()], observer.module_lines),
-        "calls": [*sightings.rows(), *observer.compiled, *graph_breaks()],
+        "calls": [*observed_calls.rows(), *observer.compiled, *graph_breaks()],
     }
 
 

@@ -193,7 +193,7 @@ class Stepper:
                 live = memory.live_tensors(self._devices.kind, self.observer.optimizers_in_use())
                 recordings.note_memory(live, memory.device_memory(self._devices))
             if recordings.wants_facts:
-                recordings.note_facts(self._recorded_facts(recordings.sightings, named_modules()))
+                recordings.note_facts(self._recorded_facts(recordings.observed_calls, named_modules()))
             if not has_more:
                 self._write(recordings)
         if has_more:

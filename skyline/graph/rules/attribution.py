@@ -15,11 +15,10 @@ from skyline.graph.rules.names import Names
 from skyline.graph.rules.pieces import Pieces
 from skyline.graph.rules.recorded_tasks import RecordedTasks
 from skyline.graph.rules.threads import HostThreads
-from skyline.graph.tasks import PHASE
+from skyline.graph.task import PHASE
 from skyline.trace.kineto.category import Category
 from skyline.trace.kineto.profiler_trace import MarkedSteps, ProfilerTrace
-from skyline.trace.phase import Phase
-from skyline.trace.record import CodeLine
+from skyline.trace.record import CodeLine, Phase
 
 
 @dataclass(frozen=True, slots=True, eq=False)

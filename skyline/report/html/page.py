@@ -3,26 +3,191 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
+from pygments import highlight
+from pygments.formatters import HtmlFormatter
+from pygments.lexers.python import PythonLexer  # pyright: ignore[reportMissingTypeStubs]
 
+from skyline import units
 from skyline.report.basis import command_line, headline
 from skyline.report.document import Block, Cell
 from skyline.report.html.chart import BOX, charts, memory_chart
-from skyline.report.html.listing import anchor_of, anchors, listings
 from skyline.report.pages.profile import profile_page
-from skyline.report.place import common_base
-from skyline.report.schema import ProfileReport, WhatIfReport
+from skyline.report.place import common_base, place, short_path
+from skyline.report.schema import LineReport, ProfileReport, WhatIfReport
+from skyline.source.text import SourceText
 from skyline.trace.profile import SourceFile
 from skyline.version import __version__
 
 if TYPE_CHECKING:
     from skyline.analysis.analyse import Analysis
+
+WHOLE_FILE_LINES = 300
+CONTEXT_LINES = 6
+MOST_LINES = 3000
+
+
+@dataclass(frozen=True, slots=True)
+class ListedLine:
+    """One line of source; ``heat`` runs from 0 to 1 and is the share of the costliest line."""
+
+    number: int
+    anchor: str
+    code: Markup
+    cost: str
+    share: str
+    heat: float
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class ListedGap:
+    """Lines that cost nothing and are left out."""
+
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """One file; files are sorted by cost, highest first."""
+
+    path: str
+    cost: str
+    share: str
+    rows: tuple[ListedLine | ListedGap, ...]
+
+
+def listings(report: ProfileReport, sources: Sequence[SourceFile], base: Path) -> tuple[Listing, ...]:
+    """The files in which time was spent; large ones shortened to the surroundings of what costs."""
+    costs: dict[str, dict[int, LineReport]] = {}
+    for line in report.lines:
+        if line.file:
+            costs.setdefault(line.file, {})[line.line] = line
+    files = [source for source in sources if source.path in costs]
+    files.sort(key=lambda source: -sum(line.self_ms for line in costs[source.path].values()))
+    dearest = max((line.self_ms for line in report.lines if line.file), default=0.0)
+    scale = units.time_scale((report.iteration_ms.value,))
+    found: list[Listing] = []
+    left = MOST_LINES
+    for source in files:
+        listing = _listing(source, costs[source.path], dearest, scale, base=base, room=left)
+        left -= len(listing.rows)
+        found.append(listing)
+    return tuple(found)
+
+
+def anchors(report: ProfileReport, listed: tuple[Listing, ...], base: Path) -> frozenset[tuple[str, int]]:
+    """Which lines of the report stand in the listing."""
+    shown = {row.anchor for listing in listed for row in listing.rows if isinstance(row, ListedLine)}
+    return frozenset(
+        (line.file, line.line)
+        for line in report.lines
+        if line.file and anchor_of(line.file, line.line, base) in shown
+    )
+
+
+def anchor_of(file: str, line: int, base: Path) -> str:
+    """The id of a line in the listing."""
+    name = "".join(letter if letter.isalnum() else "-" for letter in place(file, 0, base))
+    return f"{name}-L{line}"
+
+
+def _listing(
+    source: SourceFile,
+    costs: dict[int, LineReport],
+    dearest: float,
+    scale: units.UnitScale,
+    *,
+    base: Path,
+    room: int,
+) -> Listing:
+    lines = SourceText.of(source.path, source.text)
+    text = [lines.line(number) for number in range(1, lines.line_count + 1)]
+    if text and not text[-1]:
+        text.pop()
+    wanted = _wanted(len(text), costs, room)
+    rows: list[ListedLine | ListedGap] = []
+    last = 0
+    for number, markup in _coloured(text, wanted):
+        if number > last + 1:
+            rows.append(ListedGap(number - last - 1))
+        last = number
+        line = costs.get(number)
+        shows = line is not None and bool(scale.number(line.self_ms).strip("0."))
+        rows.append(
+            ListedLine(
+                number=number,
+                anchor=anchor_of(source.path, number, base),
+                code=markup,
+                cost=scale.text(line.self_ms) if line and shows else "",
+                share=units.format_share(line.share) if line and shows else "",
+                heat=round(line.self_ms / dearest, 3) if line and dearest > 0 else 0.0,
+                detail=_detail(line, scale) if line else "",
+            )
+        )
+    if len(text) > last:
+        rows.append(ListedGap(len(text) - last))
+    return Listing(
+        path=short_path(source.path, base),
+        cost=scale.text(sum(line.self_ms for line in costs.values())),
+        share=units.format_share(sum(line.share for line in costs.values())),
+        rows=tuple(rows),
+    )
+
+
+def _wanted(count: int, costs: dict[int, LineReport], room: int) -> set[int]:
+    if count <= min(WHOLE_FILE_LINES, room):
+        return set(range(1, count + 1))
+    wanted: set[int] = set()
+    for number in sorted(costs, key=lambda number: -costs[number].self_ms):
+        around = range(max(1, number - CONTEXT_LINES), min(count, number + CONTEXT_LINES) + 1)
+        if len(wanted) + len(around) > room:
+            break
+        wanted.update(around)
+    return wanted
+
+
+def _detail(line: LineReport, scale: units.UnitScale) -> str:
+    parts = {
+        "forward": line.forward_ms,
+        "backward": line.backward_ms,
+        "optimizer": line.optimizer_ms,
+        "data": line.data_ms,
+        "other": line.other_ms,
+    }
+    words = [f"{name} {scale.text(time)}" for name, time in parts.items() if time > 0]
+    if line.calls:
+        words.append(f"{units.format_count(line.calls)} calls")
+    if line.activation_bytes:
+        words.append(f"keeps {units.format_bytes(line.activation_bytes)} for backward")
+    return ", ".join(words)
+
+
+def _coloured(text: list[str], wanted: set[int]) -> Iterator[tuple[int, Markup]]:
+    """The wanted lines as coloured HTML; each stretch by itself, as colouring whole large files takes long."""
+    stretch: list[int] = []
+    for number in [*sorted(wanted), 0]:
+        if stretch and number != stretch[-1] + 1:
+            yield from zip(stretch, _highlighted([text[n - 1] for n in stretch]), strict=True)
+            stretch = []
+        stretch.append(number)
+
+
+def _highlighted(lines: list[str]) -> list[Markup]:
+    """Python source as HTML, one entry per line; pygments escapes what it is given."""
+    text = "\n".join(lines)
+    lexer = PythonLexer(stripnl=False, ensurenl=False)
+    formatter: HtmlFormatter[str] = HtmlFormatter(nowrap=True)
+    found = highlight(text, lexer, formatter).split("\n")
+    return [Markup(line) for line in found[: len(lines)]]
 
 
 def render(

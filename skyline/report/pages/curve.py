@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from skyline import units
-from skyline.memory.capacity import Fit, fit
+from skyline.memory.peak import Fit, fit
 from skyline.report.basis import batch_size_remark, measured_range, point_basis
 from skyline.report.document import Bar, Cell, Column, Drawing, Row, Section, Stretch, TextTable, said
 from skyline.report.place import place

@@ -8,7 +8,7 @@ from math import floor, log10
 from skyline import units
 from skyline.analysis.gpu_costs import GpuRunCost
 from skyline.interval import Interval
-from skyline.memory.capacity import Fit
+from skyline.memory.peak import Fit
 from skyline.report.basis import when
 from skyline.report.devices import DeviceReport, DevicesReport
 from skyline.report.document import (

@@ -27,7 +27,7 @@ from skyline.report.document import (
 )
 from skyline.report.place import place
 from skyline.report.schema import LineReport, ProfileReport
-from skyline.trace.phase import Phase
+from skyline.trace.record import Phase
 
 SHOWN = 10
 SHOWN_IN_FULL = 30

@@ -10,7 +10,7 @@ from skyline.report.document import Block, Breakdown, BreakdownPart, Section, sa
 from skyline.report.place import middle, place
 from skyline.report.schema import ProfileReport
 from skyline.simulate.critical_path import CriticalPath
-from skyline.trace.phase import Phase, PhaseTimes
+from skyline.trace.record import Phase, PhaseTimes
 
 _AT_PEAK = 3
 _LEAST = 5e-4

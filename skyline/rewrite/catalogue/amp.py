@@ -10,21 +10,18 @@ from typing import Literal
 from skyline.errors import RewriteRefused
 from skyline.rewrite.argument import keyword_of, set_argument, without_argument
 from skyline.rewrite.blocks import wrap
-from skyline.rewrite.context import RewriteContext
+from skyline.rewrite.context import RewriteContext, refusal
 from skyline.rewrite.imports import Usable, usable
-from skyline.rewrite.refusal import refusal
 from skyline.rewrite.scaler import scaled, unscaled
 from skyline.rewrite.sites.forward import ForwardSite, forward, inside_autocast
-from skyline.rewrite.sites.framework import Framework, framework
-from skyline.rewrite.sites.iteration import ROUTE, Iteration, Region, iteration
+from skyline.rewrite.sites.iteration import ROUTE, Framework, Iteration, Region, framework, iteration
 from skyline.rewrite.sites.step import backwards
 from skyline.rewrite.sites.transfer import transfers
 from skyline.rewrite.unwrapping import without_item
-from skyline.source.calls import qualified_name
+from skyline.source.arguments import qualified_name
 from skyline.source.origin import Value
 from skyline.source.program import Module
-from skyline.source.span import TextEdit
-from skyline.source.syntax import dotted, last_name, text_of
+from skyline.source.text import TextEdit, dotted, last_name, text_of
 
 
 def device_type(context: RewriteContext, region: Region, within: Iteration, at: ast.AST) -> Usable:

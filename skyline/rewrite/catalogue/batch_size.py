@@ -9,7 +9,7 @@ from skyline.errors import RewriteRefused
 from skyline.rewrite.context import RewriteContext
 from skyline.source.batch_size import find, with_value
 from skyline.source.knob import Knob, KnobKind
-from skyline.source.span import TextEdit
+from skyline.source.text import TextEdit
 from skyline.trace.batch_place import batch_place
 
 NAME = "batch_size"

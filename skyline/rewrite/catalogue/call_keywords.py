@@ -20,16 +20,13 @@ from skyline.rewrite.argument import (
 )
 from skyline.rewrite.blocks import insert_after, statement_of
 from skyline.rewrite.catalogue.num_workers import training_loader
-from skyline.rewrite.context import RewriteContext
-from skyline.rewrite.refusal import check_switched_on, refusal
+from skyline.rewrite.context import RewriteContext, check_switched_on, refusal
 from skyline.rewrite.registry import RewriteEntry
 from skyline.rewrite.sites.given import behind, decided_by, mapping_items
 from skyline.rewrite.sites.replicas import replicas_arguments
-from skyline.source.arguments import passed
-from skyline.source.calls import qualified_name
+from skyline.source.arguments import passed, qualified_name
 from skyline.source.program import Module
-from skyline.source.span import TextEdit
-from skyline.source.syntax import offsets_of, text_of
+from skyline.source.text import TextEdit, offsets_of, text_of
 
 _WORKERS, _POSITION = "num_workers", 5
 _NEVER_NONE = ("os.cpu_count", "multiprocessing.cpu_count", "torch.multiprocessing.cpu_count")

@@ -7,19 +7,17 @@ import ast
 from skyline.errors import RewriteRefused
 from skyline.rewrite.argument import add_keyword, keyword_of
 from skyline.rewrite.blocks import insert_after, wrap_expression
-from skyline.rewrite.context import RewriteContext
+from skyline.rewrite.context import RewriteContext, refusal
 from skyline.rewrite.element import without_keyword
 from skyline.rewrite.imports import usable
-from skyline.rewrite.refusal import refusal
 from skyline.rewrite.sites.forward import ForwardSite, forward
 from skyline.rewrite.sites.model import model
 from skyline.rewrite.sites.transfer import TransferSite, transfers
 from skyline.rewrite.unwrapping import without_statements
-from skyline.source.calls import qualified_name
+from skyline.source.arguments import qualified_name
 from skyline.source.program import Module
-from skyline.source.span import TextEdit
-from skyline.source.syntax import dotted, offsets_of, text_of
-from skyline.trace.phase import Phase
+from skyline.source.text import TextEdit, dotted, offsets_of, text_of
+from skyline.trace.record import Phase
 
 NAME = "channels_last"
 ORDER = 40

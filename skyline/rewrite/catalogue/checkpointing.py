@@ -7,17 +7,16 @@ import ast
 from skyline.errors import RewriteRefused, UsageError
 from skyline.rewrite.argument import keyword_of, set_argument
 from skyline.rewrite.blocks import insert_after
-from skyline.rewrite.context import RewriteContext
+from skyline.rewrite.context import RewriteContext, refusal
 from skyline.rewrite.element import without_keyword
 from skyline.rewrite.recomputed import checkpoint_calls, without_checkpoints
-from skyline.rewrite.refusal import refusal
 from skyline.rewrite.sites.block_calls import block_calls
-from skyline.rewrite.sites.framework import framework
+from skyline.rewrite.sites.iteration import framework
 from skyline.rewrite.sites.model import ModelSite, model
 from skyline.rewrite.unwrapping import without_statements
-from skyline.source.calls import qualified_name
+from skyline.source.arguments import qualified_name
 from skyline.source.program import Module
-from skyline.source.span import TextEdit
+from skyline.source.text import TextEdit
 from skyline.whatif.baseline import baseline
 from skyline.whatif.blocks import Blocks, repeated_blocks
 from skyline.whatif.catalogue.memory.checkpointing import number_of_blocks

@@ -5,7 +5,7 @@ from __future__ import annotations
 from skyline.errors import RewriteRefused
 from skyline.rewrite.compiling import compiled, compiled_mode, without_compiling
 from skyline.rewrite.context import RewriteContext
-from skyline.source.span import TextEdit
+from skyline.source.text import TextEdit
 
 NAME = "compile"
 ORDER = 80

@@ -5,12 +5,10 @@ from __future__ import annotations
 import ast
 
 from skyline.rewrite.argument import set_literal
-from skyline.rewrite.context import RewriteContext
-from skyline.rewrite.refusal import refusal, whole_number
+from skyline.rewrite.context import RewriteContext, refusal, whole_number
 from skyline.rewrite.sites.start import at_start, calls_of, without_calls
 from skyline.source.arguments import passed
-from skyline.source.span import TextEdit
-from skyline.source.syntax import text_of
+from skyline.source.text import TextEdit, text_of
 
 NAME = "cpu_threads"
 _CALL = "torch.set_num_threads"

@@ -8,11 +8,9 @@ what cannot be part of a graph.
 from __future__ import annotations
 
 from skyline.rewrite.compiling import compiled, compiled_mode, without_compiling
-from skyline.rewrite.context import RewriteContext
-from skyline.rewrite.refusal import check_switched_on, refusal
+from skyline.rewrite.context import RewriteContext, check_switched_on, refusal
 from skyline.rewrite.sites.start import calls_of
-from skyline.source.span import TextEdit
-from skyline.source.syntax import text_of
+from skyline.source.text import TextEdit, text_of
 
 NAME = "cuda_graphs"
 ORDER = 85

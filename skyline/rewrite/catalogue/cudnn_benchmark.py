@@ -6,12 +6,10 @@ import ast
 
 from skyline.errors import RewriteRefused
 from skyline.rewrite.argument import set_literal
-from skyline.rewrite.context import RewriteContext
-from skyline.rewrite.refusal import check_switched_on, refusal
+from skyline.rewrite.context import RewriteContext, check_switched_on, refusal
 from skyline.rewrite.sites.start import assignments_of, at_start, calls_of, without_assignments
 from skyline.source.program import Module
-from skyline.source.span import TextEdit
-from skyline.source.syntax import text_of
+from skyline.source.text import TextEdit, text_of
 
 NAME = "cudnn_benchmark"
 _SWITCH = "torch.backends.cudnn.benchmark"

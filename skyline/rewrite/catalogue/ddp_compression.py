@@ -6,14 +6,12 @@ import ast
 
 from skyline.errors import RewriteRefused
 from skyline.rewrite.blocks import insert_after, statement_of
-from skyline.rewrite.context import RewriteContext
+from skyline.rewrite.context import RewriteContext, refusal
 from skyline.rewrite.imports import usable
-from skyline.rewrite.refusal import refusal
 from skyline.rewrite.sites.replicas import replicas_call
 from skyline.rewrite.unwrapping import without_statements
 from skyline.source.program import Module
-from skyline.source.span import TextEdit
-from skyline.source.syntax import dotted
+from skyline.source.text import TextEdit, dotted
 
 NAME = "ddp_compression"
 _HOOKS = "torch.distributed.algorithms.ddp_comm_hooks.default_hooks"

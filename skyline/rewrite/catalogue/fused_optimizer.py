@@ -6,16 +6,14 @@ import ast
 
 from skyline.errors import RewriteRefused
 from skyline.rewrite.argument import add_keyword, keyword_of, replace_keyword, replace_value, without_argument
-from skyline.rewrite.context import RewriteContext
+from skyline.rewrite.context import RewriteContext, refusal
 from skyline.rewrite.element import without_keyword
-from skyline.rewrite.refusal import refusal
 from skyline.rewrite.sites.step import optimizer_calls
 from skyline.source.knob import KnobKind
 from skyline.source.mapping import holds
 from skyline.source.origin import Frame, Route
 from skyline.source.program import Module
-from skyline.source.span import TextEdit
-from skyline.source.syntax import text_of
+from skyline.source.text import TextEdit, text_of
 
 NAME = "fused_optimizer"
 _FUSED = ("Adam", "AdamW", "SGD", "Adagrad")

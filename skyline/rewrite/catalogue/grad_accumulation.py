@@ -19,17 +19,15 @@ from skyline.rewrite.blocks import (
 from skyline.rewrite.blocks import (
     remove as without,
 )
-from skyline.rewrite.context import RewriteContext
+from skyline.rewrite.context import RewriteContext, refusal, whole_number
 from skyline.rewrite.imports import free_name
-from skyline.rewrite.refusal import refusal, whole_number
 from skyline.rewrite.sites.batch_parts import batch_names, check_mean
 from skyline.rewrite.sites.forward import ForwardSite, bound_names, forward
 from skyline.rewrite.sites.iteration import Iteration, iteration
 from skyline.rewrite.sites.step import BackwardSite, backwards, steps, zero_grads
 from skyline.rewrite.unwrapping import unwrap, without_statements
 from skyline.source.program import Module
-from skyline.source.span import TextEdit
-from skyline.source.syntax import last_name, text_of
+from skyline.source.text import TextEdit, last_name, text_of
 
 
 @dataclass(frozen=True, slots=True, eq=False)

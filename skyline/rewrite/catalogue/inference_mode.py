@@ -10,14 +10,12 @@ import ast
 import sys
 
 from skyline.rewrite.blocks import insert_before, wrap
-from skyline.rewrite.context import RewriteContext
+from skyline.rewrite.context import RewriteContext, check_switched_on, refusal
 from skyline.rewrite.imports import usable
-from skyline.rewrite.refusal import check_switched_on, refusal
 from skyline.rewrite.sites.evaluation import EvaluationSite, GradientsOff, evaluations, switched_off
-from skyline.rewrite.sites.framework import framework
+from skyline.rewrite.sites.iteration import framework
 from skyline.rewrite.unwrapping import without_decorator, without_item
-from skyline.source.span import TextEdit
-from skyline.source.syntax import Function, dotted, last_name, text_of
+from skyline.source.text import Function, TextEdit, dotted, last_name, text_of
 
 NAME = "inference_mode"
 _NUMBERS = (

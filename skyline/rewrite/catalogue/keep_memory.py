@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from skyline.errors import RewriteRefused
 from skyline.rewrite.context import RewriteContext
-from skyline.source.span import TextEdit
+from skyline.source.text import TextEdit
 
 NAME = "keep_memory"
 _VARIABLES = {"MALLOC_TRIM_THRESHOLD_": "1099511627776", "MALLOC_MMAP_MAX_": "0"}

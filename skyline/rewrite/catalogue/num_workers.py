@@ -9,14 +9,12 @@ from functools import partial
 from skyline.errors import RewriteRefused
 from skyline.rewrite.argument import add_keyword, keyword_of, literal_given, replace_value, without_argument
 from skyline.rewrite.blocks import replace, wrap_expression
-from skyline.rewrite.context import RewriteContext
+from skyline.rewrite.context import RewriteContext, refusal
 from skyline.rewrite.element import without_keyword
-from skyline.rewrite.refusal import refusal
 from skyline.rewrite.sites.given import behind
-from skyline.source.arguments import passed
+from skyline.source.arguments import calls_at, passed
 from skyline.source.batch_names import words
 from skyline.source.batch_uses import is_loader, loader_calls, purpose
-from skyline.source.calls import calls_at
 from skyline.source.command_line import argument_in_force
 from skyline.source.knob import KnobKind
 from skyline.source.mapping import holds
@@ -25,8 +23,7 @@ from skyline.source.program import Module
 from skyline.source.resolver import Origin
 from skyline.source.scope import is_main_guard
 from skyline.source.shared_use import reads
-from skyline.source.span import TextEdit
-from skyline.source.syntax import offsets_of, text_of
+from skyline.source.text import TextEdit, offsets_of, text_of
 from skyline.trace.facts import LoaderFact
 
 

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 from skyline.errors import RewriteRefused
 from skyline.rewrite.blocks import replace
-from skyline.rewrite.context import RewriteContext
-from skyline.rewrite.refusal import refusal, whole_number
+from skyline.rewrite.context import RewriteContext, refusal, whole_number
 from skyline.rewrite.sites.layers import layer_calls, layer_class
 from skyline.rewrite.sites.vocabulary import check_drawing, check_outputs, parameter_of
 from skyline.source.arguments import passed
@@ -16,8 +15,7 @@ from skyline.source.knob import KnobKind
 from skyline.source.origin import Frame, Route
 from skyline.source.program import Module
 from skyline.source.shared_use import reads
-from skyline.source.span import TextEdit
-from skyline.source.syntax import last_name, offsets_of, text_of
+from skyline.source.text import TextEdit, last_name, offsets_of, text_of
 from skyline.whatif.catalogue.models.alignment import padded
 
 NAME = "pad_to_multiple"

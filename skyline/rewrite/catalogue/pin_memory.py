@@ -14,14 +14,12 @@ from skyline.rewrite.argument import (
     without_argument,
 )
 from skyline.rewrite.catalogue.num_workers import training_loader
-from skyline.rewrite.context import RewriteContext
+from skyline.rewrite.context import RewriteContext, refusal
 from skyline.rewrite.element import without_keyword
-from skyline.rewrite.refusal import refusal
 from skyline.rewrite.sites.given import behind, decided_by
 from skyline.rewrite.sites.transfer import TransferSite, transfers
 from skyline.source.program import Module
-from skyline.source.span import TextEdit
-from skyline.source.syntax import text_of
+from skyline.source.text import TextEdit, text_of
 
 NAME = "pin_memory"
 ORDER = 60

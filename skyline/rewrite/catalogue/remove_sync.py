@@ -9,14 +9,12 @@ from typing import Literal
 
 from skyline.errors import RewriteRefused
 from skyline.rewrite.blocks import replace, statement_of, wrap, wrap_expression
-from skyline.rewrite.context import RewriteContext
+from skyline.rewrite.context import RewriteContext, refusal, whole_number
 from skyline.rewrite.imports import free_name
-from skyline.rewrite.refusal import refusal, whole_number
 from skyline.rewrite.sites.iteration import Iteration, Region, iteration
 from skyline.rewrite.sites.step import backwards
 from skyline.source.program import Module
-from skyline.source.span import TextEdit
-from skyline.source.syntax import Function, dotted, last_name, offsets_of, text_of
+from skyline.source.text import Function, TextEdit, dotted, last_name, offsets_of, text_of
 
 _READS = ("item", "tolist", "numpy")
 _REPORTS = {

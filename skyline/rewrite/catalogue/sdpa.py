@@ -8,14 +8,12 @@ from skyline.errors import RewriteRefused
 from skyline.rewrite.attention import NotAttention, WrittenAttention, bound_in, read_attention, softmax_calls
 from skyline.rewrite.blocks import replace, statement_of, suite_of
 from skyline.rewrite.causal_mask import is_causal, own_values
-from skyline.rewrite.context import RewriteContext
+from skyline.rewrite.context import RewriteContext, refusal
 from skyline.rewrite.imports import usable
-from skyline.rewrite.refusal import refusal
 from skyline.rewrite.unwrapping import without_statements
-from skyline.source.calls import qualified_name
+from skyline.source.arguments import qualified_name
 from skyline.source.program import Module
-from skyline.source.span import TextEdit
-from skyline.source.syntax import Function, dotted, last_name, offsets_of, text_of
+from skyline.source.text import Function, TextEdit, dotted, last_name, offsets_of, text_of
 
 NAME = "sdpa"
 ORDER = 30

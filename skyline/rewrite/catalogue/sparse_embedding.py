@@ -6,15 +6,12 @@ import ast
 
 from skyline.errors import RewriteRefused
 from skyline.rewrite.argument import as_value, literal_given, set_argument, without_argument
-from skyline.rewrite.context import RewriteContext
-from skyline.rewrite.refusal import check_switched_on, refusal
+from skyline.rewrite.context import RewriteContext, check_switched_on, refusal
 from skyline.rewrite.sites.layers import layer_calls, layer_class
 from skyline.rewrite.sites.step import optimizer_calls
-from skyline.source.arguments import passed
-from skyline.source.calls import torch_optimizer
+from skyline.source.arguments import passed, torch_optimizer
 from skyline.source.program import Module
-from skyline.source.span import TextEdit
-from skyline.source.syntax import literal_key, text_of
+from skyline.source.text import TextEdit, literal_key, text_of
 from skyline.whatif.cost.embedding_rows import sparse_tables
 
 NAME = "sparse_embedding"

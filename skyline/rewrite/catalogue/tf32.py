@@ -5,8 +5,7 @@ from __future__ import annotations
 import ast
 
 from skyline.rewrite.argument import set_literal
-from skyline.rewrite.context import RewriteContext
-from skyline.rewrite.refusal import check_switched_on, refusal
+from skyline.rewrite.context import RewriteContext, check_switched_on, refusal
 from skyline.rewrite.sites.start import (
     assignments_of,
     at_start,
@@ -16,8 +15,7 @@ from skyline.rewrite.sites.start import (
 )
 from skyline.source.arguments import passed
 from skyline.source.program import Module
-from skyline.source.span import TextEdit
-from skyline.source.syntax import text_of
+from skyline.source.text import TextEdit, text_of
 
 NAME = "tf32"
 _CALL = "torch.set_float32_matmul_precision"

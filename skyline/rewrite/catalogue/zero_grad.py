@@ -8,14 +8,11 @@ from collections.abc import Iterator
 from skyline.errors import RewriteRefused
 from skyline.rewrite.argument import keyword_of, replace_value, set_argument
 from skyline.rewrite.blocks import replace, statement_of
-from skyline.rewrite.context import RewriteContext
-from skyline.rewrite.refusal import check_switched_on, refusal
+from skyline.rewrite.context import RewriteContext, check_switched_on, refusal
 from skyline.rewrite.sites.iteration import Iteration, Region, iteration
 from skyline.rewrite.sites.step import StepSite, backwards, zero_grads
 from skyline.source.program import Module
-from skyline.source.span import TextEdit
-from skyline.source.syntax import dotted, offsets_of, text_of
-from skyline.source.tokens import tokens_of
+from skyline.source.text import TextEdit, dotted, offsets_of, text_of, tokens_of
 
 NAME = "zero_grad"
 _GIVES_UP_SINCE = 2

@@ -9,10 +9,10 @@ from skyline.errors import RewriteRefused
 from skyline.rewrite.context import RewriteContext
 from skyline.rewrite.sites.forward import ForwardSite
 from skyline.rewrite.sites.iteration import ROUTE, Iteration
-from skyline.source.calls import qualified_name
+from skyline.source.arguments import qualified_name
 from skyline.source.origin import Frame, Instance
 from skyline.source.program import Module
-from skyline.source.syntax import Function, dotted, last_name, text_of
+from skyline.source.text import Function, dotted, last_name, text_of
 
 _MEANS = {
     *("cross_entropy", "nll_loss", "mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "kl_div"),

@@ -9,12 +9,10 @@ from typing import NoReturn, TypeVar
 from skyline.errors import RewriteRefused
 from skyline.rewrite.argument import add_keyword
 from skyline.rewrite.blocks import replace, statement_of, wrap, wrap_expression
-from skyline.rewrite.context import RewriteContext
+from skyline.rewrite.context import RewriteContext, refusal
 from skyline.rewrite.imports import free_name, usable
-from skyline.rewrite.refusal import refusal
 from skyline.source.program import Module
-from skyline.source.span import TextEdit
-from skyline.source.syntax import Function, last_name, offsets_of, text_of
+from skyline.source.text import Function, TextEdit, last_name, offsets_of, text_of
 from skyline.whatif.blocks import Blocks
 
 _KEPT_STATE = {

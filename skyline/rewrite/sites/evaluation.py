@@ -7,11 +7,10 @@ from dataclasses import dataclass
 
 from skyline.errors import RewriteRefused
 from skyline.rewrite.blocks import statement_of
-from skyline.rewrite.context import RewriteContext
-from skyline.rewrite.refusal import refusal
+from skyline.rewrite.context import RewriteContext, refusal
 from skyline.source.arguments import call_sites
 from skyline.source.program import Module
-from skyline.source.syntax import Function, last_name
+from skyline.source.text import Function, last_name
 
 _OFF = ("no_grad", "inference_mode", "set_grad_enabled")
 _TRAINS = ("backward", "manual_backward", "zero_grad", "optimizer_step", "grad", "training_step")

@@ -7,15 +7,14 @@ from dataclasses import dataclass
 
 from skyline.errors import RewriteRefused
 from skyline.rewrite.blocks import preceding, suite_of
-from skyline.rewrite.context import RewriteContext
-from skyline.rewrite.refusal import refusal
+from skyline.rewrite.context import RewriteContext, refusal
 from skyline.rewrite.sites.iteration import ROUTE, Iteration, Region, function_called, iteration
 from skyline.rewrite.sites.step import BackwardSite, backward, optimizer_calls
 from skyline.source.batch_names import words
 from skyline.source.origin import Frame, Instance
 from skyline.source.program import Module
 from skyline.source.scope import own_scope
-from skyline.source.syntax import Function, dotted, last_name
+from skyline.source.text import Function, dotted, last_name
 
 _MODEL_WORDS = {
     "model",

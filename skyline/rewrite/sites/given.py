@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from skyline.rewrite.context import RewriteContext
-from skyline.rewrite.refusal import refusal
+from skyline.rewrite.context import RewriteContext, refusal
 from skyline.source.arguments import passed
 from skyline.source.command_line import argument_in_force
 from skyline.source.knob import KnobKind
@@ -13,7 +12,7 @@ from skyline.source.mapping import holds
 from skyline.source.origin import Frame, Route
 from skyline.source.program import Module
 from skyline.source.shared_use import reads
-from skyline.source.syntax import text_of
+from skyline.source.text import text_of
 
 
 def decided_by(

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from skyline.errors import RewriteRefused
 from skyline.rewrite.context import RewriteContext
-from skyline.source.calls import calls_at, qualified_name
+from skyline.source.arguments import calls_at, qualified_name
 from skyline.source.program import Module
 from skyline.trace.facts import ModuleFact
 

@@ -7,14 +7,13 @@ from dataclasses import dataclass
 
 from skyline.errors import RewriteRefused
 from skyline.rewrite.blocks import preceding, statement_of
-from skyline.rewrite.context import RewriteContext
-from skyline.rewrite.refusal import refusal
+from skyline.rewrite.context import RewriteContext, refusal
 from skyline.rewrite.sites.step import optimizer_calls
 from skyline.source.arguments import call_sites, is_method, passed, position_of
 from skyline.source.program import Module
 from skyline.source.resolver import evaluation_of
 from skyline.source.scope import BindingKind
-from skyline.source.syntax import Function, dotted
+from skyline.source.text import Function, dotted
 
 _IN_PLACE = {
     *("to", "cuda", "cpu", "half", "float", "bfloat16", "double", "apply", "train", "requires_grad_"),

@@ -7,10 +7,9 @@ import os
 from collections.abc import Iterator
 
 from skyline.errors import RewriteRefused
-from skyline.rewrite.context import RewriteContext
-from skyline.rewrite.refusal import refusal
-from skyline.rewrite.sites.framework import framework
-from skyline.source.calls import calls_at, qualified_name
+from skyline.rewrite.context import RewriteContext, refusal
+from skyline.rewrite.sites.iteration import framework
+from skyline.source.arguments import calls_at, qualified_name
 from skyline.source.program import Module
 
 _CLASS = "DistributedDataParallel"

@@ -7,15 +7,13 @@ import ast
 from skyline.errors import RewriteRefused
 from skyline.rewrite.argument import set_literal
 from skyline.rewrite.blocks import insert_after, insert_before
-from skyline.rewrite.context import RewriteContext
+from skyline.rewrite.context import RewriteContext, refusal
 from skyline.rewrite.imports import usable
-from skyline.rewrite.refusal import refusal
 from skyline.rewrite.unwrapping import without_statements
-from skyline.source.calls import qualified_name
+from skyline.source.arguments import qualified_name
 from skyline.source.program import Module
 from skyline.source.scope import is_main_guard
-from skyline.source.span import TextEdit
-from skyline.source.syntax import text_of
+from skyline.source.text import TextEdit, text_of
 
 
 def calls_of(context: RewriteContext, *names: str) -> list[tuple[Module, ast.Call]]:

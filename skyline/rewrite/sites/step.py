@@ -8,13 +8,12 @@ from dataclasses import dataclass
 
 from skyline.errors import RewriteRefused
 from skyline.rewrite.blocks import statement_of
-from skyline.rewrite.context import RewriteContext
-from skyline.rewrite.refusal import refusal
+from skyline.rewrite.context import RewriteContext, refusal
 from skyline.rewrite.sites.iteration import Iteration, Region, iteration
+from skyline.source.arguments import calls_at, qualified_name, torch_optimizer
 from skyline.source.batch_names import words
-from skyline.source.calls import calls_at, qualified_name, torch_optimizer
 from skyline.source.program import Module
-from skyline.source.syntax import last_name
+from skyline.source.text import last_name
 from skyline.source.training_loop import OTHER_STEPPERS
 from skyline.trace.facts import OptimizerFact
 

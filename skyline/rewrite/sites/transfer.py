@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from skyline.rewrite.blocks import statement_of
 from skyline.rewrite.context import RewriteContext
 from skyline.rewrite.sites.iteration import Iteration, Region, iteration
+from skyline.source.arguments import qualified_name
 from skyline.source.batch_names import words
-from skyline.source.calls import qualified_name
 
 _DTYPES = {
     *(

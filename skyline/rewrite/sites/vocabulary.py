@@ -5,11 +5,10 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass
 
-from skyline.rewrite.context import RewriteContext
-from skyline.rewrite.refusal import refusal
+from skyline.rewrite.context import RewriteContext, refusal
 from skyline.rewrite.sites.layers import layer_class
 from skyline.source.program import Module
-from skyline.source.syntax import Function, dotted, last_name, literal_key, text_of
+from skyline.source.text import Function, dotted, last_name, literal_key, text_of
 
 _SHAPING = {"view", "reshape", "expand", "unflatten", "one_hot", "zeros", "ones", "full", "empty", "eye"}
 _HARMLESS = {

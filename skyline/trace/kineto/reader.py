@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from skyline.errors import UsageError
 from skyline.trace.kineto.category import Category
-from skyline.trace.kineto.columns import Columns
+from skyline.trace.kineto.columns import Columns, small
 from skyline.trace.kineto.container import pieces
 from skyline.trace.kineto.notes import NoteKind, Notes
 from skyline.trace.kineto.profiler_trace import (
@@ -26,7 +26,6 @@ from skyline.trace.kineto.profiler_trace import (
     Waits,
 )
 from skyline.trace.kineto.root import Root, facts_of
-from skyline.trace.kineto.table import small
 from skyline.trace.kineto.window import TextWindow
 
 _STREAM = re.compile(r"(?:stream\s*)?(-?\d{1,18})")

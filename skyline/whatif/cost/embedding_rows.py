@@ -12,9 +12,8 @@ from skyline.graph.graph import Graph
 from skyline.graph.selection import select
 from skyline.interval import Interval
 from skyline.trace.facts import ModuleFact
-from skyline.trace.phase import Phase
 from skyline.trace.profile import Profile
-from skyline.trace.record import Trace
+from skyline.trace.record import Phase, Trace
 from skyline.whatif.subject import Subject, shapes
 
 _CLASSES = ("Embedding", "EmbeddingBag")

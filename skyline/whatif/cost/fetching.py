@@ -10,9 +10,8 @@ from skyline.errors import UsageError
 from skyline.graph.assembly import KinetoGraph
 from skyline.graph.column import Indices
 from skyline.graph.dependency import CAUSE, Cause, Dependency
-from skyline.graph.graph import Graph
+from skyline.graph.graph import Graph, scale
 from skyline.graph.insertion import Insertion, insert
-from skyline.graph.scaling import scale
 from skyline.graph.selection import select
 from skyline.graph.task import TaskKind
 from skyline.predict.fetching_costs import FetchingCosts

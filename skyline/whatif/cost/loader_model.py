@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from skyline.graph.graph import Graph
-from skyline.graph.scaling import scale
+from skyline.graph.graph import Graph, scale
 from skyline.graph.selection import select
 from skyline.graph.task import TaskKind
+from skyline.interval import median
 from skyline.predict.fetching_costs import FetchingCosts
 from skyline.simulate.engine import simulate
-from skyline.spread import median
+from skyline.whatif.base import Scenario
 from skyline.whatif.constant import Constant
 from skyline.whatif.cost.contention import USUAL_CROWDING, Computing, contended_us, uncontended
 from skyline.whatif.cost.thread_scaling import factors, split_in_loader, threads_of
 from skyline.whatif.cost.worker_queue import fetching, loader_and_compute_us, roughly, with_queue
 from skyline.whatif.loader_setting import LoaderSetting, present_setting, threads_in
-from skyline.whatif.scenario import Scenario
 from skyline.whatif.subject import Subject
 
 COSTS = FetchingCosts()

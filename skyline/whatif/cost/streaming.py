@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from skyline.graph.graph import Graph
-from skyline.graph.scaling import scale
+from skyline.graph.graph import Graph, scale
 from skyline.graph.selection import select
 from skyline.graph.task import TaskKind
 from skyline.interval import Interval
-from skyline.trace.phase import Phase
+from skyline.trace.record import Phase
 from skyline.whatif.subject import Subject
 
 US_PER_MB = Interval(2.0, 0.5, 4.5)

@@ -14,10 +14,9 @@ import numpy.typing as npt
 from skyline.graph.build import main_lane
 from skyline.graph.column import Indices, Times
 from skyline.graph.graph import Graph
-from skyline.graph.tasks import PHASE
-from skyline.trace.phase import Phase
+from skyline.graph.task import PHASE
 from skyline.trace.profile import Profile
-from skyline.trace.record import RecordKind, Trace
+from skyline.trace.record import Phase, RecordKind, Trace
 from skyline.trace.trial import Trial
 
 ExecutionKey = tuple[int, str]

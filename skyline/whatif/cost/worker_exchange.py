@@ -11,7 +11,7 @@ from skyline.graph.column import Indices
 from skyline.graph.graph import Graph
 from skyline.graph.selection import select
 from skyline.graph.task import Task, TaskKind, WorkClass
-from skyline.trace.phase import Phase
+from skyline.trace.record import Phase
 from skyline.whatif.constant import Constant
 from skyline.whatif.subject import Subject
 

@@ -11,8 +11,7 @@ from skyline.graph.insertion import Insertion, insert
 from skyline.graph.merging import coalesce
 from skyline.graph.replication import stitch
 from skyline.graph.selection import select
-from skyline.graph.task import TaskKind
-from skyline.graph.tasks import KIND
+from skyline.graph.task import KIND, TaskKind
 
 _MOST_VARIED = 32
 

@@ -6,16 +6,17 @@ import msgspec
 import pytest
 
 from skyline.analysis.analyse import analyse
-from skyline.analysis.estimate import answer_or_reason, applicability, estimate, rank
+from skyline.analysis.estimate import answer_or_reason, estimate, rank
 from skyline.errors import UsageError
 from skyline.interval import Interval
 from skyline.report.build import encode, profile_report, whatif_report
 from skyline.report.schema import ProfileReport, WhatIfReport
 from skyline.trace.facts import BatchFact
-from skyline.trace.phase import Phase
 from skyline.trace.profile import Prediction
+from skyline.trace.record import Phase
+from skyline.whatif.composition import detected_in
 from skyline.whatif.question import Choice, Question
-from skyline.whatif.registry import whatifs
+from skyline.whatif.registry import whatif_named, whatifs
 
 
 @pytest.fixture
@@ -140,7 +141,7 @@ def test_an_unsure_gain_comes_behind_a_sure_one(analysis, monkeypatch):
 
 
 def test_applicability_offers_values(analysis):
-    found = applicability(analysis, "num_workers")
+    found = detected_in(analysis.baseline, whatif_named("num_workers"))
     assert found.values == ("1", "2", "4")
     assert found.default == "1"
 

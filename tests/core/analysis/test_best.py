@@ -9,11 +9,13 @@ import pytest
 
 from skyline.analysis.analyse import Analysis, analyse
 from skyline.analysis.best import Constraints, best
-from skyline.analysis.estimate import answer_or_reason, applicability, estimate
+from skyline.analysis.estimate import answer_or_reason, estimate
 from skyline.interval import Interval
 from skyline.whatif.base import Semantics
 from skyline.whatif.catalogue.models.fused_optimizer import WHATIF as FUSED
+from skyline.whatif.composition import detected_in
 from skyline.whatif.question import Choice, Question
+from skyline.whatif.registry import whatif_named
 
 
 @pytest.fixture
@@ -22,7 +24,7 @@ def analysis(profile) -> Analysis:
 
 
 def by_trying_all(analysis: Analysis, names: tuple[str, ...], memory_bytes: float) -> float:
-    offered = [("", *applicability(analysis, name).values, "default") for name in names]
+    offered = [("", *detected_in(analysis.baseline, whatif_named(name)).values, "default") for name in names]
     fastest = 1.0
     for values in product(*offered):
         choices = tuple(

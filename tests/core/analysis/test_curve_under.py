@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from skyline.analysis.analyse import Analysis, analyse
-from skyline.analysis.curve_under import curve_under
-from skyline.analysis.estimate import estimate
+from skyline.analysis.estimate import curve_under, estimate
 from skyline.errors import UsageError
 from skyline.whatif.question import Choice, Question
 

@@ -10,21 +10,19 @@ import pytest
 
 from skyline.analysis.analyse import Analysis, analyse
 from skyline.analysis.best import best
-from skyline.analysis.curve_under import curve_under
-from skyline.analysis.estimate import answer, estimate, rank, ranked
+from skyline.analysis.estimate import answer, curve_under, estimate, rank, ranked
 from skyline.analysis.rewrites import Rewrites
 from skyline.errors import UsageError
 from skyline.findings import registry as rules
-from skyline.graph.dependency import Cause, Dependency
-from skyline.graph.edges import add_dependencies
-from skyline.graph.order import CyclicGraph
+from skyline.graph.dependency import Cause, CyclicGraph, Dependency
+from skyline.graph.graph import add_dependencies
 from skyline.trace.kineto.reader import read
+from skyline.whatif.base import Scenario
 from skyline.whatif.catalogue.host.remove_sync import RemoveSync
 from skyline.whatif.catalogue.memory.grad_accumulation import GradAccumulation
 from skyline.whatif.catalogue.models.fused_optimizer import FusedOptimizer
 from skyline.whatif.question import Choice, Question
 from skyline.whatif.recorded import recorded
-from skyline.whatif.scenario import Scenario
 
 DATA = Path(__file__).resolve().parents[2] / "data"
 

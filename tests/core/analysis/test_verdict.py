@@ -12,7 +12,7 @@ from skyline.interval import Interval
 from skyline.report.build import whatif_report
 from skyline.report.schema import EstimateReport
 from skyline.trace.facts import MachineLoad
-from skyline.trace.phase import PhaseTimes
+from skyline.trace.record import PhaseTimes
 from skyline.whatif.question import Choice, Question
 
 

@@ -10,8 +10,7 @@ import pytest
 
 from skyline.calibrate.case import Case
 from skyline.calibrate.designs import DEVICE_CALLS
-from skyline.calibrate.measuring_process import MeasuringProcess
-from skyline.calibrate.session import machine_here, run_session
+from skyline.calibrate.session import MeasuringProcess, machine_here, run_session
 from skyline.calibrate.store import CaseTime, alone, append, path_of, read
 from skyline.errors import CaptureImpossible, UsageError
 

@@ -14,8 +14,8 @@ from skyline.analysis.lines import LineCost
 from skyline.capture.process import Starter
 from skyline.capture.request import CaptureRequest
 from skyline.capture.session import capture
-from skyline.trace.phase import Phase
 from skyline.trace.profile import Profile
+from skyline.trace.record import Phase
 
 Measured = Callable[[Path, float, list[str]], Profile]
 # The profiles are shared: two workers would make all of them twice.

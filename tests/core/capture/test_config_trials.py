@@ -12,13 +12,11 @@ from typing import Any, cast
 import pytest
 
 from skyline.capture import config_trials
-from skyline.capture.config_trials import _plan
+from skyline.capture.config_trials import _bare_ms, _plan, operator_times
 from skyline.capture.events import StepRow
-from skyline.capture.operator_times import _bare_ms, operator_times
 from skyline.capture.turns import Turn, in_turns
-from skyline.trace.phase import BareTimes, Phase
 from skyline.trace.profile import Profile
-from skyline.trace.record import IterationMark, Record, RecordKind, Trace
+from skyline.trace.record import BareTimes, IterationMark, Phase, Record, RecordKind, Trace
 from skyline.trace.trial import UNCHANGED, Trial, batch_trials
 from skyline.whatif.cost.tried_iterations import tried_iterations
 

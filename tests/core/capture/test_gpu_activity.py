@@ -10,8 +10,8 @@ import pytest
 import torch
 from torch.autograd import DeviceType
 
+from skyline.capture.child.recording.enrichment import enrich
 from skyline.capture.child.recording.event_tree import EventTree
-from skyline.capture.child.recording.joining import join
 from skyline.capture.child.recording.nesting import nested
 from skyline.capture.child.recording.operator_lines import OperatorLines
 from skyline.capture.child.recording.recorder import Recorder, gpu_records
@@ -235,7 +235,7 @@ def test_what_a_full_recording_knows_is_joined_to_a_light_one_with_kernels(scrip
     full, light = (training_step(script, Event("sgemm", 130, 60, 11)) for _ in range(2))
     for trace, kernels in (full, light):
         trace["records"] += kernels
-    assert join(light[0], full[0]) == 0
+    assert enrich(light[0], full[0]) == 0
     assert [record["name"] for record in light[0]["records"] if record["kind"] == "kernel"] == ["sgemm"]
 
 

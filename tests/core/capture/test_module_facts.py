@@ -13,9 +13,9 @@ from skyline.capture.child import module_facts
 from skyline.capture.child.devices.in_use import DevicesInUse
 from skyline.capture.child.module_facts import options
 from skyline.capture.child.module_lines import ModuleLines
+from skyline.capture.child.observed_calls import ObservedCalls
 from skyline.capture.child.recorded_facts import parallel, settings
 from skyline.capture.child.recording.rows import kept_bytes
-from skyline.capture.child.sightings import Sightings
 
 
 class Nested(nn.Module):
@@ -59,7 +59,7 @@ def test_of_very_many_modules_the_largest_are_told(
     monkeypatch.setattr(module_facts, "MOST", 2)
     model = nn.Sequential(nn.Linear(2, 2), nn.ReLU(), nn.Linear(9, 9), nn.Linear(5, 5))
     rows, count = module_facts.module_facts(
-        model.named_modules(prefix="Sequential"), Sightings(), module_lines
+        model.named_modules(prefix="Sequential"), ObservedCalls(), module_lines
     )
 
     assert count == 5
@@ -68,12 +68,12 @@ def test_of_very_many_modules_the_largest_are_told(
 
 def test_a_model_that_does_not_train_is_left_out(module_lines: ModuleLines) -> None:
     frozen = nn.Linear(2, 2).requires_grad_(False)
-    assert module_facts.module_facts([("Linear", frozen)], Sightings(), module_lines) == ([], 0)
+    assert module_facts.module_facts([("Linear", frozen)], ObservedCalls(), module_lines) == ([], 0)
 
 
 def test_a_kernel_of_one_point_lies_in_the_format_that_its_strides_say(module_lines: ModuleLines) -> None:
     def channels_last(conv: nn.Module) -> object:
-        [row], _ = module_facts.module_facts([("Conv2d", conv)], Sightings(), module_lines)
+        [row], _ = module_facts.module_facts([("Conv2d", conv)], ObservedCalls(), module_lines)
         return row["channels_last"]
 
     assert channels_last(nn.Conv2d(8, 8, 1)) is False

@@ -14,10 +14,9 @@ from skyline.capture.product_trials import _ROUNDS, product_trials
 from skyline.capture.request import CaptureRequest
 from skyline.capture.session import capture
 from skyline.trace.facts import Device, Environment
-from skyline.trace.phase import Phase
-from skyline.trace.product_trial import PRODUCTS
 from skyline.trace.profile import Profile
-from skyline.trace.record import IterationMark, OperatorShape, Record, RecordKind, Trace
+from skyline.trace.record import IterationMark, OperatorShape, Phase, Record, RecordKind, Trace
+from skyline.trace.trial import PRODUCTS
 
 pytestmark = pytest.mark.capture
 

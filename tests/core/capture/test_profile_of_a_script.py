@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from skyline.trace import store
-from skyline.trace.phase import Phase
 from skyline.trace.profile import Profile
-from skyline.trace.record import RecordKind
+from skyline.trace.record import Phase, RecordKind
 from skyline.trace.trial import batch_trials
 
 pytestmark = pytest.mark.capture

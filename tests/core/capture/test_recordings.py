@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from skyline.errors import CaptureImpossible
-from skyline.trace.phase import Phase
 from skyline.trace.profile import Profile
-from skyline.trace.record import RecordKind
+from skyline.trace.record import Phase, RecordKind
 
 pytestmark = pytest.mark.capture
 

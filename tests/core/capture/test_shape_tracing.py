@@ -15,9 +15,8 @@ from skyline.capture.shape_session import GpuTarget, trace_shapes
 from skyline.capture.warm_pool import WarmPool
 from skyline.errors import CaptureImpossible
 from skyline.trace import store
-from skyline.trace.phase import Phase
 from skyline.trace.profile import Profile
-from skyline.trace.record import Record, RecordKind
+from skyline.trace.record import Phase, Record, RecordKind
 
 pytestmark = pytest.mark.capture
 

@@ -12,7 +12,7 @@ from skyline.capture.bare import BareRows, beside_recording, slower_since
 from skyline.capture.events import StepRow
 from skyline.capture.request import CaptureRequest
 from skyline.capture.turns import Turn, in_turns, trial
-from skyline.spread import median
+from skyline.interval import median
 from skyline.trace.trial import UNCHANGED, Choices
 
 

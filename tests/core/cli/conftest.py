@@ -11,7 +11,7 @@ from skyline.capture.request import CaptureRequest
 from skyline.capture.session import capture
 from skyline.capture.warm_pool import WarmPool
 from skyline.cli.main import main
-from skyline.source.span import SourceSpan
+from skyline.source.text import SourceSpan
 from skyline.trace import store
 from skyline.trace.profile import Profile, SourceFile
 from skyline.trace.record import CodeLine

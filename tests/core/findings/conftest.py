@@ -10,9 +10,8 @@ import pytest
 
 from skyline.findings.registry import check
 from skyline.trace.kineto.reader import read
-from skyline.trace.phase import Phase
 from skyline.trace.profile import BareTimes, Profile
-from skyline.trace.record import IterationMark, Record, RecordKind, Trace
+from skyline.trace.record import IterationMark, Phase, Record, RecordKind, Trace
 from skyline.whatif.baseline import baseline
 from skyline.whatif.recorded import recorded
 from skyline.whatif.subject import Subject

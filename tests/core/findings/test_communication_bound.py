@@ -6,8 +6,7 @@ import pytest
 
 from skyline.findings.communication_bound import RULE
 from skyline.trace.facts import ParallelFact
-from skyline.trace.phase import BareTimes, Phase
-from skyline.trace.record import IterationMark, OperatorShape, Record, RecordKind, Trace
+from skyline.trace.record import BareTimes, IterationMark, OperatorShape, Phase, Record, RecordKind, Trace
 
 LAYER = (1024, 1024)
 FACT = ParallelFact("DistributedDataParallel", "gloo", 2, 25.0, False, False, False, gradient_bytes=8 << 20)

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from skyline.findings.evaluation_share import RULE
 from skyline.trace.facts import CallFact, ModuleFact
-from skyline.trace.phase import Phase
+from skyline.trace.record import Phase
 
 EVALUATION = {"module": "Linear", "grad_enabled": True, "training": False}
 

@@ -3,8 +3,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from skyline.findings.growing_memory import RULE
-from skyline.trace.phase import Phase
-from skyline.trace.record import Allocation
+from skyline.trace.record import Allocation, Phase
 
 MB = 1_000_000
 

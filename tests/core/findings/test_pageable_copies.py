@@ -4,8 +4,7 @@ from dataclasses import replace
 
 from skyline.findings.pageable_copies import RULE
 from skyline.trace.facts import CallFact, LoaderFact
-from skyline.trace.phase import BareTimes, Phase
-from skyline.trace.record import IterationMark, Record, RecordKind, Trace
+from skyline.trace.record import BareTimes, IterationMark, Phase, Record, RecordKind, Trace
 
 
 def copying(profile, name="Memcpy HtoD (Pageable -> Device)"):

@@ -5,8 +5,7 @@ from dataclasses import replace
 import pytest
 
 from skyline.findings.remade_constants import RULE
-from skyline.trace.phase import Phase
-from skyline.trace.record import OperatorShape, RecordKind
+from skyline.trace.record import OperatorShape, Phase, RecordKind
 
 MASK = OperatorShape("aten::tril", ((512, 512),), ("float32",))
 TWO = OperatorShape("aten::mul", ((512, 512), (512, 512)), ("float32", "float32"))

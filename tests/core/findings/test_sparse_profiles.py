@@ -18,7 +18,7 @@ from skyline.trace.facts import (
     SideEffect,
     TorchSettings,
 )
-from skyline.trace.phase import BareTimes
+from skyline.trace.record import BareTimes
 from skyline.whatif.baseline import baseline
 
 NOTHING = MemoryFact(0, 0, 0, 0)

@@ -6,7 +6,7 @@ import pytest
 
 from skyline.findings.step_outliers import RULE
 from skyline.trace.facts import CallFact
-from skyline.trace.phase import BareTimes
+from skyline.trace.record import BareTimes
 
 
 def steps(profile, slow, part="data", count=30, excess=20.0):

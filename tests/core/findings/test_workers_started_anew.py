@@ -6,7 +6,7 @@ import pytest
 
 from skyline.findings.workers_started_anew import RULE
 from skyline.trace.facts import LoaderFact
-from skyline.whatif.cost.starting import start_ms
+from skyline.whatif.loader_setting import start_ms
 
 
 def epochs(profile, samples, **options):

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from skyline.findings.writing import RULE
 from skyline.trace.facts import CallFact, SideEffect
-from skyline.trace.phase import Phase
+from skyline.trace.record import Phase
 
 PRINT = 3
 

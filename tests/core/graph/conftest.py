@@ -8,11 +8,9 @@ import pytest
 from hypothesis import strategies as st
 
 from skyline.graph.dependency import Cause, Dependency
-from skyline.graph.graph import Graph
-from skyline.graph.structure import Structure
+from skyline.graph.graph import Graph, Structure
 from skyline.graph.task import Task, TaskKind, WorkClass
-from skyline.trace.phase import Phase
-from skyline.trace.record import CodeLine
+from skyline.trace.record import CodeLine, Phase
 
 LATENCY_US = 4.0
 

@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 
 from skyline.graph.dependency import Cause, Dependencies, Dependency
-from skyline.graph.structure import Structure
-from skyline.graph.task import Task, TaskKind, WorkClass
-from skyline.graph.tasks import KIND, Tasks
-from skyline.trace.phase import Phase
+from skyline.graph.graph import Structure
+from skyline.graph.task import KIND, Task, TaskKind, Tasks, WorkClass
+from skyline.trace.record import Phase
 
 TASKS = (
     Task("a", TaskKind.CPU, WorkClass.MATMUL, "main", Phase.FORWARD, 0, 1, 2, 3, 4, 5.5),

@@ -9,7 +9,7 @@ from skyline.graph.graph import Cause, Dependency, Graph, Structure
 from skyline.graph.recomputation import Recomputed, recompute
 from skyline.graph.task import Task, TaskKind, WorkClass
 from skyline.simulate.engine import simulate
-from skyline.trace.phase import Phase
+from skyline.trace.record import Phase
 
 
 def task(name: str, phase: Phase, lane: str = "main", kind: TaskKind = TaskKind.CPU) -> Task:

@@ -8,9 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skyline.graph.dependency import Cause, Dependencies
-from skyline.graph.graph import Graph
-from skyline.graph.structure import Structure
-from skyline.graph.tasks import Tasks
+from skyline.graph.graph import Graph, Structure
+from skyline.graph.task import Tasks
 from skyline.job.rank_graph import RankGraph
 from skyline.job.rank_reader import reduced
 from skyline.simulate.engine import simulate

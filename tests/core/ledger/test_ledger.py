@@ -13,8 +13,7 @@ from pathlib import Path
 import pytest
 
 from skyline.ledger.entry import LedgerEntry, VerificationStatus
-from skyline.ledger.ledger import Ledger, LedgerUnusable
-from skyline.ledger.location import ledger_path
+from skyline.ledger.ledger import Ledger, LedgerUnusable, ledger_path
 
 Make = Callable[..., LedgerEntry]
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from skyline.capture.child.recording.memory import share_of, split
-from skyline.memory.capacity import fragmentation, usable_bytes
+from skyline.memory.peak import fragmentation, usable_bytes
 from skyline.trace.facts import DeviceMemoryFact
 
 GB = 10**9

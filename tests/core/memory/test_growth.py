@@ -1,7 +1,6 @@
 from skyline.memory.growth import growth
 from skyline.trace.facts import MemoryFact
-from skyline.trace.phase import Phase
-from skyline.trace.record import Allocation
+from skyline.trace.record import Allocation, Phase
 
 END = MemoryFact(10, 10, 20, 0)
 ALLOCATIONS = (

@@ -5,12 +5,17 @@ from dataclasses import astuple, replace
 import pytest
 
 from skyline.interval import Interval
-from skyline.memory.activations import activation_bytes, batch_tensors
-from skyline.memory.capacity import Fit, fit
-from skyline.memory.peak import MemoryBreakdown, peak_breakdown, replay
+from skyline.memory.peak import (
+    Fit,
+    MemoryBreakdown,
+    activation_bytes,
+    batch_tensors,
+    fit,
+    peak_breakdown,
+    replay,
+)
 from skyline.trace.facts import MemoryFact
-from skyline.trace.phase import Phase
-from skyline.trace.record import Allocation
+from skyline.trace.record import Allocation, Phase
 
 MB = 1_000_000
 

@@ -6,8 +6,7 @@ import pytest
 
 from skyline.memory.recomputation import recorded_levels
 from skyline.trace.facts import MemoryFact
-from skyline.trace.phase import Phase
-from skyline.trace.record import Allocation, IterationMark, Record, RecordKind, Trace
+from skyline.trace.record import Allocation, IterationMark, Phase, Record, RecordKind, Trace
 
 MB = 1_000_000
 

@@ -10,8 +10,7 @@ from skyline.plan.traced import traced_program
 from skyline.plan.transformer import transformer_named
 from skyline.report.build import encode
 from skyline.report.plan import Terms, plan_report, plan_timeline
-from skyline.trace.phase import Phase
-from skyline.trace.record import OperatorShape, RecordKind
+from skyline.trace.record import OperatorShape, Phase, RecordKind
 
 
 def test_rows_use_every_gpu_once_fit_and_are_ranked(counted):

@@ -7,9 +7,8 @@ from dataclasses import replace
 import pytest
 
 from skyline.predict.gpu_spec import GpuSpec
-from skyline.trace.phase import Phase
 from skyline.trace.profile import Profile
-from skyline.trace.record import Allocation, IterationMark, OperatorShape, Record, RecordKind, Trace
+from skyline.trace.record import Allocation, IterationMark, OperatorShape, Phase, Record, RecordKind, Trace
 
 MM = OperatorShape(
     "aten::mm", ((64, 64), (64, 64)), ("float32",) * 2, ((64, 64),), ("float32",), 2 * 64**3, 49152

@@ -7,7 +7,7 @@ import pytest
 from skyline.graph.part import Part
 from skyline.interval import Interval
 from skyline.predict.batch_curve import batch_curve
-from skyline.trace.phase import Phase
+from skyline.trace.record import Phase
 from skyline.trace.trial import Choices, OpTiming, Trial, joined
 
 

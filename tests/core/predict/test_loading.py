@@ -10,15 +10,13 @@ from skyline.analysis.estimate import estimate
 from skyline.interval import Interval
 from skyline.predict.gpu_spec import GpuSpec
 from skyline.predict.host_cost import HostCost
-from skyline.predict.loading import Loading
 from skyline.predict.operator_time import OperatorTime
-from skyline.predict.predicted_times import timed
+from skyline.predict.predicted_times import Loading, timed
 from skyline.report.basis import headline, prediction_basis
 from skyline.report.build import profile_report
-from skyline.trace.facts import LoaderFact
+from skyline.trace.facts import LoaderFact, TimedRead
 from skyline.trace.profile import Profile
 from skyline.trace.record import OperatorShape, RecordKind
-from skyline.trace.timed_read import TimedRead
 from skyline.whatif.question import Choice, Question
 
 HOST = HostCost(launch_us=10.0, operator_us=2.0, wait_us=4.0, launch_latency_us=5.0, turnaround_us=0.0)

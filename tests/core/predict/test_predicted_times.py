@@ -8,7 +8,6 @@ import msgspec
 import pytest
 
 from skyline.analysis.analyse import analyse
-from skyline.analysis.estimate import applicability
 from skyline.graph.selection import select
 from skyline.graph.task import TaskKind
 from skyline.interval import Interval
@@ -19,11 +18,12 @@ from skyline.predict.predicted_times import timed
 from skyline.predict.schedule import END_OF_ITERATION
 from skyline.report.basis import basis_parts, headline, memory_remark, prediction_basis
 from skyline.report.build import profile_report
-from skyline.trace.phase import Phase
+from skyline.trace.facts import TimedRead
 from skyline.trace.profile import Profile
-from skyline.trace.record import OperatorShape, RecordKind
-from skyline.trace.timed_read import TimedRead
+from skyline.trace.record import OperatorShape, Phase, RecordKind
 from skyline.whatif.baseline import baseline
+from skyline.whatif.composition import detected_in
+from skyline.whatif.registry import whatif_named
 
 HOST = HostCost(launch_us=10.0, operator_us=2.0, wait_us=4.0, launch_latency_us=5.0, turnaround_us=0.0)
 
@@ -189,9 +189,12 @@ def test_mixed_precision_is_not_offered_where_products_have_16_bits_already(trac
     narrow = replace(product, dtypes=("bfloat16", "bfloat16"))
     before = analyse(timed(traced, gpu, Told(1_000.0, 1.0), HOST))
     after = replace(traced, trace=replace(traced.trace, shapes=(narrow, *others)))
-    assert "16 bits" not in applicability(before, "amp").reason
+    assert "16 bits" not in detected_in(before.baseline, whatif_named("amp")).reason
     assert (
-        "16 bits already" in applicability(analyse(timed(after, gpu, Told(1_000.0, 1.0), HOST)), "amp").reason
+        "16 bits already"
+        in detected_in(
+            analyse(timed(after, gpu, Told(1_000.0, 1.0), HOST)).baseline, whatif_named("amp")
+        ).reason
     )
 
 

@@ -26,7 +26,7 @@ from skyline.report.schema import (
     WhatIfReport,
 )
 from skyline.trace.facts import Device
-from skyline.trace.phase import PhaseTimes
+from skyline.trace.record import PhaseTimes
 from skyline.whatif.estimate import speedup_range
 
 ROOT = "/home/ada/nano"

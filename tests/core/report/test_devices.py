@@ -11,7 +11,7 @@ from rich.console import Console
 
 from skyline.analysis.gpu_costs import run_on, samples_of, span_of
 from skyline.interval import Interval
-from skyline.memory.capacity import Fit, usable_elsewhere
+from skyline.memory.peak import Fit, usable_elsewhere
 from skyline.predict.gpus import gpu_named
 from skyline.predict.largest_batch import LargestBatch
 from skyline.predict.outlook import Outlook

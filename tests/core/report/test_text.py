@@ -19,7 +19,7 @@ from skyline.report.pages.whatifs import whatifs_page
 from skyline.report.schema import KernelReport, ProfileReport, WhatIfReport
 from skyline.report.terminal import print_document
 from skyline.source.knob import SettingPlace
-from skyline.trace.phase import PhaseTimes
+from skyline.trace.record import PhaseTimes
 
 GOLDEN = Path(__file__).parent / "golden"
 SAVED = SavedPlaces(

@@ -7,8 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from skyline.trace.phase import Phase
-from skyline.trace.record import CodeLine, OperatorShape, Record, RecordKind
+from skyline.trace.record import CodeLine, OperatorShape, Phase, Record, RecordKind
 
 HEAD = "import torch\nmodel = Net()\nopt = torch.optim.SGD(model.parameters(), lr=1)\n"
 LINE = "model = model.to(memory_format=torch.channels_last)\n"

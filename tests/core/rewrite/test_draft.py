@@ -9,8 +9,7 @@ import pytest
 from skyline.errors import RewriteRefused
 from skyline.rewrite.context import RewriteDraft
 from skyline.rewrite.registry import RewriteEntry, entries
-from skyline.source.span import TextEdit
-from skyline.source.text import SourceText
+from skyline.source.text import SourceText, TextEdit
 
 TEXT = "a = 1\r\nb = 2\r\n\tc = 3\r\n"
 

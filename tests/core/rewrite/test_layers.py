@@ -7,8 +7,7 @@ from dataclasses import replace
 import pytest
 
 from skyline.trace.facts import ModuleFact
-from skyline.trace.phase import Phase
-from skyline.trace.record import CodeLine, OperatorShape, Record, RecordKind
+from skyline.trace.record import CodeLine, OperatorShape, Phase, Record, RecordKind
 
 SCRIPT = "/project/train.py"
 ROWS, WIDTH = 50_257, 64

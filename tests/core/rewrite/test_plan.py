@@ -15,8 +15,7 @@ from skyline.rewrite.argument import add_keyword
 from skyline.rewrite.context import RewriteContext
 from skyline.rewrite.plan import diff, edits_for, plan
 from skyline.rewrite.registry import rewrites
-from skyline.source.syntax import parse
-from skyline.source.text import SourceText
+from skyline.source.text import SourceText, parse
 from skyline.trace.profile import Profile
 from skyline.trace.record import CodeLine
 from skyline.whatif.question import Choice, Question

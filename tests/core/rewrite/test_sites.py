@@ -11,8 +11,7 @@ from skyline.errors import RewriteRefused
 from skyline.rewrite.catalogue.num_workers import training_loader
 from skyline.rewrite.context import RewriteContext
 from skyline.rewrite.sites.forward import forward
-from skyline.rewrite.sites.framework import framework
-from skyline.rewrite.sites.iteration import iteration
+from skyline.rewrite.sites.iteration import framework, iteration
 from skyline.rewrite.sites.model import model
 from skyline.rewrite.sites.step import backward, optimizer_calls, step, steps, zero_grad, zero_grads
 from skyline.rewrite.sites.transfer import transfers

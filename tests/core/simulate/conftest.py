@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from skyline.compiled import Way, run_loops
 from skyline.graph.graph import Cause, Dependency, Graph, Structure
 from skyline.graph.task import Task, TaskKind, WorkClass
-from skyline.trace.phase import Phase
+from skyline.trace.record import Phase
 
 
 @st.composite

@@ -7,8 +7,7 @@ import pytest
 from skyline.graph.graph import Cause, Dependency, Graph, Structure
 from skyline.graph.task import TaskKind
 from skyline.simulate.groups import groups_by
-from skyline.trace.phase import Phase
-from skyline.trace.record import CodeLine
+from skyline.trace.record import CodeLine, Phase
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from skyline.graph.task import Task, TaskKind, WorkClass
 from skyline.simulate.critical_path import critical_path
 from skyline.simulate.engine import simulate
 from skyline.simulate.moments import billed_phases, billed_us, moments_us
-from skyline.trace.phase import Phase
+from skyline.trace.record import Phase
 
 
 def timeline(*spans):

@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 
 from skyline.compiled import Way, run_loops
 from skyline.graph.build import build
-from skyline.graph.graph import Cause, Dependency, Graph, Structure
-from skyline.graph.order import CyclicGraph
-from skyline.graph.scaling import scale
+from skyline.graph.dependency import CyclicGraph
+from skyline.graph.graph import Cause, Dependency, Graph, Structure, scale
 from skyline.graph.selection import select
 from skyline.graph.task import TaskKind
 from skyline.simulate.critical_path import critical_path, critical_tasks

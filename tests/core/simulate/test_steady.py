@@ -6,8 +6,7 @@ from hypothesis import strategies as st
 
 from skyline.graph.graph import Cause, Dependency, Graph, Structure
 from skyline.graph.replication import stitch
-from skyline.simulate.engine import simulate
-from skyline.simulate.steady import steady_step_ms
+from skyline.simulate.engine import simulate, steady_step_ms
 
 
 def test_the_cpu_works_on_the_next_step_while_the_gpu_finishes_this_one(chain, way):

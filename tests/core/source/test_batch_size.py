@@ -10,8 +10,7 @@ import pytest
 from skyline.errors import RewriteRefused, UsageError
 from skyline.source.batch_size import find, with_value
 from skyline.source.knob import KnobKind, KnobSearch
-from skyline.source.span import SourceSpan, TextEdit
-from skyline.source.text import SourceText
+from skyline.source.text import SourceSpan, SourceText, TextEdit
 
 SCRIPT = "/project/train.py"
 IMPORT = "from torch.utils.data import DataLoader\n"

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from skyline.source.same_code import same_code
+from skyline.source.line_map import same_code
 
 CODE = '''\
 """What it is for."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from skyline.trace.product_trial import ProductTrial, TriedTimes
+from skyline.trace.trial import ProductTrial, TriedTimes
 
 
 def trial(threads: int, other_threads: int) -> ProductTrial:

@@ -8,8 +8,8 @@ from skyline.analysis.traced_costs import (
     layer_costs,
     line_costs,
     operator_costs,
+    sensitivity,
 )
-from skyline.analysis.traced_sensitivity import sensitivity
 from skyline.trace.kineto.reader import read
 from skyline.whatif.recorded import recorded
 

@@ -8,13 +8,12 @@ import pytest
 
 from skyline.analysis.estimate import answer as estimated
 from skyline.analysis.estimate import ranked
-from skyline.analysis.rank_whatif import RankWhatIf
 from skyline.errors import UsageError
 from skyline.job.job import job_of
 from skyline.job.rank_reader import RankReader
 from skyline.trace.kineto.reader import read
 from skyline.whatif.question import Choice
-from skyline.whatif.recorded import recorded
+from skyline.whatif.recorded import RankWhatIf, recorded
 
 RANKS = [f"param_dlrm_rank{rank}of8.json.gz" for rank in range(4)]
 SYNC = "remove_sync"

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from skyline.errors import UsageError
-from skyline.graph.scaling import scale
+from skyline.graph.graph import scale
 from skyline.graph.selection import select
 from skyline.graph.task import TaskKind
 from skyline.report.timelines import sides_of

@@ -9,7 +9,7 @@ from skyline.errors import UsageError
 from skyline.graph.selection import select
 from skyline.graph.task import TaskKind
 from skyline.report.build import answers_report
-from skyline.trace.phase import Phase
+from skyline.trace.record import Phase
 from skyline.whatif.composition import compose
 from skyline.whatif.question import Choice
 from skyline.whatif.registry import whatifs

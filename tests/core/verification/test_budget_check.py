@@ -7,7 +7,7 @@ from typing import Any, cast
 import pytest
 
 from skyline.settings.budget import Budget, Limits
-from skyline.trace.phase import BareTimes
+from skyline.trace.record import BareTimes
 from skyline.trace.trial import UNCHANGED, Trial
 from skyline.verification.budget_check import BudgetCheck, Outcome, judged
 from skyline.verification.measure import Measured

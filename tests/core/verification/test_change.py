@@ -11,7 +11,7 @@ from skyline.analysis.analyse import Analysis, analyse
 from skyline.capture.request import CaptureRequest
 from skyline.errors import RewriteRefused, UsageError
 from skyline.source.knob import Knob, KnobKind, KnobSearch
-from skyline.source.span import SourceSpan
+from skyline.source.text import SourceSpan
 from skyline.trace.profile import Profile, SourceFile
 from skyline.verification.change import change, check_unchanged
 from skyline.whatif.question import Question

@@ -9,7 +9,7 @@ import pytest
 from skyline.capture.held_run import typical_ms
 from skyline.capture.turns import Round, Turn, trial
 from skyline.errors import UsageError
-from skyline.spread import bootstrap
+from skyline.interval import bootstrap
 from skyline.trace.trial import Choices, Trial
 from skyline.verification.measure import Effort
 from skyline.verification.verdict import judge

@@ -8,9 +8,17 @@ from dataclasses import replace
 import pytest
 
 from skyline.trace.facts import Device
-from skyline.trace.phase import BareTimes, Phase
 from skyline.trace.profile import Profile
-from skyline.trace.record import CodeLine, IterationMark, OperatorShape, Record, RecordKind, Trace
+from skyline.trace.record import (
+    BareTimes,
+    CodeLine,
+    IterationMark,
+    OperatorShape,
+    Phase,
+    Record,
+    RecordKind,
+    Trace,
+)
 
 MAIN, STREAM = "cpu:main", "gpu0:stream7"
 

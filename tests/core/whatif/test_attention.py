@@ -7,14 +7,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from skyline.trace.phase import Phase
-from skyline.trace.record import CodeLine, IterationMark, OperatorShape, Record, RecordKind, Trace
+from skyline.trace.record import CodeLine, IterationMark, OperatorShape, Phase, Record, RecordKind, Trace
+from skyline.whatif.base import Scenario
 from skyline.whatif.baseline import baseline
 from skyline.whatif.catalogue.models.attention import written_out
 from skyline.whatif.catalogue.models.sdpa import WHATIF as SDPA
 from skyline.whatif.composition import compose
 from skyline.whatif.question import Choice
-from skyline.whatif.scenario import Scenario
 from skyline.whatif.subject import Grain
 
 B, H, T, D = 2, 4, 64, 16

@@ -7,8 +7,7 @@ from dataclasses import replace
 import pytest
 
 from skyline.analysis.estimate import answer
-from skyline.trace.phase import Phase
-from skyline.trace.record import RecordKind
+from skyline.trace.record import Phase, RecordKind
 from skyline.whatif.baseline import baseline
 from skyline.whatif.question import Choice
 

@@ -10,11 +10,11 @@ import pytest
 from skyline.analysis.analyse import analyse
 from skyline.analysis.estimate import estimate
 from skyline.errors import UsageError
-from skyline.graph.tasks import PHASE
+from skyline.graph.task import PHASE
 from skyline.report.basis import one_off_words
 from skyline.trace.facts import Device, IterationFact, ModuleFact
-from skyline.trace.phase import Phase
-from skyline.trace.record import IterationMark, OperatorShape, Record, RecordKind, Trace
+from skyline.trace.record import IterationMark, OperatorShape, Phase, Record, RecordKind, Trace
+from skyline.whatif.base import Provenance, Scenario
 from skyline.whatif.baseline import baseline
 from skyline.whatif.catalogue.host.compile import WHATIF as COMPILE
 from skyline.whatif.catalogue.host.compiling import BACKWARD_CALL_US, FORWARD_CALL_US
@@ -23,7 +23,6 @@ from skyline.whatif.catalogue.host.operator_class import CostClass, kernel_class
 from skyline.whatif.catalogue.host.traffic import bandwidth, external_bytes
 from skyline.whatif.estimate import break_even
 from skyline.whatif.question import Choice, Question
-from skyline.whatif.scenario import Provenance, Scenario
 from skyline.whatif.subject import Grain
 
 SIDE = 1000

@@ -9,8 +9,7 @@ import pytest
 from skyline.analysis.estimate import answer
 from skyline.errors import UsageError
 from skyline.graph.selection import select
-from skyline.trace.phase import Phase
-from skyline.trace.record import OperatorShape
+from skyline.trace.record import OperatorShape, Phase
 from skyline.whatif.baseline import baseline
 from skyline.whatif.composition import compose, detected_in
 from skyline.whatif.question import Choice

@@ -8,8 +8,7 @@ import pytest
 
 from skyline.graph.selection import select
 from skyline.trace.facts import ModuleFact, ParallelFact
-from skyline.trace.phase import Phase
-from skyline.trace.record import CodeLine, IterationMark, Record, RecordKind, Trace
+from skyline.trace.record import CodeLine, IterationMark, Phase, Record, RecordKind, Trace
 from skyline.whatif.baseline import baseline
 from skyline.whatif.composition import compose, detected_in
 from skyline.whatif.question import Choice

@@ -9,8 +9,7 @@ import pytest
 from skyline.errors import UsageError
 from skyline.graph.selection import select
 from skyline.trace.facts import ParallelFact
-from skyline.trace.phase import BareTimes, Phase
-from skyline.trace.record import IterationMark, OperatorShape, Record, RecordKind, Trace
+from skyline.trace.record import BareTimes, IterationMark, OperatorShape, Phase, Record, RecordKind, Trace
 from skyline.whatif.base import Grain, Scenario
 from skyline.whatif.baseline import baseline
 from skyline.whatif.catalogue.parallel.all_reduce import MIB, Link, buckets_of, fitted, waiting_us

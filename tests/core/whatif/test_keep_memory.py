@@ -12,8 +12,7 @@ from skyline.findings.returned_blocks import RULE
 from skyline.graph.selection import select
 from skyline.rewrite.catalogue.keep_memory import rewrite, snippet
 from skyline.rewrite.context import RewriteContext
-from skyline.trace.phase import Phase
-from skyline.trace.record import Allocation
+from skyline.trace.record import Allocation, Phase
 from skyline.whatif.baseline import baseline
 from skyline.whatif.composition import compose, detected_in
 from skyline.whatif.question import Choice

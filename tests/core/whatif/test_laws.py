@@ -15,17 +15,23 @@ from hypothesis import strategies as st
 
 from skyline.analysis.estimate import answer, ranked
 from skyline.graph.dependency import Cause
-from skyline.graph.edges import cut_dependencies
-from skyline.graph.scaling import scale
+from skyline.graph.graph import cut_dependencies, scale
 from skyline.graph.selection import select
-from skyline.graph.task import TaskKind
-from skyline.graph.tasks import ON_GPU
+from skyline.graph.task import ON_GPU, TaskKind
 from skyline.predict.gpus import gpu_named
 from skyline.simulate.critical_path import critical_tasks
 from skyline.simulate.engine import simulate
 from skyline.trace.kineto.reader import read
-from skyline.trace.phase import BareTimes, Phase
-from skyline.trace.record import CodeLine, IterationMark, OperatorShape, Record, RecordKind, Trace
+from skyline.trace.record import (
+    BareTimes,
+    CodeLine,
+    IterationMark,
+    OperatorShape,
+    Phase,
+    Record,
+    RecordKind,
+    Trace,
+)
 from skyline.trace.store import load
 from skyline.trace.trial import Choices, Trial
 from skyline.whatif.baseline import baseline

@@ -9,8 +9,8 @@ import pytest
 from skyline.errors import UsageError
 from skyline.simulate.engine import simulate
 from skyline.trace.facts import CallFact, LoaderFact
-from skyline.trace.phase import BareTimes, Phase
-from skyline.trace.record import IterationMark, Record, RecordKind, Trace
+from skyline.trace.record import BareTimes, IterationMark, Phase, Record, RecordKind, Trace
+from skyline.whatif.base import Scenario
 from skyline.whatif.baseline import baseline
 from skyline.whatif.catalogue.host.cpu_threads import WHATIF as THREADS
 from skyline.whatif.catalogue.loading.num_workers import WHATIF as WORKERS
@@ -19,10 +19,8 @@ from skyline.whatif.catalogue.loading.pin_memory import WHATIF as PIN
 from skyline.whatif.catalogue.loading.prefetch_factor import WHATIF as PREFETCH
 from skyline.whatif.composition import compose
 from skyline.whatif.cost.loader_model import COSTS
-from skyline.whatif.cost.starting import start_ms
-from skyline.whatif.loader_setting import iterations_per_epoch
+from skyline.whatif.loader_setting import iterations_per_epoch, start_ms
 from skyline.whatif.question import Choice
-from skyline.whatif.scenario import Scenario
 
 ENDLESS = LoaderFact(16, 0, None, 1.0)
 """A loader whose epochs have no known end: starting workers is not spread over iterations."""

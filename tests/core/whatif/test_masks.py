@@ -8,14 +8,13 @@ import numpy as np
 import pytest
 
 from skyline.trace.facts import ModuleFact
-from skyline.trace.phase import Phase
-from skyline.trace.record import IterationMark, OperatorShape, Record, RecordKind, Trace
+from skyline.trace.record import IterationMark, OperatorShape, Phase, Record, RecordKind, Trace
+from skyline.whatif.base import Scenario
 from skyline.whatif.baseline import baseline
+from skyline.whatif.catalogue.host.compile import MASK_NS, MASK_PART, kept_masks
 from skyline.whatif.catalogue.host.compile import WHATIF as COMPILE
 from skyline.whatif.catalogue.host.fusion import regions
-from skyline.whatif.catalogue.host.masks import MASK_NS, MASK_PART, kept_masks
 from skyline.whatif.cost.thread_scaling import gained
-from skyline.whatif.scenario import Scenario
 from skyline.whatif.subject import Grain
 
 SIDE = 1000

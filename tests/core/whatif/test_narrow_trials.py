@@ -10,9 +10,8 @@ import pytest
 
 from skyline.graph.selection import select
 from skyline.graph.task import TaskKind
-from skyline.trace.phase import Phase
-from skyline.trace.product_trial import ProductTrial, TriedTimes
-from skyline.trace.record import IterationMark, OperatorShape, Record, RecordKind, Trace
+from skyline.trace.record import IterationMark, OperatorShape, Phase, Record, RecordKind, Trace
+from skyline.trace.trial import ProductTrial, TriedTimes
 from skyline.whatif.baseline import baseline
 from skyline.whatif.catalogue.numerics.narrow_trials import tried_factors, wide_inputs
 from skyline.whatif.composition import compose

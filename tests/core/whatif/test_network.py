@@ -10,8 +10,7 @@ from skyline.analysis.estimate import answer
 from skyline.errors import UsageError
 from skyline.graph.selection import select
 from skyline.trace.facts import ParallelFact
-from skyline.trace.phase import Phase
-from skyline.trace.record import OperatorShape
+from skyline.trace.record import OperatorShape, Phase
 from skyline.whatif.baseline import baseline
 from skyline.whatif.composition import compose, detected_in
 from skyline.whatif.question import Choice

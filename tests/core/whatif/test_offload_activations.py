@@ -7,8 +7,7 @@ from dataclasses import replace
 import pytest
 
 from skyline.analysis.estimate import answer
-from skyline.trace.phase import Phase
-from skyline.trace.record import OperatorShape
+from skyline.trace.record import OperatorShape, Phase
 from skyline.whatif.baseline import baseline
 from skyline.whatif.composition import compose, detected_in
 from skyline.whatif.question import Choice

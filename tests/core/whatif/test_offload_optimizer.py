@@ -10,7 +10,7 @@ from skyline.analysis.estimate import answer
 from skyline.graph.selection import select
 from skyline.graph.task import TaskKind
 from skyline.trace.facts import OptimizerFact
-from skyline.trace.phase import Phase
+from skyline.trace.record import Phase
 from skyline.whatif.baseline import baseline
 from skyline.whatif.catalogue.memory.offload_optimizer import UPDATE
 from skyline.whatif.composition import compose, detected_in

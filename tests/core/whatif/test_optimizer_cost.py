@@ -5,13 +5,11 @@ from dataclasses import replace
 import pytest
 
 from skyline.graph.part import Part
-from skyline.graph.step_cost import StepCost, step_cost
 from skyline.trace.facts import OptimizerFact
-from skyline.trace.phase import Phase
-from skyline.trace.record import RecordKind
+from skyline.trace.record import Phase, RecordKind
 from skyline.whatif.baseline import baseline
 from skyline.whatif.cost.optimizer_step import fused_ms, update_of
-from skyline.whatif.subject import Subject
+from skyline.whatif.subject import StepCost, Subject, step_cost
 
 # Steps of real optimizers on one core of a server CPU, fastest of 25, in ms: as single operators, and fused. A
 # call took 2 µs there; the operators per tensor are 10 (Adam and its kin), 5 (Adagrad) and 3 (SGD).

@@ -8,8 +8,7 @@ import pytest
 
 from skyline.errors import UsageError
 from skyline.trace.facts import ModuleFact, TorchSettings
-from skyline.trace.phase import BareTimes, Phase
-from skyline.trace.record import IterationMark, Record, RecordKind, Trace
+from skyline.trace.record import BareTimes, IterationMark, Phase, Record, RecordKind, Trace
 from skyline.whatif.base import Grain, Scenario
 from skyline.whatif.baseline import baseline
 from skyline.whatif.catalogue.models.alignment import element_bytes, odd_layers, padded

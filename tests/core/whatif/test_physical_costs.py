@@ -13,8 +13,7 @@ from skyline.graph.selection import select
 from skyline.graph.task import TaskKind
 from skyline.interval import Interval
 from skyline.predict.fetching_costs import FetchingCosts
-from skyline.trace.phase import Phase
-from skyline.trace.record import IterationMark, OperatorShape, Record, RecordKind, Trace
+from skyline.trace.record import IterationMark, OperatorShape, Phase, Record, RecordKind, Trace
 from skyline.whatif.baseline import baseline
 from skyline.whatif.catalogue.host.fusion import BEST, LIKELY, Group, fused, regions
 from skyline.whatif.catalogue.memory.batch_scaling import grown

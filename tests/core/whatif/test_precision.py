@@ -14,6 +14,7 @@ from skyline.graph.task import TaskKind
 from skyline.trace.facts import Device, ModuleFact, TorchSettings
 from skyline.trace.kineto.reader import read
 from skyline.trace.record import OperatorShape, RecordKind
+from skyline.whatif.base import Scenario
 from skyline.whatif.baseline import baseline
 from skyline.whatif.catalogue.models.channels_last import WHATIF as CHANNELS_LAST
 from skyline.whatif.catalogue.models.cudnn_benchmark import WHATIF as BENCHMARK
@@ -23,7 +24,6 @@ from skyline.whatif.composition import compose
 from skyline.whatif.number_formats import FLOAT32, factors, formats, kernel_format
 from skyline.whatif.question import Choice
 from skyline.whatif.recorded import recorded
-from skyline.whatif.scenario import Scenario
 from skyline.whatif.subject import Grain
 
 F32 = ("float32",)

@@ -18,12 +18,11 @@ from skyline.predict.gpus import gpu_named
 from skyline.predict.host_cost import HostCost
 from skyline.predict.operator_time import OperatorTime
 from skyline.predict.predicted_times import timed
-from skyline.trace.phase import Phase
 from skyline.trace.profile import Profile
-from skyline.trace.record import IterationMark, OperatorShape, Record, RecordKind, Trace
+from skyline.trace.record import IterationMark, OperatorShape, Phase, Record, RecordKind, Trace
 from skyline.whatif import predicted_kernels
 from skyline.whatif.base import Grain
-from skyline.whatif.catalogue.host.fused_as_predicted import fused_as_predicted
+from skyline.whatif.catalogue.host.compile import fused_as_predicted
 from skyline.whatif.catalogue.host.fusion import Group, Regions
 from skyline.whatif.predicted_kernels import PredictedKernels
 from skyline.whatif.question import Choice, Question

@@ -11,10 +11,10 @@ from skyline.analysis.estimate import estimate
 from skyline.interval import Interval
 from skyline.report.basis import PROVENANCE
 from skyline.trace.profile import Prediction
+from skyline.whatif.base import Provenance
 from skyline.whatif.baseline import baseline
 from skyline.whatif.composition import compose
 from skyline.whatif.question import Choice, Question
-from skyline.whatif.scenario import Provenance
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ import pytest
 
 from skyline.errors import UsageError
 from skyline.trace.facts import CallFact
-from skyline.trace.phase import Phase
-from skyline.trace.record import IterationMark, Record, RecordKind, Trace
+from skyline.trace.record import IterationMark, Phase, Record, RecordKind, Trace
+from skyline.whatif.base import Scenario
 from skyline.whatif.baseline import baseline
 from skyline.whatif.catalogue.host.cuda_graphs import WHATIF as GRAPHS
 from skyline.whatif.catalogue.host.reading import reading_lines
@@ -17,7 +17,6 @@ from skyline.whatif.catalogue.host.remove_sync import WHATIF as SYNC
 from skyline.whatif.catalogue.host.remove_sync import own_waits, waits
 from skyline.whatif.catalogue.models.inference_mode import KEPT_SHARE, PER_OPERATOR_US
 from skyline.whatif.catalogue.models.inference_mode import WHATIF as INFERENCE
-from skyline.whatif.scenario import Scenario
 from skyline.whatif.subject import Grain, Memory
 
 PRINT = 3  # the place of the print's line among the lines of the hand-made traces

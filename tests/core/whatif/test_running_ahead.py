@@ -13,11 +13,10 @@ from skyline.findings.bounds import busy_share
 from skyline.findings.registry import find
 from skyline.graph.build import build
 from skyline.graph.launching import ending_waits, one_iteration_ahead
-from skyline.simulate.steady import steady_step_ms
+from skyline.simulate.engine import steady_step_ms
 from skyline.trace.facts import Device, LoaderFact, MemoryFact
-from skyline.trace.phase import Phase
 from skyline.trace.profile import BareTimes, Profile
-from skyline.trace.record import CodeLine, IterationMark, Record, RecordKind, Trace
+from skyline.trace.record import CodeLine, IterationMark, Phase, Record, RecordKind, Trace
 from skyline.whatif.baseline import baseline
 from skyline.whatif.composition import detected_in
 from skyline.whatif.registry import whatifs

@@ -8,7 +8,7 @@ import pytest
 
 from skyline.graph.graph import Graph, Structure
 from skyline.interval import Interval
-from skyline.whatif.scenario import Scenario
+from skyline.whatif.base import Scenario
 
 EMPTY = Graph(Structure(()), ())
 

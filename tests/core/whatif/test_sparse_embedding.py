@@ -8,8 +8,7 @@ import pytest
 
 from skyline.errors import UsageError
 from skyline.trace.facts import CallFact, MemoryFact, ModuleFact, OptimizerFact, ParallelFact
-from skyline.trace.phase import BareTimes, Phase
-from skyline.trace.record import IterationMark, OperatorShape, Record, RecordKind, Trace
+from skyline.trace.record import BareTimes, IterationMark, OperatorShape, Phase, Record, RecordKind, Trace
 from skyline.whatif.base import Grain, Scenario
 from skyline.whatif.baseline import baseline
 from skyline.whatif.catalogue.models.sparse_embedding import WHATIF

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from skyline.graph.selection import select
-from skyline.trace.phase import Phase
+from skyline.trace.record import Phase
 from skyline.whatif.baseline import baseline
 from skyline.whatif.cost.streaming import STREAMS_FROM_BYTES, US_PER_MB, relieved
 

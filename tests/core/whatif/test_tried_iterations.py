@@ -9,14 +9,13 @@ import pytest
 
 from skyline.graph.selection import select
 from skyline.graph.task import TaskKind
-from skyline.trace.phase import BareTimes, Phase
-from skyline.trace.record import IterationMark, Record, RecordKind, Trace
+from skyline.trace.record import BareTimes, IterationMark, Phase, Record, RecordKind, Trace
 from skyline.trace.trial import Choices, OpTiming, Trial
+from skyline.whatif.base import Provenance
 from skyline.whatif.baseline import baseline
 from skyline.whatif.composition import compose
 from skyline.whatif.cost.tried_iterations import tried_iterations
 from skyline.whatif.question import Choice
-from skyline.whatif.scenario import Provenance
 
 OPERATOR = RecordKind.OPERATOR
 FORWARD, BACKWARD = Phase.FORWARD, Phase.BACKWARD

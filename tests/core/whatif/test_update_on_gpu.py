@@ -9,7 +9,7 @@ import pytest
 from skyline.graph.selection import select
 from skyline.graph.task import TaskKind
 from skyline.trace.facts import OptimizerFact
-from skyline.trace.phase import Phase
+from skyline.trace.record import Phase
 from skyline.whatif.baseline import baseline
 from skyline.whatif.composition import compose
 from skyline.whatif.question import Choice

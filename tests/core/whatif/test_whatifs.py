@@ -8,7 +8,8 @@ from skyline.errors import UsageError
 from skyline.interval import Interval
 from skyline.simulate.engine import simulate
 from skyline.trace.facts import MemoryFact
-from skyline.trace.phase import Phase
+from skyline.trace.record import Phase
+from skyline.whatif.base import Scenario
 from skyline.whatif.baseline import baseline
 from skyline.whatif.catalogue.memory.batch_size import WHATIF as BATCH_SIZE
 from skyline.whatif.catalogue.memory.batch_size import shown_sizes
@@ -17,7 +18,6 @@ from skyline.whatif.catalogue.numerics.amp import WHATIF as AMP
 from skyline.whatif.composition import compose
 from skyline.whatif.question import Choice
 from skyline.whatif.registry import whatif_named, whatifs
-from skyline.whatif.scenario import Scenario
 
 
 def scenario_of(start):

@@ -14,8 +14,7 @@ from skyline.analysis.estimate import answer, ranked
 from skyline.errors import UsageError
 from skyline.graph.replication import stitch
 from skyline.trace.facts import ModuleFact, ParallelFact
-from skyline.trace.phase import Phase
-from skyline.trace.record import OperatorShape
+from skyline.trace.record import OperatorShape, Phase
 from skyline.whatif.baseline import baseline
 from skyline.whatif.catalogue.parallel.p3 import sliced
 from skyline.whatif.composition import detected_in

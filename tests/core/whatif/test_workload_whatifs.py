@@ -9,21 +9,20 @@ import pytest
 from skyline.analysis.analyse import analyse
 from skyline.analysis.estimate import estimate
 from skyline.errors import UsageError
-from skyline.graph.scaling import scale
+from skyline.graph.graph import scale
 from skyline.graph.selection import select
 from skyline.graph.task import TaskKind
 from skyline.trace.facts import ModuleFact
-from skyline.trace.phase import Phase
-from skyline.trace.record import Record, RecordKind
+from skyline.trace.record import Phase, Record, RecordKind
+from skyline.whatif.base import Scenario
 from skyline.whatif.baseline import baseline
 from skyline.whatif.blocks import open_blocks, repeated_blocks
 from skyline.whatif.catalogue.memory.checkpointing import WHATIF as CHECKPOINTING
+from skyline.whatif.catalogue.memory.checkpointing import parts_of
 from skyline.whatif.catalogue.memory.grad_accumulation import WHATIF as ACCUMULATION
-from skyline.whatif.catalogue.memory.recomputing import parts_of
 from skyline.whatif.catalogue.memory.zero_grad import WHATIF as ZERO_GRAD
 from skyline.whatif.catalogue.models.fused_optimizer import WHATIF as FUSED
 from skyline.whatif.question import Choice, Question
-from skyline.whatif.scenario import Scenario
 from skyline.whatif.subject import Grain
 
 

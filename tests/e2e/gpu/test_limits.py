@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from skyline.analysis.analyse import analyse
-from skyline.spread import median
+from skyline.interval import median
 from skyline.trace.profile import Profile
 
 pytestmark = [pytest.mark.capture, pytest.mark.xdist_group("gpu")]

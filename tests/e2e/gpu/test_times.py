@@ -12,7 +12,7 @@ from skyline.capture.held_run import HeldRun
 from skyline.capture.request import CaptureRequest
 from skyline.capture.script_launcher import ScriptLauncher
 from skyline.capture.warm_pool import WarmPool
-from skyline.spread import median
+from skyline.interval import median
 from skyline.trace.profile import Profile
 from skyline.trace.trial import batch_trials
 

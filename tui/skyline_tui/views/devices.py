@@ -8,13 +8,12 @@ from textual.content import Content
 from textual.widgets import Static
 
 from skyline import units
-from skyline.memory.capacity import Fit
+from skyline.memory.peak import Fit
 from skyline.report.basis import when
 from skyline.report.devices import DeviceReport, DevicesReport
 from skyline.report.pages.devices import devices_page
 from skyline_tui.figures import MUTED, flow
-from skyline_tui.pages import rendered
-from skyline_tui.views.view import View
+from skyline_tui.views.view import View, rendered
 from skyline_tui.widgets.sort_table import SortTable, TableColumn
 
 _FITS = {Fit.FITS.value: "yes", Fit.UNSURE.value: "maybe", Fit.TOO_LARGE.value: "! no"}

@@ -19,9 +19,8 @@ from skyline.report.pages.diff import diff_page
 from skyline.report.protocol import CompareParams, PreviewResult
 from skyline.report.schema import ProfileReport
 from skyline_tui.figures import MUTED, tail
-from skyline_tui.pages import rendered
 from skyline_tui.screens.diff import diff_lines, preview_lines
-from skyline_tui.views.view import View
+from skyline_tui.views.view import View, rendered
 from skyline_tui.widgets.row_list import RowList
 from skyline_tui.workspace_edit import RewrittenFile
 

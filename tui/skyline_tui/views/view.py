@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from io import StringIO
 
+from rich.text import Text
 from textual.containers import Vertical
+from textual.content import Content
 from textual.message import Message
 
+from skyline.foreign_text import clean_console
+from skyline.report.document import Document
 from skyline.report.schema import ProfileReport
+from skyline.report.terminal import print_document
 
 Place = tuple[str, int]
 """A file, and a line counted from 1."""
@@ -36,3 +42,21 @@ class View(Vertical):
     def place(self) -> Place | None:
         """File and line at the user's position."""
         return None
+
+
+_WIDEST = 126
+
+
+def rendered(page: Document, width: int) -> Content:
+    """The page as ``skyline`` prints it on a terminal of this width."""
+    written = StringIO()
+    console = clean_console(
+        file=written,
+        width=min(max(width, 40), _WIDEST),
+        highlight=False,
+        force_terminal=True,
+        color_system="standard",
+        legacy_windows=False,
+    )
+    print_document(page, console)
+    return Content.from_rich_text(Text.from_ansi(written.getvalue().strip("\n")))

@@ -7,7 +7,7 @@ from textual.widgets import Static
 
 from skyline import units
 from skyline.report.schema import ProfileReport
-from skyline.trace.phase import Phase
+from skyline.trace.record import Phase
 from skyline_tui.figures import BAR, flow
 
 GAP = 3

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from ..sightings import READS, Sightings
+from ..observed_calls import READS, ObservedCalls
 from .tree_nodes import text_of
 
 _IN_C = re.compile(r"<built-in (?:function|method) (\w+)(?: of (\w+) object)?")
@@ -57,10 +57,10 @@ class RootCall:
 
 
 class CallsSeen:
-    """Told of every call and operator of the walk through an event tree; gathers sightings."""
+    """Told of every call and operator of the walk through an event tree; collects the calls."""
 
     def __init__(self):
-        self.sightings = Sightings()
+        self.observed_calls = ObservedCalls()
         self._roots = {}
         self._known = {}
 
@@ -77,7 +77,7 @@ class CallsSeen:
             name = _OF_TENSORS.get(function) if owner in ("Tensor", "Parameter") else None
             if function == "print" and owner is None:
                 name = "print"
-            return None if name is None else self.sightings.add(name, context.line)
+            return None if name is None else self.observed_calls.add(name, context.line)
         if fields.module is not None:
             return _ELSEWHERE
         name = self._name_of(fields.callsite)
@@ -85,7 +85,7 @@ class CallsSeen:
             return None
         if name is None:
             return None if context.function is None else _ELSEWHERE
-        return self.sightings.add(name, context.line) if name else _ELSEWHERE
+        return self.observed_calls.add(name, context.line) if name else _ELSEWHERE
 
     def _name_of(self, callsite):
         """The reported name of a Python function: None for one of no interest, empty for one to ignore inside."""
@@ -106,7 +106,7 @@ class CallsSeen:
         """A module is called, by the person's own code where the context is still that of plumbing."""
         if context.phase == "forward":
             line = context.line if context.asked is None else -1
-            self.sightings.module_called(
+            self.observed_calls.module_called(
                 fields.module.self_ptr, context.root_call, line, context.checkpointed
             )
 
@@ -136,24 +136,24 @@ class CallsSeen:
             # Reads by an optimizer of its own counters do not count.
             # A symbol makes no call: without the line marker it is not known on which line it stands.
             line = -1 if call is None and context.function is None else context.line
-            read = self.sightings.add("read", line, device=_device(fields))
+            read = self.observed_calls.add("read", line, device=_device(fields))
             if context.function is not None:
                 read.options["via"] = context.function
 
     def finish(self, trained, evaluated, places, iterations):
-        """The sightings of so many iterations.
+        """The calls of so many iterations.
 
         ``trained`` are numbers of root calls that got gradients, ``evaluated`` tells of modules in evaluation mode
         by their address whether inference mode was on.
         """
-        sightings = self.sightings
+        observed_calls = self.observed_calls
         functions, modules = places.functions, places.modules
-        for call in sightings.calls:
+        for call in observed_calls.calls:
             _settle(call, functions)
         for number, root in self._roots.items():
             known = root.address in evaluated
             if number not in trained and (known or not root.records):
-                sightings.add(
+                observed_calls.add(
                     "eval forward",
                     root.line,
                     module=modules[root.module],
@@ -161,9 +161,9 @@ class CallsSeen:
                     training=False if known else None,
                     inference_mode=evaluated.get(root.address),
                 )
-        sightings.lines, sightings.trained = places.lines, trained
-        sightings.iterations = max(1, iterations)
-        return sightings
+        observed_calls.lines, observed_calls.trained = places.lines, trained
+        observed_calls.iterations = max(1, iterations)
+        return observed_calls
 
 
 def _settle(call, functions):

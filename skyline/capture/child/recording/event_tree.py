@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from ..sightings import CHECKPOINT_FILE
+from ..observed_calls import CHECKPOINT_FILE
 from .backward_thread import BACKWARD_PREFIX, nest_backward_thread
 from .calls_seen import CallsSeen
 from .context import CALL_US, FULL_OPERATOR_US, OPERATOR_US, Context, ForwardSource, Step
@@ -102,7 +102,7 @@ class EventTree:
             ],
         }
 
-    def sightings(self, evaluated):
+    def observed_calls(self, evaluated):
         """The calls seen, after ``trace`` of a full recording (see ``CallsSeen.finish``)."""
         trained = {record["root_call"] for record in self._records if record["grad"]}
         seen = self._calls.finish(trained, evaluated, self._places, len(self.iterations))

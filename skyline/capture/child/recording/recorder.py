@@ -36,7 +36,7 @@ class Recorder:
         self._profiler = None
         self._began_bytes = 0
         self._marks = 0
-        self.sightings = None
+        self.observed_calls = None
         self.remaining = iterations
 
     @property
@@ -97,7 +97,7 @@ class Recorder:
     def read(self, loop, module_names, evaluated=None):
         """The recording as a dictionary in the shape of ``skyline.trace.Trace``, after ``stop``.
 
-        A full one also has ``sightings`` then, for which ``evaluated`` tells of modules in evaluation mode.
+        A full one also has ``observed_calls`` then, for which ``evaluated`` tells of modules in evaluation mode.
 
         Nothing of the profiler's is left behind. Freeing what it recorded after another has begun to record
         destroys the heap, and the profiler refers to itself: it would wait for the next garbage collection.
@@ -123,7 +123,7 @@ class Recorder:
         tree = EventTree(roots, BOUNDARY, self._samples, self._operator_lines, self._full)
         trace = tree.trace(loop, module_names, self._device_kind)
         if self._full:
-            self.sightings = tree.sightings(evaluated)
+            self.observed_calls = tree.observed_calls(evaluated)
         trace["records"] += gpu_records(work, trace["records"], tree)
         return trace
 

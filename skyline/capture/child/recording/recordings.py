@@ -7,7 +7,7 @@ import time
 
 from ..module_facts import module_names
 from . import memory
-from .joining import join
+from .enrichment import enrich
 from .operator_lines import OperatorLines
 from .recorder import Recorder
 
@@ -44,7 +44,7 @@ class Recordings:
         self._lines = OperatorLines() if with_stacks else None
         self._evaluated = evaluated or {}
         self._names = {}
-        self.sightings = None
+        self.observed_calls = None
         self._full = None
         self._light = None
         self._unknown_share = 0.0
@@ -67,7 +67,7 @@ class Recordings:
     @property
     def wants_facts(self):
         """True if ``note_facts`` is to be called before the script goes on."""
-        return self.sightings is not None and "settings" not in self._full
+        return self.observed_calls is not None and "settings" not in self._full
 
     def start(self):
         """Begin with the next iteration."""
@@ -106,14 +106,14 @@ class Recordings:
                 self._names = module_names()
             trace = recorder.read(loop, self._names, self._evaluated)
             if self._full is not None:
-                self._unknown_share = join(trace, self._full["trace"])
+                self._unknown_share = enrich(trace, self._full["trace"])
         except Exception as error:
             return self._goes_on_after(error)
         if self._full is not None:
             self._light = trace
             return False
         self._full = {"trace": trace}
-        self.sightings = recorder.sightings if self._lines is not None else None
+        self.observed_calls = recorder.observed_calls if self._lines is not None else None
         if self._lines is None:
             return False
         reading_s = (_cpu_clock() - self._stopped) / len(trace["iterations"])

@@ -10,7 +10,7 @@ import sys
 import torch
 
 from .. import user_code
-from ..sightings import Sightings, runs_under_checkpoint
+from ..observed_calls import ObservedCalls, runs_under_checkpoint
 from .virtual import VirtualTensor
 
 _NAMES = {
@@ -49,7 +49,7 @@ class CallWatcher:
         self._modules = modules
         self._numbered = numbered
         self._roots = []
-        self.sightings = Sightings()
+        self.observed_calls = ObservedCalls()
 
     def install(self):
         """Watch functions that leave no operator of their own; after whatever else stands in their place."""
@@ -66,16 +66,16 @@ class CallWatcher:
 
     def forget(self):
         """What was seen until now belongs to iterations that are not told."""
-        self.sightings = Sightings()
+        self.observed_calls = ObservedCalls()
         self._roots.clear()
 
     def finish(self, trained, lines):
-        """The sightings of the traced iteration; ``trained`` are numbers of root calls that got gradients."""
+        """The calls of the traced iteration; ``trained`` are numbers of root calls that got gradients."""
         for number, line, options in self._roots:
             if number not in trained:
-                self.sightings.add("eval forward", line, **options)
-        self.sightings.lines, self.sightings.trained = lines, trained
-        return self.sightings
+                self.observed_calls.add("eval forward", line, **options)
+        self.observed_calls.lines, self.observed_calls.trained = lines, trained
+        return self.observed_calls
 
     def module_called(self, module, frame, pass_number, is_root):
         """A module is called from ``frame`` in the forward pass of this number, which begins with a root."""
@@ -85,7 +85,7 @@ class CallWatcher:
         line = -1 if own is None else self._numbered(own)
         if via is not None:
             line = -1
-        self.sightings.module_called(id(module), pass_number, line, runs_under_checkpoint(frame))
+        self.observed_calls.module_called(id(module), pass_number, line, runs_under_checkpoint(frame))
         records = torch.is_grad_enabled()
         if is_root and not (module.training and records):
             options = {
@@ -114,14 +114,14 @@ class CallWatcher:
         if name == "format" and "print(" in linecache.getline(own.f_code.co_filename, own.f_lineno):
             name = "print"
         if via is not None:
-            self.sightings.add("read", self._numbered(own), device=_kind(tensor), via=via)
+            self.observed_calls.add("read", self._numbered(own), device=_kind(tensor), via=via)
         else:
-            self.sightings.add(name or "read", self._numbered(own), device=_kind(tensor))
+            self.observed_calls.add(name or "read", self._numbered(own), device=_kind(tensor))
 
     def _call(self, name, frame, **options):
         own, via = _caller(frame)
         if own is not None and via is None:
-            self.sightings.add(name, self._numbered(own), **options)
+            self.observed_calls.add(name, self._numbered(own), **options)
 
     def _watched(self, function, name, told=()):
         signature = inspect.signature(function)

@@ -36,9 +36,9 @@ class Loaders:
     def __init__(self, tracer):
         self.shortened = False
         self.repeated = []
-        """As ``skyline.trace.timed_read``, by the nominal time of the trace."""
+        """As ``skyline.trace.facts``, by the nominal time of the trace."""
         self.timed = []
-        """As ``skyline.trace.timed_read``."""
+        """As ``skyline.trace.facts``."""
         self.untimed = 0
         """Batches of the recorded iteration whose time is unknown."""
         self._tracer = tracer

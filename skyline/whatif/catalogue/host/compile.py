@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
+from math import prod
 
 import numpy as np
 
@@ -11,26 +12,155 @@ from skyline.errors import UsageError
 from skyline.graph.column import Flags, Indices, Times
 from skyline.graph.graph import Graph
 from skyline.graph.launching import launches
-from skyline.graph.task import TaskKind, WorkClass
-from skyline.graph.tasks import KIND, ON_GPU, WORK
+from skyline.graph.task import KIND, ON_GPU, PHASE, WORK, TaskKind, WorkClass
 from skyline.interval import Interval
 from skyline.trace.profile import Profile
+from skyline.trace.record import OperatorShape, Phase
 from skyline.whatif.base import Applicability, Grain, Scenario, Stage, Subject, UsualWhatIf
 from skyline.whatif.blocks import open_blocks
-from skyline.whatif.catalogue.host.changing_shapes import shapes_change
 from skyline.whatif.catalogue.host.compiling import (
     BACKWARD_CALL_US,
     CPU_CALL_US,
     FORWARD_CALL_US,
     KERNEL_CALL_US,
     compiling_s,
+    shapes_change,
 )
-from skyline.whatif.catalogue.host.fused_as_predicted import fused_as_predicted
-from skyline.whatif.catalogue.host.fusion import BEST, LIKELY, WORST, FusionBound, Regions, fused, regions
-from skyline.whatif.catalogue.host.masks import MASK_NS, MASK_PART, kept_masks
+from skyline.whatif.catalogue.host.fusion import (
+    BEST,
+    LIKELY,
+    WORST,
+    FusionBound,
+    Group,
+    Regions,
+    drawn,
+    fused,
+    regions,
+)
+from skyline.whatif.catalogue.host.traffic import most_numbers
 from skyline.whatif.cost.thread_scaling import gained, threads_of
 from skyline.whatif.dropout import OTHER_DRAWS, draws
+from skyline.whatif.predicted_kernels import PredictedKernels
 from skyline.whatif.subject import Memory
+
+MASK_NS = Interval(23.0, 17.0, 30.0)
+"""For each truth value, on one core: written in the forward pass, and read in the backward one. Measured by
+``benchmarks/compiled_masks.py`` on one CPU: 17 to 32 ns in two runs, and -1 to 2 where none is kept."""
+MASK_PART = 0.95
+"""The part of that which threads divide among them."""
+_SLOW, _QUICK = "avx2", "avx512f"
+_BY_RESULT = frozenset({"aten::relu", "aten::relu_"})
+"""Rectifiers that are undone by what came out, which a product behind them keeps in any case."""
+_BY_INPUT = frozenset(
+    f"aten::{name}{ending}"
+    for name in ("leaky_relu", "hardtanh", "relu6", "clamp", "clamp_min", "clamp_max", "threshold")
+    for ending in ("", "_")
+)
+_NORM = "norm"
+"""Its input is kept, and all behind it is computed again from that, comparisons as well."""
+
+
+def kept_masks(
+    subject: Subject, graph: Graph, found: Regions, larger: float, checkpointed: Flags | None
+) -> Times:
+    """By task, how many truth values compiled code would keep; none where these are stored as quickly as others.
+
+    The recorded batch counts, ``larger`` is how many times as large the one is that ``graph`` computes. Blocks that
+    are ``checkpointed`` as well keep none.
+    """
+    kept = np.zeros(len(graph))
+    profile = subject.profile
+    features = profile.environment.cpu_features if profile is not None else ()
+    if subject.on_gpu or _SLOW not in features or _QUICK in features:
+        return kept
+    computing = np.setdiff1d(found.host, found.views)
+    for group in found.groups:
+        if graph.tasks.phase[group.tasks[0]] == PHASE[Phase.FORWARD] and group.calls:
+            kept[group.tasks] = _kept(graph, group, larger, _before_product(graph, computing, group.tasks))
+    return kept if checkpointed is None else np.where(checkpointed, 0.0, kept)
+
+
+def _kept(graph: Graph, group: Group, larger: float, before_product: bool) -> Times:
+    names = [call.operator for call in group.calls]
+    found = drawn(graph, group, larger)
+    for place, name in enumerate(names):
+        if any(_NORM in earlier for earlier in names[:place]):
+            continue
+        if name in _BY_INPUT or (name in _BY_RESULT and not (before_product and place == len(names) - 1)):
+            found[place] = most_numbers(group.calls[place])
+    return found
+
+
+def _before_product(graph: Graph, computing: Indices, tasks: Indices) -> bool:
+    """True if the next operator is a product or convolution of the same pass."""
+    place = int(np.searchsorted(computing, int(tasks[-1]), side="right"))
+    if place == len(computing):
+        return False
+    after = int(computing[place])
+    same = graph.tasks.phase[after] == graph.tasks.phase[tasks[-1]]
+    return bool(same and graph.tasks.work[after] != WORK[WorkClass.OTHER])
+
+
+_REDUCES = re.compile(r"norm|softmax|::sum|::mean|::amax|::amin|::var|loss", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FusedTimes:
+    """Time in µs of the first task of each group, in which the whole group runs."""
+
+    heads: Indices
+    likely: Times
+    least: Times
+    most: Times
+
+
+def fused_as_predicted(subject: Subject, graph: Graph, found: Regions) -> FusedTimes | None:
+    """The joined kernels as the predictor has them; None where nothing is predicted.
+
+    The present time of a group is scaled by the ratio of both predictions, so that changes before this one are kept.
+    """
+    known = PredictedKernels.of(subject, graph)
+    groups = [group for group in found.groups if group.calls and group.external_bytes > 0]
+    if known is None or not groups:
+        return None
+    joined = [_joined(group) for group in groups]
+    # Asked together with the whole step, whose products tell a predictor its format.
+    calls = [call for group in groups for call in group.calls]
+    us = known.us([*known.shapes, *calls, *joined])
+    rows: list[Interval] = []
+    for group, shape in zip(groups, joined, strict=True):
+        before = sum(us[call].value for call in group.calls)
+        now = float(graph.durations[group.tasks].sum())
+        # A group is at most as slow as its parts, which are left apart otherwise, and no faster than any of them: a
+        # normalization reads its input twice in generated code, too.
+        longest = max(us[call].value for call in group.calls)
+        factor = min(1.0, max(longest, us[shape].value) / before) if before > 0 else 1.0
+        after = us[shape]
+        spread = (after.low / after.value, after.high / after.value) if after.value > 0 else (1.0, 1.0)
+        rows.append(Interval(now * factor, now * factor * spread[0], min(now, now * factor * spread[1])))
+    likely, least, most = (
+        np.array([getattr(row, end) for row in rows], np.float64) for end in ("value", "low", "high")
+    )
+    return FusedTimes(np.array([group.tasks[0] for group in groups], np.int64), likely, least, most)
+
+
+def _joined(group: Group) -> OperatorShape:
+    """The one kernel of a group, by what it moves."""
+    first, last = group.calls[0], group.calls[-1]
+    reduces = any(_REDUCES.search(call.operator) for call in group.calls)
+    largest = max((size for call in group.calls for size in call.inputs), key=prod, default=())
+    layouts = {call.layout for call in group.calls}
+    return OperatorShape(
+        "inductor::reduction" if reduces else "inductor::pointwise",
+        (largest,),
+        first.dtypes[:1],
+        last.outputs[:1],
+        last.output_dtypes[:1],
+        0,
+        group.external_bytes,
+        layouts.pop() if len(layouts) == 1 else "",
+    )
+
 
 DEFAULT, REDUCE_OVERHEAD, MAX_AUTOTUNE = "default", "reduce-overhead", "max-autotune"
 _FIRST = (2, 0)

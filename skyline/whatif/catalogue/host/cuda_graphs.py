@@ -7,16 +7,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from skyline.graph.column import Indices
-from skyline.graph.graph import Graph
-from skyline.graph.scaling import scale
+from skyline.graph.graph import Graph, scale
 from skyline.graph.selection import select
-from skyline.graph.task import TaskKind
-from skyline.graph.tasks import PHASE
+from skyline.graph.task import PHASE, TaskKind
 from skyline.interval import Interval
-from skyline.trace.phase import Phase
+from skyline.trace.record import Phase
 from skyline.whatif.base import Applicability, Grain, Scenario, Stage, Subject, UsualWhatIf
-from skyline.whatif.catalogue.host.changing_shapes import shapes_change
-from skyline.whatif.catalogue.host.compiling import compiling_s
+from skyline.whatif.catalogue.host.compiling import compiling_s, shapes_change
 from skyline.whatif.catalogue.host.fusion import regions
 from skyline.whatif.catalogue.host.operator_class import CostClass, operator_class
 from skyline.whatif.catalogue.host.remove_sync import waits

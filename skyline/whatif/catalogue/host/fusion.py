@@ -10,10 +10,8 @@ import numpy as np
 
 from skyline.graph.column import Flags, Indices, Times
 from skyline.graph.graph import Graph
-from skyline.graph.task import TaskKind, WorkClass
-from skyline.graph.tasks import KIND, ON_GPU, PHASE, WORK
-from skyline.trace.phase import Phase
-from skyline.trace.record import OperatorShape
+from skyline.graph.task import KIND, ON_GPU, PHASE, WORK, TaskKind, WorkClass
+from skyline.trace.record import OperatorShape, Phase
 from skyline.whatif.catalogue.host.operator_class import CostClass, kernel_class, operator_class
 from skyline.whatif.catalogue.host.traffic import bandwidth, external_bytes, most_numbers, traffic
 from skyline.whatif.cost.thread_scaling import gained

@@ -9,8 +9,7 @@ import numpy as np
 
 from skyline.graph.column import Flags, Indices
 from skyline.graph.graph import Graph
-from skyline.graph.task import TaskKind
-from skyline.graph.tasks import KIND, PHASE
+from skyline.graph.task import KIND, PHASE, TaskKind
 from skyline.interval import Interval
 from skyline.memory.growth import LARGE_BYTES
 from skyline.trace.profile import Profile

@@ -10,9 +10,8 @@ import numpy as np
 
 from skyline.graph.column import Indices
 from skyline.graph.graph import Graph
-from skyline.graph.tasks import ON_GPU, PHASE
-from skyline.trace.phase import Phase
-from skyline.trace.record import CodeLine
+from skyline.graph.task import ON_GPU, PHASE
+from skyline.trace.record import CodeLine, Phase
 from skyline.whatif.subject import Subject
 
 READS = ("item", "tolist", "cpu", "numpy", "print", "float", "int", "format", "read")

@@ -9,19 +9,16 @@ import numpy as np
 
 from skyline.graph.column import Flags, Ids, Indices
 from skyline.graph.dependency import CAUSE, Cause
-from skyline.graph.edges import cut_dependencies
-from skyline.graph.graph import Graph
+from skyline.graph.graph import Graph, cut_dependencies, scale
 from skyline.graph.launching import ending_waits, launches
 from skyline.graph.python_frames import file_of, frames, in_library, innermost
-from skyline.graph.scaling import scale
 from skyline.graph.selection import select
-from skyline.graph.task import TaskKind
-from skyline.graph.tasks import KIND, ON_GPU
+from skyline.graph.task import KIND, ON_GPU, TaskKind
 from skyline.trace.kineto.profiler_trace import ProfilerTrace
 from skyline.whatif.base import Applicability, Grain, Scenario, Stage, Subject, UsualWhatIf
 from skyline.whatif.catalogue.host.reading import READS, ReadingLine, reading_lines, total_ms
 from skyline.whatif.constant import Constant
-from skyline.whatif.whole_number import whole_number
+from skyline.whatif.question import whole_number
 
 _MAY_STAY = 0.5
 """Share of the gain that may be lost again to reading the same values elsewhere."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 from math import prod
 
-from skyline.spread import median
+from skyline.interval import median
 from skyline.trace.record import OperatorShape
 
 _SIZES = {

@@ -5,9 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from skyline.whatif.base import Applicability, Grain, Scenario, Stage, Subject, UsualWhatIf
-from skyline.whatif.cost.starting import start_ms
-from skyline.whatif.epoch_start import shorter_on_average
-from skyline.whatif.loader_setting import iterations_per_epoch, training_loader
+from skyline.whatif.loader_setting import iterations_per_epoch, shorter_on_average, start_ms, training_loader
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,7 @@ import numpy as np
 
 from skyline.graph.column import Flags, Indices
 from skyline.graph.dependency import CAUSE, Cause
-from skyline.graph.edges import cut_dependencies
-from skyline.graph.graph import Graph
+from skyline.graph.graph import Graph, cut_dependencies
 from skyline.graph.launching import launches
 from skyline.graph.selection import select
 from skyline.graph.task import TaskKind

@@ -11,10 +11,9 @@ from skyline.graph.task import TaskKind
 from skyline.whatif.base import Applicability, Grain, Scenario, Stage, Subject, UsualWhatIf
 from skyline.whatif.cost.contention import Computing
 from skyline.whatif.cost.loader_model import COSTS, core_bound_ms, inferred_load_us
-from skyline.whatif.epoch_start import shorter_on_average
-from skyline.whatif.loader_setting import present_setting, threads_in, training_loader
+from skyline.whatif.loader_setting import present_setting, shorter_on_average, threads_in, training_loader
+from skyline.whatif.question import MOST_AT_ONCE, whole_number
 from skyline.whatif.subject import NEEDS_PROFILE
-from skyline.whatif.whole_number import MOST_AT_ONCE, whole_number
 
 _VALUES = (1, 2, 4, 8, 16)
 _RARELY = 0.25

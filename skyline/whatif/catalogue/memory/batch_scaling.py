@@ -5,12 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from skyline.graph.column import Codes, Times
-from skyline.graph.graph import Graph
+from skyline.graph.graph import Graph, scale
 from skyline.graph.part import PARTS, Part
-from skyline.graph.scaling import scale
-from skyline.graph.task import TaskKind
-from skyline.graph.tasks import KIND, ON_GPU, PHASE
-from skyline.trace.phase import Phase
+from skyline.graph.task import KIND, ON_GPU, PHASE, TaskKind
+from skyline.trace.record import Phase
 from skyline.whatif.calibration import ROUNDING, simulated_ms
 from skyline.whatif.cost.thread_scaling import CALL_US
 from skyline.whatif.subject import Subject

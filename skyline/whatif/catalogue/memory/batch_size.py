@@ -7,12 +7,12 @@ from math import sqrt
 
 import numpy as np
 
+from skyline.graph.graph import scale
 from skyline.graph.part import PARTS, Part, parts_of
-from skyline.graph.scaling import scale
 from skyline.graph.selection import select
 from skyline.graph.task import TaskKind
 from skyline.interval import Interval
-from skyline.memory.capacity import Fit, fit, usable_bytes
+from skyline.memory.peak import Fit, fit, usable_bytes
 from skyline.predict.batch_curve import sizes_to_show
 from skyline.whatif.base import (
     Applicability,
@@ -27,7 +27,7 @@ from skyline.whatif.base import (
 from skyline.whatif.calibration import fitted, simulated_ms
 from skyline.whatif.catalogue.memory.batch_scaling import grown, grown_on_gpu, growth
 from skyline.whatif.cost.embedding_rows import cleared_shares
-from skyline.whatif.whole_number import whole_number
+from skyline.whatif.question import whole_number
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,10 +11,9 @@ from skyline.graph.graph import Graph
 from skyline.graph.insertion import InsertedGpuWork, insert_gpu_work
 from skyline.graph.launching import launches
 from skyline.graph.selection import select
-from skyline.graph.task import Task, TaskKind, WorkClass
-from skyline.graph.tasks import PHASE
+from skyline.graph.task import PHASE, Task, TaskKind, WorkClass
 from skyline.interval import Interval
-from skyline.trace.phase import Phase
+from skyline.trace.record import Phase
 from skyline.whatif.base import Applicability, Scenario, Semantics, Subject, UsualWhatIf
 from skyline.whatif.constant import Constant
 from skyline.whatif.number_formats import gpu

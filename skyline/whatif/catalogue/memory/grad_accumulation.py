@@ -8,15 +8,14 @@ import numpy as np
 
 from skyline.errors import UsageError
 from skyline.graph.column import Indices, Times
-from skyline.graph.graph import Graph
+from skyline.graph.graph import Graph, scale
 from skyline.graph.part import PARTS, Part, parts_of
 from skyline.graph.replication import replicate
-from skyline.graph.scaling import scale
-from skyline.graph.task import TaskKind
-from skyline.graph.tasks import KIND, PHASE
+from skyline.graph.selection import select
+from skyline.graph.task import KIND, PHASE, TaskKind
 from skyline.interval import Interval
 from skyline.predict.batch_curve import BatchCurve
-from skyline.trace.phase import Phase
+from skyline.trace.record import Phase
 from skyline.whatif.base import (
     Applicability,
     Grain,
@@ -28,10 +27,29 @@ from skyline.whatif.base import (
     UsualWhatIf,
 )
 from skyline.whatif.catalogue.memory.batch_scaling import grown, growth
-from skyline.whatif.catalogue.memory.optimizer_traffic import bytes_per_us
 from skyline.whatif.cost.embedding_rows import cleared_shares
+from skyline.whatif.cost.optimizer_step import update_of
+from skyline.whatif.question import MOST_AT_ONCE, whole_number
 from skyline.whatif.subject import Memory
-from skyline.whatif.whole_number import MOST_AT_ONCE, whole_number
+
+
+def bytes_per_us(baseline: Subject) -> float:
+    """Of the optimizer step, which does little else than move memory; 0 where it is not known what it moves."""
+    moved = 0.0
+    for fact in baseline.script.optimizers:
+        update = update_of(fact)
+        if update is None:
+            return 0.0
+        size = update.fused_bytes if fact.options.get("fused") else update.unfused_bytes
+        moved += size * fact.parameter_count * max(1, fact.steps_per_iteration)
+    if baseline.on_gpu:
+        kernels = select(baseline.graph, phase=Phase.OPTIMIZER, kind=TaskKind.KERNEL)
+        traffic_us = float(baseline.graph.durations[kernels].sum()) / baseline.steps
+    else:
+        now_ms = baseline.parts_ms[Part.OPTIMIZER] or baseline.phases.optimizer
+        traffic_us = baseline.step.traffic_share * now_ms * 1e3
+    return moved / traffic_us if traffic_us > 0 else 0.0
+
 
 _ADDING = 12
 """Bytes per float32 parameter to add a gradient to the one that is there: read both, write one."""

@@ -11,11 +11,9 @@ from skyline.graph.dependency import Cause, Dependency
 from skyline.graph.graph import Graph
 from skyline.graph.insertion import Insertion, insert
 from skyline.graph.selection import select
-from skyline.graph.task import Task, TaskKind, WorkClass
-from skyline.graph.tasks import PHASE
+from skyline.graph.task import PHASE, Task, TaskKind, WorkClass
 from skyline.interval import Interval
-from skyline.trace.phase import Phase
-from skyline.trace.record import OperatorShape
+from skyline.trace.record import OperatorShape, Phase
 from skyline.whatif.base import Applicability, Scenario, Subject, UsualWhatIf
 from skyline.whatif.constant import Constant
 from skyline.whatif.cost.host_bus import IN, OUT, bytes_per_us, lane_beside

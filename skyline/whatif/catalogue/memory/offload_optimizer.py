@@ -7,15 +7,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from skyline.graph.dependency import Cause, Dependency
-from skyline.graph.graph import Graph
+from skyline.graph.graph import Graph, scale
 from skyline.graph.insertion import Insertion, insert
 from skyline.graph.launching import launches_of
-from skyline.graph.scaling import scale
 from skyline.graph.selection import select
 from skyline.graph.task import Task, TaskKind, WorkClass
 from skyline.interval import Interval
 from skyline.trace.facts import OptimizerFact
-from skyline.trace.phase import Phase
+from skyline.trace.record import Phase
 from skyline.whatif.base import Applicability, Provenance, Scenario, Stage, Subject, UsualWhatIf
 from skyline.whatif.constant import Constant
 from skyline.whatif.cost.host_bus import IN, OUT, bytes_per_us, lane_beside

@@ -14,7 +14,7 @@ from skyline.graph.launching import launched_by, launches_of
 from skyline.graph.removal import remove
 from skyline.graph.selection import select
 from skyline.interval import Interval
-from skyline.trace.phase import Phase
+from skyline.trace.record import Phase
 from skyline.whatif.base import Applicability, Grain, Scenario, Stage, Subject, UsualWhatIf
 from skyline.whatif.subject import MemoryChange
 

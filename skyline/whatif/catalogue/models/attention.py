@@ -11,10 +11,8 @@ import numpy as np
 from skyline.graph.column import Indices
 from skyline.graph.graph import Graph
 from skyline.graph.selection import select
-from skyline.graph.task import TaskKind, WorkClass
-from skyline.graph.tasks import WORK
-from skyline.trace.phase import Phase
-from skyline.trace.record import OperatorShape
+from skyline.graph.task import WORK, TaskKind, WorkClass
+from skyline.trace.record import OperatorShape, Phase
 from skyline.whatif.subject import Subject, shapes
 
 _REACH = 40

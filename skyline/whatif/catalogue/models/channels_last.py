@@ -9,15 +9,13 @@ import numpy as np
 import numpy.typing as npt
 
 from skyline.graph.column import Indices
-from skyline.graph.graph import Graph
+from skyline.graph.graph import Graph, scale
 from skyline.graph.launching import launches_of
-from skyline.graph.scaling import scale
 from skyline.graph.selection import Criteria, select
 from skyline.graph.task import TaskKind, WorkClass
 from skyline.interval import Interval
 from skyline.trace.facts import ModuleFact
-from skyline.trace.phase import Phase
-from skyline.trace.record import OperatorShape
+from skyline.trace.record import OperatorShape, Phase
 from skyline.whatif.base import (
     Applicability,
     Provenance,

@@ -9,14 +9,12 @@ from math import prod
 import numpy as np
 
 from skyline.graph.column import Indices
-from skyline.graph.graph import Graph
+from skyline.graph.graph import Graph, scale
 from skyline.graph.launching import launches_of
-from skyline.graph.scaling import scale
 from skyline.graph.selection import select
-from skyline.graph.task import TaskKind, WorkClass
-from skyline.graph.tasks import PHASE
+from skyline.graph.task import PHASE, TaskKind, WorkClass
 from skyline.interval import Interval
-from skyline.trace.phase import Phase
+from skyline.trace.record import Phase
 from skyline.whatif.base import Applicability, Provenance, Scenario, Stage, Subject, UsualWhatIf
 from skyline.whatif.constant import Constant
 from skyline.whatif.number_formats import NARROW

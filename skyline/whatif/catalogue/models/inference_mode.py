@@ -7,14 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from skyline.graph.column import Indices
-from skyline.graph.graph import Graph
-from skyline.graph.scaling import scale
-from skyline.graph.task import TaskKind
-from skyline.graph.tasks import KIND, PHASE
+from skyline.graph.graph import Graph, scale
+from skyline.graph.task import KIND, PHASE, TaskKind
 from skyline.interval import Interval
 from skyline.trace.facts import CallFact
-from skyline.trace.phase import Phase
 from skyline.trace.profile import Profile
+from skyline.trace.record import Phase
 from skyline.whatif.base import Applicability, Scenario, Subject, UsualWhatIf
 from skyline.whatif.subject import NEEDS_PROFILE
 

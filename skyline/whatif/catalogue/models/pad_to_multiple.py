@@ -6,16 +6,15 @@ from dataclasses import dataclass
 
 from skyline.errors import UsageError
 from skyline.graph.column import Indices
-from skyline.graph.graph import Graph
-from skyline.graph.scaling import scale
+from skyline.graph.graph import Graph, scale
 from skyline.graph.selection import select
 from skyline.graph.task import TaskKind, WorkClass
 from skyline.interval import Interval
-from skyline.trace.phase import Phase
+from skyline.trace.record import Phase
 from skyline.whatif.base import Applicability, Scenario, Semantics, Subject, UsualWhatIf
 from skyline.whatif.catalogue.models.alignment import Odd, element_bytes, odd_layers
+from skyline.whatif.question import whole_number
 from skyline.whatif.subject import Memory
-from skyline.whatif.whole_number import whole_number
 
 _VALUES = (8, 64, 128)
 _PRODUCTS = (WorkClass.MATMUL, WorkClass.CONVOLUTION)

@@ -6,11 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from skyline.graph.graph import Graph
+from skyline.graph.graph import Graph, scale
 from skyline.graph.launching import launches_of
-from skyline.graph.scaling import scale
-from skyline.graph.task import WorkClass
-from skyline.graph.tasks import WORK
+from skyline.graph.task import WORK, WorkClass
 from skyline.interval import Interval
 from skyline.whatif.base import Applicability, Scenario, Subject, UsualWhatIf
 from skyline.whatif.catalogue.models.attention import AttentionCall, Site, written_out

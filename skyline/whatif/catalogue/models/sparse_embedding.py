@@ -8,13 +8,12 @@ import numpy as np
 
 from skyline.errors import UsageError
 from skyline.graph.column import Indices
-from skyline.graph.graph import Graph
-from skyline.graph.scaling import scale
+from skyline.graph.graph import Graph, scale
 from skyline.graph.selection import select
 from skyline.graph.task import TaskKind
 from skyline.interval import Interval
 from skyline.trace.facts import OptimizerFact
-from skyline.trace.phase import Phase
+from skyline.trace.record import Phase
 from skyline.whatif.base import Applicability, Scenario, Stage, Subject, UsualWhatIf
 from skyline.whatif.cost.embedding_rows import (
     DENSE_GRADIENTS,

@@ -8,17 +8,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from skyline.graph.column import Indices
-from skyline.graph.graph import Graph
-from skyline.graph.scaling import scale
+from skyline.graph.graph import Graph, scale
 from skyline.graph.selection import select
 from skyline.graph.task import TaskKind
 from skyline.trace.facts import OptimizerFact
 from skyline.trace.kineto.category import Category
-from skyline.trace.phase import Phase
+from skyline.trace.record import Phase
 from skyline.whatif.constant import Constant
 from skyline.whatif.cost.optimizer_step import Update, update_of
-from skyline.whatif.recording import Recording
-from skyline.whatif.trace_facts import optimizer_names
+from skyline.whatif.recording import Recording, optimizer_names
 
 _ONCE_PER_TENSOR = {
     "SGD": "aten::add_",

@@ -14,7 +14,7 @@ from skyline.graph.launching import launches
 from skyline.graph.selection import select
 from skyline.graph.task import Task, TaskKind, WorkClass, work_class
 from skyline.interval import Interval
-from skyline.trace.phase import Phase
+from skyline.trace.record import Phase
 from skyline.whatif.base import (
     Applicability,
     Provenance,
@@ -42,8 +42,8 @@ from skyline.whatif.number_formats import (
     capability,
     gpu,
 )
+from skyline.whatif.recording import computes_in_16_bits
 from skyline.whatif.subject import Memory
-from skyline.whatif.trace_facts import computes_in_16_bits
 
 _FORMATS = {"bf16": BFLOAT16, "fp16": FLOAT16}
 _HEAVY = (WorkClass.MATMUL, WorkClass.CONVOLUTION, WorkClass.ATTENTION)

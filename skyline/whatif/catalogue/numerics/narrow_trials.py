@@ -8,11 +8,10 @@ import numpy.typing as npt
 from skyline.graph.column import Indices
 from skyline.graph.graph import Graph
 from skyline.graph.selection import select
-from skyline.graph.task import TaskKind, WorkClass
-from skyline.graph.tasks import WORK
-from skyline.trace.phase import Phase
-from skyline.trace.product_trial import PRODUCTS
-from skyline.whatif.cost.tried_products import tried_products
+from skyline.graph.task import WORK, TaskKind, WorkClass
+from skyline.trace.record import Phase
+from skyline.trace.trial import PRODUCTS
+from skyline.whatif.cost.thread_scaling import tried_products
 from skyline.whatif.subject import Subject
 
 _AS_FAR_BACK = 20

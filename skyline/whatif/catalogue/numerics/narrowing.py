@@ -12,12 +12,10 @@ from skyline.graph.column import Indices, Times
 from skyline.graph.graph import Graph
 from skyline.graph.launching import launches, launches_of
 from skyline.graph.selection import Criteria, select
-from skyline.graph.task import TaskKind, WorkClass
-from skyline.graph.tasks import KIND, PHASE, WORK
+from skyline.graph.task import KIND, PHASE, WORK, TaskKind, WorkClass
 from skyline.interval import Interval
 from skyline.trace.kineto.category import GPU_WORK
-from skyline.trace.phase import Phase
-from skyline.trace.record import OperatorShape
+from skyline.trace.record import OperatorShape, Phase
 from skyline.whatif.catalogue.numerics.narrow_trials import (
     iteration_factors,
     python_factors,

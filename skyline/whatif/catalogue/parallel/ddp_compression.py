@@ -7,13 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from skyline.errors import UsageError
-from skyline.graph.graph import Graph
-from skyline.graph.scaling import scale
+from skyline.graph.graph import Graph, scale
 from skyline.graph.selection import select
 from skyline.graph.task import TaskKind
 from skyline.interval import Interval
 from skyline.job.exchanges import kind_of
-from skyline.trace.phase import Phase
+from skyline.trace.record import Phase
 from skyline.whatif.base import (
     Applicability,
     Grain,

@@ -12,7 +12,7 @@ from skyline.graph.removal import remove
 from skyline.graph.selection import select
 from skyline.graph.task import TaskKind
 from skyline.trace.facts import ParallelFact
-from skyline.trace.phase import Phase
+from skyline.trace.record import Phase
 from skyline.whatif.catalogue.parallel.all_reduce import DEFAULT_CAP_MB, Link, buckets_of, latency_us
 from skyline.whatif.cost.worker_exchange import after_backward, gradients_of, link_task
 from skyline.whatif.subject import Subject

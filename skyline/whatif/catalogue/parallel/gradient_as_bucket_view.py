@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from skyline.graph.scaling import scale
+from skyline.graph.graph import scale
 from skyline.graph.selection import select
-from skyline.trace.phase import Phase
+from skyline.trace.record import Phase
 from skyline.whatif.base import Applicability, Scenario, Stage, Subject, UsualWhatIf
 from skyline.whatif.catalogue.parallel.gradient_exchange import COPY_BACK, exchange_of, joined_by
 

@@ -10,13 +10,12 @@ import numpy as np
 
 from skyline.graph.column import Indices
 from skyline.graph.dependency import Cause, Dependency
-from skyline.graph.graph import Graph
+from skyline.graph.graph import Graph, scale
 from skyline.graph.insertion import Insertion, insert
-from skyline.graph.scaling import scale
 from skyline.graph.selection import select
 from skyline.graph.task import Task, TaskKind, WorkClass
 from skyline.trace.facts import ParallelFact
-from skyline.trace.phase import Phase
+from skyline.trace.record import Phase
 from skyline.whatif.catalogue.parallel.all_reduce import (
     DEFAULT_CAP_MB,
     Link,

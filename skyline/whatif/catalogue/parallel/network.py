@@ -8,11 +8,10 @@ import numpy as np
 
 from skyline.errors import UsageError
 from skyline.graph.column import Indices
-from skyline.graph.graph import Graph
-from skyline.graph.scaling import scale
+from skyline.graph.graph import Graph, scale
 from skyline.graph.selection import select
 from skyline.graph.task import TaskKind
-from skyline.trace.phase import Phase
+from skyline.trace.record import Phase
 from skyline.whatif.base import Applicability, Grain, Provenance, Scenario, Stage, Subject, UsualWhatIf
 from skyline.whatif.catalogue.parallel.all_reduce import Link, latency_us
 from skyline.whatif.catalogue.parallel.ddp_bucket import exchange_assumptions

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 from skyline.graph.selection import select
 from skyline.interval import Interval
-from skyline.trace.phase import Phase
-from skyline.trace.record import RecordKind, Trace
+from skyline.trace.record import Phase, RecordKind, Trace
 from skyline.whatif.base import (
     Applicability,
     Grain,

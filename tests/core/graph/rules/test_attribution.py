@@ -2,8 +2,7 @@ from __future__ import annotations
 
 from skyline.graph.from_kineto import built
 from skyline.graph.selection import select
-from skyline.trace.phase import Phase
-from skyline.trace.record import CodeLine
+from skyline.trace.record import CodeLine, Phase
 
 
 def training(events):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from skyline.graph.from_kineto import built
-from skyline.graph.scaling import scale
+from skyline.graph.graph import scale
 from skyline.graph.selection import select
 from skyline.graph.task import TaskKind
 from skyline.simulate.engine import simulate

@@ -3,10 +3,9 @@ from __future__ import annotations
 import numpy as np
 
 from skyline.graph.rules.calls import gpu_work, launching
-from skyline.graph.rules.cpu_order import cpu_order
+from skyline.graph.rules.launch import gaps_of
 from skyline.graph.rules.names import names_of
-from skyline.graph.rules.occupied import gaps_of
-from skyline.graph.rules.pieces import Role
+from skyline.graph.rules.pieces import Role, cpu_order
 
 NOTHING = np.empty(0, np.int64)
 

@@ -3,9 +3,9 @@ from __future__ import annotations
 import numpy as np
 
 from skyline.graph.rules.calls import gpu_work, launching
-from skyline.graph.rules.cpu_order import cpu_order
 from skyline.graph.rules.launch import launch_queue
 from skyline.graph.rules.names import names_of
+from skyline.graph.rules.pieces import cpu_order
 from skyline.graph.rules.recorded_tasks import recorded_tasks
 
 

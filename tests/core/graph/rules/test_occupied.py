@@ -4,7 +4,7 @@ import numpy as np
 
 from skyline.graph.rules.calls import gpu_work
 from skyline.graph.rules.constants import LaunchConstants
-from skyline.graph.rules.occupied import occupied
+from skyline.graph.rules.launch import occupied
 
 TIMES = LaunchConstants(5.0, 1.0)
 

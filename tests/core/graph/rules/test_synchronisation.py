@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 
 from skyline.graph.from_kineto import built
-from skyline.graph.scaling import scale
+from skyline.graph.graph import scale
 from skyline.graph.selection import select
 from skyline.graph.task import TaskKind
 from skyline.simulate.engine import simulate

@@ -6,7 +6,7 @@ from skyline.errors import RewriteRefused
 from skyline.rewrite.blocks import insert_after
 from skyline.rewrite.context import RewriteContext
 from skyline.rewrite.sites.model import model
-from skyline.source.span import TextEdit
+from skyline.source.text import TextEdit
 
 NAME = "freeze_embedding"
 

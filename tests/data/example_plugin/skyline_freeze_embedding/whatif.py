@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from skyline.graph import scale, select
 from skyline.interval import Interval
 from skyline.trace.facts import ModuleFact
-from skyline.trace.phase import Phase
+from skyline.trace.record import Phase
 from skyline.whatif.base import Applicability, Grain, Scenario, Semantics, Stage, Subject
 from skyline.whatif.subject import NEEDS_PROFILE
 

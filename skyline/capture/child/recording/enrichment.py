@@ -1,4 +1,4 @@
-"""Brings what a full recording knows, shapes, arithmetic and memory, onto the rows of a light one."""
+"""Copies shapes, arithmetic and memory from a full recording to the rows of a light one."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from bisect import bisect_right
 from collections import Counter
 
 
-def join(light, full):
+def enrich(light, full):
     """The light trace (both are dictionaries in the shape of ``skyline.trace.Trace``) with what the full one knows.
 
     An operator is known again by its line, its name, and its place among those of that line and name within

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from skyline.capture.known import from_source
+from skyline.capture.early_facts import from_source
 from skyline.source.batch_size import find
 from skyline.source.text import SourceText
 

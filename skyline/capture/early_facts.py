@@ -7,10 +7,10 @@ from skyline.capture.batch_in_force import batch_in_force
 from skyline.capture.events import Ready, RunFacts
 from skyline.capture.request import Known
 from skyline.errors import SkylineError
+from skyline.interval import interval_of
 from skyline.source.knob import KnobKind, KnobSearch
 from skyline.source.text import SourceText
 from skyline.source.training_loop import find as find_loop
-from skyline.spread import interval_of
 
 _DEFAULTS = {KnobKind.DATACLASS_FIELD, KnobKind.PARAMETER_DEFAULT, KnobKind.DICT_ENTRY}
 

@@ -38,8 +38,8 @@ class ModuleCalls:
         self.lines = {}
 
 
-class Sightings:
-    """The sightings of ``iterations`` whole iterations; ``lines`` are the rows of the table that numbers refer to.
+class ObservedCalls:
+    """The calls of ``iterations`` whole iterations; ``lines`` are the rows of the table that numbers refer to.
 
     ``kept`` are the bytes that forward passes keep for the backward pass, by the path of a module. ``complete`` is
     whether every call of a module was seen: compiled code makes calls that are not. ``trained`` are the numbers of
