@@ -123,7 +123,7 @@ def toggle(terminal: Terminal, times: int) -> list[float]:
     waits: list[float] = []
     for number in range(times):
         since = terminal.send(" ")
-        shows = _sums_up("x speed") if number % 2 == 0 else _sums_up(NOTHING_ASKED)
+        shows = _sums_up(" speed") if number % 2 == 0 else _sums_up(NOTHING_ASKED)
         waits.append((terminal.until(shows, ANSWER_TIMEOUT_S) - since) * 1e3)
         terminal.watch(0.05)
     return waits

@@ -10,8 +10,7 @@ from pathlib import Path
 from fault_command import Ended, Lost
 
 from skyline.errors import SkylineError
-from skyline.ledger.entry import Conditions, LedgerEntry, Predicted, VerificationStatus
-from skyline.ledger.ledger import Ledger
+from skyline.ledger.ledger import Conditions, Ledger, LedgerEntry, Predicted, VerificationStatus
 from skyline.trace import store
 
 _ENTRIES = 24

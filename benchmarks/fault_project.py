@@ -21,8 +21,7 @@ from broken_scripts import TRAIN
 from fault_command import WORDS, Ended, Lost, run_forked, told, warm_up
 from fault_figures import Figures, check_figures, check_ledger, figures, seed
 
-from skyline.ledger.entry import LedgerEntry
-from skyline.ledger.ledger import Ledger
+from skyline.ledger.ledger import Ledger, LedgerEntry
 from skyline.trace.store import SUFFIX
 
 PROFILE = ("profile", "--quiet", "--steps", "3", "--warmup", "1")

@@ -13,8 +13,7 @@ from skyline.analysis.analyse import Analysis, analyse
 from skyline.analysis.estimate import estimate
 from skyline.analysis.line_parts import Place
 from skyline.errors import SkylineError
-from skyline.ledger.entry import Conditions
-from skyline.ledger.ledger import Ledger, LedgerUnusable, range_factors
+from skyline.ledger.ledger import Conditions, Ledger, LedgerUnusable, range_factors
 from skyline.report import build
 from skyline.report.basis import headline
 from skyline.report.build import with_ledger

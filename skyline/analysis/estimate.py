@@ -10,6 +10,7 @@ from math import hypot
 from skyline.analysis.analyse import Analysis
 from skyline.analysis.rewrites import Rewrites
 from skyline.errors import SkylineError
+from skyline.graph.calibrate import scale_host_to
 from skyline.graph.selection import select
 from skyline.graph.task import TaskKind
 from skyline.interval import Interval
@@ -17,7 +18,6 @@ from skyline.memory.peak import Fit, fit, usable_bytes
 from skyline.stage_failures import failure
 from skyline.trace.record import Phase
 from skyline.whatif.base import Scenario, throughput_at
-from skyline.whatif.calibration import scale_host_to
 from skyline.whatif.catalogue.memory.batch_size import offered_sizes
 from skyline.whatif.composition import Composition, compose
 from skyline.whatif.conformal import published_factors, stretched

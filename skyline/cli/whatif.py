@@ -18,7 +18,7 @@ from skyline.trace.kineto.container import is_trace
 
 if TYPE_CHECKING:
     from skyline.analysis.best import Constraints
-    from skyline.ledger.entry import LedgerEntry
+    from skyline.ledger.ledger import LedgerEntry
 
 _EXAMPLES = """\
   skyline whatif train.py                             every what-if, ranked
@@ -67,8 +67,7 @@ def run(arguments: Sequence[str]) -> int:
     from skyline.report.build import best_report, encode, head_report, whatif_report
 
     analysis = analyse(subject.profile)
-    from skyline.ledger.entry import Conditions
-    from skyline.ledger.ledger import Ledger, LedgerUnusable, range_factors
+    from skyline.ledger.ledger import Conditions, Ledger, LedgerUnusable, range_factors
     from skyline.report.build import with_ledger
     from skyline.whatif.registry import problems
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from skyline.interval import median
-from skyline.ledger.entry import Conditions, LedgerEntry
+from skyline.ledger.ledger import Conditions, LedgerEntry
 
 LEAST_FOR_CORRECTION = 4
 """Least number of verifications for a correction."""

@@ -16,7 +16,7 @@ from skyline.analysis.verdict import verdict
 from skyline.findings.base import Finding
 from skyline.findings.bounds import busy_by_device
 from skyline.interval import Interval
-from skyline.ledger.entry import Conditions, LedgerEntry
+from skyline.ledger.ledger import Conditions, LedgerEntry
 from skyline.ledger.record import track_record
 from skyline.memory.peak import usable_bytes
 from skyline.memory.timeline import memory_timeline
@@ -35,7 +35,6 @@ from skyline.report.schema import (
     ProfileReport,
     WhatIfReport,
 )
-from skyline.simulate.critical_path import UNBOUNDED
 from skyline.source.knob import Knob
 from skyline.trace.batch_place import batch_place
 from skyline.trace.record import ON_DEVICE, Phase, PhaseTimes, Trace
@@ -54,7 +53,6 @@ def profile_report(analysis: Analysis) -> ProfileReport:
         head,
         batch_size=_batch_size(analysis),
         memory=_memory(head.memory, analysis),
-        critical_path=analysis.critical_path,
         lines=analysis.lines,
         unattributed_share=analysis.lines[-1].share,
         findings=tuple(
@@ -68,7 +66,7 @@ def profile_report(analysis: Analysis) -> ProfileReport:
 
 
 def head_report(analysis: Analysis) -> ProfileReport:
-    """The report without the batch size's place, bounds, lines, findings, curve, notes and memory over time.
+    """The report without the place of the batch size, lines, findings, curve, notes and memory over time.
 
     It is enough for the headline and its basis.
     """
@@ -97,7 +95,7 @@ def head_report(analysis: Analysis) -> ProfileReport:
         phases=start.phases,
         lines=(),
         unattributed_share=0.0,
-        critical_path=UNBOUNDED,
+        critical_path=analysis.critical_path,
         replay_error=analysis.replay_error,
         overhead=analysis.overhead,
         findings=(),

@@ -29,9 +29,6 @@ class CriticalPath:
     idle: float
 
 
-UNBOUNDED = CriticalPath(0.0, 0.0, 0.0, 0.0, 0.0, 1.0)
-"""The shares where no path was searched for."""
-
 _NAMES = tuple(field.name for field in fields(CriticalPath))
 _LAUNCH, _IDLE = _NAMES.index("launch"), _NAMES.index("idle")
 
@@ -73,7 +70,7 @@ def critical_path(timeline: Timeline, begin_us: float = 0.0, end_us: float | Non
     span = timeline.makespan_us if end_us is None else end_us
     chain = critical_chain(timeline)
     if not len(chain) or span <= begin_us:
-        return UNBOUNDED
+        return CriticalPath(0.0, 0.0, 0.0, 0.0, 0.0, 1.0)
     start, own_end, until = chain_us(timeline, chain, begin_us, span)
     spent = np.bincount(
         causes_of(timeline.graph.tasks, chain), weights=own_end - start, minlength=len(_NAMES)

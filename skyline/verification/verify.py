@@ -16,8 +16,15 @@ from skyline.capture.process import Starter, start_fresh
 from skyline.capture.request import CaptureRequest, Progress, ProgressCallback
 from skyline.errors import Cancelled, SkylineError, UsageError
 from skyline.interval import Interval
-from skyline.ledger.entry import Conditions, LedgerEntry, Measurement, Predicted, VerificationStatus
-from skyline.ledger.ledger import Ledger, LedgerUnusable
+from skyline.ledger.ledger import (
+    Conditions,
+    Ledger,
+    LedgerEntry,
+    LedgerUnusable,
+    Measurement,
+    Predicted,
+    VerificationStatus,
+)
 from skyline.trace.profile import Profile
 from skyline.verification.change import change, check_unchanged
 from skyline.verification.measure import Effort, Measured, measure

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import PurePath
 
 from skyline import units
-from skyline.ledger.entry import LedgerEntry, VerificationStatus
+from skyline.ledger.ledger import LedgerEntry, VerificationStatus
 from skyline.ledger.record import TrackRecord
 from skyline.report.basis import record_words, when
 from skyline.report.document import (

@@ -15,8 +15,7 @@ import pytest
 from rich.text import Text
 
 from skyline.foreign_text import clean_console, cleaned
-from skyline.ledger.entry import Conditions, LedgerEntry, Predicted, VerificationStatus
-from skyline.ledger.ledger import Ledger
+from skyline.ledger.ledger import Conditions, Ledger, LedgerEntry, Predicted, VerificationStatus
 from skyline.trace import store
 from skyline.trace.profile import Profile
 

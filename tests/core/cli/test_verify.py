@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from skyline.ledger.entry import Conditions, LedgerEntry, Predicted, VerificationStatus
-from skyline.ledger.ledger import Ledger
+from skyline.ledger.ledger import Conditions, Ledger, LedgerEntry, Predicted, VerificationStatus
 
 Run = Callable[..., object]
 

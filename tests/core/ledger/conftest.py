@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from skyline.ledger.entry import Conditions, LedgerEntry, Measurement, Predicted, VerificationStatus
-from skyline.ledger.ledger import Ledger
+from skyline.ledger.ledger import Conditions, Ledger, LedgerEntry, Measurement, Predicted, VerificationStatus
 
 HERE = Conditions("Test CPU", 4, 2, "linux", "2.6.0", "3.11.2")
 

@@ -12,8 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from skyline.ledger.entry import LedgerEntry, VerificationStatus
-from skyline.ledger.ledger import Ledger, LedgerUnusable, ledger_path
+from skyline.ledger.ledger import Ledger, LedgerEntry, LedgerUnusable, VerificationStatus, ledger_path
 
 Make = Callable[..., LedgerEntry]
 

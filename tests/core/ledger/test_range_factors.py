@@ -10,8 +10,7 @@ import pytest
 
 from skyline.analysis.analyse import analyse
 from skyline.analysis.estimate import estimate
-from skyline.ledger.entry import Conditions, LedgerEntry, VerificationStatus
-from skyline.ledger.ledger import range_factors
+from skyline.ledger.ledger import Conditions, LedgerEntry, VerificationStatus, range_factors
 from skyline.trace.profile import Profile
 from skyline.whatif.question import Choice, Question
 

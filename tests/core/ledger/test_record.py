@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from skyline.ledger.entry import Conditions, LedgerEntry, VerificationStatus
+from skyline.ledger.ledger import Conditions, LedgerEntry, VerificationStatus
 from skyline.ledger.record import correction, track_record, track_records
 
 Make = Callable[..., LedgerEntry]

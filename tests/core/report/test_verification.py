@@ -11,7 +11,7 @@ from rich.console import Console
 
 from skyline.analysis.analyse import analyse
 from skyline.interval import Interval
-from skyline.ledger.entry import Conditions, LedgerEntry, Measurement, Predicted, VerificationStatus
+from skyline.ledger.ledger import Conditions, LedgerEntry, Measurement, Predicted, VerificationStatus
 from skyline.ledger.record import Correction, TrackRecord
 from skyline.report.build import whatif_report, with_ledger
 from skyline.report.document import Document

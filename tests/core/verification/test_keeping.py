@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from skyline.ledger.entry import Conditions, LedgerEntry, Predicted, VerificationStatus
-from skyline.ledger.ledger import Ledger
+from skyline.ledger.ledger import Conditions, Ledger, LedgerEntry, Predicted, VerificationStatus
 from skyline.verification.verify import Kept
 
 ENTRY = LedgerEntry(

@@ -22,8 +22,7 @@ from skyline.capture.session import capture
 from skyline.capture.turns import Turn
 from skyline.capture.warm_pool import WarmPool
 from skyline.errors import Cancelled, ScriptFailed, UsageError
-from skyline.ledger.entry import VerificationStatus
-from skyline.ledger.ledger import Ledger
+from skyline.ledger.ledger import Ledger, VerificationStatus
 from skyline.verification.compare import compare
 from skyline.verification.measure import Effort
 from skyline.verification.verify import request_of, verify
