@@ -178,6 +178,8 @@ class Columns:
             # Not the first event: if it is far off, the others would lose their last digits.
             self.base_us = int(median(times))
         base = self.base_us
+        if not events or isinstance(events[0], Event):
+            return np.fromiter((event.ts for event in events), np.float64, len(events)) - float(base)
         # Exact times are subtracted before the conversion to float.
         try:
             return np.array([float(event.ts - base) for event in events], np.float64)

@@ -22,10 +22,12 @@ class Strings:
 
     def numbers(self, texts: Sequence[str]) -> NDArray[np.int32]:
         """The number of each text; new texts get the next number."""
+        if not any(texts):
+            return np.zeros(len(texts), np.int32)
         known = self._number
         for text in set(texts).difference(known):
             known[text] = len(known)
-        return np.fromiter((known[text] for text in texts), np.int32, len(texts))
+        return np.fromiter(map(known.__getitem__, texts), np.int32, len(texts))
 
     def numbers_of_json(self, values: Iterable[msgspec.Raw]) -> NDArray[np.int32]:
         """The number of each JSON value, as text."""
@@ -51,7 +53,7 @@ class Strings:
 def integers(values: Sequence[int]) -> NDArray[np.int64]:
     """Convert to 64-bit integers; larger values become 0."""
     try:
-        return np.array(values, np.int64)
+        return np.fromiter(values, np.int64, len(values))
     except OverflowError:
         return np.array([value if -_GREATEST <= value <= _GREATEST else 0 for value in values], np.int64)
 
