@@ -17,7 +17,8 @@ from skyline.graph.column import Flags, Ids
 from skyline.graph.launching import launches
 from skyline.graph.task import TaskKind
 from skyline.graph.tasks import KIND, KINDS, PHASES
-from skyline.simulate.critical_path import CriticalPath, causes_of, chain_us, critical_chain
+from skyline.simulate.critical_path import causes_of, chain_us, critical_chain
+from skyline.simulate.critical_shares import CriticalPath
 from skyline.simulate.timeline import Timeline
 
 Event = dict[str, Any]
