@@ -69,7 +69,7 @@ class Messages(LanguageServerProtocol):
         super().__init__(*arguments, **options)
         self._request_futures = _Futures()
         self.greeting: Greeting | None = None
-        """What has read the first message, and may have answered it."""
+        """The reader of the first message, which may have answered it; None for a port."""
         for method in _OURS_ALONE:
             self.fm.builtin_features.pop(method, None)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class CriticalPath:
-    """What the iteration waits for, as shares that sum to 1."""
+    """The shares of an iteration by what it waits for; they sum to 1."""
 
     cpu: float
     gpu_compute: float
