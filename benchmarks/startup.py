@@ -245,7 +245,9 @@ def page(rows: Sequence[Row]) -> str:
         )
     return (
         "Medians, with the least and the largest of the rounds. The goals are for the wall time of a machine without "
-        f"other work; the processor time is the least that such a machine needs.\n\n{table(head, cells)}"
+        "other work; the processor time is the least that such a machine needs. A first round, which is not counted, "
+        "fills the caches: of compiled modules and loops, and of the server's answers to `initialize`.\n\n"
+        f"{table(head, cells)}"
     )
 
 
