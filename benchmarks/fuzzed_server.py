@@ -12,8 +12,9 @@ from typing import Any
 import psutil
 
 from skyline_lsp import transport
-from skyline_lsp.main import create_server
 from skyline_lsp.server import SkylineServer
+from skyline_lsp.session import create_server
+from skyline_lsp.stdio import reserve_stdio
 
 STATE = "fuzz/state"
 
@@ -36,7 +37,7 @@ def main() -> int:
             "files": process.num_fds(),
         }
 
-    transport.serve_stdio(server)
+    transport.serve_stdio(server, reserve_stdio())
     return 0 if server.shutdown_requested else 1
 
 

@@ -1,8 +1,9 @@
 """Times of short commands from their start to their end or first answer, with those of a bare interpreter.
 
-Every round runs all commands once, in changing order, so that a busy machine slows all alike. The wall time is that of
-the machine as it is; the processor time, of the process and its children, is what the command itself costs. ``--large``
-adds a trace of 1 GB. The traces are copies of the steps of one trace in ``--traces``, one after another.
+Every round runs all commands once, in changing order, so that a busy machine slows all alike. ``--before`` names the
+checkout of an earlier version: each command of both versions runs in turn. The wall time is that of the machine as it
+is; the processor time, of the process and its children, is what the command itself costs. ``--large`` adds a trace of
+1 GB. The traces are copies of the steps of one trace in ``--traces``, one after another.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from machine import Machine, warn_when_busy
 from result_file import RESULTS, table, write
@@ -51,11 +52,12 @@ class Cost:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A command, its goal for the wall time, and its costs in each round."""
+    """A command, its goal for the wall time, and its costs in each round; also those of the earlier version."""
 
     name: str
     goal_s: float | None
     costs: tuple[Cost, ...]
+    before: tuple[Cost, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +84,22 @@ def ended(*words: str) -> Callable[[Path, dict[str, str]], Cost]:
 
 def initialized(folder: Path, environment: dict[str, str]) -> Cost:
     """From the start of a language server to its answer to ``initialize``; the cost includes its end."""
-    body = json.dumps(
-        {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"processId": None, "capabilities": {}}}
-    )
+    return _answered(folder, environment, 1)
+
+
+def asked(folder: Path, environment: dict[str, str]) -> Cost:
+    """From the start of a language server to its answer to the request that follows ``initialize``."""
+    return _answered(folder, environment, 2)
+
+
+_MESSAGES = (
+    {"id": 1, "method": "initialize", "params": {"processId": None, "capabilities": {}}},
+    {"method": "initialized", "params": {}},
+    {"id": 2, "method": "skyline/config", "params": {"uri": None}},
+)
+
+
+def _answered(folder: Path, environment: dict[str, str], wanted: int) -> Cost:
     began = time.perf_counter()
     process = subprocess.Popen(
         (*_COMMAND, "lsp"), cwd=folder, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
@@ -92,25 +107,47 @@ def initialized(folder: Path, environment: dict[str, str]) -> Cost:
     )  # fmt: skip
     assert process.stdin is not None
     assert process.stdout is not None
-    process.stdin.write(f"Content-Length: {len(body)}\r\n\r\n{body}".encode())
-    process.stdin.flush()
-    header = process.stdout.readline()
+    for message in _MESSAGES:
+        body = json.dumps({"jsonrpc": "2.0", **message}).encode()
+        process.stdin.write(b"Content-Length: %d\r\n\r\n%s" % (len(body), body))
+        process.stdin.flush()
+    while (answer := _message(process.stdout)).get("id") != wanted:
+        pass
     answered_s = time.perf_counter() - began
-    if not header.startswith(b"Content-"):
-        raise RuntimeError(f"the server answered {header!r}")
+    if "result" not in answer:
+        raise RuntimeError(f"the server answered {answer}")
     process.kill()
     cost = _waited(process, began, -9)
     return Cost(answered_s, cost.processor_s, cost.peak_bytes)
 
 
+def _message(stream: IO[bytes]) -> dict[str, Any]:
+    length = 0
+    while line := stream.readline().strip():
+        name, _, value = line.partition(b":")
+        length = int(value) if name.lower() == b"content-length" else length
+    if not length:
+        raise RuntimeError("the server ended without an answer")
+    return json.loads(stream.read(length))
+
+
 def painted(folder: Path, environment: dict[str, str]) -> Cost:
-    """From the start of the terminal UI to its first frame with text; its server has not answered yet."""
+    """From the start of the terminal UI to its first frame with text; the interface may still be missing."""
+    return _shown(folder, environment, "")
+
+
+def usable(folder: Path, environment: dict[str, str]) -> Cost:
+    """From the start of the terminal UI to its first frame with its pages; its server has not answered yet."""
+    return _shown(folder, environment, "Findings")
+
+
+def _shown(folder: Path, environment: dict[str, str], words: str) -> Cost:
     script = folder / "train.py"
     script.write_text("import time\ntime.sleep(60)\n", encoding="utf-8")
     began = time.perf_counter()
     terminal = Terminal(("env", *_settings(environment), *_COMMAND, "tui", script.name), folder, (100, 30))
     try:
-        shown = terminal.until(lambda screen: bool(screen.text.strip()), _LONGEST_S)
+        shown = terminal.until(lambda screen: bool(screen.text.strip()) and words in screen.text, _LONGEST_S)
         fields = Path(f"/proc/{terminal.pid}/stat").read_text(encoding="ascii").rpartition(") ")[2].split()
     finally:
         terminal.close()
@@ -145,7 +182,9 @@ def cases(profile: Path, traces: Sequence[tuple[str, Path, float]]) -> list[Case
         Case("skyline show, a profile", 0.4, ended(*skyline, "show", str(profile))),
         Case("skyline whatif, a profile", 0.4, ended(*skyline, "whatif", str(profile))),
         Case("skyline lsp, initialize", 0.3, initialized),
+        Case("skyline lsp, the next request", None, asked),
         Case("skyline tui, first frame", 0.5, painted),
+        Case("skyline tui, interface", None, usable),
     ]
     for name, path, goal_s in traces:
         found += [
@@ -155,43 +194,66 @@ def cases(profile: Path, traces: Sequence[tuple[str, Path, float]]) -> list[Case
     return found
 
 
-def measured(chosen: Sequence[Case], folder: Path, rounds: int) -> list[Row]:
+def measured(chosen: Sequence[Case], folder: Path, rounds: int, before: Path | None) -> list[Row]:
     """The costs of all cases, round by round; a first round fills the caches and is dropped."""
+    versions = [_environment(folder, None), *([_environment(folder, before)] if before else [])]
+    costs: dict[str, list[list[Cost]]] = {case.name: [[] for _ in versions] for case in chosen}
+    for number in range(rounds + 1):
+        for case in chosen if number % 2 else chosen[::-1]:
+            for version, environment in enumerate(versions):
+                cost = case.measure(folder, environment)
+                if number:
+                    costs[case.name][version].append(cost)
+                    which = " before" if version else ""
+                    print(f"{number} {case.name}{which}: {cost}", file=sys.stderr, flush=True)
+    return [Row(case.name, case.goal_s, *map(tuple, costs[case.name])) for case in chosen]
+
+
+def _environment(folder: Path, checkout: Path | None) -> dict[str, str]:
     environment = {
         **os.environ,
         "OMP_NUM_THREADS": "1",
         "SKYLINE_DATA_DIR": str(folder / "data"),
+        "XDG_CACHE_HOME": str(folder / ("cache-before" if checkout else "cache")),
         # As of an installed package: modules are compiled once, whatever this machine's own setting.
         "PYTHONPYCACHEPREFIX": str(folder / "bytecode"),
         "PYTHONDONTWRITEBYTECODE": "",
     }
-    costs: dict[str, list[Cost]] = {case.name: [] for case in chosen}
-    for number in range(rounds + 1):
-        for case in chosen if number % 2 else chosen[::-1]:
-            cost = case.measure(folder, environment)
-            if number:
-                costs[case.name].append(cost)
-                print(f"{number} {case.name}: {cost}", file=sys.stderr, flush=True)
-    return [Row(case.name, case.goal_s, tuple(costs[case.name])) for case in chosen]
+    if checkout is not None:
+        folders = (checkout, *(checkout / name for name in ("lsp", "tui", "predictors")))
+        environment["PYTHONPATH"] = os.pathsep.join(map(str, folders))
+    return environment
 
 
 def page(rows: Sequence[Row]) -> str:
     """The rows as a table."""
-    head = ["command", "goal, s", "wall, s", "processor, s", "memory, MB"]
-    cells = [
-        [
-            row.name,
-            "" if row.goal_s is None else f"{row.goal_s:g}",
-            _spread([cost.wall_s for cost in row.costs]),
-            _spread([cost.processor_s for cost in row.costs]),
-            f"{max(cost.peak_bytes for cost in row.costs) / 1e6:.0f}" if row.costs[0].peak_bytes else "",
-        ]
-        for row in rows
-    ]
+    compared = any(row.before for row in rows)
+    sides = ("before", "now") if compared else ("",)
+    head = ["command", "goal, s"]
+    head += [f"{name} {side}".strip() for name in ("wall, s", "processor, s", "memory, MB") for side in sides]
+    cells: list[list[str]] = []
+    for row in rows:
+        costs = (row.before, row.costs) if compared else (row.costs,)
+        cells.append(
+            [
+                row.name,
+                "" if row.goal_s is None else f"{row.goal_s:g}",
+                *(_spread([cost.wall_s for cost in one]) for one in costs),
+                *(_spread([cost.processor_s for cost in one]) for one in costs),
+                *(_largest(one) for one in costs),
+            ]
+        )
     return (
         "Medians, with the least and the largest of the rounds. The goals are for the wall time of a machine without "
-        f"other work; the processor time is the least that such a machine needs.\n\n{table(head, cells)}"
+        "other work; the processor time is the least that such a machine needs. A first round, which is not counted, "
+        "fills the caches: of compiled modules and loops, and of the server's answers to `initialize`.\n\n"
+        f"{table(head, cells)}"
     )
+
+
+def _largest(costs: Sequence[Cost]) -> str:
+    most = max(cost.peak_bytes for cost in costs)
+    return f"{most / 1e6:.0f}" if most else ""
 
 
 def _spread(values: Sequence[float]) -> str:
@@ -204,6 +266,7 @@ def main() -> int:
     parser.add_argument("--large", action="store_true", help="a trace of 1 GB, too")
     parser.add_argument("--profile", type=Path, default=_PROFILE, help="a saved profile")
     parser.add_argument("--rounds", type=int, default=_ROUNDS)
+    parser.add_argument("--before", type=Path, help="checkout of an earlier version, measured in turns")
     parser.add_argument("--only", nargs="+", metavar="WORD", help="commands whose names contain one of these")
     parser.add_argument("--results", type=Path, default=RESULTS, help="folder for the result files")
     options = parser.parse_args()
@@ -229,7 +292,7 @@ def main() -> int:
             for case in cases(profile, traces)
             if not options.only or any(word in case.name for word in options.only)
         ]
-        rows = measured(chosen, folder, options.rounds)
+        rows = measured(chosen, folder, options.rounds, options.before and options.before.resolve())
     figures: list[dict[str, Any]] = [asdict(row) for row in rows]
     print(write("startup", "Start of commands", machine, page(rows), figures, results=options.results))
     return 0

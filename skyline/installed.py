@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib.metadata import EntryPoint, entry_points
 from typing import Any
+
+from skyline.entry_points import entry_points
 
 Complaint = Callable[[Any], str]
 """Returns the problem of a loaded addition; empty if there is none."""
@@ -31,8 +32,8 @@ def installed(group: str, complaint: Complaint) -> Installed:
     """Load the entry points of a group, by name; an exception of one becomes a problem message with its name."""
     additions: list[Addition] = []
     problems: list[str] = []
-    for entry in sorted(entry_points(group=group), key=lambda entry: (entry.name, entry.value)):
-        source = _source(entry)
+    for entry in sorted(entry_points(group), key=lambda entry: (entry.name, entry.value)):
+        source = f"{entry.name} (from {entry.package})"
         try:
             value = entry.load()
             wrong = complaint(value)
@@ -52,8 +53,3 @@ def said(error: BaseException) -> str:
     """An exception in one line."""
     text = " ".join(str(error).split())
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
-
-
-def _source(entry: EntryPoint) -> str:
-    package = entry.dist.name if entry.dist is not None else entry.value.partition(":")[0]
-    return f"{entry.name} (from {package})"

@@ -11,56 +11,8 @@ from pathlib import Path
 
 from skyline.cli.streams import say
 from skyline.errors import ExitCode
-from skyline.settings.source import SettingsSource, from_words
-from skyline_lsp import transport, wire
-from skyline_lsp.admission import TokenUnusable
-from skyline_lsp.features import (
-    code_action,
-    code_lens,
-    commands,
-    configuration,
-    devices,
-    documents,
-    entries,
-    history,
-    hover,
-    inlay_hint,
-    opening,
-    rewrite,
-    simulate,
-    timeline,
-    verify,
-)
-from skyline_lsp.server import SkylineServer
-
-FEATURES = (
-    configuration,
-    documents,
-    code_lens,
-    inlay_hint,
-    hover,
-    code_action,
-    commands,
-    simulate,
-    rewrite,
-    verify,
-    devices,
-    timeline,
-    history,
-    opening,
-    entries,
-)
-
-
-def create_server(command_line: SettingsSource | None = None) -> SkylineServer:
-    """Create a server with all features registered and no client connected.
-
-    Settings of ``command_line`` override those from all other sources.
-    """
-    server = SkylineServer(command_line)
-    for feature in FEATURES:
-        feature.register(server)
-    return server
+from skyline_lsp.greeting import Greeting, default_folder
+from skyline_lsp.stdio import reserve_stdio
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -103,26 +55,27 @@ def main(argv: Sequence[str] | None = None) -> int:
         say(f"skyline lsp: cannot write the log: {error}")
         return ExitCode.USAGE
 
+    command_line = None
+    if options.set:
+        from skyline.settings.source import from_words
+
+        command_line = from_words(options.set)
     # Dragging a bar requests an estimate every few milliseconds, possibly while a worker thread analyses a
     # profile. With the default interval of 5 ms, waiting for the GIL would take longer than the answer itself.
     sys.setswitchinterval(0.0005)
     # Before `initialize` there is nothing to clean up, and the thread that reads standard input would block a
     # graceful exit.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
-    server = create_server(from_words(options.set))
     if options.tcp is None:
-        transport.serve_stdio(server)
-    else:
-        try:
-            transport.serve_tcp(server, options.tcp, Path(options.token_file) if options.token_file else None)
-        except TokenUnusable as error:
-            say(f"skyline lsp: {error}")
-            return ExitCode.USAGE
-        except (OSError, OverflowError) as error:
-            say(f"skyline lsp: cannot listen on 127.0.0.1:{options.tcp}: {error}")
-            return ExitCode.USAGE
-    # The protocol requires exit code 1 if `exit` comes without a `shutdown` request before it.
-    return 0 if server.shutdown_requested else 1
+        stdio = reserve_stdio()
+        # It answers while the server is imported, which takes most of a second.
+        greeting = Greeting(stdio.source, stdio.writer, default_folder())
+        from skyline_lsp.session import over_stdio
+
+        return over_stdio(command_line, stdio, greeting)
+    from skyline_lsp.session import over_tcp
+
+    return over_tcp(command_line, options.tcp, Path(options.token_file) if options.token_file else None)
 
 
 def _log_to(file: str | None, *, verbose: bool) -> None:
@@ -136,7 +89,16 @@ def _log_to(file: str | None, *, verbose: bool) -> None:
     if not verbose:
         # pygls logs every message in full, and a traceback for every request that is answered with an error.
         logging.getLogger("pygls").setLevel(logging.WARNING)
-        handler.addFilter(lambda record: not wire.is_refusal(record))
+        handler.addFilter(lambda record: not _is_refusal(record))
+
+
+def _is_refusal(record: logging.LogRecord) -> bool:
+    """True if a record is about a request that was refused with a reason, as intended."""
+    if not record.exc_info:
+        return False
+    from skyline_lsp import wire
+
+    return wire.is_refusal(record)
 
 
 if __name__ == "__main__":

@@ -17,7 +17,6 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import math
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -36,6 +35,9 @@ from pygls.exceptions import (
 from pygls.feature_manager import is_thread_function
 from pygls.protocol import LanguageServerProtocol
 from pygls.protocol.json_rpc import JsonRPCNotification, JsonRPCRequestMessage
+
+from skyline_lsp.frames import parsed
+from skyline_lsp.greeting import Greeting
 
 logger = logging.getLogger(__name__)
 
@@ -66,13 +68,15 @@ class Messages(LanguageServerProtocol):
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self._request_futures = _Futures()
+        self.greeting: Greeting | None = None
+        """The reader of the first message, which may have answered it; None for a port."""
         for method in _OURS_ALONE:
             self.fm.builtin_features.pop(method, None)
 
     def receive(self, body: bytes) -> bool:
         """Handle one message. Returns False if the body is not JSON."""
         try:
-            data = json.loads(body, parse_constant=_finite, parse_float=_finite)
+            data = parsed(body)
         except (ValueError, RecursionError) as error:
             self._refuse(None, JsonRpcParseError(f"This is not JSON: {_brief(error)}"))
             return False
@@ -158,6 +162,7 @@ class Messages(LanguageServerProtocol):
             self._result_types.pop(msg_id, None)
 
     def _refuse(self, msg_id: int | str | None, error: JsonRpcException) -> None:
+        self.greeting = None
         logger.warning("refused a message: %s", error.message)
         # Typed messages leave out a null id, so send plain data.
         told = {"code": error.code, "message": error.message}
@@ -198,6 +203,16 @@ class Messages(LanguageServerProtocol):
         if isinstance(msg_id, int | str):
             super()._handle_cancel_notification(msg_id)
 
+    def _send_response(self, msg_id: Any, result: Any = None, error: Any = None) -> None:
+        greeting, self.greeting = self.greeting, None
+        if greeting is not None and error is None and msg_id == greeting.message_id:
+            told = json.loads(json.dumps(result, default=self._serialize_message))
+            greeting.keep(told)
+            if greeting.is_answered(msg_id):
+                self._result_types.pop(msg_id, None)
+                return
+        super()._send_response(msg_id, result, error)
+
     def _send_handler_result(self, future: Any, *, msg_id: int | str) -> None:
         if future.cancelled():
             error = JsonRpcRequestCancelled(f"The request {msg_id} was cancelled")
@@ -230,14 +245,6 @@ def fault(error: BaseException) -> str:
     """Text that the user sees for an internal error. The traceback is in the log."""
     what = f"{type(error).__name__}: {_brief(error)}"
     return f"{what}. This is a fault in Skyline: please report it with the server's log."
-
-
-def _finite(number: str) -> float:
-    """Parse a number. Raises ValueError for ``NaN`` and ``1e999``: neither can be sent back as JSON."""
-    value = float(number)
-    if not math.isfinite(value):
-        raise ValueError(f"{number[:20]} is not a finite number")
-    return value
 
 
 def _id_of(data: Json) -> int | str | None:

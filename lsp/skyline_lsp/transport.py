@@ -5,21 +5,21 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import re
 import signal
-import sys
 import threading
-from collections.abc import AsyncIterator, Coroutine, Iterator
+from collections.abc import AsyncIterator, Coroutine
 from concurrent.futures import CancelledError
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
 
 from pygls.io_ import StdoutWriter
 
 from skyline.cli.streams import say
 from skyline_lsp.admission import AccessToken, Doorway, NotAdmitted, token_in
+from skyline_lsp.frames import Frames
+from skyline_lsp.greeting import Greeting
 from skyline_lsp.server import SkylineServer
+from skyline_lsp.stdio import Stdio
 
 logger = logging.getLogger(__name__)
 
@@ -31,26 +31,14 @@ _MOST_WAITING = 16
 """Limit of connections without a first message. Further connections are closed at once."""
 
 
-def serve_stdio(server: SkylineServer) -> None:
-    """Serve over standard input and output, and reserve both for the protocol.
+def serve_stdio(server: SkylineServer, stdio: Stdio, greeting: Greeting | None = None) -> None:
+    """Serve over what were standard input and output, until the end of the input or the client's ``exit``.
 
-    A stray ``print`` of Skyline, of a library or of a child process goes to standard error. Nothing else can
-    read the client's messages.
+    ``greeting`` has read the first message, and may have answered it.
     """
-    source = os.dup(0)
-    writer = os.fdopen(os.dup(1), "wb")
-    null = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(null, 0)
-    os.close(null)
-    os.dup2(2, 1)
-    sys.stdout = sys.stderr
-    serve(server, source, writer)
-
-
-def serve(server: SkylineServer, source: int, writer: BinaryIO) -> None:
-    """Serve the messages of a file descriptor until its end or the client's ``exit``."""
-    server.protocol.set_writer(StdoutWriter(writer))
-    _run(server, _conversation(server, _pieces(source)))
+    server.protocol.set_writer(StdoutWriter(stdio.writer))
+    server.protocol.greeting = greeting
+    _run(server, _conversation(server, _pieces(stdio.source, greeting)))
 
 
 def serve_tcp(server: SkylineServer, port: int, token_file: Path | None = None) -> None:
@@ -154,16 +142,17 @@ async def _conversation(server: SkylineServer, pieces: AsyncIterator[bytes]) -> 
             await asyncio.sleep(0)
 
 
-async def _pieces(source: int) -> AsyncIterator[bytes]:
+async def _pieces(source: int, greeting: Greeting | None) -> AsyncIterator[bytes]:
     """Bytes from a file descriptor, read on a separate thread so that other work cannot delay reading."""
     loop = asyncio.get_running_loop()
     arrived: asyncio.Queue[bytes] = asyncio.Queue(_PIECES_AHEAD)
 
     def read() -> None:
         piece = b"more"
+        waiting = b"" if greeting is None else greeting.wait()
         while piece:
             try:
-                piece = os.read(source, _PIECE)
+                piece, waiting = waiting or os.read(source, _PIECE), b""
             except OSError as error:
                 logger.warning("the client cannot be read any more: %s", error)
                 piece = b""
@@ -195,67 +184,3 @@ def stop_on_signals(server: SkylineServer, loop: asyncio.AbstractEventLoop) -> N
             loop.add_signal_handler(number, leave, number)
         except (NotImplementedError, RuntimeError, ValueError):
             logger.debug("%s cannot be handled here", name)
-
-
-LONGEST_BODY = 1 << 28
-"""Maximum size of a message in bytes. A header that announces more counts as malformed."""
-
-# The header part of the base protocol: fields end in CR LF, and an empty line ends the header. Field names are
-# case-insensitive as in HTTP. A bare newline is accepted too.
-_HEADER = re.compile(
-    rb"content-length:[ \t]*([0-9]+)[ \t]*\r?\n(?:[!-9;-~]+:[^\r\n]*\r?\n)*\r?\n", re.IGNORECASE
-)
-# Maximum size of a header in bytes, including an incomplete one.
-_LONGEST_HEADER = 4096
-
-
-class Frames:
-    """The message bodies of a stream that arrives in pieces.
-
-    Bytes that are not a header are skipped up to the next header. A wrong length or field therefore costs one
-    message, not the connection.
-    """
-
-    def __init__(self) -> None:
-        self._waiting = bytearray()
-        self._length: int | None = None
-
-    def feed(self, data: bytes) -> Iterator[bytes]:
-        """Add received bytes and yield the completed bodies."""
-        self._waiting += data
-        while True:
-            if self._length is None and not self._find_header():
-                return
-            if self._length is None or len(self._waiting) < self._length:
-                return
-            body = bytes(self._waiting[: self._length])
-            del self._waiting[: self._length]
-            self._length = None
-            yield body
-
-    def broken(self, body: bytes) -> None:
-        """Report that the last body was not a message: its length was wrong and it may contain further messages.
-
-        JSON strings contain no raw line ends, so a header found in the body is a real one.
-        """
-        if _HEADER.search(body) is not None:
-            self._waiting[:0] = body
-
-    def _find_header(self) -> bool:
-        end, length = _header_in(self._waiting)
-        if length is None:
-            # Only the last few bytes can be the start of an incomplete header.
-            end = max(end, len(self._waiting) - _LONGEST_HEADER)
-        del self._waiting[:end]
-        self._length = length
-        return length is not None
-
-
-def _header_in(data: bytearray) -> tuple[int, int | None]:
-    """The end of the first valid header and its content length. None: no valid header before that end."""
-    end = 0
-    for found in _HEADER.finditer(data):
-        end, digits = found.end(), found.group(1)
-        if len(digits) <= 10 and int(digits) <= LONGEST_BODY:
-            return end, int(digits)
-    return end, None

@@ -15,11 +15,11 @@ from enum import Enum
 from typing import Any, Literal, Union
 
 from skyline.report import devices, protocol, schema
-from skyline.report.devices import DevicesReport
+from skyline.report.device_rows import DevicesReport
 from skyline.report.history import ComparisonReport, SavedProfile
 from skyline.report.live_memory import LiveMemoryReport
 from skyline.report.schema import BestReport, EstimateReport, ProfileReport, VerifyReport, WhatIfReport
-from skyline.report.timelines import TimelineReport
+from skyline.report.timeline_report import TimelineReport
 from skyline_lsp.exported_file import ExportOptions
 from skyline_lsp.options import InitializationOptions, ProfileOptions
 

@@ -13,7 +13,8 @@ from skyline.predict.energy import own_grid_g_per_kwh
 from skyline.predict.gpus import gpus_named
 from skyline.predict.outlook import outlooks
 from skyline.predict.prices import check_provider
-from skyline.report.devices import DevicesReport, devices_report
+from skyline.report.device_rows import DevicesReport
+from skyline.report.devices import devices_report
 from skyline.report.protocol import DevicesParams
 from skyline.report.schema import VerifyReport, WhatIfReport
 from skyline.report.verification import removal_report, verify_report

@@ -8,15 +8,16 @@ from functools import cached_property
 from math import hypot
 from pathlib import Path
 
+from skyline.analysis.line_cost import LineCost
 from skyline.analysis.line_parts import Place
-from skyline.analysis.lines import LineCost, line_costs
+from skyline.analysis.lines import line_costs
 from skyline.analysis.rewrites import Rewrites
 from skyline.findings.base import Finding
 from skyline.findings.registry import find
 from skyline.graph.build import main_lane
 from skyline.interval import Interval, central_range, median
 from skyline.rewrite.registry import problems as rewrite_problems
-from skyline.simulate.critical_path import CriticalPath
+from skyline.simulate.critical_shares import CriticalPath
 from skyline.simulate.engine import Timeline
 from skyline.stage_failures import StageFailures
 from skyline.trace.profile import Profile

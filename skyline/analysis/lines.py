@@ -5,46 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
+from skyline.analysis.line_cost import LineCost
 from skyline.analysis.line_parts import LinePart, Place, line_parts
 from skyline.graph.task import Task
 from skyline.interval import median
 from skyline.memory.peak import activation_bytes, bytes_at_peak
 from skyline.trace.record import CodeLine, Phase, RecordKind
 from skyline.whatif.subject import Subject
-
-
-@dataclass(frozen=True, slots=True)
-class LineCost:
-    """The cost of one line of the user's source per iteration.
-
-    ``self_ms`` is all time attributed to this line, the sum of its phases: library code counts for the user's line that
-    called it, backward work for the line of its forward operator. ``calls`` is the number of executions in the forward
-    pass. ``flops`` counts forward and backward. ``activation_bytes`` is the memory that the line keeps for the backward
-    pass, ``peak_bytes`` the memory that it allocated and that is live at the peak. ``gpu_ms`` is the time of the
-    kernels that the line launched; they run concurrently with the host and are not part of ``self_ms``. ``frequency``
-    is the share of recorded iterations in which the line ran. ``file`` and ``line`` are empty and 0 in the single row
-    of the unattributed time.
-    """
-
-    file: str
-    line: int
-    function: str
-    module: str
-    source: str
-    calls: float
-    data_ms: float
-    forward_ms: float
-    backward_ms: float
-    optimizer_ms: float
-    other_ms: float
-    self_ms: float
-    share: float
-    activation_bytes: int
-    flops: int = 0
-    peak_bytes: int = 0
-    gpu_ms: float = 0.0
-    frequency: float = 1.0
-    parts: tuple[LinePart, ...] = ()
 
 
 @dataclass(slots=True)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
+from skyline.analysis.step_verdict import StepVerdict
 from skyline.findings.bounds import busy_share
 from skyline.findings.lines import dearest_lines
 from skyline.graph.task import PHASE
@@ -27,27 +27,6 @@ _UNCERTAIN = 0.05
 _ANOTHER_MACHINE = "gpu"
 """This what-if asks for another machine; the verdict is about the script."""
 _MODEL = (Phase.FORWARD, Phase.BACKWARD)
-
-
-@dataclass(frozen=True, slots=True)
-class StepVerdict:
-    """The first thing that a person reads.
-
-    ``bound`` says what the step waits for, ``advice`` which change helps most. ``choice`` is that change as the user
-    types it, None where no change is recommended. ``rewritten`` is True if Skyline can make it in the code. ``file``
-    and ``line`` are the place with the largest part of the bound; the file is empty where none is known.
-    """
-
-    bound: str
-    advice: str
-    choice: str | None = None
-    rewritten: bool = False
-    file: str = ""
-    line: int = 0
-    obstacle: str = ""
-    """Why Skyline cannot make the change; empty where it can, or where there is no source."""
-    caution: str = ""
-    """Why the figures need care, such as a busy machine; empty where they do not."""
 
 
 def verdict(subject: Subject, estimates: Sequence[Estimate]) -> StepVerdict:

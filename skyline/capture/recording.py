@@ -51,6 +51,8 @@ class ChildRecording:
     """Number of modules of the model; ``modules`` are the larger ones of very many."""
     parallel: ParallelFact | None = None
     calls: tuple[CallFact, ...] = ()
+    operators_at_least: int = 0
+    """Number of operators with a gradient in the iteration, where it was sampled for having too many; 0 if unknown."""
 
 
 def record(
@@ -95,10 +97,18 @@ def take_recording(path: Path, kind: type[_Recorded]) -> _Recorded:
 def notes_on(recording: ChildRecording, device_kind: str) -> tuple[str, ...]:
     """Notes about a recording for the user."""
     notes: list[str] = []
-    if device_kind != "cpu" and not any(record.kind in ON_DEVICE for record in recording.trace.records):
+    kernels_wanted = device_kind != "cpu" and not recording.trace.sampled
+    if kernels_wanted and not any(record.kind in ON_DEVICE for record in recording.trace.records):
         notes.append(
             "PyTorch's profiler recorded none of the GPU's work: lines and phases are those of the host, and findings "
             "and what-ifs about the GPU are left out. skyline doctor says what to do."
+        )
+    if recording.trace.sampled:
+        many = f" ({recording.operators_at_least:,} with a gradient)" if recording.operators_at_least else ""
+        notes.append(
+            f"An iteration runs too many operators{many} to record each: lines and phases are from samples of the "
+            "script's thread, backward work is on the line of the backward pass, and findings and what-ifs about "
+            "operators are left out."
         )
     if recording.light_failure:
         notes.append(

@@ -15,7 +15,6 @@ from functools import cache
 from typing import TypeVar
 
 from skyline.trace.profile import Profile
-from skyline.trace.record import Trace
 
 HIDDEN = "[hidden]"
 _SECRET_NAME = re.compile(
@@ -201,16 +200,13 @@ def secret_free(profile: Profile, redactor: Redactor) -> Profile:
             for trial in profile.trials
         ),
         calls=tuple(replace(one, options=options(one.options)) for one in profile.calls),
-        trace=Trace(
-            iterations=trace.iterations,
-            lines=trace.lines,
+        trace=replace(
+            trace,
             modules=tuple(map(scrub, trace.modules)),
             records=tuple(
                 record if clean[record.name] == record.name else replace(record, name=clean[record.name])
                 for record in trace.records
             ),
-            allocations=trace.allocations,
-            shapes=trace.shapes,
             functions=tuple(map(scrub, trace.functions)),
         ),
     )

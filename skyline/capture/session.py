@@ -145,7 +145,7 @@ class CaptureSession:
         They come last: they take memory that the allocator may keep and divide in other ways from then on.
         """
         run = sizes.run
-        if not configs_wanted(run):
+        if run.recording.trace.sampled or not configs_wanted(run):
             return (), ()
         self._launcher.say("try", "trying other threads and number formats", 0.95)
         if configs_harmless(run):

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from skyline.job.job import Job
 from skyline.trace.record import CodeLine
-from skyline.whatif.subject import Subject
+
+if TYPE_CHECKING:
+    # Readers of findings do without the analysis.
+    from skyline.job.job import Job
+    from skyline.whatif.subject import Subject
 
 
 @dataclass(frozen=True, slots=True)

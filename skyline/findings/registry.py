@@ -7,16 +7,19 @@ from collections.abc import Iterable
 from dataclasses import replace
 from functools import cache, partial
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import skyline.findings
 from skyline.findings.base import Finding, JobRule, Rule
-from skyline.job.job import Job
 from skyline.stage_failures import StageFailures
 from skyline.whatif.subject import NotKnown, Subject
 
-_OF_THE_GPU = ("SKY2", "SKY3")
-"""Groups about launches, waits and kernels: without recorded GPU work they do not apply."""
+if TYPE_CHECKING:
+    # Findings of one process do without those of a job.
+    from skyline.job.job import Job
+
+_OF_RECORDED_WORK = ("SKY2", "SKY3")
+"""Groups about launches, waits, kernels and operators: where these were not recorded they do not apply."""
 
 
 @cache
@@ -39,11 +42,10 @@ def find(subject: Subject, attempts: StageFailures | None = None) -> tuple[Findi
     profile = subject.profile
     loop = None if profile is None else profile.loop_line
     kept = attempts or StageFailures()
-    unseen = subject.has_unseen_gpu
     found = _dearest_first(
         kept.to(f"check {rule.code}", partial(check, rule, subject), None)
         for rule in rules()
-        if not (unseen and rule.code.startswith(_OF_THE_GPU))
+        if not (subject.unrecorded and rule.code.startswith(_OF_RECORDED_WORK))
     )
     if loop is None:
         return found

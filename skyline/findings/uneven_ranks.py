@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from skyline.findings.base import Evidence, Finding
-from skyline.job.job import Job
 from skyline.units import format_ms
+
+if TYPE_CHECKING:
+    from skyline.job.job import Job
 
 _SHARE = 0.05
 """Threshold as a share of the step. SageMaker Debugger's LoadBalancing compares distributions of the workers'

@@ -6,12 +6,12 @@ import re
 from collections.abc import Sequence
 from difflib import get_close_matches
 from functools import cache, lru_cache
-from importlib.metadata import entry_points
 from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta
 
+from skyline.entry_points import entry_points
 from skyline.errors import UsageError
 from skyline.memory.size import FORMS, size_bytes
 from skyline.predict.gpu_spec import GpuSpec
@@ -122,7 +122,7 @@ def gpus_named(names: Sequence[str] = ()) -> tuple[GpuSpec, ...]:
 
 @cache
 def _installed() -> tuple[GpuSpec, ...]:
-    return tuple(spec for entry in entry_points(group=ENTRY_POINT_GROUP) for spec in entry.load()())
+    return tuple(spec for entry in entry_points(ENTRY_POINT_GROUP) for spec in entry.load()())
 
 
 _GIB, _MIB = 1 << 30, 1 << 20

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from functools import cache
-from importlib.metadata import entry_points
 
+from skyline.entry_points import entry_points
 from skyline.errors import UsageError
 from skyline.predict.gpu_spec import GpuSpec
 from skyline.predict.gpus import gpu_named
@@ -19,7 +19,7 @@ _ONE_MODEL = "roofline"
 @cache
 def predictors() -> dict[str, OperatorPredictor]:
     """All installed predictors by name."""
-    made: list[OperatorPredictor] = [entry.load()() for entry in entry_points(group=ENTRY_POINT_GROUP)]
+    made: list[OperatorPredictor] = [entry.load()() for entry in entry_points(ENTRY_POINT_GROUP)]
     return {predictor.name: predictor for predictor in sorted(made, key=lambda predictor: predictor.name)}
 
 

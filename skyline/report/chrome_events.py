@@ -16,7 +16,8 @@ import numpy as np
 from skyline.graph.column import Flags, Ids
 from skyline.graph.launching import launches
 from skyline.graph.task import KIND, KINDS, PHASES, TaskKind
-from skyline.simulate.critical_path import CriticalPath, causes_of, chain_us, critical_chain
+from skyline.simulate.critical_path import causes_of, chain_us, critical_chain
+from skyline.simulate.critical_shares import CriticalPath
 from skyline.simulate.engine import Timeline
 
 Event = dict[str, Any]

@@ -9,15 +9,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+from skyline.analysis.line_cost import LineCost
 from skyline.analysis.line_kernels import LineKernel
-from skyline.analysis.lines import LineCost
-from skyline.analysis.verdict import StepVerdict
+from skyline.analysis.step_verdict import StepVerdict
 from skyline.findings.base import Finding
 from skyline.interval import Interval
 from skyline.ledger.record import TrackRecord
 from skyline.memory.peak import MemoryBreakdown
 from skyline.memory.timeline import MemoryPoint
-from skyline.simulate.critical_path import CriticalPath
+from skyline.simulate.critical_shares import CriticalPath
 from skyline.source.knob import SettingPlace
 from skyline.trace.facts import (
     Device,

@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING
 from skyline.first_use import on_first_use
 
 if TYPE_CHECKING:
-    from skyline.simulate.critical_path import CriticalPath, critical_tasks
+    from skyline.simulate.critical_path import critical_tasks
+    from skyline.simulate.critical_shares import CriticalPath
     from skyline.simulate.engine import Timeline, simulate, steady_step_ms
     from skyline.simulate.groups import groups_by
     from skyline.simulate.scheduling import schedule
@@ -37,7 +38,8 @@ __all__ = [
 __getattr__, __dir__ = on_first_use(
     __name__,
     {
-        "critical_path": ("CriticalPath", "critical_tasks"),
+        "critical_path": ("critical_tasks",),
+        "critical_shares": ("CriticalPath",),
         "engine": ("Timeline", "simulate", "steady_step_ms"),
         "groups": ("groups_by",),
         "scheduling": ("schedule",),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import MutableSequence, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from functools import cache
 
 import numpy as np
@@ -13,21 +13,9 @@ from skyline.compiled import loop
 from skyline.graph.column import Ids, Times
 from skyline.graph.dependency import CAUSE, Cause
 from skyline.graph.task import KINDS, PHASES, TaskKind, Tasks
+from skyline.simulate.critical_shares import CriticalPath
 from skyline.simulate.engine import Timeline
 from skyline.trace.record import Phase
-
-
-@dataclass(frozen=True, slots=True)
-class CriticalPath:
-    """What the iteration waits for, as shares that sum to 1."""
-
-    cpu: float
-    gpu_compute: float
-    gpu_communication: float
-    launch: float
-    data: float
-    idle: float
-
 
 _NAMES = tuple(field.name for field in fields(CriticalPath))
 _LAUNCH, _IDLE = _NAMES.index("launch"), _NAMES.index("idle")

@@ -189,3 +189,5 @@ class Trace:
     allocations: tuple[Allocation, ...] = ()
     shapes: tuple[OperatorShape, ...] = ()
     functions: tuple[str, ...] = ()
+    sampled: bool = False
+    """True if the records are samples of the script's thread: an iteration with very many operators."""

@@ -12,12 +12,12 @@ from skyline.stage_failures import failure
 from skyline.whatif.base import Applicability, Grain, Scenario, Semantics, Stage, Subject, WhatIf
 from skyline.whatif.question import Choice
 from skyline.whatif.registry import whatif_named
-from skyline.whatif.subject import UNSEEN_GPU, NotKnown
+from skyline.whatif.subject import NotKnown
 
 logger = logging.getLogger(__name__)
 
 _MEASURED = ("batch_size",)
-"""What-ifs that rest on iterations which ran, whether or not a profiler saw what the GPU did in them."""
+"""What-ifs that rest on iterations which ran, whether or not a profiler saw the operators and kernels in them."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -109,8 +109,9 @@ def compose(subject: Subject, choices: Sequence[Choice], *, at_least: Grain = Gr
 
 def detected_in(subject: Subject, whatif: WhatIf) -> Applicability:
     """Applicability of a what-if; one that fails does not apply, and the reason says so."""
-    if subject.has_unseen_gpu and whatif.stage is not Stage.LOADING and whatif.name not in _MEASURED:
-        return Applicability.no(UNSEEN_GPU)
+    by_phases = whatif.stage is Stage.LOADING and whatif.grain is Grain.PHASES
+    if subject.unrecorded and not by_phases and whatif.name not in _MEASURED:
+        return Applicability.no(subject.unrecorded)
     try:
         return whatif.detect(subject)
     except SkylineError:

@@ -19,7 +19,8 @@ from skyline.interval import Interval, median
 from skyline.memory.peak import MemoryBreakdown
 from skyline.memory.recomputation import RecordedLevels, recorded_levels
 from skyline.predict.batch_curve import BatchCurve, batch_curve
-from skyline.simulate.critical_path import CriticalPath, critical_path
+from skyline.simulate.critical_path import critical_path
+from skyline.simulate.critical_shares import CriticalPath
 from skyline.simulate.engine import Timeline, simulate, steady_step_ms
 from skyline.trace.profile import Profile
 from skyline.trace.record import OperatorShape, Phase, PhaseTimes, Record, RecordKind, Trace
@@ -110,6 +111,9 @@ def product(first: Interval, second: Interval) -> Interval:
 
 UNSEEN_GPU = "the profiler recorded none of the GPU's work; skyline doctor says what to do"
 """Why rules and what-ifs about the GPU's work say nothing about such a profile."""
+
+SAMPLED = "an iteration has too many operators to record each"
+"""Why rules and what-ifs about operators say nothing about such a profile."""
 
 NEEDS_PROFILE = "not known from a trace; profile the script for it: skyline profile SCRIPT"
 """Why what-ifs that look at more than operators say nothing about a trace."""
@@ -252,9 +256,11 @@ class Subject:
         return self.has_run and not self.on_gpu
 
     @property
-    def has_unseen_gpu(self) -> bool:
-        """True if the script computes on a device whose work is not in the recording."""
-        return self.on_gpu and not self.gpu_recorded
+    def unrecorded(self) -> str:
+        """Why operators, or the work of the script's device, are not in the recording; empty if they are."""
+        if self.profile is not None and self.profile.trace.sampled:
+            return SAMPLED
+        return UNSEEN_GPU if self.on_gpu and not self.gpu_recorded else ""
 
     @property
     def refusal(self) -> str:

@@ -5,7 +5,7 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skyline_lsp.transport import LONGEST_BODY, Frames
+from skyline_lsp.frames import LONGEST_BODY, Frames
 
 
 def frame(body: bytes) -> bytes:

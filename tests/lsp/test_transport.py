@@ -153,13 +153,12 @@ def test_prints_do_not_reach_the_protocol(tmp_path: Path) -> None:
     """Neither Python's ``print`` nor a child process that inherited standard output can garble it."""
     program = (
         "import os, subprocess, sys\n"
-        "from skyline_lsp import transport\n"
-        "from skyline_lsp.main import create_server\n"
-        "server = create_server()\n"
-        "transport.serve = lambda server, source, writer: (\n"
-        "    print('from print'), subprocess.run([sys.executable, '-c', 'print(\"from a child\")']),\n"
-        "    writer.write(os.read(source, 100)), writer.close())\n"
-        "transport.serve_stdio(server)\n"
+        "from skyline_lsp.stdio import reserve_stdio\n"
+        "stdio = reserve_stdio()\n"
+        "print('from print')\n"
+        "subprocess.run([sys.executable, '-c', 'print(\"from a child\")'])\n"
+        "stdio.writer.write(os.read(stdio.source, 100))\n"
+        "stdio.writer.close()\n"
     )
     environment = dict(os.environ, PYTHONUNBUFFERED="1")
     done = subprocess.run(

@@ -10,7 +10,7 @@ from pygls.exceptions import JsonRpcException
 
 from skyline.report import protocol
 from skyline_lsp.features.configuration import introduced
-from skyline_lsp.main import create_server
+from skyline_lsp.session import create_server
 
 MARK = "from pathlib import Path\nPath(__file__).with_name('was-run').touch()\n"
 

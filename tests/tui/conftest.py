@@ -15,7 +15,7 @@ import pytest
 from skyline.errors import UsageError
 from skyline.interval import Interval
 from skyline.memory.timeline import MemoryPoint
-from skyline.report.devices import DevicesReport
+from skyline.report.device_rows import DevicesReport
 from skyline.report.protocol import (
     ApplyResult,
     BestParams,

@@ -12,7 +12,8 @@ from skyline.report.history import ComparisonReport, SavedProfile
 from skyline.report.live_memory import LIVE_MEMORY_SCHEMA, LiveLine, LiveMemoryReport
 from skyline.report.protocol import CompareParams, MemoryAtParams, TimelineParams
 from skyline.report.schema import ProfileReport, VerdictReport
-from skyline.report.timelines import Sides, TimelinePlace, TimelineReport, TimelineWork, window
+from skyline.report.timeline_report import TimelinePlace, TimelineReport
+from skyline.report.timelines import Sides, TimelineWork, window
 from skyline_tui import messages
 
 VERDICT = VerdictReport(

@@ -10,7 +10,7 @@ import pytest
 
 from skyline.analysis.gpu_costs import GpuRunCost, Span
 from skyline.interval import Interval
-from skyline.report.devices import (
+from skyline.report.device_rows import (
     DEVICES_SCHEMA,
     DeviceReport,
     DevicesReport,

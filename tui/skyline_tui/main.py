@@ -7,12 +7,12 @@ import os
 import signal
 import sys
 from collections.abc import MutableMapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from skyline.cli.command_line import split_after_names
 from skyline.cli.streams import say
 from skyline.errors import ExitCode
+from skyline_tui.first_frame import first_frame
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -49,32 +49,24 @@ def main(argv: Sequence[str] | None = None) -> int:
     if hasattr(signal, "SIGHUP"):
         signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
-    set_frame_rate(os.environ)
-    from skyline_tui.app import SkylineApp
-    from skyline_tui.client import Server
-    from skyline_tui.messages import Post
-    from skyline_tui.pick import pick_script
-    from skyline_tui.preferences import read_preferences
-    from skyline_tui.session import SavedSession, ServerSession
+    if options.script is None:
+        from skyline_tui.pick import pick_script
 
-    script = Path(options.script) if options.script else pick_script(Path.cwd())
-    if script is None:
-        return ExitCode.OK
+        script = pick_script(Path.cwd())
+        if script is None:
+            return ExitCode.OK
+    else:
+        script = Path(options.script)
     script = script.resolve()
     settings: dict[str, object] = {"profile": {"args": list(script_arguments or ())}}
     if options.interpreter:
         settings["interpreter"] = options.interpreter
+    set_frame_rate(os.environ)
+    with first_frame(script, sys.stdout):
+        # Importing the interface takes most of a second.
+        from skyline_tui.interface import interface
 
-    def connect(post: Post) -> ServerSession:
-        if script.suffix in {".json", ".gz"}:
-            return SavedSession(script, Server(post, settings), post)
-        return ServerSession(script, Server(post, settings))
-
-    preferences = read_preferences()
-    if options.theme:
-        preferences = replace(preferences, theme=options.theme)
-    live = not options.staged and preferences.live is not False
-    app = SkylineApp(script, connect, live=live, preferences=preferences)
+        app = interface(script, settings, theme=options.theme, staged=options.staged)
     app.run()
     return app.return_code or ExitCode.OK
 

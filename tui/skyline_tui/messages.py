@@ -8,7 +8,7 @@ from enum import Enum
 
 from textual.message import Message
 
-from skyline.report.devices import DevicesReport
+from skyline.report.device_rows import DevicesReport
 from skyline.report.history import ComparisonReport, SavedProfile
 from skyline.report.live_memory import LiveMemoryReport
 from skyline.report.protocol import (
@@ -28,7 +28,7 @@ from skyline.report.schema import (
     VerifyReport,
     WhatIfReport,
 )
-from skyline.report.timelines import TimelineReport
+from skyline.report.timeline_report import TimelineReport
 from skyline_tui.workspace_edit import RewrittenFile
 
 Post = Callable[[Message], object]

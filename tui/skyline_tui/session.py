@@ -6,7 +6,7 @@ from pathlib import Path
 
 from skyline.errors import UsageError
 from skyline.report import protocol
-from skyline.report.devices import DevicesReport
+from skyline.report.device_rows import DevicesReport
 from skyline.report.history import ComparisonReport, SavedProfile
 from skyline.report.live_memory import LiveMemoryReport
 from skyline.report.protocol import (
@@ -24,7 +24,7 @@ from skyline.report.protocol import (
     VerifyParams,
 )
 from skyline.report.schema import BestReport, EstimateReport, ProfileReport, VerifyReport, WhatIfReport
-from skyline.report.timelines import TimelineReport
+from skyline.report.timeline_report import TimelineReport
 from skyline.source.project import project_root
 from skyline_tui.client import Server
 from skyline_tui.messages import Post, ProfileMoved

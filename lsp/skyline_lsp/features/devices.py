@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from skyline.errors import UsageError
 from skyline.report import protocol
-from skyline.report.devices import DevicesReport
+from skyline.report.device_rows import DevicesReport
 from skyline.report.protocol import DevicesParams
 from skyline_lsp import wire
 from skyline_lsp.server import SkylineServer

@@ -13,7 +13,8 @@ from skyline.errors import UsageError
 from skyline.report import protocol
 from skyline.report.live_memory import LiveMemoryReport, RecordedBlocks
 from skyline.report.protocol import MemoryAtParams, TimelineParams
-from skyline.report.timelines import Sides, TimelineReport, sides_of, window
+from skyline.report.timeline_report import TimelineReport
+from skyline.report.timelines import Sides, sides_of, window
 from skyline.whatif.question import Question
 from skyline.whatif.subject import Subject
 from skyline_lsp import convert, wire

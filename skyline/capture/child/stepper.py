@@ -7,6 +7,8 @@ import sys
 import threading
 import time
 
+import torch
+
 from . import facts, styles, user_code
 from .devices.in_use import DevicesInUse, devices_in_use
 from .devices.step_clock import StepClock
@@ -17,11 +19,13 @@ from .recorded_facts import recorded_facts
 from .recording import heap, memory
 from .recording.line_marker import LineMarker
 from .recording.recordings import LightRecording, ProfilerFailed, Recordings
+from .recording.sampled import MOST_NODES, SampledRecording
 from .trials import ExecutionConfig, Products
 from .warm_up import WarmUp
 
 # Kept from before the script could put something else in their place.
 _clock, _monotonic = time.perf_counter, time.monotonic
+_nodes_so_far = getattr(torch.autograd, "_get_sequence_nr", int)
 
 _MOST_WARMUP_FOR_IDLE_OPTIMIZERS = 4
 """Multiple of the warm-up for which to wait for optimizers that have not stepped yet."""
@@ -57,6 +61,7 @@ class Stepper:
         self._record_path = ""
         self.began = _clock()
         self.boundaries = 0
+        self._nodes_so_far = self._nodes = 0
         self._execution = ExecutionConfig()
         self._products = None
         self.observer = Observer(self._boundary, self._execution.follow, longest_s)
@@ -100,12 +105,18 @@ class Stepper:
         if self._recordings is None:
             self._clock.arrive()
         self.boundaries += 1
+        self._count_nodes()
         self.observer.new_iteration()
         self._mode(frame)
         self.observer.take_parts()
         if self._recordings is None:
             # Else its events would be recorded as the script's.
             self._clock.leave()
+
+    def _count_nodes(self):
+        """PyTorch numbers the operators of this thread whose gradients it may need."""
+        so_far = _nodes_so_far()
+        self._nodes, self._nodes_so_far = so_far - self._nodes_so_far, so_far
 
     def _begin(self, channel):
         self._channel = channel
@@ -187,6 +198,11 @@ class Stepper:
             return
         # Before another thread begins: the profiler would see it come and go.
         recordings.stop()
+        if recordings.is_too_large:
+            recordings.drop()
+            self._recordings = self._sampled(0)
+            self._mode = self._between_recordings
+            return
         with self._showing_life():
             has_more = self._read(recordings)
             if recordings.wants_memory:
@@ -298,6 +314,8 @@ class Stepper:
     def _recordings_for(self, command):
         if command.get("light"):
             return LightRecording(self._devices.kind, command["iterations"])
+        if self._nodes > MOST_NODES:
+            return self._sampled(self._nodes)
         return Recordings(
             self._devices,
             self._line_marker,
@@ -306,6 +324,9 @@ class Stepper:
             command["stacks"],
             self.observer.evaluated,
         )
+
+    def _sampled(self, nodes):
+        return SampledRecording(self._devices, self.observer.current_part, self._loop, nodes)
 
     # The loop: the innermost frame of the person's that lives from one iteration to the next.
 

@@ -10,7 +10,7 @@ from skyline.analysis.gpu_costs import GpuRunCost
 from skyline.interval import Interval
 from skyline.memory.peak import Fit
 from skyline.report.basis import when
-from skyline.report.devices import DeviceReport, DevicesReport
+from skyline.report.device_rows import DeviceReport, DevicesReport
 from skyline.report.document import (
     Block,
     Cell,

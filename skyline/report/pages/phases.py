@@ -9,7 +9,7 @@ from skyline import units
 from skyline.report.document import Block, Breakdown, BreakdownPart, Section, said
 from skyline.report.place import middle, place
 from skyline.report.schema import ProfileReport
-from skyline.simulate.critical_path import CriticalPath
+from skyline.simulate.critical_shares import CriticalPath
 from skyline.trace.record import Phase, PhaseTimes
 
 _AT_PEAK = 3

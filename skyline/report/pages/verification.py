@@ -24,8 +24,8 @@ from skyline.report.document import (
     row,
     said,
 )
+from skyline.report.promises import format_ratio, promises
 from skyline.report.schema import VerifyReport
-from skyline.report.verification import format_ratio, promises
 
 _TONES = {
     VerificationStatus.MEASURED: "",

@@ -30,10 +30,12 @@ class Strings:
 
     def numbers(self, texts: Sequence[str]) -> NDArray[np.int32]:
         """The number of each text; new texts get the next number."""
+        if not any(texts):
+            return np.zeros(len(texts), np.int32)
         known = self._number
         for text in set(texts).difference(known):
             known[text] = len(known)
-        return np.fromiter((known[text] for text in texts), np.int32, len(texts))
+        return np.fromiter(map(known.__getitem__, texts), np.int32, len(texts))
 
     def numbers_of_json(self, values: Iterable[msgspec.Raw]) -> NDArray[np.int32]:
         """The number of each JSON value, as text."""
@@ -59,7 +61,7 @@ class Strings:
 def integers(values: Sequence[int]) -> NDArray[np.int64]:
     """Convert to 64-bit integers; larger values become 0."""
     try:
-        return np.array(values, np.int64)
+        return np.fromiter(values, np.int64, len(values))
     except OverflowError:
         return np.array([value if -_GREATEST <= value <= _GREATEST else 0 for value in values], np.int64)
 
@@ -238,6 +240,8 @@ class Columns:
             # Not the first event: if it is far off, the others would lose their last digits.
             self.base_us = int(median(times))
         base = self.base_us
+        if not events or isinstance(events[0], Event):
+            return np.fromiter((event.ts for event in events), np.float64, len(events)) - float(base)
         # Exact times are subtracted before the conversion to float.
         try:
             return np.array([float(event.ts - base) for event in events], np.float64)

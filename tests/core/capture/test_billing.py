@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from skyline.analysis.analyse import analyse
-from skyline.analysis.lines import LineCost
+from skyline.analysis.line_cost import LineCost
 from skyline.capture.process import Starter
 from skyline.capture.request import CaptureRequest
 from skyline.capture.session import capture

@@ -15,7 +15,8 @@ from skyline.memory.peak import Fit, usable_elsewhere
 from skyline.predict.gpus import gpu_named
 from skyline.predict.largest_batch import LargestBatch
 from skyline.predict.outlook import Outlook
-from skyline.report.devices import DevicesReport, devices_report
+from skyline.report.device_rows import DevicesReport
+from skyline.report.devices import devices_report
 from skyline.report.pages.devices import devices_page
 from skyline.report.terminal import print_document
 from skyline.trace.profile import Prediction, Profile

@@ -5,8 +5,8 @@ from __future__ import annotations
 from textual.content import Content
 
 from skyline import units
+from skyline.report.promises import format_ratio, promises
 from skyline.report.schema import VerifyReport
-from skyline.report.verification import format_ratio, promises
 from skyline_tui.figures import MUTED
 from skyline_tui.screens.sheet import Sheet
 

@@ -10,7 +10,7 @@ from textual.widgets import Static
 from skyline import units
 from skyline.memory.peak import Fit
 from skyline.report.basis import when
-from skyline.report.devices import DeviceReport, DevicesReport
+from skyline.report.device_rows import DeviceReport, DevicesReport
 from skyline.report.pages.devices import devices_page
 from skyline_tui.figures import MUTED, flow
 from skyline_tui.views.view import View, rendered

@@ -16,7 +16,7 @@ from skyline import units
 from skyline.report.place import place
 from skyline.report.protocol import QuestionParams, TimelineParams
 from skyline.report.schema import ProfileReport
-from skyline.report.timelines import TimelineReport
+from skyline.report.timeline_report import TimelineReport
 from skyline_tui.figures import MUTED, flow
 from skyline_tui.views.view import Place, View
 from skyline_tui.widgets.lane_cells import NOTHING

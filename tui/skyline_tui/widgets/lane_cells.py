@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
 
-from skyline.report.timelines import LaneReport
+from skyline.report.timeline_report import LaneReport
 
 NOTHING = -1
 

@@ -17,7 +17,7 @@ from textual.strip import Strip
 
 from skyline import units
 from skyline.report.place import middle
-from skyline.report.timelines import LaneReport, TimelineReport, TimelineSide
+from skyline.report.timeline_report import LaneReport, TimelineReport, TimelineSide
 from skyline_tui.widgets.lane_cells import NOTHING, TimeWindow, cells_of, neighbour, piece_at
 
 SIGNS = {

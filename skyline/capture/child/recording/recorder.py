@@ -16,6 +16,8 @@ BOUNDARY = "skyline.boundary"
 
 _LARGE_BYTES = 6 << 20
 """An iteration whose recording takes as much memory holds some two hundred thousand calls."""
+_MOST_EVENTS = 1_000_000
+"""Most events that are read: as many take a minute and a GB."""
 
 
 class Recorder:
@@ -35,6 +37,7 @@ class Recorder:
         self._samples = LineSamples() if samples and self._with_stacks else None
         self._profiler = None
         self._began_bytes = 0
+        self._is_large = False
         self._marks = 0
         self.observed_calls = None
         self.remaining = iterations
@@ -65,8 +68,8 @@ class Recorder:
         """An iteration ends here, and the next one begins unless it was the last."""
         self._mark()
         self.remaining -= 1
-        is_large = heap.used_bytes() - self._began_bytes > _LARGE_BYTES
-        if self._full and self._with_stacks and self.remaining and is_large:
+        self._is_large = heap.used_bytes() - self._began_bytes > _LARGE_BYTES
+        if self._full and self._with_stacks and self.remaining and self._is_large:
             # Another such iteration would take seconds to read and say little more.
             self.remaining = 0
 
@@ -93,6 +96,16 @@ class Recorder:
             self._samples.stop()
         self._profiler.stop()
         _end_spans()
+
+    @property
+    def is_too_large(self):
+        """True after ``stop`` if there are more events than can be read in reasonable time."""
+        return self._is_large and len(self._profiler.profiler.kineto_results.events()) > _MOST_EVENTS
+
+    def drop(self):
+        """Free what was recorded, after ``stop``."""
+        self._profiler.profiler = self._profiler = None
+        gc.collect(1)
 
     def read(self, loop, module_names, evaluated=None):
         """The recording as a dictionary in the shape of ``skyline.trace.Trace``, after ``stop``.

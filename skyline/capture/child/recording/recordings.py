@@ -60,6 +60,15 @@ class Recordings:
         return self._recorder.remaining
 
     @property
+    def is_too_large(self):
+        """True if the full recording that was stopped has more events than can be read in reasonable time."""
+        return self._full is None and self._failure is None and self._recorder.is_too_large
+
+    def drop(self):
+        """Free the recording that was stopped."""
+        self._recorder.drop()
+
+    @property
     def wants_memory(self):
         """True if ``note_memory`` is to be called before the script goes on."""
         return self._full is not None and "memory" not in self._full
@@ -195,7 +204,7 @@ class Recordings:
 class LightRecording:
     """Stands in where ``Recordings`` do: it begins, is marked at each boundary, ends, and is read."""
 
-    wants_memory = wants_facts = False
+    is_too_large = wants_memory = wants_facts = False
 
     def __init__(self, device_kind, iterations):
         self._recorder = Recorder(

@@ -34,7 +34,7 @@ def settle_phases(records, lines):
     fetching = {
         index
         for index in {record["call_line"] for record in records}
-        if index >= 0 and index not in busy and _is_fetching(lines[index])
+        if index >= 0 and index not in busy and is_fetching(lines[index])
     }
     for record in records:
         if record["phase"] == "other" and record["call_line"] in fetching:
@@ -42,7 +42,8 @@ def settle_phases(records, lines):
     return records
 
 
-def _is_fetching(line):
+def is_fetching(line):
+    """True if a line of the training loop assigns or iterates something called batch, data or sample."""
     text = linecache.getline(line["file"], line["line"])
     return bool(_ASSIGNS_OR_LOOPS.match(text) and _FETCHES.search(text))
 

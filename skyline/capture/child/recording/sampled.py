@@ -1,0 +1,271 @@
+"""A recording by samples of the script's thread, for iterations with too many operators for PyTorch's profiler."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import sys
+import threading
+import time
+
+from .. import user_code
+from ..sightings import Sightings
+from . import heap, memory
+from .rows import coalesced, is_fetching
+
+# Kept from before the script could put something else in their place.
+_open, _dumps, _clock = open, json.dumps, time.perf_counter
+
+MOST_NODES = 60_000
+"""Most operators with a gradient in an iteration that is recorded operator by operator. As many take half a minute and
+half a GB to record and read."""
+_EVERY_S = 0.001
+_USUAL_SAMPLES = 4000
+"""From so many samples on the pause between two grows with the time, so that the longest iteration has few more."""
+_MEMORY_EVERY_S = 0.02
+_NAME = "samples"
+_MODULE_CALL = os.path.join("torch", "nn", "modules", "module.py")
+_PHASES = {"data": "data", "backward": "backward", "optimizer": "optimizer", "closure": "forward"}
+
+
+class Sample:
+    """One look at the thread: the moment, the part under way, and the lines where it stood.
+
+    ``line`` and ``call_line`` are a file, a number and a function each, or None: the innermost line of the person's,
+    and the line in the body of the training loop.
+    """
+
+    __slots__ = ("call_line", "in_module", "line", "part", "time_s")
+
+    def __init__(self, time_s, part, line, call_line, in_module):
+        self.time_s = time_s
+        self.part = part
+        self.line = line
+        self.call_line = call_line
+        self.in_module = in_module
+
+
+class ThreadSamples:
+    """Looks at a thread every millisecond. ``part`` gives the part of the iteration that is under way."""
+
+    def __init__(self, part, loop):
+        self._part = part
+        self._loop = loop
+        self._over = threading.Event()
+        self._thread = None
+        self.taken = []
+        self.most_bytes = 0
+        """The most memory of the host that was in use at any look."""
+
+    def start(self):
+        """Watch the calling thread from now on."""
+        self._thread = threading.Thread(target=self._watch, args=(threading.get_ident(),), daemon=True)
+        self._thread.start()
+
+    def stop(self):
+        """No longer; the samples stay."""
+        self._over.set()
+        self._thread.join()
+
+    def _watch(self, watched):
+        began, memory_at = _clock(), 0.0
+        pause_s = _EVERY_S
+        while not self._over.wait(pause_s):
+            now = _clock()
+            pause_s = max(_EVERY_S, (now - began) / _USUAL_SAMPLES)
+            # A frame keeps its variables alive, and with them tensors: it must not be held on to.
+            self.taken.append(self._look(now, sys._current_frames().get(watched)))
+            if now - memory_at >= _MEMORY_EVERY_S:
+                memory_at = now
+                self.most_bytes = max(self.most_bytes, heap.in_use_bytes())
+
+    def _look(self, now, frame):
+        part, line, call_line, in_module = self._part(), None, None, False
+        loop = self._loop or {}
+        while frame is not None:
+            code = frame.f_code
+            if user_code.is_user_file(code.co_filename):
+                here = code.co_filename, frame.f_lineno, user_code.qualified_name(code)
+                line = line or here
+                if code.co_firstlineno == loop.get("first_line") and _real(here) == loop.get("file"):
+                    call_line = here
+            elif code.co_filename.endswith(_MODULE_CALL):
+                in_module = True
+            frame = frame.f_back
+        return Sample(now, part, line, call_line, in_module)
+
+
+def _real(place):
+    return os.path.realpath(place[0])
+
+
+class SampledRecording:
+    """Stands in where ``Recordings`` do: it begins, is marked at each boundary, ends, and is read.
+
+    One iteration is recorded. ``nodes`` is the number of its operators with a gradient as far as known, 0 if unknown.
+    """
+
+    is_too_large = False
+
+    def __init__(self, devices, part, loop, nodes):
+        self._devices = devices
+        self._nodes = nodes
+        self._samples = ThreadSamples(part, loop)
+        self._marks = []
+        self._allocator_peak = None
+        self._end_bytes = 0
+        self._result = None
+        self.sightings = Sightings()
+        self.sightings.complete = False
+        self.remaining = 1
+
+    @property
+    def wants_memory(self):
+        """True until ``note_memory`` was called."""
+        return self._result is not None and "memory" not in self._result
+
+    @property
+    def wants_facts(self):
+        """True until ``note_facts`` was called."""
+        return self._result is not None and "settings" not in self._result
+
+    def start(self):
+        """Begin with the next iteration."""
+        self._devices.reset_peaks()
+        self._samples.start()
+        self._marks.append(_clock())
+
+    def mark(self):
+        """The iteration ends here."""
+        self._marks.append(_clock())
+        self._allocator_peak = self._devices.peak_bytes()
+        self.remaining -= 1
+
+    def stop(self):
+        """It has its iteration."""
+        self._samples.stop()
+        self._end_bytes = heap.in_use_bytes()
+
+    def read(self, loop):
+        """Make the trace; nothing is to be recorded after it."""
+        began, ended = self._marks
+        records, lines = rows_of(self._samples.taken, began, ended)
+        self._result = {
+            "trace": {
+                "iterations": [{"index": 0, "start_us": 0.0, "end_us": (ended - began) * 1e6}],
+                "lines": lines,
+                "modules": [],
+                "functions": [],
+                "shapes": [],
+                "records": records,
+                "allocations": [],
+                "sampled": True,
+            },
+            "recorded_ms": [(ended - began) * 1e3],
+            "operators_at_least": self._nodes,
+        }
+        return False
+
+    def note_facts(self, told):
+        """Take the settings, modules and calls of the run."""
+        self._result.update(told)
+
+    def note_memory(self, live, on_device):
+        """Take the live memory by owner, and the device's memory, at the end of the iteration."""
+        peak_bytes = memory.peak(live, ())
+        if self._allocator_peak is not None:
+            peak_bytes = self._allocator_peak
+            if on_device is not None:
+                on_device["allocated_peak_bytes"] = peak_bytes
+        else:
+            # Tensors of the host are in the heap, and so is all else that an iteration takes and gives back.
+            peak_bytes += max(0, self._samples.most_bytes - self._end_bytes)
+        self._result.update(memory=live, peak_bytes=peak_bytes, device_memory=on_device)
+
+    def end(self, loop):
+        """The script has come to its end before its iteration did: there is nothing to read."""
+        if len(self._marks) == 1:
+            self._samples.stop()
+
+    def write(self, path):
+        """Leave the result, if there is any, in a file for the parent."""
+        if self._result is not None:
+            with _open(path, "w") as file:
+                file.write(_dumps(self._result))
+
+
+def rows_of(samples, began, ended):
+    """Records that cover the iteration without gaps, and the table of their lines.
+
+    A sample stands for the time up to the middles between it and its neighbours.
+    """
+    lines, records = {}, []
+    samples = [sample for sample in samples if began <= sample.time_s <= ended]
+    if not samples:
+        return [_record("other", -1, -1, 0.0, ended - began)], []
+    phases = _phases(samples)
+    starts = [began, *((a.time_s + b.time_s) / 2 for a, b in itertools.pairwise(samples))]
+    for sample, phase, start, end in zip(samples, phases, starts, [*starts[1:], ended], strict=True):
+        if end > start:
+            records.append(
+                _record(
+                    phase,
+                    _number(lines, sample.line),
+                    _number(lines, sample.call_line),
+                    start - began,
+                    end - start,
+                )
+            )
+    table = [
+        {"file": os.path.realpath(file), "line": line, "function": function} for file, line, function in lines
+    ]
+    return coalesced(records), table
+
+
+def _phases(samples):
+    """The phase of each sample.
+
+    Outside of all parts that are timed, modules and what follows the last batch up to the backward pass are forward;
+    a statement that fetches a batch by hand is data.
+    """
+    found = []
+    before_backward = False
+    for sample in reversed(samples):
+        if sample.part is not None:
+            before_backward = sample.part == "backward" or (before_backward and sample.part == "closure")
+            found.append(_PHASES[sample.part])
+        elif sample.in_module:
+            found.append("forward")
+        elif sample.call_line is not None and _fetches(sample.call_line):
+            found.append("data")
+        else:
+            found.append("forward" if before_backward else "other")
+    return found[::-1]
+
+
+def _fetches(place):
+    file, line, _ = place
+    return is_fetching({"file": file, "line": line})
+
+
+def _number(lines, place):
+    return -1 if place is None else lines.setdefault(place, len(lines))
+
+
+def _record(phase, line, call_line, start_s, duration_s):
+    return {
+        "name": _NAME,
+        "kind": "data" if phase == "data" else "operator",
+        "phase": phase,
+        "lane": "cpu:main",
+        "iteration": 0,
+        "start_us": start_s * 1e6,
+        "duration_us": duration_s * 1e6,
+        "line": line,
+        "call_line": call_line,
+        "module": -1,
+        "function": -1,
+        "recording_us": 0.0,
+        "whole": False,
+    }
