@@ -17,6 +17,8 @@ class Evidence:
     text: str
     file: str = ""
     line: int = 0
+    cell: str = ""
+    """In a notebook the place as its reader knows it; filled in by the report."""
 
     @classmethod
     def at(cls, text: str, place: CodeLine | None) -> Evidence:
@@ -40,6 +42,8 @@ class Finding:
     cost_ms: float
     whatif: str | None
     evidence: tuple[Evidence, ...] = ()
+    cell: str = ""
+    """In a notebook the place as its reader knows it, ``In [7]:3``; filled in by the report."""
 
     @classmethod
     def at(

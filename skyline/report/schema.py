@@ -58,6 +58,8 @@ class KnobReport:
     end_column: int
     text: str
     kind: str
+    cell: str = ""
+    """In a notebook the place as its reader knows it, ``In [7]:3``; else empty."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +84,8 @@ class PeakLine:
     line: int
     source: str
     size_bytes: int
+    cell: str = ""
+    """In a notebook the place as its reader knows it, ``In [7]:3``; else empty."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +111,8 @@ class LoopReport:
 
     file: str
     line: int
+    cell: str = ""
+    """In a notebook the place as its reader knows it, ``In [7]:3``; else empty."""
 
 
 @dataclass(frozen=True, slots=True)

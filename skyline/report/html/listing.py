@@ -14,6 +14,7 @@ from pygments.lexers.python import PythonLexer  # pyright: ignore[reportMissingT
 from skyline import units
 from skyline.report.place import place, short_path
 from skyline.report.schema import LineReport, ProfileReport
+from skyline.source.cells import CellLine, cell_lines, is_notebook
 from skyline.source.text import SourceText
 from skyline.trace.profile import SourceFile
 
@@ -26,7 +27,8 @@ MOST_LINES = 3000
 class ListedLine:
     """One line of source; ``heat`` runs from 0 to 1 and is the share of the costliest line."""
 
-    number: int
+    label: str
+    """The number of the line; in a notebook that of its cell, too, as in ``7:3``."""
     anchor: str
     code: Markup
     cost: str
@@ -100,6 +102,7 @@ def _listing(
     text = [lines.line(number) for number in range(1, lines.line_count + 1)]
     if text and not text[-1]:
         text.pop()
+    cells = cell_lines(source.text) if is_notebook(source.path) else None
     wanted = _wanted(len(text), costs, room)
     rows: list[ListedLine | ListedGap] = []
     last = 0
@@ -111,7 +114,7 @@ def _listing(
         shows = line is not None and bool(scale.number(line.self_ms).strip("0."))
         rows.append(
             ListedLine(
-                number=number,
+                label=str(number) if cells is None else _label(cells[number - 1]),
                 anchor=anchor_of(source.path, number, base),
                 code=markup,
                 cost=scale.text(line.self_ms) if line and shows else "",
@@ -128,6 +131,10 @@ def _listing(
         share=units.format_share(sum(line.share for line in costs.values())),
         rows=tuple(rows),
     )
+
+
+def _label(place: CellLine | None) -> str:
+    return f"{place.cell}:{place.line}" if place is not None else ""
 
 
 def _wanted(count: int, costs: dict[int, LineReport], room: int) -> set[int]:

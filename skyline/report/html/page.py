@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -12,7 +12,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
 from skyline.report.basis import command_line, headline
-from skyline.report.document import Block, Cell
+from skyline.report.document import Block, Cell, Document
 from skyline.report.html.chart import BOX, charts, memory_chart
 from skyline.report.html.listing import anchor_of, anchors, listings
 from skyline.report.pages.profile import profile_page
@@ -48,17 +48,33 @@ def render(
     def anchor(cell: Cell) -> str:
         return anchor_of(cell.file, cell.line, base) if (cell.file, cell.line) in known else ""
 
+    drawings = {"curve": charts(report), "memory": memory_chart(report, base), "source": listed}
+    return _filled(page, report, embedded(report, whatifs), drawings, anchor)
+
+
+def render_answers(page: Document, report: ProfileReport, answers: WhatIfReport) -> str:
+    """A page of answers about a profile, of which the head of the report is enough."""
+    return _filled(page, report, embedded(report, answers), {}, lambda _: "")
+
+
+def _filled(
+    page: Document,
+    report: ProfileReport,
+    data: Markup,
+    drawings: Mapping[str, object],
+    anchor: Callable[[Cell], str],
+) -> str:
     return _template().render(
         sections=[section for section in page.sections if section.only != "terminal"],
         title=command_line(report),
         headline=headline(report),
         profile_id=report.id,
-        drawings={"curve": charts(report), "memory": memory_chart(report, base), "source": listed},
+        drawings=drawings,
         box=BOX,
         anchor=anchor,
         kind=_kind,
         sentence=_sentence,
-        data=embedded(report, whatifs),
+        data=data,
         version=__version__,
     )
 

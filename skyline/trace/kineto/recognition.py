@@ -7,6 +7,7 @@ from pathlib import Path
 
 from skyline.bounded_read import head_unpacked
 from skyline.errors import UsageError
+from skyline.source.cells import SUFFIX
 
 _HEAD_BYTES = 1 << 16
 _KEYS = (b'"traceEvents"', b'"deviceProperties"', b'"baseTimeNanoseconds"', b'"schemaVersion"')
@@ -15,7 +16,7 @@ _EVENT = b'"ph"'
 
 def is_trace(path: Path) -> bool:
     """True if the file starts like a trace of the PyTorch profiler, packed or not."""
-    if path.suffix in {".py", ".pyw"} or not path.is_file():
+    if path.suffix in {".py", ".pyw", SUFFIX} or not path.is_file():
         return False
     head = head_of(path).lstrip()
     if b'"skyline.' in head[:256]:
