@@ -25,6 +25,7 @@ from skyline_lsp.features import (
     history,
     hover,
     inlay_hint,
+    notebooks,
     opening,
     rewrite,
     simulate,
@@ -36,6 +37,7 @@ from skyline_lsp.server import SkylineServer
 FEATURES = (
     configuration,
     documents,
+    notebooks,
     code_lens,
     inlay_hint,
     hover,

@@ -225,7 +225,7 @@ def _plain(page: Document) -> str:
 
 def _write(file: Path, cells: Sequence[str]) -> None:
     """Write the session as a notebook: the run needs a file that its lines belong to."""
-    entries = [
+    entries: list[dict[str, Any]] = [
         {
             "cell_type": "code",
             "id": f"cell-{number}",
@@ -236,7 +236,7 @@ def _write(file: Path, cells: Sequence[str]) -> None:
         }
         for number, cell in enumerate(cells, 1)
     ]
-    content = {"cells": entries, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
+    content: dict[str, Any] = {"cells": entries, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
     try:
         file.parent.mkdir(exist_ok=True)
         file.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")

@@ -36,7 +36,7 @@ class Notebook:
         try:
             text = data.decode("utf-8")
             # Not validated, which takes longer than all the rest: parts that are missed below raise.
-            content: Any = converter.convert(reader.reads(text), 4)
+            content = _version_4(converter, reader, text)
             sources = [str(cell.source) for cell in content.cells if cell.cell_type == "code"]
             language = _language(content.metadata)
         except Exception as error:  # nbformat raises whatever its conversion and its validator raise
@@ -98,6 +98,11 @@ class _Source:
     end: int
 
 
+def _version_4(converter: Any, reader: Any, text: str) -> Any:
+    """The content in the present form; nbformat has no types."""
+    return converter.convert(reader.reads(text), 4)
+
+
 def _language(metadata: Any) -> str:
     named = metadata.get("language_info", {}).get("name") or metadata.get("kernelspec", {}).get("language")
     return str(named or "python")
@@ -115,12 +120,15 @@ def _sources(text: str) -> Iterator[_Source]:
         if key != "cells":
             continue
         for _, cell, place, _ in _entries(text, start):
-            if not isinstance(cell, dict) or cell.get("cell_type") != "code":
+            if _kind(cell) != "code":
                 continue
             for name, value, first, last in _entries(text, place):
                 if name == "source":
-                    source = "".join(value) if isinstance(value, list) else str(value)
-                    yield _Source(source, first, last)
+                    yield _Source(value if isinstance(value, str) else "".join(value), first, last)
+
+
+def _kind(cell: Any) -> str:
+    return str(cell["cell_type"]) if type(cell) is dict else ""  # pyright: ignore[reportUnknownArgumentType]
 
 
 def _entries(text: str, at: int) -> Iterator[tuple[str, Any, int, int]]:
