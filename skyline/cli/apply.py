@@ -112,7 +112,7 @@ def _write(edits: tuple[TextEdit, ...]) -> None:
 
 def _place(edit: TextEdit, texts: list[SourceText]) -> str:
     text = next(text.text for text in texts if text.path == edit.span.file)
-    # What is put before a cell's first line is told at that line.
+    # An edit before the first line of a cell is at that line.
     cell = cell_line(text, edit.span.line) or cell_line(text, edit.span.line + 1)
     where = f" {cell}" if is_notebook(edit.span.file) and cell else f":{edit.span.line}"
     return f"{edit.span.file}{where}"

@@ -85,6 +85,8 @@ def embedded(report: ProfileReport, whatifs: WhatIfReport | None) -> Markup:
         {"profile": msgspec.to_builtins(report), "whatif": msgspec.to_builtins(whatifs)},
         separators=(",", ":"),
     )
+    # Only notebooks have cells, and every line would say so.
+    text = text.replace(',"cell":""', "")
     for letter in "<>&":
         text = text.replace(letter, f"\\u{ord(letter):04x}")
     return Markup(text)

@@ -45,7 +45,7 @@ def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 
 
 def run(shell: Any, cell: str) -> Any:
-    """What a cell gives; it counts in the history as those of a person do."""
+    """The value of a cell, which counts in the history as one that a person types."""
     result = shell.run_cell(cell, store_history=True)
     return result.result
 
