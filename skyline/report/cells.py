@@ -124,9 +124,14 @@ def notebook_notes(profile: Profile) -> tuple[str, ...]:
     ]
     if not left:
         return ()
-    shown = ", ".join(f"{place} {words[:40]}" for place, words in left[:_MOST_SHOWN])
+    shown = ", ".join(f"{place} {_shortened(words)}" for place, words in left[:_MOST_SHOWN])
     more = f", and {len(left) - _MOST_SHOWN} more" if len(left) > _MOST_SHOWN else ""
     return (f"Not run, as only IPython understands it: {shown}{more}.",)
 
 
 _MOST_SHOWN = 4
+_LONGEST = 40
+
+
+def _shortened(words: str) -> str:
+    return words if len(words) <= _LONGEST else f"{words[: _LONGEST - 1]}…"
