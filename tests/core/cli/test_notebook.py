@@ -149,7 +149,8 @@ def test_a_notebook_and_a_script_of_one_name_have_their_own_profiles(
 def test_a_change_of_a_notebook_is_verified(skyline: Run, path: Path) -> None:
     before = path.read_bytes()
     assert profile(skyline, path).code == 0
-    ran = skyline("verify", str(path), "batch_size=64", "--rounds", "6", "--no-ledger")
+    ran = skyline("verify", str(path), "fused_optimizer", "--rounds", "6", "--no-ledger", "--json", "-")
     assert ran.code == 0, ran.err
-    assert "In [3]" in ran.out
+    assert "train.ipynb In [5]" in json.loads(ran.out)["diff"]
+    assert json.loads(ran.out)["measured"]["rounds"] >= 6
     assert path.read_bytes() == before
