@@ -66,6 +66,13 @@ _HOMES = {
 }
 
 
+def load_ipython_extension(shell: object) -> None:
+    """Add ``%%skyline`` and ``%skyline`` to a shell of IPython; called by ``%load_ext skyline``."""
+    from skyline.cli.magics import register
+
+    register(shell)
+
+
 def __getattr__(name: str) -> Any:
     home = _HOMES.get(name)
     if home is None:

@@ -96,6 +96,7 @@ export interface KnobReport {
   readonly end_column: number;
   readonly text: string;
   readonly kind: string;
+  readonly cell: string;
 }
 
 /** One value in a file: `line` from 1, `key` with its sections (`train.batch_size`), `text` as written. */
@@ -143,6 +144,7 @@ export interface PeakLine {
   readonly line: number;
   readonly source: string;
   readonly size_bytes: number;
+  readonly cell: string;
 }
 
 /** GPU memory besides live tensors at the end of the recorded iterations, in bytes. */
@@ -186,6 +188,7 @@ export interface LineCost {
   readonly gpu_ms: number;
   readonly frequency: number;
   readonly parts: readonly LinePart[];
+  readonly cell: string;
 }
 
 /** A part of a line's time per iteration. */
@@ -215,6 +218,7 @@ export interface Finding {
   readonly cost_ms: number;
   readonly whatif: string | null;
   readonly evidence: readonly Evidence[];
+  readonly cell: string;
 }
 
 /** One piece of evidence for a finding, in words, with its line (empty and 0: no particular line). */
@@ -222,6 +226,7 @@ export interface Evidence {
   readonly text: string;
   readonly file: string;
   readonly line: number;
+  readonly cell: string;
 }
 
 /** Time and memory at one batch size; the band of the curve lies between their low and high ends. */
@@ -238,6 +243,7 @@ export interface CurvePoint {
 export interface LoopReport {
   readonly file: string;
   readonly line: number;
+  readonly cell: string;
 }
 
 /** The boundaries of a script's iteration, and its contents. */
@@ -408,6 +414,7 @@ export interface StepVerdict {
   readonly line: number;
   readonly obstacle: string;
   readonly caution: string;
+  readonly cell: string;
 }
 
 /** A batch size (null: as it is) and what-ifs as `NAME` or `NAME=VALUE`. */

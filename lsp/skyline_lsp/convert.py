@@ -16,8 +16,10 @@ from pygls.workspace import PositionCodec
 from skyline.report.protocol import PreviewEdit
 from skyline.source.text import SourceSpan, SourceText, TextEdit
 
-NO_NOTEBOOKS = "Notebooks cannot be profiled yet"
-NOTEBOOK_HINT = "Move the training loop to a script: jupyter nbconvert --to script converts a notebook."
+NO_NOTEBOOKS = "Editors do not profile notebooks yet"
+NOTEBOOK_HINT = (
+    "In a terminal: skyline profile NOTEBOOK. In Jupyter: %load_ext skyline, then %%skyline in a cell."
+)
 
 
 def is_notebook(uri: str) -> bool:

@@ -38,13 +38,14 @@ from pygls.protocol.json_rpc import JsonRPCNotification, JsonRPCRequestMessage
 
 from skyline_lsp.frames import parsed
 from skyline_lsp.greeting import Greeting
+from skyline_lsp.notebooks import Notebooks
 
 logger = logging.getLogger(__name__)
 
 Json = dict[str, Any]
 _INTERNAL_ERROR = -32603
 _MOST_COMPLAINTS = 3
-# pygls would keep its own copies of texts, and of notebooks, which Skyline does not support.
+# pygls would keep its own copies of texts and notebooks.
 _OURS_ALONE = (
     types.TEXT_DOCUMENT_DID_OPEN,
     types.TEXT_DOCUMENT_DID_CHANGE,
@@ -66,6 +67,7 @@ class Messages(LanguageServerProtocol):
     """The messages of one connection. ``receive`` takes a raw body; the features provide the handlers."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
+        self.notebooks = Notebooks()
         super().__init__(*arguments, **options)
         self._request_futures = _Futures()
         self.greeting: Greeting | None = None
@@ -83,7 +85,7 @@ class Messages(LanguageServerProtocol):
         if not isinstance(data, dict):
             self._refuse(None, JsonRpcInvalidRequest("A message must be a single JSON object"))
         elif "method" in data:
-            self._asked(data)
+            self._asked(self.notebooks.incoming(data))
         elif "id" in data and ("result" in data or "error" in data):
             self._answered(data)
         else:
@@ -169,6 +171,14 @@ class Messages(LanguageServerProtocol):
         self._send_data({"jsonrpc": self.VERSION, "id": msg_id, "error": told})
 
     # Overrides of pygls methods from here on.
+
+    def _send_data(self, data: Any) -> None:
+        if not (data and self.notebooks.any_open):
+            super()._send_data(data)
+            return
+        plain = json.loads(json.dumps(data, default=self._serialize_message))
+        for message in self.notebooks.outgoing(plain):
+            super()._send_data(message)
 
     def _execute_handler(
         self,

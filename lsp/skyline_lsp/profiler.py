@@ -18,6 +18,7 @@ from skyline.errors import SkylineError
 from skyline.predict.batch_curve import with_carried_curve
 from skyline.report.schema import ProfileReport
 from skyline.settings.pyproject import from_folder
+from skyline.source.cells import is_notebook
 from skyline.trace.profile import Profile
 from skyline.trace.quieter_run import keep, shown
 from skyline_lsp.job import CaptureJob, Outcome
@@ -145,11 +146,13 @@ class Profiler:
         """
         settings, options = self.server.settings_at(state.path), state.options
         defaults, folder = CaptureRequest(Path(state.path)), self.server.folder_of(state.path)
+        # Jupyter runs a notebook in its own folder.
+        usual = Path(state.path).parent if is_notebook(state.path) else Path(folder)
         return CaptureRequest(
             script=Path(state.path),
             arguments=options.args if options.args is not None else settings.profile.args,
             interpreter=from_folder(settings.interpreter, Path(folder)) if settings.interpreter else None,
-            working_directory=Path(options.cwd or folder),
+            working_directory=Path(options.cwd) if options.cwd else usual,
             device=options.device or settings.profile.device,
             gpu=options.gpu if options.gpu is not None else settings.gpu or "",
             variables=tuple({**settings.profile.env, **(options.env or {})}.items()),

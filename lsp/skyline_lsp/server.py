@@ -88,6 +88,15 @@ class Refresher:
 logger = logging.getLogger(__name__)
 
 _SETTINGS_TIMEOUT_S = 2.0
+_NOTEBOOKS = types.NotebookDocumentSyncOptions(
+    [
+        types.NotebookDocumentFilterWithNotebook(
+            types.NotebookDocumentFilterNotebookType("jupyter-notebook"),
+            [types.NotebookCellLanguage("python")],
+        )
+    ],
+    save=True,
+)
 
 
 class SkylineServer(LanguageServer):
@@ -102,6 +111,7 @@ class SkylineServer(LanguageServer):
             __version__,
             protocol_cls=Messages,
             text_document_sync_kind=types.TextDocumentSyncKind.Full,
+            notebook_document_sync=_NOTEBOOKS,
             converter_factory=wire.converter,
         )
         self.book = SettingsBook(command_line)

@@ -20,6 +20,7 @@ from skyline_lsp.features import (
     history,
     hover,
     inlay_hint,
+    notebooks,
     opening,
     rewrite,
     simulate,
@@ -33,6 +34,7 @@ from skyline_lsp.stdio import Stdio
 FEATURES = (
     configuration,
     documents,
+    notebooks,
     code_lens,
     inlay_hint,
     hover,

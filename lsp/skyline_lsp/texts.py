@@ -143,7 +143,8 @@ class Texts:
         for path, documents in self._open.items():
             document = documents[-1]
             disk = self.disk(path)
-            if document.dirty and path.endswith(".py") and (disk is None or disk.text != document.text.text):
+            differs = disk is None or disk.text != document.text.text
+            if document.dirty and differs and path.endswith((".py", ".ipynb")):
                 yield document.text
 
     def disk(self, path: str) -> SourceText | None:

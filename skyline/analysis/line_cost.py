@@ -39,3 +39,5 @@ class LineCost:
     gpu_ms: float = 0.0
     frequency: float = 1.0
     parts: tuple[LinePart, ...] = ()
+    cell: str = ""
+    """In a notebook the place as its reader knows it, ``In [7]:3``; filled in by the report."""

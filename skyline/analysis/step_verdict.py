@@ -24,3 +24,5 @@ class StepVerdict:
     """Why Skyline cannot make the change; empty where it can, or where there is no source."""
     caution: str = ""
     """Why the figures need care, such as a busy machine; empty where they do not."""
+    cell: str = ""
+    """In a notebook the place as its reader knows it; filled in by the report."""

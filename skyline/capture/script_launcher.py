@@ -19,6 +19,7 @@ from skyline.capture.process import Starter, start_fresh
 from skyline.capture.request import CaptureRequest, Known, OutputCallback, Progress, ProgressCallback
 from skyline.errors import CaptureImpossible, SkylineError
 from skyline.source.batch_size import find
+from skyline.source.cells import is_notebook
 from skyline.source.knob import KnobSearch
 from skyline.source.text import SourceText
 from skyline.stage_failures import failure
@@ -56,7 +57,9 @@ class ScriptLauncher:
         self.interpreter = resolve_interpreter(script, request.interpreter)
         self.longest_step_s = request.longest_step_s
         """Of the runs from now on: all runs of a script are cut alike, see ``cut_like``."""
-        self.directory = (request.working_directory or Path.cwd()).resolve()
+        # Jupyter runs a notebook in its own folder.
+        usual = script.parent if is_notebook(script) else Path.cwd()
+        self.directory = (request.working_directory or usual).resolve()
 
     def find_knobs(self) -> KnobSearch:
         """The places in the source that may set the batch size."""

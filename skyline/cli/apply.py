@@ -11,6 +11,7 @@ from skyline.cli.command_line import parse_question, parser, split_after_names
 from skyline.cli.streams import say, tell, write_data, write_whole
 from skyline.cli.subject import is_script, subject_of
 from skyline.errors import ExitCode, RewriteRefused, UsageError
+from skyline.source.cells import cell_line, is_notebook
 from skyline.source.project import check_inside
 from skyline.source.text import SourceText, TextEdit
 from skyline.whatif.question import BATCH_SIZE
@@ -52,6 +53,7 @@ def run(arguments: Sequence[str]) -> int:
 
     subject = subject_of(options.script, script_arguments, options)
     from skyline.analysis.analyse import analyse
+    from skyline.report.cells import with_cells
     from skyline.rewrite.plan import diff, plan
     from skyline.rewrite.removal import removals
 
@@ -61,7 +63,7 @@ def run(arguments: Sequence[str]) -> int:
     else:
         planned = plan(analysis, question, SourceText.read)
     if planned.refused:
-        first, *others = planned.refused
+        first, *others = with_cells(planned.refused, subject.profile)
         lines = [f"{refused.name}: {refused.reason}" for refused in others] or ["Nothing was changed."]
         for refused in planned.refused:
             if refused.snippet:
@@ -104,4 +106,12 @@ def _write(edits: tuple[TextEdit, ...]) -> None:
         if not old and not new:
             continue  # blanks: lines that moved
         words = f"{old} -> {new}" if old and new else f"added {new}" if new else f"removed {old}"
-        tell(f"{edit.span.file}:{edit.span.line}: {' '.join(words.split())}")
+        tell(f"{_place(edit, texts)}: {' '.join(words.split())}")
+
+
+def _place(edit: TextEdit, texts: list[SourceText]) -> str:
+    text = next(text.text for text in texts if text.path == edit.span.file)
+    # An edit before the first line of a cell is at that line.
+    cell = cell_line(text, edit.span.line) or cell_line(text, edit.span.line + 1)
+    where = f" {cell}" if is_notebook(edit.span.file) and cell else f":{edit.span.line}"
+    return f"{edit.span.file}{where}"

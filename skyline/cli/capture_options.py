@@ -8,7 +8,7 @@ import sys
 import threading
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
@@ -121,7 +121,7 @@ def check_script(script: Path) -> None:
     from difflib import get_close_matches
 
     folder = script.parent
-    names = [path.name for path in folder.glob("*.py")] if folder.is_dir() else []
+    names = [path.name for kind in ("*.py", "*.ipynb") for path in folder.glob(kind)]
     near = get_close_matches(script.name, names, n=1)
     hint = f"Did you mean {folder / near[0]}?" if near else "Check the path of the script."
     raise UsageError(f"{script} does not exist", hint=hint)
@@ -139,17 +139,28 @@ def module_script(name: str, options: argparse.Namespace) -> Path:
 
 
 def run_capture(
-    script: Path, arguments: tuple[str, ...], options: argparse.Namespace, *, module: str = ""
+    script: Path,
+    arguments: tuple[str, ...],
+    options: argparse.Namespace,
+    *,
+    module: str = "",
+    text: str | None = None,
+    working_directory: Path | None = None,
 ) -> Profile:
     """Profile ``script``; what it prints goes to stderr, and so does the progress.
 
+    ``text`` runs in place of the file's own, ``working_directory`` is where (None: as usual).
     With ``--gpu`` it is traced and its times predicted, on the terms of ``gpu_profile``. When the person interrupts
     after the script itself was measured, that much is kept.
     """
     from skyline.capture.session import capture
     from skyline.capture.warm_pool import WarmPool
 
-    request = request_of(script, arguments, options, module=module)
+    request = replace(
+        request_of(script, arguments, options, module=module),
+        source_overrides=((str(script), text),) if text is not None else (),
+        working_directory=working_directory,
+    )
     partial: list[Profile] = []
 
     def measured(profile: Profile) -> None:
@@ -197,9 +208,10 @@ def first_lines(profile: Profile) -> tuple[str, ...]:
     from skyline.analysis.verdict import verdict
     from skyline.report.basis import headline
     from skyline.report.build import head_report
+    from skyline.report.cells import with_cells
 
     analysis = analyse(profile)
-    return headline(head_report(analysis)), verdict(analysis.baseline, ()).bound
+    return headline(head_report(analysis)), with_cells(verdict(analysis.baseline, ()).bound, profile)
 
 
 def request_of(

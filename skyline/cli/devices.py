@@ -107,7 +107,7 @@ def run(arguments: Sequence[str]) -> int:
 def _without_script(ours: Sequence[str]) -> None:
     """Raise UsageError where the script's name was taken for the value of an option."""
     last = ours[-1] if ours else ""
-    if len(ours) > 1 and last.endswith((".py", ".pyw")):
+    if len(ours) > 1 and last.endswith((".py", ".pyw", ".ipynb")):
         raise UsageError(
             f"There is no script: {last} was taken for the value of {ours[-2]}",
             hint=f"As in: skyline devices --gpu t4,h100 {last}",

@@ -54,6 +54,10 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _exported(profile: Profile, form: str) -> bytes:
+    if form in {"speedscope", "perfetto"}:
+        from skyline.report.cells import by_cells
+
+        profile = by_cells(profile)
     if form == "speedscope":
         from skyline.report.speedscope import speedscope
 

@@ -115,7 +115,7 @@ def _help() -> str:
 def _unknown(name: str) -> UsageError:
     from difflib import get_close_matches
 
-    if name.endswith(".py"):
+    if name.endswith((".py", ".ipynb")):
         return UsageError(f"{name!r} is not a command", hint=f"Did you mean: skyline profile {name}")
     near = get_close_matches(name, COMMANDS, n=1)
     hint = f"Did you mean: skyline {near[0]}" if near else f"The commands are: {', '.join(COMMANDS)}."
@@ -124,11 +124,20 @@ def _unknown(name: str) -> UsageError:
 
 def _print_problem(error: SkylineError) -> None:
     where = f"{error.file}:{error.line}: " if error.file and error.line else ""
-    for line in _fitted(f"skyline: {where}{error.message}", ""):
+    for line in _fitted(_told(f"skyline: {where}{error.message}"), ""):
         say(line)
-    for hint in error.hint.splitlines():
+    for hint in _told(error.hint).splitlines():
         for line in _fitted(hint, "  "):
             say(line)
+
+
+def _told(text: str) -> str:
+    """A message, with places in notebooks by their cells."""
+    if ".ipynb" not in text:
+        return text
+    from skyline.report.cells import told_in_cells
+
+    return told_in_cells(text)
 
 
 def _fitted(text: str, indent: str) -> list[str]:
@@ -152,7 +161,7 @@ def _fitted(text: str, indent: str) -> list[str]:
 def _print_script_failure(error: ScriptFailed) -> None:
     """The script's own traceback, untouched: it is what the person would have seen without us."""
     if error.traceback:
-        say(error.traceback.rstrip("\n"))
+        say(_told(error.traceback.rstrip("\n")))
         if isinstance(error, ArgumentsRefused):
             _print_problem(error)
         elif error.hint:

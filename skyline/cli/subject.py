@@ -11,6 +11,7 @@ from skyline.cli.capture_options import check_script, run_capture, save
 from skyline.cli.project import fill_in
 from skyline.cli.streams import say
 from skyline.errors import SkylineError, UsageError
+from skyline.source.cells import SUFFIX
 from skyline.trace.kineto.container import head_of, is_trace
 
 if TYPE_CHECKING:
@@ -88,8 +89,8 @@ def refuse_trace(source: str) -> UsageError:
 
 
 def is_script(path: Path) -> bool:
-    """True if a path names Python source; raises UsageError for an unreadable path."""
-    if path.suffix in {".py", ".pyw"} or not path.exists() or path.is_dir():
+    """True if a path names Python source or a notebook; raises UsageError for an unreadable path."""
+    if path.suffix in {".py", ".pyw", SUFFIX} or not path.exists() or path.is_dir():
         check_script(path)
         return True
     head = head_of(path)

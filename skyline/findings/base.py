@@ -20,6 +20,8 @@ class Evidence:
     text: str
     file: str = ""
     line: int = 0
+    cell: str = ""
+    """In a notebook the place as its reader knows it; filled in by the report."""
 
     @classmethod
     def at(cls, text: str, place: CodeLine | None) -> Evidence:
@@ -43,6 +45,8 @@ class Finding:
     cost_ms: float
     whatif: str | None
     evidence: tuple[Evidence, ...] = ()
+    cell: str = ""
+    """In a notebook the place as its reader knows it, ``In [7]:3``; filled in by the report."""
 
     @classmethod
     def at(

@@ -21,6 +21,7 @@ from skyline.ledger.record import track_record
 from skyline.memory.peak import usable_bytes
 from skyline.memory.timeline import memory_timeline
 from skyline.report.basis import whatif_key
+from skyline.report.cells import notebook_notes, with_cells
 from skyline.report.schema import (
     PROFILE_SCHEMA,
     WHATIF_SCHEMA,
@@ -49,7 +50,7 @@ def profile_report(analysis: Analysis) -> ProfileReport:
     """The report of a profile, as ``skyline.profile/1``."""
     profile, start = analysis.profile, analysis.baseline
     head = head_report(analysis)
-    return replace(
+    report = replace(
         head,
         batch_size=_batch_size(analysis),
         memory=_memory(head.memory, analysis),
@@ -59,10 +60,11 @@ def profile_report(analysis: Analysis) -> ProfileReport:
             with_cure_that_helps(start, finding, analysis.rewrites) for finding in analysis.findings
         ),
         curve=analysis.curve,
-        notes=analysis.notes,
+        notes=(*analysis.notes, *notebook_notes(profile)),
         gpu_phases=gpu_phases(profile.trace),
         kernels=line_kernels(profile.trace),
     )
+    return with_cells(report, profile)
 
 
 def head_report(analysis: Analysis) -> ProfileReport:
@@ -125,9 +127,10 @@ def whatif_report(analysis: Analysis, question: Question | None = None) -> WhatI
     choices = None if question is None else question.all_choices
     report = answers_report(analysis.baseline, choices, analysis.rewrites)
     if question is not None:
-        return report
+        return with_cells(report, analysis.profile)
     found = tuple(_with_presence(analysis, each) for each in report.estimates)
-    return replace(report, estimates=found, verdict=verdict(analysis.baseline, found))
+    report = replace(report, estimates=found, verdict=verdict(analysis.baseline, found))
+    return with_cells(report, analysis.profile)
 
 
 def answers_report(

@@ -4,6 +4,26 @@ from __future__ import annotations
 
 import os
 from pathlib import Path, PurePath
+from typing import Protocol
+
+
+class Placed(Protocol):
+    """A row with a place in the source; ``cell`` is that place in a notebook, else empty."""
+
+    @property
+    def file(self) -> str:
+        """The path."""
+        ...
+
+    @property
+    def line(self) -> int:
+        """The line from 1."""
+        ...
+
+    @property
+    def cell(self) -> str:
+        """``In [7]:3``."""
+        ...
 
 
 def short_path(file: str, base: Path | None) -> str:
@@ -53,3 +73,8 @@ def middle(text: str, width: int, ellipsis: str = "…", tail: int | None = None
 def place(file: str, line: int, base: Path | None) -> str:
     """``model.py:88``, as editors and terminals open it."""
     return f"{short_path(file, base)}:{line}" if line else short_path(file, base)
+
+
+def place_of(placed: Placed, base: Path | None) -> str:
+    """The place of a row: ``model.py:88``, or ``In [7]:3`` in a notebook."""
+    return placed.cell or place(placed.file, placed.line, base)

@@ -57,6 +57,8 @@ class KnobReport:
     end_column: int
     text: str
     kind: str
+    cell: str = ""
+    """In a notebook the place as its reader knows it, ``In [7]:3``; else empty."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +83,8 @@ class PeakLine:
     line: int
     source: str
     size_bytes: int
+    cell: str = ""
+    """In a notebook the place as its reader knows it, ``In [7]:3``; else empty."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +110,8 @@ class LoopReport:
 
     file: str
     line: int
+    cell: str = ""
+    """In a notebook the place as its reader knows it, ``In [7]:3``; else empty."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from skyline.analysis.analyse import Analysis
 from skyline.interval import Interval
+from skyline.report.cells import with_cells
 from skyline.report.schema import (
     VERIFY_SCHEMA,
     BaselineReport,
@@ -31,7 +32,7 @@ def verify_report(analysis: Analysis, found: Verification) -> VerifyReport:
     before = throughput_at(start, analysis.profile.batch_size, start.iteration_ms)
     throughput = found.speedup.scaled(before.value) if before is not None else None
     verdict = found.verdict
-    return VerifyReport(
+    report = VerifyReport(
         schema=VERIFY_SCHEMA,
         script=entry.script,
         whatifs=tuple(entry.question.split(" ")),
@@ -50,6 +51,7 @@ def verify_report(analysis: Analysis, found: Verification) -> VerifyReport:
         diff=found.diff,
         entry=entry.id if found.ledger_path else None,
     )
+    return with_cells(report, analysis.profile)
 
 
 def compare_report(script: str, other: str, found: Comparison) -> VerifyReport:

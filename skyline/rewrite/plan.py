@@ -5,14 +5,15 @@ from __future__ import annotations
 import difflib
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from skyline.errors import RewriteRefused, SkylineError, UsageError
 from skyline.rewrite.context import ReadText, RewriteContext
 from skyline.rewrite.registry import entries, rewrites
-from skyline.source.text import TextEdit, parse
+from skyline.source.cells import cells_of, is_notebook
+from skyline.source.text import SourceText, TextEdit, parse
 from skyline.trace.profile import Profile
 from skyline.whatif.question import Question
 from skyline.whatif.registry import whatifs
@@ -131,9 +132,25 @@ def diff(planned: RewritePlan, read: ReadText, folder: str | None = None) -> str
         after = before.apply(edit for edit in planned.edits if edit.span.file == path)
         inside = path.startswith(os.path.join(folder, ""))
         label = (os.path.relpath(path, folder) if inside else path).replace("\\", "/").lstrip("/")
-        for line in difflib.unified_diff(_lines(before.text), _lines(after.text), f"a/{label}", f"b/{label}"):
-            parts.append(line if line.endswith(("\n", "\r")) else f"{line}\n\\ No newline at end of file\n")
+        parts += (
+            _compared(before.text, after.text, label)
+            if not is_notebook(path)
+            else _by_cell(before, after, label)
+        )
     return "".join(parts)
+
+
+def _by_cell(before: SourceText, after: SourceText, label: str) -> Iterator[str]:
+    """The changes of each cell by themselves, with the lines of the cell."""
+    cells = zip(cells_of(before.text), cells_of(after.text), strict=True)
+    for number, (old, new) in enumerate(cells, 1):
+        if old != new:
+            yield from _compared(f"{old}\n", f"{new}\n", f"{label} In [{number}]")
+
+
+def _compared(before: str, after: str, label: str) -> Iterator[str]:
+    for line in difflib.unified_diff(_lines(before), _lines(after), f"a/{label}", f"b/{label}"):
+        yield line if line.endswith(("\n", "\r")) else f"{line}\n\\ No newline at end of file\n"
 
 
 def _carried_out(context: RewriteContext, name: str, value: str) -> RewriteContext:

@@ -17,6 +17,8 @@ from pathlib import Path
 
 from skyline.bounded_read import LARGEST_TEXT_BYTES, read_bounded
 from skyline.errors import RewriteRefused, UsageError
+from skyline.source.cells import headings, is_notebook
+from skyline.source.notebook import Notebook
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,13 +55,16 @@ class SourceText:
     """The decoded text of one file, with everything needed to write it back byte for byte.
 
     ``text`` keeps every newline of the file and omits the byte order mark. Lines count from 1 and columns from 0, in
-    characters, as in ``SourceSpan``; the conversions name the other units.
+    characters, as in ``SourceSpan``; the conversions name the other units. Of a notebook ``text`` is the code of its
+    cells as one script, which is written back into the cells.
     """
 
     path: str
     text: str
     encoding: str = "utf-8"
     byte_order_mark: bool = False
+    notebook: Notebook | None = field(default=None, repr=False, compare=False)
+    """The file around the text, if the text was read from a notebook."""
     _starts: tuple[int, ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -82,6 +87,9 @@ class SourceText:
     @classmethod
     def decode(cls, path: str, data: bytes) -> SourceText:
         """Decode ``data`` by its byte order mark or encoding cookie; UTF-8 without either."""
+        if is_notebook(path):
+            notebook = Notebook.parse(path, data)
+            return cls(path, notebook.script(), notebook=notebook)
         lines = io.BytesIO(data.replace(b"\r\n", b"\n").replace(b"\r", b"\n"))
         try:
             encoding, _ = tokenize.detect_encoding(lines.readline)
@@ -117,6 +125,10 @@ class SourceText:
 
     def encode(self) -> bytes:
         """The bytes of the file; raises UnicodeEncodeError if the file's encoding lacks a character."""
+        if self.notebook is not None:
+            return self.notebook.with_script(self.text)
+        if is_notebook(self.path):
+            raise UsageError(f"{self.path} is a notebook: its code alone cannot be written")
         mark = _BYTE_ORDER_MARK if self.byte_order_mark else ""
         return (mark + self.text).encode(self.encoding)
 
@@ -223,7 +235,10 @@ class SourceText:
                 )
             pieces += (self.text[done:start], edit.new_text)
             done = end
-        return replace(self, text="".join((*pieces, self.text[done:])))
+        changed = replace(self, text="".join((*pieces, self.text[done:])))
+        if is_notebook(self.path) and headings(changed.text) != headings(self.text):
+            raise RewriteRefused("The change would reach across cells of the notebook", file=self.path)
+        return changed
 
     def _range(self, edit: TextEdit) -> tuple[int, int]:
         span = edit.span

@@ -19,6 +19,7 @@ import msgspec
 
 from skyline.bounded_read import read_unpacked
 from skyline.errors import UsageError
+from skyline.source.cells import is_notebook
 from skyline.source.knob import SettingPlace
 from skyline.source.project import project_root
 from skyline.source.text import SourceSpan
@@ -168,7 +169,7 @@ def save(profile: Profile, directory: Path | None = None, *, aside: bool = False
         except OSError as error:
             tried.append(f"{folder}: {error.strerror or error}")
             continue
-        _remove_old(folder, Path(profile.script).stem)
+        _remove_old(folder, _stem(Path(profile.script)))
         return path
     raise UsageError(
         f"The profile could not be saved ({'; '.join(tried)})", hint="Name a folder with --output-dir."
@@ -226,7 +227,12 @@ def _read(path: Path) -> Profile:
 
 def name_of(script: Path, profile_id: str) -> str:
     """The file name of a script's profile."""
-    return f"{script.stem}-{profile_id}{SUFFIX}"
+    return f"{_stem(script)}-{profile_id}{SUFFIX}"
+
+
+def _stem(script: Path) -> str:
+    """The beginning of the file names. A notebook keeps its suffix: a script of the same name may lie in the folder."""
+    return script.name if is_notebook(script) else script.stem
 
 
 def latest(script: Path) -> Path | None:
@@ -253,12 +259,12 @@ def saved(script: Path) -> tuple[Path, ...]:
     """Every saved profile of a script, newest first."""
     found: list[Path] = []
     for folder in _folders(script.absolute()):
-        found += profiles_in(folder, script.stem)
+        found += profiles_in(folder, _stem(script))
     return tuple(sorted(found, key=_saved_at, reverse=True))
 
 
 def profiles_in(folder: Path, stem: str = "") -> list[Path]:
-    """The profile files in a folder, unsorted; ``stem`` selects those of a script, by its name without extension."""
+    """The profile files in a folder, unsorted; ``stem`` selects those of a script."""
     try:
         names = os.listdir(folder)
     except OSError:

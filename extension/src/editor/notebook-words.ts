@@ -2,5 +2,5 @@
 
 /** The reason why a notebook is not profiled, and the next step. */
 export function notebookWords(name: string): string {
-  return `Skyline cannot profile notebooks yet. Export ${name} as a script (jupyter nbconvert --to script ${name}), then open and profile the script.`;
+  return `Skyline does not profile notebooks in the editor yet. In a terminal: skyline profile ${name}. In a cell: %load_ext skyline, then %%skyline.`;
 }

@@ -89,7 +89,7 @@ def register(server: SkylineServer) -> None:
 
 
 async def _profile(server: SkylineServer, uri: str, asked: ProfileOptions | None) -> CommandResult:
-    if is_notebook(uri):
+    if is_notebook(uri) and server.texts.document(uri) is None:
         raise UsageError(NO_NOTEBOOKS, hint=NOTEBOOK_HINT)
     server.require_trust()
     state = await script_for(server, uri)

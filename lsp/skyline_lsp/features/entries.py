@@ -18,7 +18,7 @@ def register(server: SkylineServer) -> None:
     @wire.answers(UriParams)
     async def entry_scripts(asked: UriParams) -> EntryScripts:
         path = convert.path_of(asked.uri)
-        if is_notebook(asked.uri):
+        if is_notebook(asked.uri) and server.texts.document(asked.uri) is None:
             raise UsageError(NO_NOTEBOOKS, hint=NOTEBOOK_HINT)
         if path is None:
             raise UsageError(f"{asked.uri} is not a file on this machine")

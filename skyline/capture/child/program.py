@@ -11,7 +11,7 @@ import threading
 import traceback
 import types
 
-from . import user_code
+from . import notebook, user_code
 from .sandbox import refusal
 
 
@@ -57,6 +57,9 @@ def _set_up(module, request, path):
     names = module.__dict__
     names.update(__builtins__=builtins, __file__=path, __cached__=None, __package__=None, __spec__=None)
     sys.argv[:] = [path, *request["arguments"]]
+    if notebook.is_one(path):
+        notebook.set_up(names, path, request["sources"][os.path.realpath(path)])
+        return
     if not name:
         # The script must find its own neighbours, as it would under plain python.
         sys.path.insert(0, os.path.dirname(os.path.realpath(path)))

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from skyline.report.html.page import render
+from skyline.report.html.page import render, render_answers
 
-__all__ = ["render"]
+__all__ = ["render", "render_answers"]

@@ -11,7 +11,7 @@ from skyline import units
 from skyline.interval import Interval
 from skyline.memory.timeline import MemoryPoint
 from skyline.report.basis import point_basis
-from skyline.report.place import place
+from skyline.report.place import place_of
 from skyline.report.schema import CurvePointReport, ProfileReport
 
 
@@ -284,7 +284,7 @@ def memory_chart(report: ProfileReport, base: Path) -> MemoryChart | None:
         y_ticks=tuple(Tick(y(value / size.factor), f"{value:g}") for value in y_values),
         at_peak=tuple(
             (
-                place(line.file, line.line, base) if line.file else "outside your code",
+                place_of(line, base) if line.file else "outside your code",
                 line.source,
                 units.format_bytes(line.size_bytes),
             )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -18,11 +18,12 @@ from pygments.lexers.python import PythonLexer  # pyright: ignore[reportMissingT
 
 from skyline import units
 from skyline.report.basis import command_line, headline
-from skyline.report.document import Block, Cell
+from skyline.report.document import Block, Cell, Document
 from skyline.report.html.chart import BOX, charts, memory_chart
 from skyline.report.pages.profile import profile_page
 from skyline.report.place import common_base, place, short_path
 from skyline.report.schema import LineReport, ProfileReport, WhatIfReport
+from skyline.source.cells import CellLine, cell_lines, is_notebook
 from skyline.source.text import SourceText
 from skyline.trace.profile import SourceFile
 from skyline.version import __version__
@@ -39,7 +40,8 @@ MOST_LINES = 3000
 class ListedLine:
     """One line of source; ``heat`` runs from 0 to 1 and is the share of the costliest line."""
 
-    number: int
+    label: str
+    """The number of the line; in a notebook that of its cell, too, as in ``7:3``."""
     anchor: str
     code: Markup
     cost: str
@@ -113,6 +115,7 @@ def _listing(
     text = [lines.line(number) for number in range(1, lines.line_count + 1)]
     if text and not text[-1]:
         text.pop()
+    cells = cell_lines(source.text) if is_notebook(source.path) else None
     wanted = _wanted(len(text), costs, room)
     rows: list[ListedLine | ListedGap] = []
     last = 0
@@ -124,7 +127,7 @@ def _listing(
         shows = line is not None and bool(scale.number(line.self_ms).strip("0."))
         rows.append(
             ListedLine(
-                number=number,
+                label=str(number) if cells is None else _label(cells[number - 1]),
                 anchor=anchor_of(source.path, number, base),
                 code=markup,
                 cost=scale.text(line.self_ms) if line and shows else "",
@@ -141,6 +144,10 @@ def _listing(
         share=units.format_share(sum(line.share for line in costs.values())),
         rows=tuple(rows),
     )
+
+
+def _label(place: CellLine | None) -> str:
+    return f"{place.cell}:{place.line}" if place is not None else ""
 
 
 def _wanted(count: int, costs: dict[int, LineReport], room: int) -> set[int]:
@@ -213,17 +220,33 @@ def render(
     def anchor(cell: Cell) -> str:
         return anchor_of(cell.file, cell.line, base) if (cell.file, cell.line) in known else ""
 
+    drawings = {"curve": charts(report), "memory": memory_chart(report, base), "source": listed}
+    return _filled(page, report, embedded(report, whatifs), drawings, anchor)
+
+
+def render_answers(page: Document, report: ProfileReport, answers: WhatIfReport) -> str:
+    """A page of answers about a profile, of which the head of the report is enough."""
+    return _filled(page, report, embedded(report, answers), {}, lambda _: "")
+
+
+def _filled(
+    page: Document,
+    report: ProfileReport,
+    data: Markup,
+    drawings: Mapping[str, object],
+    anchor: Callable[[Cell], str],
+) -> str:
     return _template().render(
         sections=[section for section in page.sections if section.only != "terminal"],
         title=command_line(report),
         headline=headline(report),
         profile_id=report.id,
-        drawings={"curve": charts(report), "memory": memory_chart(report, base), "source": listed},
+        drawings=drawings,
         box=BOX,
         anchor=anchor,
         kind=_kind,
         sentence=_sentence,
-        data=embedded(report, whatifs),
+        data=data,
         version=__version__,
     )
 
@@ -234,6 +257,8 @@ def embedded(report: ProfileReport, whatifs: WhatIfReport | None) -> Markup:
         {"profile": msgspec.to_builtins(report), "whatif": msgspec.to_builtins(whatifs)},
         separators=(",", ":"),
     )
+    # Only notebooks have cells, and every line would say so.
+    text = text.replace(',"cell":""', "")
     for letter in "<>&":
         text = text.replace(letter, f"\\u{ord(letter):04x}")
     return Markup(text)

@@ -8,7 +8,7 @@ from skyline import units
 from skyline.memory.peak import Fit, fit
 from skyline.report.basis import batch_size_remark, measured_range, point_basis
 from skyline.report.document import Bar, Cell, Column, Drawing, Row, Section, Stretch, TextTable, said
-from skyline.report.place import place
+from skyline.report.place import place_of
 from skyline.report.schema import CurvePointReport, ProfileReport
 
 SHOWN = 12
@@ -19,7 +19,7 @@ _TONES = {"measured": "", "predicted": "", "interpolated": "dim", "extrapolated"
 def curve_section(report: ProfileReport, base: Path | None) -> Section | None:
     """One row per batch size; the current one is marked. None where neither sizes nor a reason are known."""
     knob = report.batch_size.knob
-    remark = batch_size_remark(report, place(knob.file, knob.line, base) if knob is not None else "")
+    remark = batch_size_remark(report, place_of(knob, base) if knob is not None else "")
     points = thinned(report.curve, report.batch_size.value, SHOWN)
     if not points:
         return Section(tuple(said(remark)), "Batch size") if report.batch_size.reason else None

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from skyline import units
 from skyline.report.document import Cell, Paragraph, Section
-from skyline.report.place import middle, place
+from skyline.report.place import middle, place_of
 from skyline.report.schema import FindingReport
 
 _EVIDENCE = 3
@@ -22,7 +22,7 @@ def findings_section(
         return None
     scale = units.time_scale(finding.cost_ms for finding in findings)
     costs = [scale.text(finding.cost_ms) if finding.cost_ms > 0 else "" for finding in findings]
-    places = [middle(place(finding.file, finding.line, base), 28) for finding in findings]
+    places = [middle(place_of(finding, base), 28) for finding in findings]
     cost_width, place_width = max(map(len, costs)), max(map(len, places))
     blocks: list[Paragraph] = []
     for finding, where, cost in zip(findings, places, costs, strict=True):
@@ -36,6 +36,6 @@ def findings_section(
         blocks.append(Paragraph(finding.title + cure, lead=lead))
         for evidence in finding.evidence if full else finding.evidence[:_EVIDENCE]:
             own = (evidence.file, evidence.line) in (("", 0), (finding.file, finding.line))
-            at = "" if own else f"{middle(place(evidence.file, evidence.line, base), 28)}: "
+            at = "" if own else f"{middle(place_of(evidence, base), 28)}: "
             blocks.append(Paragraph(f"{at}{evidence.text}", "dim", indent=len(finding.code) + 2))
     return Section(tuple(blocks), "Findings", f"cost of each per {unit}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -25,8 +26,9 @@ from skyline.report.document import (
     row,
     said,
 )
-from skyline.report.place import place
+from skyline.report.place import place_of
 from skyline.report.schema import LineReport, ProfileReport
+from skyline.source.cells import is_notebook
 from skyline.trace.record import Phase
 
 SHOWN = 10
@@ -38,6 +40,7 @@ _NARROW_SHARE = 0.03
 _KERNELS = 3
 """Kernels shown under a line; the JSON report has more."""
 _ALWAYS = 1.0 - 1e-9
+_CELL = re.compile(r"(?:In ?)?\[?(\d+)\]?")
 _EXPLAINED = (
     "Library code is billed to the line of your code that called it, backward work to the line whose forward operation "
     "caused it. “kept” is the memory that a line's results hold until their backward work is done."
@@ -85,7 +88,7 @@ def lines_section(report: ProfileReport, base: Path | None, shown: int = SHOWN) 
         )
 
     def source_row(line: LineReport) -> Row:
-        where = Cell(place(line.file, line.line, base), file=line.file, line=line.line)
+        where = Cell(place_of(line, base), file=line.file, line=line.line)
         source = Cell(line.source.strip(), details=_parts(line, scale))
         return Row((where, source, *cells([line], heat(line.share))), _kernels(report, line))
 
@@ -145,10 +148,19 @@ def _shows(value_ms: float, scale: units.UnitScale) -> bool:
 
 
 def find_line(report: ProfileReport, place: str) -> LineReport:
-    """The line that ``FILE:LINE`` or ``LINE`` (of the script) names. Raises UsageError where nothing was billed."""
+    """The line that ``FILE:LINE``, ``LINE`` (of the script) or ``In [7]:3`` names.
+
+    Raises UsageError where nothing was billed.
+    """
     name, _, number = place.rpartition(":")
     if not number.isdigit():
         raise UsageError(f"{place} names no line", hint="Write --line 42 or --line model.py:42.")
+    if is_notebook(report.script) and (cell := _CELL.fullmatch(name)):
+        wanted = f"In [{cell[1]}]:{number}"
+        for line in report.lines:
+            if line.cell == wanted:
+                return line
+        raise UsageError(f"No time went to {wanted}", hint="`skyline show` lists the costliest lines.")
     wanted = name or report.script
     for line in report.lines:
         if line.file and line.line == int(number) and _is_file(line.file, wanted):
@@ -179,7 +191,7 @@ def line_page(report: ProfileReport, line: LineReport, base: Path | None) -> Doc
         Column("calls", left=True, cut="middle"),
     )
     return document(
-        Section(tuple(blocks), place(line.file, line.line, base), line.function),
+        Section(tuple(blocks), place_of(line, base), line.function),
         Section((TextTable(columns, rows),), "Of which", f"{scale.unit} per iteration") if rows else None,
     )
 

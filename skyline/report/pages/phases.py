@@ -7,7 +7,7 @@ from pathlib import Path
 
 from skyline import units
 from skyline.report.document import Block, Breakdown, BreakdownPart, Section, said
-from skyline.report.place import middle, place
+from skyline.report.place import middle, place_of
 from skyline.report.schema import ProfileReport
 from skyline.simulate.critical_shares import CriticalPath
 from skyline.trace.record import Phase, PhaseTimes
@@ -73,7 +73,7 @@ def _memory(report: ProfileReport, base: Path | None) -> list[Block]:
     sizes = ((name, tone, getattr(report.memory.breakdown, name)) for name, tone in _OWNERS.items())
     parts = tuple(BreakdownPart(name, tone, size) for name, tone, size in sizes if size)
     lines = [
-        f"{middle(place(line.file, line.line, base), 40)} ({units.format_bytes(line.size_bytes)})"
+        f"{middle(place_of(line, base), 40)} ({units.format_bytes(line.size_bytes)})"
         for line in report.memory.at_peak
         if line.file
     ]

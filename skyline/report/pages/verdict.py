@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from skyline.report.document import Block, Paragraph, said
-from skyline.report.place import place
+from skyline.report.place import place_of
 from skyline.report.schema import VerdictReport
 
 
@@ -14,7 +14,7 @@ def verdict_blocks(verdict: VerdictReport | None, script: str, base: Path | None
     """The cause that bounds the step, the change that helps most, and the command that makes it."""
     if verdict is None:
         return
-    where = f" ({place(verdict.file, verdict.line, base)})" if verdict.file else ""
+    where = f" ({place_of(verdict, base)})" if verdict.file else ""
     yield Paragraph(f"{verdict.bound.removesuffix('.')}{where}.", "bold")
     yield Paragraph(verdict.advice, "bold")
     if verdict.choice and verdict.rewritten:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from skyline.bounded_read import GZIP, head_unpacked, open_regular
 from skyline.errors import UsageError
+from skyline.source.cells import SUFFIX
 from skyline.trace.kineto.notes import NoteKind, Notes
 
 _READ_BYTES = 1 << 20
@@ -128,7 +129,7 @@ _EVENT = b'"ph"'
 def is_trace(path: str | Path) -> bool:
     """True if the file starts like a trace of the PyTorch profiler, packed or not."""
     path = Path(path)
-    if path.suffix in {".py", ".pyw"} or not path.is_file():
+    if path.suffix in {".py", ".pyw", SUFFIX} or not path.is_file():
         return False
     head = head_of(path).lstrip()
     if b'"skyline.' in head[:256]:

@@ -15,7 +15,7 @@ from textual.message import Message
 from textual.widgets import OptionList, Static
 
 from skyline import units
-from skyline.report.place import common_base, place
+from skyline.report.place import common_base, place_of
 from skyline.report.schema import FindingReport, ProfileReport
 from skyline_tui.figures import ARROW, MUTED, tail
 from skyline_tui.views.view import Place, View
@@ -138,7 +138,7 @@ class FindingsView(View):
 def _story(finding: FindingReport, base: Path | None) -> list[Content]:
     lines = [Content.styled(finding.title, "bold"), Content("")]
     facts = {
-        "where": place(finding.file, finding.line, base) if finding.file else "no single line",
+        "where": place_of(finding, base) if finding.file else "no single line",
         "cost": f"{units.format_ms(finding.cost_ms)} per iteration"
         if finding.cost_ms > 0
         else "not a matter of time",
@@ -151,6 +151,6 @@ def _story(finding: FindingReport, base: Path | None) -> list[Content]:
     lines += [Content(""), Content.styled("Evidence", "bold")]
     own = finding.file, finding.line
     for one in finding.evidence:
-        at = "" if not one.file or (one.file, one.line) == own else f"{place(one.file, one.line, base)}: "
+        at = "" if not one.file or (one.file, one.line) == own else f"{place_of(one, base)}: "
         lines.append(Content(f"· {at}{one.text}"))
     return lines

@@ -16,7 +16,7 @@ from textual.widgets import DataTable, Tree
 from textual.widgets.tree import TreeNode
 
 from skyline import units
-from skyline.report.place import common_base, place
+from skyline.report.place import common_base, place_of
 from skyline.report.schema import LineReport, ProfileReport
 from skyline_tui.figures import BAR
 from skyline_tui.views.view import Place, View
@@ -234,7 +234,7 @@ def _code(line: LineReport) -> str:
 def _where(line: LineReport, base: Path | None) -> str:
     if not line.line:
         return ""
-    return f":{line.line}" if base is None else place(line.file, line.line, base)
+    return f":{line.line}" if base is None else place_of(line, base)
 
 
 def _branch(node: TreeNode[ModuleCost], cost: ModuleCost, whole_ms: float, scale: units.UnitScale) -> None:

@@ -12,7 +12,7 @@ from textual.message import Message
 from textual.widgets import OptionList
 
 from skyline import units
-from skyline.report.place import common_base, middle, place
+from skyline.report.place import common_base, middle, place_of
 from skyline.report.schema import LineReport, ProfileReport
 from skyline_tui.figures import MUTED, tail
 from skyline_tui.widgets.row_list import RowList
@@ -109,7 +109,7 @@ def _known(line: LineReport) -> bool:
 def _place(line: LineReport, base: Path | None) -> str:
     if not line.line:
         return ""
-    return f":{line.line}" if base is None else place(line.file, line.line, base)
+    return f":{line.line}" if base is None else place_of(line, base)
 
 
 def _row(

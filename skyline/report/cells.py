@@ -1,0 +1,137 @@
+"""Places in a notebook as its reader knows them: ``In [7]:3`` for a line of the script made of its cells."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, fields, is_dataclass, replace
+from pathlib import PurePath
+from typing import Any, TypeVar
+
+from skyline.errors import SkylineError
+from skyline.source.cells import CellLine, cell_lines, is_notebook, left_out
+from skyline.source.text import SourceText
+from skyline.trace.profile import Profile, SourceFile
+
+Report = TypeVar("Report")
+
+_PLACE = re.compile(r"(?P<file>[^\s\"'`(]*\.ipynb)(?P<closing>\"?)(?::|,? line )(?P<line>\d+)")
+_BARE = re.compile(
+    r"(?<!\.py )(?<!\.py, )(?<!\", )(?P<on>\bon )?\blines? (?P<numbers>\d+(?:(?:, | and )\d+)*)(?!\d)"
+)
+_NUMBER = re.compile(r"\d+")
+_Places = dict[str, tuple[CellLine | None, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class CellPlaces:
+    """The places of all lines of some notebooks, by file name: the same file goes by several paths.
+
+    ``only`` is the notebook if a profile has no other source: every line that a text names is then one of it.
+    """
+
+    places: _Places
+    only: str = ""
+
+    @classmethod
+    def of(cls, sources: Iterable[SourceFile]) -> CellPlaces:
+        """The notebooks among the sources of a profile."""
+        every = tuple(sources)
+        found = {PurePath(source.path).name: source.text for source in every if is_notebook(source.path)}
+        only = next(iter(found), "") if len(every) == 1 else ""
+        return cls({name: cell_lines(text) for name, text in found.items()}, only)
+
+    def at(self, file: str, line: int) -> CellLine | None:
+        """The place of a line; None where it is not in a cell of these notebooks."""
+        lines = self.places.get(PurePath(file).name, ()) if is_notebook(file) else ()
+        return lines[line - 1] if 1 <= line <= len(lines) else None
+
+    def told(self, text: str) -> str:
+        """A text with its places, such as ``train.ipynb:12``, as cells."""
+        named = _PLACE.sub(self._told, text) if ".ipynb" in text else text
+        return _BARE.sub(self._told_bare, named) if self.only else named
+
+    def _told_bare(self, found: re.Match[str]) -> str:
+        places = {number: self.at(self.only, int(number)) for number in _NUMBER.findall(found["numbers"])}
+        if None in places.values():
+            return found[0]
+        at = "at " if found["on"] else ""
+        return at + _NUMBER.sub(lambda number: str(places[number[0]]), found["numbers"])
+
+    def _told(self, found: re.Match[str]) -> str:
+        place = self.at(found["file"], int(found["line"]))
+        if place is None:
+            return found[0]
+        # The form of tracebacks: File "train.ipynb", line 12
+        return f'{found["file"]}", {place}' if found["closing"] else str(place)
+
+    def fill(self, value: Any) -> Any:
+        """A report with the cell of every place in it."""
+        if type(value) is str:
+            return self.told(value)
+        if isinstance(value, tuple):
+            return tuple(map(self.fill, value))  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+        if not is_dataclass(value) or isinstance(value, type):
+            return value
+        changes: dict[str, Any] = {}
+        for field in fields(value):
+            before = getattr(value, field.name)
+            after = self.fill(before)
+            if after is not before:
+                changes[field.name] = after
+        if hasattr(value, "cell"):
+            place = self.at(value.file, value.line)  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType, reportUnknownArgumentType]
+            changes["cell"] = str(place) if place is not None else ""
+        return replace(value, **changes) if changes else value
+
+
+def with_cells(report: Report, profile: Profile) -> Report:
+    """A report of a profile; of a notebook, every place in it has its cell, and texts name cells."""
+    places = CellPlaces.of(profile.sources)
+    return places.fill(report) if places.places else report
+
+
+def by_cells(profile: Profile) -> Profile:
+    """A profile to export: its lines in notebooks go by the names of their cells."""
+    places = CellPlaces.of(profile.sources)
+    if not places.places:
+        return profile
+    lines = tuple(
+        replace(line, file=f"In [{place.cell}]", line=place.line)
+        if (place := places.at(line.file, line.line)) is not None
+        else line
+        for line in profile.trace.lines
+    )
+    return replace(profile, trace=replace(profile.trace, lines=lines))
+
+
+def told_in_cells(text: str) -> str:
+    """A message with its places in notebooks as cells; the notebooks are read from disk."""
+    found: dict[str, str] = {}
+    for match in _PLACE.finditer(text):
+        try:
+            found[match["file"]] = SourceText.read(match["file"]).text
+        except SkylineError:
+            continue
+    sources = [SourceFile(file, "", script) for file, script in found.items()]
+    return CellPlaces.of(sources).told(text)
+
+
+def notebook_notes(profile: Profile) -> tuple[str, ...]:
+    """A remark on the lines of a notebook that were not run, which only IPython understands."""
+    left = [
+        entry for source in profile.sources if is_notebook(source.path) for entry in left_out(source.text)
+    ]
+    if not left:
+        return ()
+    shown = ", ".join(f"{place} {_shortened(words)}" for place, words in left[:_MOST_SHOWN])
+    more = f", and {len(left) - _MOST_SHOWN} more" if len(left) > _MOST_SHOWN else ""
+    return (f"Not run, as only IPython understands it: {shown}{more}.",)
+
+
+_MOST_SHOWN = 4
+_LONGEST = 40
+
+
+def _shortened(words: str) -> str:
+    return words if len(words) <= _LONGEST else f"{words[: _LONGEST - 1]}…"

@@ -1,0 +1,173 @@
+"""A Jupyter notebook on disk: its code as one script, and a changed script written back into its cells."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from skyline.errors import RewriteRefused, UsageError
+from skyline.source.cells import cells_of, headings, script_of
+
+_SPACE = re.compile(r"[ \t\r\n]*")
+_DECODER = json.JSONDecoder()
+
+
+@dataclass(frozen=True, slots=True)
+class Notebook:
+    """The text of the file and the sources of its code cells; blank cells, which Jupyter does not run, are left out."""
+
+    path: str
+    text: str
+    cells: tuple[str, ...]
+
+    @classmethod
+    def parse(cls, path: str, data: bytes) -> Notebook:
+        """Read a notebook of any version; raises UsageError for what is none, or not in Python."""
+        try:
+            from nbformat import converter, reader
+        except ImportError:
+            raise UsageError(
+                f"{path} is a notebook, and reading notebooks needs nbformat",
+                hint="Install it next to Skyline: pip install 'skyline-profiler[notebook]'",
+            ) from None
+        try:
+            text = data.decode("utf-8")
+            # Not validated, which takes longer than all the rest: parts that are missed below raise.
+            content = _version_4(converter, reader, text)
+            sources = [str(cell.source) for cell in content.cells if cell.cell_type == "code"]
+            language = _language(content.metadata)
+        except Exception as error:  # nbformat raises whatever its conversion and its validator raise
+            raise UsageError(
+                f"{path} is damaged or not a notebook: {error}", hint="Open it in Jupyter and save it again."
+            ) from error
+        if not language.lower().startswith(("python", "ipython")):
+            raise UsageError(f"{path} is a notebook in {language}, not in Python")
+        made = cls(path, text, tuple(source for source in sources if source.strip()))
+        if not made.cells:
+            raise UsageError(f"{path} has no code cells")
+        if cells_of(made.script()) != made.cells:
+            raise UsageError(
+                f"{path} has a cell with a comment of the form “# In [1]” or “# IPython:”, which Skyline uses itself",
+                hint="Reword the comment.",
+            )
+        return made
+
+    def script(self) -> str:
+        """The code of all cells, in order."""
+        return script_of(self.cells)
+
+    def with_script(self, script: str) -> bytes:
+        """The file with a changed script; all but the sources of the changed cells stays byte for byte.
+
+        Raises RewriteRefused where the change does not lie within cells.
+        """
+        cells = cells_of(script)
+        before = self.script()
+        if script == before:
+            return self.text.encode("utf-8")
+        if headings(script) != headings(before) or headings(script_of(cells)) != headings(before):
+            raise RewriteRefused("The change would reach across cells of the notebook", file=self.path)
+        if _lines_of_code(script_of(cells)) != _lines_of_code(script):
+            raise RewriteRefused("The change would touch a line with a command of IPython", file=self.path)
+        places = [place for place in _sources(self.text) if place.source.strip()]
+        if tuple(place.source for place in places) != self.cells:
+            raise RewriteRefused(
+                "The notebook is in a format that cannot be written",
+                file=self.path,
+                hint="Open it in Jupyter and save it again.",
+            )
+        ascii_only = self.text.isascii() and "\\u" in self.text
+        pieces: list[str] = []
+        done = 0
+        for place, cell in zip(places, cells, strict=True):
+            if cell != place.source:
+                pieces += (self.text[done : place.start], _encoded(self.text, place, cell, ascii_only))
+                done = place.end
+        return "".join((*pieces, self.text[done:])).encode("utf-8")
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """The value of a code cell's ``source`` in the text of the file."""
+
+    source: str
+    start: int
+    end: int
+
+
+def _version_4(converter: Any, reader: Any, text: str) -> Any:
+    """The content in the present form; nbformat has no types."""
+    return converter.convert(reader.reads(text), 4)
+
+
+def _language(metadata: Any) -> str:
+    named = metadata.get("language_info", {}).get("name") or metadata.get("kernelspec", {}).get("language")
+    return str(named or "python")
+
+
+def _lines_of_code(script: str) -> list[str]:
+    """The lines without headings: text before the first one may have moved below it."""
+    known = set(headings(script))
+    return [line for line in script.split("\n") if line not in known]
+
+
+def _sources(text: str) -> Iterator[_Source]:
+    """The sources of all code cells of a notebook of version 4."""
+    for key, _, start, _ in _entries(text, _after_space(text, 0)):
+        if key != "cells":
+            continue
+        for _, cell, place, _ in _entries(text, start):
+            if _kind(cell) != "code":
+                continue
+            for name, value, first, last in _entries(text, place):
+                if name == "source":
+                    yield _Source(value if isinstance(value, str) else "".join(value), first, last)
+
+
+def _kind(cell: Any) -> str:
+    return str(cell["cell_type"]) if type(cell) is dict else ""  # pyright: ignore[reportUnknownArgumentType]
+
+
+def _entries(text: str, at: int) -> Iterator[tuple[str, Any, int, int]]:
+    """The entries of the JSON object or array at a position: key, value, start and end of the value."""
+    closing = {"{": "}", "[": "]"}.get(text[at : at + 1])
+    if closing is None:
+        return
+    at = _after_space(text, at + 1)
+    while text[at] != closing:
+        key = ""
+        if closing == "}":
+            key, at = _DECODER.raw_decode(text, at)
+            at = _after_space(text, _after_space(text, at) + 1)
+        value, end = _DECODER.raw_decode(text, at)
+        yield key, value, at, end
+        at = _after_space(text, end)
+        if text[at] == ",":
+            at = _after_space(text, at + 1)
+
+
+def _after_space(text: str, at: int) -> int:
+    found = _SPACE.match(text, at)
+    return found.end() if found else at
+
+
+def _encoded(text: str, place: _Source, source: str, ascii_only: bool) -> str:
+    """A source in the form that the file gave the old one: a string, or a list of lines, as they were laid out."""
+
+    def quoted(words: str) -> str:
+        return json.dumps(words, ensure_ascii=ascii_only)
+
+    if text[place.start] != "[":
+        return quoted(source)
+    items = [(value, start, end) for _, value, start, end in _entries(text, place.start)]
+    if len(items) == 1 and "\n" in items[0][0].removesuffix("\n"):
+        # Sphinx-Gallery writes a cell as one item.
+        return text[place.start : items[0][1]] + quoted(source) + text[items[0][2] : place.end]
+    known = {value: text[start:end] for value, start, end in items}
+    opening, closing = text[place.start : items[0][1]], text[items[-1][2] : place.end]
+    between = text[items[0][2] : items[1][1]] if len(items) > 1 else f",{opening[1:] or ' '}"
+    lines = (known.get(line) or quoted(line) for line in source.splitlines(keepends=True))
+    return opening + between.join(lines) + closing
