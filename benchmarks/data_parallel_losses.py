@@ -109,7 +109,7 @@ def _do(command: Sequence[str], folder: Path, variables: Mapping[str, str]) -> s
         command, cwd=folder, env=variables, capture_output=True, text=True, timeout=_LIMIT_S, check=False
     )
     if done.returncode:
-        sys.stderr.write(done.stderr[-2000:])
+        sys.stderr.write(done.stderr[:4000])
         raise Failed(done.stderr)
     return done.stdout
 

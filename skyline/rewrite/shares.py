@@ -86,7 +86,7 @@ def _dataset(context: RewriteContext, module: Module, call: ast.Call) -> str:
     simple = (
         given.value if isinstance(given, ast.Subscript) and isinstance(given.slice, ast.Constant) else given
     )
-    if given is None or simple is None or not dotted(simple) or len(call.args) > 2:
+    if given is None or not simple or not dotted(simple) or len(call.args) > 2:
         hint = (
             "Give the dataset a name first, and write `shuffle` by name: DataLoader(dataset, shuffle=True)."
         )
@@ -121,13 +121,13 @@ def _iterated(made_in: Module, call: ast.Call, within: Iteration) -> str:
         handed_on = [each for each in used if "loader" in dotted(each).lower()]
         if found := (by_name or handed_on)[:1]:
             return dotted(found[0])
-        # ``for batch in (bar := tqdm(loader))`` is as common with a name that is bound before.
+        # ``bar = tqdm(loader)`` before ``for batch in bar``.
         names = [each for each in used if isinstance(each, ast.Name)]
         bound = [module.scope(loop).bindings.get(each.id, []) for each in names]
-        values = [each[0].value for each in bound if len(each) == 1 and each[0].value is not None]
-        if not values or values[0] is None:
+        value = next((each[0].value for each in bound if len(each) == 1 and each[0].value is not None), None)
+        if value is None:
             break
-        source = values[0]
+        source = value
     hint = "Go over it with `for batch in loader:`."
     raise refusal("The training loop does not go over the loader by name", module, loop, hint=hint)
 
