@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch.nn import functional
+from torch.optim.optimizer import register_optimizer_step_pre_hook
 from torch.utils.data import DataLoader, Dataset, RandomSampler
 from torch.utils.data._utils.fetch import _MapDatasetFetcher
 
@@ -134,7 +135,7 @@ def record(count: int, folder: Path) -> None:
             os._exit(0)
 
     torch.Tensor.backward = noted  # type: ignore[method-assign,assignment]
-    torch.optim.optimizer.register_optimizer_step_pre_hook(stepping)
+    register_optimizer_step_pre_hook(stepping)
 
 
 def main() -> None:
