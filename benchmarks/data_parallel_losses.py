@@ -227,22 +227,33 @@ def page(outcomes: Sequence[Outcome]) -> str:
     return "\n\n".join(parts)
 
 
+def _written(outcomes: Sequence[Outcome], machine: Machine, results: Path) -> str:
+    title = "Two ranks against one process with twice the batch"
+    figures = [asdict(one) for one in outcomes]
+    return write("data_parallel_losses", title, machine, page(outcomes), figures, results=results)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("names", nargs="*", default=[*_EXAMPLES, *_PUBLIC])
+    parser.add_argument("names", nargs="*", help="the scripts; by default all, with --also none")
     parser.add_argument("--corpus", type=Path, default=Path(tempfile.gettempdir(), "skyline-corpus"))
     parser.add_argument("--mirror", type=Path, help="a folder of bare clones")
+    parser.add_argument(
+        "--also", type=Path, nargs="*", default=[], help="results of other runs, to add their rows"
+    )
     parser.add_argument("--results", type=Path, default=RESULTS)
     options = parser.parse_args()
     machine = Machine.here()
-    outcomes: list[Outcome] = []
-    text = ""
+    outcomes = [
+        Outcome(**row) for file in options.also for row in json.loads(file.read_text("utf-8"))["figures"]
+    ]
+    names = options.names or ([] if outcomes else [*_EXAMPLES, *_PUBLIC])
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as parent:
         scratch = Path(parent)
-        own = [name for name in options.names if name in _EXAMPLES]
-        others = [name for name in options.names if name not in _EXAMPLES]
+        own = [name for name in names if name in _EXAMPLES]
+        others = [name for name in names if name not in _EXAMPLES]
         for each in [
             *examples(own, scratch),
             *public(others, options.corpus.resolve(), options.mirror, scratch),
@@ -252,12 +263,8 @@ def main() -> int:
             except (Failed, subprocess.TimeoutExpired) as error:
                 outcomes.append(Outcome(each.name, f"a run failed: {last_line(str(error))}"))
             print(outcomes[-1], file=sys.stderr, flush=True)
-            title = "Two ranks against one process with twice the batch"
-            figures = [asdict(one) for one in outcomes]
-            text = write(
-                "data_parallel_losses", title, machine, page(outcomes), figures, results=options.results
-            )
-    print(text)
+            _written(outcomes, machine, options.results)
+    print(_written(outcomes, machine, options.results))
     return 0
 
 
