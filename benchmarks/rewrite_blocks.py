@@ -17,6 +17,8 @@ _HEADERS = (
     (re.compile(r"for\b.*\.chunk\("), "parts"),
     (re.compile(r"for\b.*\.blocks"), "blocks"),
     (re.compile(r"if\b.*%"), "report"),
+    (re.compile(r"if\b.*get_rank\(\) == 0"), "first rank"),
+    (re.compile(r"if\b.*(get_rank\(\) > 0|\"RANK\"|cuda\.is_available\(\)):"), "start"),
 )
 
 
@@ -51,4 +53,8 @@ def _fits(kind: str, kept: list[str], says: list[str], names: Mapping[str, str])
         return len(says) == len(kept) == 1 and "self.blocks" in kept[0]
     if kind == "evaluation":
         return any("vx" in each for each in kept)
+    if kind == "first rank":
+        return bool(kept) and all("save" in each or "open" in each for each in kept)
+    if kind == "start":
+        return not kept
     return kind == "report" and bool(kept) and all("print" in each or "item" in each for each in kept)

@@ -29,6 +29,7 @@ _VALUES = {
     "batch_size": ("64",),
     "checkpointing": ("all", "1"),
     "cpu_threads": ("2",),
+    "data_parallel": ("2",),
     "ddp_bucket": ("64",),
     "ddp_compression": ("fp16",),
     "fused_optimizer": ("", "foreach"),

@@ -79,8 +79,10 @@ def run(arguments: Sequence[str]) -> int:
         check_inside(Path(options.script), {edit.span.file for edit in planned.edits}, [Path.cwd()])
     if options.diff:
         write_data("-", diff(planned, SourceText.read).encode("utf-8"))
-        return int(ExitCode.OK)
-    _write(planned.edits)
+    else:
+        _write(planned.edits)
+    for note in planned.notes:
+        say(f"skyline: {note}")
     return int(ExitCode.OK)
 
 

@@ -49,6 +49,8 @@ class RewritePlan:
 
     edits: tuple[TextEdit, ...]
     refused: tuple[Refused, ...] = ()
+    notes: tuple[str, ...] = ()
+    """What to know of the changes that are made: how the script is started now, what a batch is."""
 
     def diff(self, read: ReadText) -> str:
         """The edits as a unified diff."""
@@ -81,6 +83,7 @@ def carry_out(
     order = {name: index for index, name in enumerate(entries())}
     refused: dict[int, Refused] = {}
     done: set[str] = set()
+    notes: list[str] = []
     for index, (name, value) in sorted(enumerate(asked), key=lambda part: order.get(part[1][0], -1)):
         try:
             if name not in rewrites():
@@ -89,14 +92,19 @@ def carry_out(
                 )
             if name in done:
                 raise RewriteRefused("It is asked for twice, with different values")
-            context = _carried_out(context, name, value or default(name))
+            wanted = value or default(name)
+            made = _carried_out(context, name, wanted)
+            note = entries()[name].notes
+            if note is not None and made.edits() != context.edits():
+                notes += note(context.again(), wanted)
+            context = made
             done.add(name)
         except SkylineError as error:
             hint = f" {error.hint}" if error.hint else ""
             refused[index] = Refused(
                 name, f"{error.message.rstrip('.')}.{hint}", _snippet(error, name, value)
             )
-    return RewritePlan(context.edits(), tuple(refused[index] for index in sorted(refused)))
+    return RewritePlan(context.edits(), tuple(refused[index] for index in sorted(refused)), tuple(notes))
 
 
 def _snippet(error: SkylineError, name: str, value: str) -> str:

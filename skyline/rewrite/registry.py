@@ -31,6 +31,9 @@ Snippet = Callable[[str], str]
 Present = Callable[[RewriteContext], str | None]
 """Gives the value that the code has now (``bf16``, ``2``, ``on``), None where the change is not in the code."""
 
+Notes = Callable[[RewriteContext, str], tuple[str, ...]]
+"""Takes the value asked for; gives what a person must know of the change, such as how the script is started now."""
+
 Remove = Callable[[RewriteContext], tuple[TextEdit, ...]]
 """Gives the edits that take the change out of the code, or raises RewriteRefused."""
 
@@ -47,6 +50,7 @@ class RewriteEntry:
     present: Present | None = None
     remove: Remove | None = None
     """Both, or neither: without them the change is never found in the code, and cannot be taken out."""
+    notes: Notes | None = None
 
     @classmethod
     def of(cls, module: ModuleType) -> RewriteEntry | None:
@@ -65,6 +69,7 @@ class RewriteEntry:
             getattr(module, "snippet", None),
             present if remove is not None else None,
             remove,
+            getattr(module, "notes", None),
         )
 
 
@@ -127,6 +132,7 @@ def _guarded(entry: RewriteEntry, source: str) -> RewriteEntry:
         rewrite=guarded(rewrite),
         present=None if entry.present is None else guarded(entry.present),
         remove=None if entry.remove is None else guarded(entry.remove),
+        notes=None if entry.notes is None else guarded(entry.notes),
     )
 
 

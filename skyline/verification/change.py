@@ -18,6 +18,9 @@ from skyline.source.text import SourceText
 from skyline.trace.batch_place import batch_place
 from skyline.whatif.question import Question
 
+_STARTED_OTHERWISE = ("data_parallel",)
+"""What-ifs whose changed script is not started as the script was."""
+
 
 @dataclass(frozen=True, slots=True)
 class Change:
@@ -42,6 +45,12 @@ def change(
     ``removes`` are names of what-ifs that are removed from the code first. The sources are those of the profile. Raises
     RewriteRefused with the reason if a part cannot be written, and UsageError if nothing changes.
     """
+    for choice in question.choices:
+        if choice.name in _STARTED_OTHERWISE:
+            raise UsageError(
+                f"{choice.name} cannot be verified: the changed script is several processes, which torchrun starts",
+                hint="Apply it to a copy, and measure that: skyline profile torchrun --nproc-per-node 2 COPY",
+            )
     texts = {os.path.realpath(source.path): source.text for source in analysis.profile.sources}
 
     def read(path: str) -> SourceText:

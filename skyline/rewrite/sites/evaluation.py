@@ -209,3 +209,8 @@ def _is_switch(node: ast.expr) -> bool:
     given = [*node.args, *(keyword.value for keyword in node.keywords)]
     plain = all(isinstance(each, ast.Constant) and each.value is True for each in given)
     return last_name(node.func) in _OFF[:2] and plain
+
+
+def without_gradients(module: Module, node: ast.AST) -> bool:
+    """True if the source around a node switches the recording of gradients off."""
+    return _under(module, node) or _decorated(module, node)

@@ -35,30 +35,31 @@ def assignments_of(context: RewriteContext, name: str) -> list[tuple[Module, ast
     ]
 
 
-def at_start(context: RewriteContext, target: str, write: str, *, once: bool = False) -> tuple[TextEdit, ...]:
-    """A line of settings where the script starts: ``write`` with ``{}`` for the name of ``target``.
+def at_start(
+    context: RewriteContext, target: str, write: str, *more: str, once: bool = False
+) -> tuple[TextEdit, ...]:
+    """Lines of settings where the script starts: ``write`` with ``{0}`` for the name of ``target``, then of ``more``.
 
-    It goes behind the imports. Where it must not be carried out again by worker processes that import the script
-    (``once``) it goes under ``if __name__ == "__main__":``, where there is one.
+    They go behind the imports. Where they must not be carried out again by worker processes that import the script
+    (``once``) they go under ``if __name__ == "__main__":``, where there is one.
     """
     module = context.program.script
-    guard = next(
-        (each for each in module.tree.body if isinstance(each, ast.If) and is_main_guard(each)), None
-    )
-    if once and guard is not None:
-        name = usable(module, target, guard.body[0])
-        return (*name.edits, *insert_before(module, guard.body[0], write.format(name.text)))
     body = module.tree.body
     if not body:
         raise RewriteRefused("The script is empty", file=module.path)
+    guard = next((each for each in body if isinstance(each, ast.If) and is_main_guard(each)), None)
     last = _last_import(module) or (body[-1] if all(map(_is_text, body)) else None)
-    if last is not None:
-        name = usable(module, target, last, behind=True)
-        # An import that is added stands at the same place, and before.
-        return (*name.edits, *insert_after(module, last, write.format(name.text)))
-    first = next(each for each in body if not _is_text(each))
-    name = usable(module, target, first)
-    return (*name.edits, *insert_before(module, first, write.format(name.text)))
+    if once and guard is not None:
+        place, behind = guard.body[0], False
+    elif last is not None:
+        place, behind = last, True
+    else:
+        place, behind = next(each for each in body if not _is_text(each)), False
+    names = [usable(module, each, place, behind=behind) for each in (target, *more)]
+    lines = write.format(*(each.text for each in names)).splitlines()
+    # An import that is added may stand at the same place, and comes before.
+    imports = tuple(edit for each in names for edit in each.edits)
+    return (*imports, *(insert_after if behind else insert_before)(module, place, *lines))
 
 
 def without_calls(calls: list[tuple[Module, ast.Call]], off: str = "") -> tuple[TextEdit, ...]:

@@ -14,7 +14,7 @@ from skyline.source.knob import Knob, KnobKind, KnobSearch
 from skyline.source.text import SourceSpan
 from skyline.trace.profile import Profile, SourceFile
 from skyline.verification.change import change, check_unchanged
-from skyline.whatif.question import Question
+from skyline.whatif.question import Choice, Question
 
 BATCH_32 = Question(batch_size=32)
 
@@ -80,6 +80,12 @@ def test_what_cannot_be_written_is_refused_with_another_way(analysis: Analysis) 
     with pytest.raises(RewriteRefused, match="batch_size cannot be verified") as raised:
         change(hidden, BATCH_32, ())
     assert "--against" in raised.value.hint
+
+
+def test_what_torchrun_starts_is_refused_with_another_way(analysis: Analysis) -> None:
+    with pytest.raises(UsageError, match="which torchrun starts") as refused:
+        change(analysis, Question(choices=(Choice("data_parallel", "2"),)), ())
+    assert "skyline profile torchrun" in refused.value.hint
 
 
 def test_what_is_so_already_is_nothing_to_verify(analysis: Analysis) -> None:
