@@ -1,59 +1,89 @@
 """Fits the constants of the predictor ``mixed`` on published steps, and says how well it does on what it did not see.
 
-``calibrate_mixed.py --data FOLDER`` uses the rows of ``timm.csv`` of the models in ``mixed_models.json``, as far as
-their programs are stored, and writes the constants and the spreads. ``--every`` uses all models with stored programs
-and writes them into the list: no model is unseen then (``published.py --unseen``). The fit starts from the middle of
-the ranges, so the result depends on rows and ranges only. The script fits again without each of four groups of model
-families and without each GPU, and writes the errors on the rows left out.
+``calibrate_mixed.py --data FOLDER`` fits on the rows of ``timm.csv`` of the models in ``mixed_models.json``, as far as
+their programs are in ``published_tables.json.xz``. It writes the constants, the deviations and the widths of intervals
+into the package, and the page of errors on rows left out. ``--check`` fits in the same way, writes nothing, and fails
+where a constant differs from the one in the package. Both start from the middle of the ranges, so the result depends
+on rows, programs and ranges only.
+
+``--store FILE`` takes the operators of the same programs from another file. Programs that it lacks are traced into it,
+for which timm is needed (see ``published.py``), so that an empty file makes all of them again. ``--every`` fits on all
+models with stored programs and writes them into the list: no model is unseen then (``published.py --unseen``).
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
 import numpy as np
 from fitted_models import seen, write_models
-from image_rows import Programs, image_rows, sampled
-from left_out import left_out_page, without_each
-from operator_table import TableStore
+from image_rows import ImageRow, Programs, image_rows, sampled
+from interval_widths import all_spreads, held, kind_of, needed
+from left_out import LeftOut, without_each
+from left_out_page import left_out_page
+from operator_table import STORE, TableStore
 from step_sums import Calibration, StepSums
 
 import skyline_predictors.mixed
+from skyline.predict.gpus import gpu_named
 from skyline_predictors.memory_levels import Floats
 from skyline_predictors.mixed.constants import table
+from skyline_predictors.mixed.step_width import StepKind
 
 FOLDER = Path(skyline_predictors.mixed.__file__).parent
+_ALIKE = 0.001
+"""Relative difference of two constants of four digits that stands for rounding."""
 
 
-def main() -> None:
+def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--data", type=Path, required=True, help="folder with timm.csv")
+    parser.add_argument("--store", type=Path, default=STORE, help="file of operator tables")
+    parser.add_argument("--check", action="store_true", help="compare with the package, write nothing")
     parser.add_argument("--every", action="store_true", help="fit on all models with stored programs")
     parser.add_argument("--sample", type=int, default=0, help="only so many models; writes nothing")
     options = parser.parse_args()
-    programs = Programs(TableStore())
-    rows = image_rows(options.data)
-    rows = [row for row in (rows if options.every else seen(rows)) if programs.stored(row)]
-    if options.sample:
-        rows = sampled(rows, options.sample)
-    sums = StepSums(rows, programs)
-    programs.close()
+    rows = chosen_rows(options.data, options.sample, every=options.every)
+    sums = step_sums(rows, options.store)
     print(f"{len(sums.rows)} rows", flush=True)
     calibration = Calibration(sums, weights(sums))
+    if options.check:
+        return different(calibration.constants)
     left = without_each(calibration)
     if options.sample:
-        return
+        return 0
     keep(calibration.constants)
-    (FOLDER / "spreads.json").write_text(json.dumps(left.spreads, indent=1) + "\n", encoding="utf-8")
+    keep_widths(sums, left)
     if options.every:
         write_models(sums.rows)
     left_out_page(sums, left)
+    return 0
+
+
+def chosen_rows(folder: Path, sample: int, *, every: bool) -> list[ImageRow]:
+    """The rows with stored programs, of all models or of those in the list, or of so many models."""
+    stored = Programs(TableStore())
+    rows = image_rows(folder)
+    rows = [row for row in (rows if every else seen(rows)) if stored.stored(row)]
+    return sampled(rows, sample) if sample else rows
+
+
+def step_sums(rows: list[ImageRow], path: Path) -> StepSums:
+    """Their sums by the tables in a file; programs that it lacks are traced and kept there."""
+    programs = Programs(TableStore(path))
+    try:
+        return StepSums(rows, programs)
+    finally:
+        programs.close()
+        if programs.traced:
+            programs.store.save()
 
 
 def weights(sums: StepSums) -> Floats:
@@ -68,10 +98,28 @@ def weights(sums: StepSums) -> Floats:
     return found / found.mean()
 
 
+def different(found: Mapping[str, float]) -> int:
+    """Print the constants that differ from those in the package; 1 if there are any."""
+    shipped = table()
+    apart = {
+        name: rounded(value) for name, value in found.items()
+        if abs(rounded(value) / shipped[name].value - 1) > _ALIKE
+    }  # fmt: skip
+    for name, value in apart.items():
+        print(f"{name}: fitted {value}, in the package {shipped[name].value}")
+    print(f"{len(found) - len(apart)} of {len(found)} constants are those in the package")
+    return int(bool(apart))
+
+
+def rounded(value: float) -> float:
+    """As it is written."""
+    return float(f"{value:.4g}")
+
+
 def keep(found: Mapping[str, float]) -> None:
     """Write the constants into the package, with the ranges and sources that they have there."""
     lines = [
-        f'"{name}": {json.dumps([float(f"{found[name]:.4g}"), one.low, one.high, one.source], ensure_ascii=False)}'
+        f'"{name}": {json.dumps([rounded(found[name]), one.low, one.high, one.source], ensure_ascii=False)}'
         for name, one in table().items()
     ]
     text = "{\n" + ",\n".join(lines) + "\n}\n"
@@ -79,5 +127,24 @@ def keep(found: Mapping[str, float]) -> None:
     (FOLDER / "constants.json").write_text(text, encoding="utf-8")
 
 
+def keep_widths(sums: StepSums, left: LeftOut) -> None:
+    """Write the deviations by kind of call and the factors by kind of step, of all rows, into the package."""
+    spread = all_spreads(sums.measured_us, left.by_family)
+    seen_need, unseen_need = (
+        needed(sums.measured_us, predicted, spread) for predicted in (left.by_family, left.by_gpu)
+    )
+    kinds = np.array([kind_of(row).value for row in sums.rows])
+    widths = {
+        kind.value: {
+            "seen": round(held(seen_need[kinds == kind.value]), 3),
+            "unseen": round(held(unseen_need[kinds == kind.value]), 3),
+            "gpus": sorted({gpu_named(row.gpu).name for row in sums.rows if kind_of(row) is kind}),
+        }
+        for kind in StepKind
+    }
+    for name, content in (("spreads", spread), ("step_widths", widths)):
+        (FOLDER / f"{name}.json").write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+
+
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

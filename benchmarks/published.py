@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from batch_steps import fits
@@ -69,7 +69,9 @@ def main() -> None:
     parser.add_argument(
         "--store", type=Path, default=STORE, help="file of operator tables, written where it grows"
     )
-    parser.add_argument("--results", type=Path, help="write published.md and published.json into this folder")
+    parser.add_argument(
+        "--results", type=Path, help="write the pages of all rows and of unseen models into this folder"
+    )
     options = parser.parse_args()
     store = TableStore(options.store)
     programs = Programs(store)
@@ -89,31 +91,56 @@ def main() -> None:
         programs.close()
         if programs.traced:
             store.save()
-    figures = {**scores(results), **nvidia}
-    sides = layout_sides(results)
-    batches = fits([result for result in results if result.row.training and result.row.gpu == "RTX3090"])
-    content = {
-        "rows": len(results),
-        "rows not scored": total - len(results),
-        "scores": {group: {name: asdict(one) for name, one in by.items()} for group, by in figures.items()},
-        "right side of the channels-last ratio": {"right": sides[0], "clear": sides[1]},
-        "largest batch in 24 GB": batches,
-        "left out": {
-            **{why: sorted(set(models)) for why, models in sorted(left_out.items())},
-            **nvidia_left_out,
-        },
+    not_scored = {
+        **{why: sorted(set(models)) for why, models in sorted(left_out.items())},
+        **nvidia_left_out,
     }
-    text = json.dumps(content, indent=1)
+    asked = Scored(results, nvidia, not_scored, total)
     if options.json == "-":
-        print(text)
+        print(json.dumps(asked.content(), indent=1))
     elif options.json:
-        Path(options.json).write_text(text + "\n", encoding="utf-8")
-    body = page(figures, sides, batches, f"{len(results)} of {total}", options.unseen, content["left out"])
+        Path(options.json).write_text(json.dumps(asked.content(), indent=1) + "\n", encoding="utf-8")
+    else:
+        print(page(asked, options.unseen))
     if options.results:
-        name, title = _PAGES[options.unseen]
-        write(name, title, Machine.here(), body, content, results=options.results)
-    if not options.json:
-        print(body)
+        new = set(unseen([result.row for result in results]))
+        others = replace(asked, results=[result for result in results if result.row in new])
+        for one, of_unseen in ((asked, options.unseen), (others, True))[options.unseen :]:
+            name, title = _PAGES[of_unseen]
+            body = page(one, of_unseen)
+            write(name, title, Machine.here(), body, one.content(), results=options.results)
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """Rows with what was predicted of them, out of ``total``; NVIDIA's examples; what is left out, by reason."""
+
+    results: list[RowResult]
+    nvidia: Figures
+    left_out: dict[str, list[str]]
+    total: int
+
+    def figures(self) -> Figures:
+        """All scores."""
+        return {**scores(self.results), **self.nvidia}
+
+    def batches(self) -> dict[str, int]:
+        """How far the largest batches that train are off."""
+        return fits([one for one in self.results if one.row.training and one.row.gpu == "RTX3090"])
+
+    def content(self) -> dict[str, object]:
+        """The figures for programs."""
+        right, clear = layout_sides(self.results)
+        return {
+            "rows": len(self.results),
+            "rows not scored": self.total - len(self.results),
+            "scores": {
+                group: {name: asdict(one) for name, one in by.items()} for group, by in self.figures().items()
+            },
+            "right side of the channels-last ratio": {"right": right, "clear": clear},
+            "largest batch in 24 GB": self.batches(),
+            "left out": self.left_out,
+        }
 
 
 def scores(results: list[RowResult]) -> Figures:
@@ -193,11 +220,9 @@ def _scored(results: list[RowResult]) -> dict[str, Score]:
     return {name: one for name, own in scaled.items() if (one := score(own)) is not None}
 
 
-def page(
-    figures: Figures, sides: tuple[int, int], batches: dict[str, int], scored: str, unseen: bool,
-    left_out: object,
-) -> str:  # fmt: skip
+def page(scored: Scored, of_unseen: bool) -> str:
     """The tables to read."""
+    sides, batches = layout_sides(scored.results), scored.batches()
     head = (
         "rows of",
         "number",
@@ -213,7 +238,7 @@ def page(
         "no effect",
     )
     rows: list[tuple[str, ...]] = []
-    for group, by in figures.items():
+    for group, by in scored.figures().items():
         own = by.get("mixed")
         if own is None:
             continue
@@ -236,7 +261,7 @@ def page(
     within = sum(batches.get(name, 0) for name in ("same", "one step off"))
     asked = sum(batches.values())
     return (
-        f"{scored} rows of `timm.csv` are scored. {_SEEN[unseen]} "
+        f"{len(scored.results)} of {scored.total} rows of `timm.csv` are scored. {_SEEN[of_unseen]} "
         "Errors are means of absolute relative errors; one row in ten exceeds the worst tenth; the bias is the median. "
         "`inside` is the share of measured times inside the predicted interval, which is meant to be 90 %. The "
         "baselines in proportion have the constant that suits the rows of their line best.\n\n"
@@ -244,13 +269,8 @@ def page(
         + f"\n\nEffects of channels last beyond 5 %: {right} of {clear} predicted on the right side.\n\n"
         f"Largest batch that trains in 24 GB, in the steps that timm tries: {within} of {asked} within one step "
         f"({', '.join(f'{count} {name}' for name, count in batches.items())}).\n\n## Left out\n\n"
-        + "\n".join(f"- {why}: {', '.join(names)}" for why, names in _listed(left_out))
+        + "\n".join(f"- {why}: {', '.join(names)}" for why, names in scored.left_out.items())
     )
-
-
-def _listed(left_out: object) -> list[tuple[str, list[str]]]:
-    assert isinstance(left_out, dict)
-    return [(str(why), [str(name) for name in names]) for why, names in left_out.items()]
 
 
 def _share(value: float | None) -> str:

@@ -164,3 +164,63 @@ def test_stored_programs_of_published_rows_are_predicted(shared_data):
     found = score([Pair(one.row.model, one.steps["mixed"].value_ms, one.row.step_ms) for one in results])
     assert found is not None
     assert found.mean < 0.15
+
+
+def test_the_factor_of_a_kind_of_step_holds_nine_in_ten():
+    import numpy as np
+    from interval_widths import Predicted, ends, held, needed
+
+    chance = np.random.default_rng(1)
+    first = chance.uniform(0.2, 0.8, 400)
+    shares = {"product": first, "copy": 1 - first}
+    measured = np.exp(chance.normal(0, 0.1, 400))
+    spread = {"product": 0.05, "copy": 0.2}
+    need = needed(measured, Predicted(np.ones(400), shares), spread)
+    found = ends(spread, shares, held(need))
+    inside = (found.low <= measured) & (measured <= found.high)
+    assert 0.9 <= inside.mean() <= 0.91
+    exact = ends(spread, shares, need * 1.001)
+    assert ((exact.low <= measured) & (measured <= exact.high)).all()
+
+
+def test_intervals_of_a_half_come_from_the_other_half_and_other_gpus():
+    import numpy as np
+    from image_rows import ImageRow
+    from interval_widths import Predicted, crossed
+
+    def row(gpu: str) -> ImageRow:
+        return ImageRow("m", "f", False, gpu, "amp", "nchw", False, (2, 4), 224, 8, 1.0, 1.0)
+
+    gpus = ["RTX3090", "RTX4090"] * 40
+    half = np.repeat([0, 1], 40)
+    # Half 1 is off by a factor of two on the one GPU, and half 0 hardly.
+    off = np.where((half == 1) & (np.array(gpus) == "RTX4090"), 2.0, 1.02)
+    predicted = Predicted(np.ones(80), {"product": np.ones(80)})
+    seen_ends, unseen_ends = crossed([row(gpu) for gpu in gpus], off, half, predicted, predicted)
+    wide = seen_ends.high - seen_ends.low
+    assert wide[half == 0].min() > 3 * wide[half == 1].max()
+    wide = unseen_ends.high - unseen_ends.low
+    of_first = np.array(gpus) == "RTX3090"
+    assert wide[(half == 0) & of_first].min() > 3 * wide[(half == 0) & ~of_first].max()
+
+
+def test_twins_differ_in_one_choice():
+    from image_rows import ImageRow
+    from interval_widths import twins
+
+    def row(layout: str, compiled: bool, gpu: str = "RTX4090") -> ImageRow:
+        return ImageRow("m", "f", False, gpu, "amp", layout, compiled, (2, 4), 224, 8, 1.0, 1.0)
+
+    rows = [row("nchw", False), row("nhwc", False), row("nchw", True), row("nchw", True, "RTX3090")]
+    assert [(one.group, one.over, one.under) for one in twins(rows)] == [
+        ("channels last over first, inference, RTX4090", 1, 0),
+        ("compiled over not, inference, RTX4090", 2, 0),
+    ]
+
+
+def test_constants_other_than_those_in_the_package_are_named(capsys):
+    from calibrate_mixed import different
+
+    assert different(values()) == 0
+    assert different({**values(), "softmax": 1.01 * values()["softmax"]}) == 1
+    assert "softmax: fitted" in capsys.readouterr().out

@@ -18,6 +18,7 @@ from skyline_predictors.mixed.call_kind import CallKind
 from skyline_predictors.mixed.call_reading import as_columns, read_call
 from skyline_predictors.mixed.constants import spreads, values
 from skyline_predictors.mixed.formulas import call_us
+from skyline_predictors.mixed.step_width import width_factor
 from skyline_predictors.number_format import MEASURED
 from skyline_predictors.shape_reading import deciding_format
 
@@ -46,12 +47,12 @@ class Mixed:
     def predict(self, shapes: Sequence[OperatorShape], device: GpuSpec) -> Sequence[OperatorTime]:
         """The time of each shape."""
         times, kinds = self.kernels_us(shapes, device)
-        spread = spreads()
+        spread, wider = spreads(), width_factor(shapes, device)
         found: list[OperatorTime] = []
         for value, kind in zip(times.tolist(), kinds, strict=True):
             deviation = spread.get(kind.value, _UNKNOWN_SPREAD)
             measured = kind.value in spread and device.compute_capability >= _FIRST_UNITS
-            factor = exp((1.645 if measured else 2.5) * deviation)
+            factor = exp((1.645 if measured else 2.5) * deviation * wider)
             found.append(OperatorTime(Interval(value, value / factor, value * factor), measured, kind.value))
         return found
 

@@ -1,0 +1,56 @@
+"""How wide the interval of a step is: by its kind, and by whether such steps were measured on its GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import Enum
+from functools import cache
+from importlib.resources import files
+
+import msgspec
+
+from skyline.predict.gpu_spec import GpuSpec
+from skyline.trace.record import OperatorShape
+from skyline_predictors.mixed.call_kind import is_backward
+
+
+class StepKind(str, Enum):
+    """Kinds of steps whose errors differ."""
+
+    TRAINING = "training"
+    INFERENCE = "inference"
+    COMPILED = "compiled inference"
+
+
+class StepWidth(msgspec.Struct, frozen=True):
+    """Factors of the kinds' standard deviations with which nine in ten measured steps lie inside.
+
+    ``seen`` holds on the GPUs in ``gpus``, whose steps of this kind the constants were fitted on; ``unseen`` on others.
+    """
+
+    seen: float
+    unseen: float
+    gpus: tuple[str, ...]
+
+
+def step_kind(shapes: Iterable[OperatorShape]) -> StepKind:
+    """The kind of the step that consists of these calls."""
+    compiled = False
+    for shape in shapes:
+        if is_backward(shape):
+            return StepKind.TRAINING
+        compiled = compiled or shape.operator.startswith("inductor::")
+    return StepKind.COMPILED if compiled else StepKind.INFERENCE
+
+
+@cache
+def step_widths() -> dict[StepKind, StepWidth]:
+    """The factors that ``benchmarks/calibrate_mixed.py`` found."""
+    text = files("skyline_predictors.mixed").joinpath("step_widths.json").read_bytes()
+    return msgspec.json.decode(text, type=dict[StepKind, StepWidth])
+
+
+def width_factor(shapes: Iterable[OperatorShape], device: GpuSpec) -> float:
+    """The factor for the step that consists of these calls on a GPU."""
+    width = step_widths()[step_kind(shapes)]
+    return width.seen if device.name in width.gpus else width.unseen
