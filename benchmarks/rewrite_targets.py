@@ -75,7 +75,8 @@ TARGETS = {
         " MASTER_ADDR MASTER_PORT 0 1 127 distributed init_process_group cpu gloo cuda nccl _?atexit register _?os"
         " _?sys destroy_process_group set_device int get_rank stdout open devnull w _?logging disable nn parallel"
         " utils data DistributedDataParallel sampler DistributedSampler shuffle False set_epoch epoch module"
-        " manual_seed initial_seed barrier started without torchrun a job of one process the first rank alone reports downloads",
+        " manual_seed initial_seed barrier started without torchrun a job of one process the first rank alone"
+        " reports downloads",
         "shuffle|True|False|=|cuda|:|0",
         names=True,
     ),

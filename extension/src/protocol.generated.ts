@@ -199,7 +199,7 @@ export interface LinePart {
   readonly calls: number;
 }
 
-/** What the iteration waits for, as shares that sum to 1. */
+/** The shares of an iteration by what it waits for; they sum to 1. */
 export interface CriticalPath {
   readonly cpu: number;
   readonly gpu_compute: number;
