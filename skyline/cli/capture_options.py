@@ -139,7 +139,12 @@ def module_script(name: str, options: argparse.Namespace) -> Path:
 
 
 def run_capture(
-    script: Path, arguments: tuple[str, ...], options: argparse.Namespace, *, module: str = ""
+    script: Path,
+    arguments: tuple[str, ...],
+    options: argparse.Namespace,
+    *,
+    module: str = "",
+    variables: tuple[tuple[str, str], ...] = (),
 ) -> Profile:
     """Profile ``script``; what it prints goes to stderr, and so does the progress.
 
@@ -149,7 +154,7 @@ def run_capture(
     from skyline.capture.session import capture
     from skyline.capture.warm_pool import WarmPool
 
-    request = request_of(script, arguments, options, module=module)
+    request = request_of(script, arguments, options, module=module, variables=variables)
     partial: list[Profile] = []
 
     def measured(profile: Profile) -> None:
@@ -203,9 +208,14 @@ def first_lines(profile: Profile) -> tuple[str, ...]:
 
 
 def request_of(
-    script: Path, arguments: tuple[str, ...], options: argparse.Namespace, *, module: str = ""
+    script: Path,
+    arguments: tuple[str, ...],
+    options: argparse.Namespace,
+    *,
+    module: str = "",
+    variables: tuple[tuple[str, str], ...] = (),
 ) -> CaptureRequest:
-    """The run configuration of ``script`` from the options."""
+    """The run configuration of ``script`` from the options; ``variables`` of a launcher come before the project's."""
     check_script(script)
     fill_in(options, script)
     if options.gpu is not None and options.device == "cpu":
@@ -240,7 +250,7 @@ def request_of(
         side_effects=options.side_effects,
         memory_limit_bytes=options.memory_limit,
         scratch_limit_bytes=options.scratch_limit,
-        variables=tuple(options.variables.items()),
+        variables=tuple({**dict(variables), **options.variables}.items()),
         **{name: value for name, value in given.items() if value is not None},
     )
 
