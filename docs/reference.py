@@ -128,6 +128,7 @@ SECTIONS: dict[str, Callable[[], str]] = {
     "protocol": protocol,
     "whatif_accuracy": whatif_accuracy,
     "curve_accuracy": curve_accuracy,
+    "setting_places": setting_places,
 }
 
 

@@ -61,7 +61,7 @@ def launch_of(words: Sequence[str]) -> Launch:
     if program in _PROGRAMS:
         return _below(_PROGRAMS[program](rest))
     if is_environment_command(program, rest[:1]):
-        return _below(environment_run(program, rest))
+        return _below(environment_run(first, rest))
     return Launch(first, "", rest)
 
 

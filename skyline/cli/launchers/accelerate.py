@@ -25,6 +25,8 @@ _ELSEWHERE = {
     "--use-megatron-lm": "Megatron-LM",
     "--tpu": "TPUs",
 }
+_KINDS = {"DEEPSPEED": "--use-deepspeed", "FSDP": "--use-fsdp", "MEGATRON_LM": "--use-megatron-lm", "XLA": "--tpu"}
+"""Options by the ``distributed_type`` of a configuration file."""
 _CONFIG_NAMES = ("default_config.yaml", "default_config.yml", "default_config.json")
 
 
@@ -43,8 +45,9 @@ def accelerate_launch(words: Sequence[str]) -> Asked:
     options.one_machine("--num-machines")
     if config.get("num_machines", "1") != "1":
         raise UsageError("Only training on one machine can be profiled", hint="Run it with --num_machines 1.")
+    kind = config.get("distributed_type", "NO").upper()
     for name, words_for in _ELSEWHERE.items():
-        if name in options.values:
+        if name in options.values or name == _KINDS.get(kind):
             raise UsageError(
                 f"{name} is not read: a profile of {words_for} under accelerate is not possible yet",
                 hint="Profile the script without it, as in: accelerate launch --num_processes 2 train.py",
@@ -53,12 +56,13 @@ def accelerate_launch(words: Sequence[str]) -> Asked:
     if ranks is None:
         told = config.get("num_processes", "1")
         ranks = int(told) if told.isdigit() and int(told) else 1
-    return Asked(options.rest, ranks, variables=_variables(options, config))
-
-
-def _variables(options: Options, config: dict[str, str]) -> tuple[tuple[str, str], ...]:
-    """The environment of the script, as accelerate sets it for these options."""
     on_cpu = "--cpu" in options.values or config.get("use_cpu", "false").lower() == "true"
+    # For the CPU accelerate starts a single process, whatever number is asked for.
+    return Asked(options.rest, 1 if on_cpu else ranks, variables=_variables(options, config, on_cpu))
+
+
+def _variables(options: Options, config: dict[str, str], on_cpu: bool) -> tuple[tuple[str, str], ...]:
+    """The environment of the script, as accelerate sets it for these options."""
     precision = options.values.get("--mixed-precision") or config.get("mixed_precision", "")
     steps = options.values.get("--gradient-accumulation-steps") or config.get("gradient_accumulation_steps", "")
     found = {
@@ -77,6 +81,8 @@ def _config(options: Options) -> dict[str, str]:
         path = Path(asked)
         if not path.is_file():
             raise UsageError(f"{asked} does not exist", hint="Check the path after --config_file.")
+    elif "--cpu" in options.values:
+        return {}  # accelerate leaves its own file aside then
     else:
         cache = Path(os.environ.get("HF_HOME") or Path.home() / ".cache" / "huggingface") / "accelerate"
         found = [cache / name for name in _CONFIG_NAMES if (cache / name).is_file()]

@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from skyline.cli.launchers.asked import Asked, options_with_values
 from skyline.errors import UsageError
@@ -44,11 +45,12 @@ def is_environment_command(tool: str, words: Sequence[str]) -> bool:
     return tool in VALUED and list(words[:1]) == ["run"]
 
 
-def environment_run(tool: str, words: Sequence[str]) -> Asked:
+def environment_run(program: str, words: Sequence[str]) -> Asked:
     """The command behind ``TOOL run``, with the interpreter and the variables that the tool gives it.
 
     The tool itself is asked: it runs its Python with the same options, which prints both.
     """
+    tool = Path(program).name
     options = options_with_values(words[1:], VALUED[tool])
     count = len(words) - len(options.rest)
     given = [word for word in words[:count] if word != "--"]
@@ -57,7 +59,7 @@ def environment_run(tool: str, words: Sequence[str]) -> Asked:
             f"{tool} run is asked to change the folder, which a profile does not follow",
             hint="Go to that folder first, and leave the option out.",
         )
-    interpreter, variables = _told([tool, *given])
+    interpreter, variables = _told([program, *given])
     return Asked(options.rest, variables=variables, interpreter=interpreter)
 
 

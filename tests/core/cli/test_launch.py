@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import shutil
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -33,7 +33,7 @@ from skyline.errors import UsageError
                 "train.py",
                 "",
                 ("--cpu",),
-                2,
+                1,
                 (("ACCELERATE_USE_CPU", "true"), ("ACCELERATE_MIXED_PRECISION", "bf16")),
             ),
         ),
@@ -105,16 +105,46 @@ def no_config_of_mine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 
 def test_the_configuration_of_accelerate_is_read(no_config_of_mine: Path) -> None:
-    config = "compute_environment: LOCAL_MACHINE\nuse_cpu: true\nmixed_precision: 'bf16'  # a comment\nnum_processes: 3\n"
+    config = "compute_environment: LOCAL_MACHINE\nuse_cpu: false\nmixed_precision: 'bf16'  # a comment\nnum_processes: 3\n"
     folder = no_config_of_mine / "home" / "accelerate"
     folder.mkdir(parents=True)
     (folder / "default_config.yaml").write_text(config)
     launch = launch_of(["accelerate", "launch", "train.py"])
     assert launch.ranks == 3
-    assert dict(launch.variables) == {"ACCELERATE_USE_CPU": "true", "ACCELERATE_MIXED_PRECISION": "bf16"}
+    assert dict(launch.variables) == {"ACCELERATE_MIXED_PRECISION": "bf16"}
     # An option goes over the file.
     launch = launch_of(["accelerate", "launch", "--num_processes", "1", "--mixed_precision", "no", "train.py"])
     assert (launch.ranks, dict(launch.variables)["ACCELERATE_MIXED_PRECISION"]) == (1, "no")
+
+
+def test_a_configuration_for_a_plugin_is_refused(no_config_of_mine: Path) -> None:
+    path = no_config_of_mine / "own.yaml"
+    path.write_text("distributed_type: FSDP\nnum_processes: 2\n")
+    with pytest.raises(UsageError, match="--use-fsdp is not read"):
+        launch_of(["accelerate", "launch", "--config_file", str(path), "train.py"])
+
+
+def test_the_variables_are_those_that_accelerate_sets(no_config_of_mine: Path) -> None:
+    pytest.importorskip("accelerate", reason="accelerate is not installed")
+    script = no_config_of_mine / "show.py"
+    script.write_text(
+        "import json, os\nprint(json.dumps({k: v for k, v in os.environ.items() if k.startswith('ACCELERATE_')}))\n"
+    )
+    words = ["launch", "--cpu", "--num_processes", "1", "--mixed_precision", "bf16"]
+    words += ["--gradient_accumulation_steps", "4", "--dynamo_backend", "no", str(script)]
+    ran = subprocess.run(
+        [sys.executable, "-m", "accelerate.commands.accelerate_cli", *words],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=200,
+    )
+    theirs = json.loads(ran.stdout.strip().splitlines()[-1])
+    ours = dict(launch_of(["accelerate", *words]).variables)
+    assert {name: value.lower() for name, value in ours.items()} == {
+        name: theirs[name].lower() for name in ours if name in theirs
+    }
+    assert {"ACCELERATE_USE_CPU", "ACCELERATE_MIXED_PRECISION"} <= ours.keys()
 
 
 def test_options_of_accelerate_without_a_value_are_the_ones_that_it_has() -> None:
@@ -141,10 +171,10 @@ def test_what_is_nearer_to_the_script_wins(no_config_of_mine: Path) -> None:
     assert launch == Launch("", "p.train", ("x",), 2)
 
 
-@pytest.mark.skipif(shutil.which("uv") is None, reason="uv is not installed")
 def test_uv_is_asked_for_its_interpreter_and_variables(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    uv = str(pytest.importorskip("uv", reason="uv is not installed").find_uv_bin())
     subprocess.run(
         [sys.executable, "-m", "venv", "--without-pip", str(tmp_path / ".venv")], check=True, timeout=120
     )
@@ -152,7 +182,7 @@ def test_uv_is_asked_for_its_interpreter_and_variables(
     (tmp_path / ".env").write_text("SIZE=16\n")
     monkeypatch.chdir(tmp_path)
     launch = launch_of(
-        ["uv", "run", "--no-sync", "--offline", "--env-file", ".env", "torchrun", "--nproc-per-node", "2", "train.py"]
+        [uv, "run", "--no-sync", "--offline", "--env-file", ".env", "torchrun", "--nproc-per-node", "2", "train.py"]
     )
     assert (launch.script, launch.ranks) == ("train.py", 2)
     assert Path(launch.interpreter or "").parent == tmp_path / ".venv" / "bin"
