@@ -91,7 +91,9 @@ def main() -> int:
             with tempfile.TemporaryDirectory() as folder:
                 cells += _tried(script, Path(folder), pool)
             for cell in cells[-3:]:
-                print(f"{cell.script} / {cell.setting}: {cell.words}: {cell.said}", file=sys.stderr, flush=True)
+                print(
+                    f"{cell.script} / {cell.setting}: {cell.words}: {cell.said}", file=sys.stderr, flush=True
+                )
     finally:
         pool.close()
     if options.only:
@@ -122,7 +124,8 @@ def _cell(script: SettingScript, folder: Path, profile: Profile, setting: str, p
     home = os.path.realpath(folder / script.home)
     found = {os.path.realpath(edit.span.file) for edit in planned.edits} == {home}
     said = "; ".join(
-        f"{Path(edit.span.file).name}:{edit.span.line} {edit.old_text} -> {edit.new_text}" for edit in planned.edits
+        f"{Path(edit.span.file).name}:{edit.span.line} {edit.old_text} -> {edit.new_text}"
+        for edit in planned.edits
     )
     before = Path(home).read_bytes()
     numbers = all(_is_number(edit) for edit in planned.edits)

@@ -309,7 +309,8 @@ SCRIPTS = (
         "TrainingArguments, Python",
         _TRAINING_ARGUMENTS
         + "args = TrainingArguments(\n    output_dir=str(here / 'out'), per_device_train_batch_size=12,  # per device\n"
-        + "    gradient_accumulation_steps=2, dataloader_num_workers=1, num_train_epochs=99, report_to=[], use_cpu=True\n"
+        + "    gradient_accumulation_steps=2, dataloader_num_workers=1, num_train_epochs=99, use_cpu=True,\n"
+        + "    report_to=[],\n"
         + ")\n"
         + _TRAINER,
         needs=("transformers", "accelerate"),
@@ -334,7 +335,7 @@ SCRIPTS = (
         + _TRAINER,
         "args.json",
         {
-            "args.json": '{"output_dir": "out",\n "per_device_train_batch_size": 12, "gradient_accumulation_steps": 2,\n'
+            "args.json": '{"output_dir": "out",\n"per_device_train_batch_size": 12, "gradient_accumulation_steps": 2,\n'
             ' "dataloader_num_workers": 1, "num_train_epochs": 99, "use_cpu": true, "report_to": []}\n'
         },
         needs=("transformers", "accelerate"),

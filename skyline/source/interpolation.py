@@ -14,7 +14,7 @@ _DEEPEST = 8
 
 
 def is_reference(entry: SettingEntry) -> bool:
-    """True if the value is one whole interpolation of a key. A resolver (``${oc.env:N}``) or a part of a text is not."""
+    """True if the value is one whole interpolation of a key, not a resolver (``${oc.env:N}``) or a part of a text."""
     return _REFERENCE.fullmatch(entry.bare) is not None
 
 

@@ -9,7 +9,21 @@ from skyline.source.batch_names import batch_rank, is_evaluation, words
 
 _WORKER_WORDS = {"worker", "workers", "nworkers", "numworkers"}
 _BESIDE_WORKERS = {
-    *("num", "number", "n", "nb", "of", "max", "count", "per", "gpu", "device", "data", "loader", "dataloader"),
+    *(
+        "num",
+        "number",
+        "n",
+        "nb",
+        "of",
+        "max",
+        "count",
+        "per",
+        "gpu",
+        "device",
+        "data",
+        "loader",
+        "dataloader",
+    ),
     *("dataloaders", "loading", "train", "training", "cpu"),
 }
 

@@ -38,7 +38,9 @@ def setting_places(setting: Setting, files: Sequence[tuple[str, str]], value: in
             strength = rank(setting, entry.path)
             if strength is None:
                 continue
-            place, holder = target(path, entry, read) or (path, entry) if is_reference(entry) else (path, entry)
+            place, holder = (
+                target(path, entry, read) or (path, entry) if is_reference(entry) else (path, entry)
+            )
             if holder.whole_number != value:
                 continue
             trains = any(map(is_training, entry.path))
@@ -71,7 +73,9 @@ def setting_edit(place: SettingPlace, text: SourceText, value: int) -> tuple[Tex
     """
     there = _there(place, text.text)
     if len(there) != 1:
-        message = f"{PurePath(place.file).name} changed: `{place.key}` is no longer set the way that was profiled"
+        message = (
+            f"{PurePath(place.file).name} changed: `{place.key}` is no longer set the way that was profiled"
+        )
         raise RewriteRefused(message, file=place.file, line=place.line, hint="Profile it again.")
     return () if there[0].whole_number == value else (_edit(text, there[0], value),)
 
@@ -105,7 +109,9 @@ def still_holds(place: SettingPlace) -> bool:
 
 def _there(place: SettingPlace, text: str) -> list[SettingEntry]:
     """The entry at a place, or else the entries of its key with another number, each position once."""
-    found = {(entry.line, entry.column): entry for entry in entries(place.file, text) if entry.key == place.key}
+    found = {
+        (entry.line, entry.column): entry for entry in entries(place.file, text) if entry.key == place.key
+    }
     exact = [entry for entry in found.values() if (entry.line, entry.text) == (place.line, place.text)]
     return exact or [entry for entry in found.values() if entry.whole_number is not None]
 

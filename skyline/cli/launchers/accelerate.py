@@ -15,8 +15,8 @@ FLAGS = {
     *("-h", "--help", "-q", "--quiet", "--cpu", "--multi-gpu", "--tpu", "--use-mps-device", "--debug"),
     *("--no-python", "--same-network", "--use-deepspeed", "--use-fsdp", "--use-megatron-lm", "--use-xpu"),
     *("--ipex", "--dynamo-use-fullgraph", "--dynamo-use-dynamic", "--dynamo-use-regional-compilation"),
-    *("--enable-cpu-affinity", "--tpu-cluster", "--no-tpu-cluster", "--tpu-use-sudo", "--aws-access-key-id"),
-    *("--use-parallelism-config", "--fp8-override-linear-precision"),
+    *("--enable-cpu-affinity", "--tpu-cluster", "--no-tpu-cluster", "--tpu-use-sudo"),
+    *("--use-parallelism-config", "--fp8-use-autocast-during-eval", "--downcast-bf16"),
 }
 """Options without a value."""
 _ELSEWHERE = {
@@ -25,7 +25,12 @@ _ELSEWHERE = {
     "--use-megatron-lm": "Megatron-LM",
     "--tpu": "TPUs",
 }
-_KINDS = {"DEEPSPEED": "--use-deepspeed", "FSDP": "--use-fsdp", "MEGATRON_LM": "--use-megatron-lm", "XLA": "--tpu"}
+_KINDS = {
+    "DEEPSPEED": "--use-deepspeed",
+    "FSDP": "--use-fsdp",
+    "MEGATRON_LM": "--use-megatron-lm",
+    "XLA": "--tpu",
+}
 """Options by the ``distributed_type`` of a configuration file."""
 _CONFIG_NAMES = ("default_config.yaml", "default_config.yml", "default_config.json")
 
@@ -34,7 +39,9 @@ def accelerate(words: Sequence[str]) -> Asked:
     """The script that ``accelerate launch`` starts; Skyline starts the ranks itself, all on this machine."""
     if not words or words[0] != "launch":
         asked = f"accelerate {words[0]}" if words else "accelerate"
-        raise UsageError(f"{asked} starts no training", hint="As in: skyline profile accelerate launch train.py")
+        raise UsageError(
+            f"{asked} starts no training", hint="As in: skyline profile accelerate launch train.py"
+        )
     return accelerate_launch(words[1:])
 
 
@@ -64,11 +71,9 @@ def accelerate_launch(words: Sequence[str]) -> Asked:
 def _variables(options: Options, config: dict[str, str], on_cpu: bool) -> tuple[tuple[str, str], ...]:
     """The environment of the script, as accelerate sets it for these options."""
     precision = options.values.get("--mixed-precision") or config.get("mixed_precision", "")
-    steps = options.values.get("--gradient-accumulation-steps") or config.get("gradient_accumulation_steps", "")
     found = {
         "ACCELERATE_USE_CPU": "true" if on_cpu else "",
         "ACCELERATE_MIXED_PRECISION": precision.lower(),
-        "ACCELERATE_GRADIENT_ACCUMULATION_STEPS": steps,
         "ACCELERATE_DYNAMO_BACKEND": options.values.get("--dynamo-backend", "").upper(),
     }
     return tuple((name, value) for name, value in found.items() if value)

@@ -19,6 +19,7 @@ from skyline.rewrite.sites.configured import (
     named_literal,
     place_edit,
 )
+from skyline.rewrite.sites.framework import framework
 from skyline.rewrite.sites.given import behind
 from skyline.source.arguments import passed
 from skyline.source.batch_names import words
@@ -34,7 +35,7 @@ from skyline.source.scope import is_main_guard
 from skyline.source.setting_names import Setting
 from skyline.source.shared_use import reads
 from skyline.source.span import TextEdit
-from skyline.source.syntax import last_name, offsets_of, text_of
+from skyline.source.syntax import offsets_of, text_of
 from skyline.trace.facts import LoaderFact
 
 
@@ -220,7 +221,7 @@ def _overrides(context: RewriteContext) -> tuple[str, ...]:
 
 def _of_library(context: RewriteContext, workers: int) -> tuple[TextEdit, ...] | None:
     """The edit where a library makes the loader from a setting (``dataloader_num_workers``); None without one."""
-    told = next(iter(context.profile.loaders), None)
+    told = training_loader_fact(context) or next(iter(context.profile.loaders), None)
     if told is None:
         return None
     place = configured_place(context, Setting.NUM_WORKERS)
@@ -229,20 +230,10 @@ def _of_library(context: RewriteContext, workers: int) -> tuple[TextEdit, ...] |
     literal = named_literal(context, Setting.NUM_WORKERS, told.num_workers)
     if literal is not None:
         return literal_edit(literal, workers)
-    calls = _training_arguments(context)
-    if len(calls) != 1 or told.num_workers:
+    used = framework(context)
+    if used is None or used.kind != "transformers" or not used.takes_switches or told.num_workers:
         return None
-    module, call = calls[0]
-    return add_keyword(module.source, call, f"{_LIBRARY_NAME}={workers}")
-
-
-def _training_arguments(context: RewriteContext) -> list[tuple[Module, ast.Call]]:
-    """Calls of ``TrainingArguments`` and its kin in Transformers."""
-    return [
-        (module, node)
-        for module, node in context.program.nodes_of(ast.Call)
-        if last_name(node.func).endswith("TrainingArguments")
-    ]
+    return add_keyword(used.module.source, used.call, f"{_LIBRARY_NAME}={workers}")
 
 
 def _check_shared(context: RewriteContext, origin: Origin) -> None:

@@ -8,14 +8,20 @@ from functools import partial
 from skyline.errors import RewriteRefused
 from skyline.rewrite.catalogue import batch_size
 from skyline.rewrite.context import RewriteContext
-from skyline.rewrite.sites.configured import configured_place, literal_edit, named_literal, place_edit
+from skyline.rewrite.sites.configured import (
+    check_not_forced,
+    configured_place,
+    literal_edit,
+    named_literal,
+    place_edit,
+)
+from skyline.rewrite.sites.framework import framework
 from skyline.source.resolver import Origin
 from skyline.source.setting_names import Setting, rank
 from skyline.source.span import TextEdit
 from skyline.source.syntax import last_name
 
 _SETTING = Setting.GRAD_ACCUMULATION
-_LIBRARIES = {"transformers", "trl", "lightning", "pytorch_lightning", "accelerate", "deepspeed"}
 
 
 def accumulated_setting(context: RewriteContext, parts: int) -> tuple[TextEdit, ...] | None:
@@ -26,12 +32,16 @@ def accumulated_setting(context: RewriteContext, parts: int) -> tuple[TextEdit, 
     """
     count = context.profile.batch.micro_batches
     place = configured_place(context, _SETTING)
+    if place is None:
+        check_not_forced(_SETTING, context.profile.arguments, count * parts)
     literal = _literal(context, count) if place is None else None
     if (place is None and literal is None) or not _averages(context):
         return None
     size = context.profile.batch_size
     if size is None or size % parts:
-        message = f"A batch of {size} samples has no {parts} equal parts" if size else "The batch size is not known"
+        message = (
+            f"A batch of {size} samples has no {parts} equal parts" if size else "The batch size is not known"
+        )
         raise RewriteRefused(message, hint="Give a number that divides the batch size.")
 
     def accumulated(now: RewriteContext) -> tuple[TextEdit, ...]:
@@ -53,11 +63,10 @@ def _literal(context: RewriteContext, count: int) -> Origin | None:
 
 
 def _averages(context: RewriteContext) -> bool:
-    """True if gradients are averaged over the batches: a library does that, or the loss is divided by the number."""
-    for _, node in context.program.nodes_of(ast.Import, ast.ImportFrom):
-        names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else [node.module or ""]
-        if {name.partition(".")[0] for name in names} & _LIBRARIES:
-            return True
+    """True if gradients are averaged over the batches: a framework does that, or the loss is divided by the number."""
+    used = framework(context)
+    if used is not None and used.kind != "fabric":
+        return True
     divisors = (
         *(node.right for _, node in context.program.nodes_of(ast.BinOp) if isinstance(node.op, ast.Div)),
         *(node.value for _, node in context.program.nodes_of(ast.AugAssign) if isinstance(node.op, ast.Div)),

@@ -19,7 +19,8 @@ from skyline.source.setting_names import Setting, rank
 from skyline.source.settings_file import setting_edit
 from skyline.source.span import TextEdit
 
-_NOT_A_PARSER = ast.Call(ast.Attribute(ast.Name("parser", ast.Load()), "parse_args", ast.Load()), [], [])
+_PARSED = ast.Call(ast.Attribute(ast.Name("<parser>", ast.Load()), "parse_args", ast.Load()), [], [])
+"""The result of any parser. No variable has such a name, so that the options alone are looked up."""
 
 
 def configured_place(context: RewriteContext, setting: Setting) -> SettingPlace | None:
@@ -32,7 +33,9 @@ def configured_place(context: RewriteContext, setting: Setting) -> SettingPlace 
             continue
         if len(each.places) > 1:
             listed = ", ".join(place.words for place in each.places[:3])
-            message = f"{setting.value} is {each.value} in {len(each.places)} places that the run read: {listed}"
+            message = (
+                f"{setting.value} is {each.value} in {len(each.places)} places that the run read: {listed}"
+            )
             raise RewriteRefused(message, file=each.places[0].file, hint="Change the right one by hand.")
         return each.places[0]
     return None
@@ -50,7 +53,9 @@ def check_not_forced(setting: Setting, arguments: tuple[str, ...], value: int) -
     """Refuse where an argument of the form ``train.batch_size=16`` sets the value, whatever a file says."""
     forced = override_in_force(setting, arguments)
     if forced is not None:
-        message = f"The command line sets it with `{arguments[forced.index]}`: change that argument to {value}"
+        message = (
+            f"The command line sets it with `{arguments[forced.index]}`: change that argument to {value}"
+        )
         raise RewriteRefused(message)
 
 
@@ -90,7 +95,7 @@ def _uses(context: RewriteContext, setting: Setting) -> Iterator[tuple[Module, a
     program = context.program
     for option in context.resolver.options:
         if rank(setting, (option.destination,)) is not None:
-            parsed = ast.Attribute(_NOT_A_PARSER, option.destination, ast.Load())
+            parsed = ast.Attribute(_PARSED, option.destination, ast.Load())
             yield option.module, ast.copy_location(parsed, option.call), option.destination
     for module, node in program.nodes():
         for name, value in _named(node):

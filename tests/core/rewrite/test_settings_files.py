@@ -17,7 +17,7 @@ data:
     num_workers:   2  # processes
 """
 LOADER = (
-    "from lightning import Trainer\n"
+    "from lightning import Trainer\nTrainer().fit(m)\n"
     "loader = DataLoader(d, batch_size=c.train.batch_size, num_workers=c.data.num_workers)\n"
 )
 
@@ -110,7 +110,9 @@ def test_two_places_with_the_number_are_not_told_apart(configured) -> None:
 def test_a_literal_in_the_code_goes_before_a_file_that_is_not_read_for_it(configured) -> None:
     source = "w = 2\nloader = DataLoader(d, batch_size=16, num_workers=w)\n"
     shop = configured(source=source)
-    assert shop.after(shop.plan("num_workers=4")).files["/project/train.py"] == source.replace("w = 2", "w = 4")
+    assert shop.after(shop.plan("num_workers=4")).files["/project/train.py"] == source.replace(
+        "w = 2", "w = 4"
+    )
 
 
 def test_a_file_goes_over_a_default_of_the_same_number(configured) -> None:
@@ -120,9 +122,13 @@ def test_a_file_goes_over_a_default_of_the_same_number(configured) -> None:
         "loader = DataLoader(d, batch_size=a.batch_size, num_workers=a.num_workers)\n"
     )
     shop = configured(source=source)
-    assert text_after(shop, "num_workers=4", batch_size=64) == YAML.replace("16", "64").replace("  2 ", "  4 ")
+    assert text_after(shop, "num_workers=4", batch_size=64) == YAML.replace("16", "64").replace(
+        "  2 ", "  4 "
+    )
 
 
 def test_a_loss_that_is_not_divided_keeps_its_accumulation(configured) -> None:
-    shop = configured(source=LOADER.replace("from lightning import Trainer", "import torch"))
+    shop = configured(
+        source=LOADER.replace("from lightning import Trainer\nTrainer().fit(m)", "import torch")
+    )
     assert shop.plan("grad_accumulation=2").edits == ()
