@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
+import json
 import os
 import re
 import socket
@@ -21,7 +22,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from machine import Machine
-from result_file import table, write
+from result_file import RESULTS, table, write
 from setting_scripts import ACCUMULATION, BATCH_SIZE, SCRIPTS, WORKERS, SettingScript
 
 from skyline.analysis.analyse import analyse
@@ -75,7 +76,7 @@ def main() -> int:
     command = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    command.add_argument("--only", help="a part of the names of scripts to try")
+    command.add_argument("--only", help="a part of the names of scripts to try; the other rows stay")
     options = command.parse_args()
     cells: list[Cell] = []
     absent: dict[str, str] = {}
@@ -96,10 +97,17 @@ def main() -> int:
                 )
     finally:
         pool.close()
-    if options.only:
-        return 0
-    print(_write(cells, absent))
+    print(_write(cells, absent, kept=bool(options.only)))
     return 0
+
+
+def _merged(cells: list[Cell]) -> list[Cell]:
+    """With the cells of scripts that were not tried now, from the last result."""
+    now = {cell.script for cell in cells}
+    content = json.loads((RESULTS / f"{_NAME}.json").read_text(encoding="utf-8"))["figures"]["cells"]
+    every = [*cells, *(Cell(**cell) for cell in content if cell["script"] not in now)]
+    order = {script.name: number for number, script in enumerate(SCRIPTS)}
+    return sorted(every, key=lambda cell: order[cell.script])
 
 
 def _tried(script: SettingScript, folder: Path, pool: WarmPool) -> list[Cell]:
@@ -180,16 +188,16 @@ def _run(script: SettingScript, folder: Path, pool: WarmPool) -> Profile:
     return capture(request, progress=lambda _: None, starter=pool.start)
 
 
-def _write(cells: list[Cell], absent: dict[str, str]) -> str:
+def _write(cells: list[Cell], absent: dict[str, str], *, kept: bool) -> str:
+    cells = _merged(cells) if kept else cells
     places = list(dict.fromkeys(cell.script for cell in cells))
     by_cell = {(cell.script, cell.setting): cell for cell in cells}
     rows = [(place, *(by_cell[place, setting].words for setting in _SETTINGS)) for place in places]
     missed = [cell for cell in cells if not (cell.rewritten and cell.undone)]
     done = len(cells) - len(missed)
-    body = (
-        f"{__doc__.strip()}\n\nEach cell says: found, rewritten, undone. {done} of {len(cells)} cells are yes in all "
-        f"three.\n\n{table(('place', *_SETTINGS), rows)}\n"
-    )
+    summary = f"Each cell says: found, rewritten, undone. {done} of {len(cells)} cells are yes in all three."
+    asked = (__doc__ or "").strip()
+    body = f"{asked}\n\n{summary}\n\n{table(('place', *_SETTINGS), rows)}\n"
     if missed:
         body += "\nNot written, or not all three, with what Skyline says:\n\n"
         body += "".join(f"- {cell.script}, {cell.setting}: {cell.said}\n" for cell in missed)

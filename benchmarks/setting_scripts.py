@@ -12,7 +12,7 @@ BATCH_SIZE, WORKERS, ACCUMULATION = 12, 1, 2
 class SettingScript:
     """A script ``train.py`` with other files by name. ``home`` is the file in which its settings are.
 
-    ``needs`` are modules that it imports. ``keys`` False: an argument sets the values, so that no file holds them.
+    ``needs`` are modules that it imports. ``written`` False: arguments set the values, which no file holds.
     """
 
     name: str
@@ -66,7 +66,10 @@ _READ = """
 here = pathlib.Path(__file__).parent
 if __name__ == "__main__":
 """
-_FROM_MAPPING = 'train(config["train"]["batch_size"], config["data"]["num_workers"], config["train"]["accumulation_steps"])\n'
+_FROM_MAPPING = (
+    'train(config["train"]["batch_size"], config["data"]["num_workers"], '
+    'config["train"]["accumulation_steps"])\n'
+)
 _FROM_OBJECT = "train(config.train.batch_size, config.data.num_workers, config.train.accumulation_steps)\n"
 _TRAINING_ARGUMENTS = """\
 import pathlib

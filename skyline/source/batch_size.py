@@ -203,7 +203,7 @@ def _overriding(program: Program, uses: list[BatchUse], arguments: tuple[str, ..
     use = next((use for use in uses if use.evaluation is not True), None)
     if forced is None or use is None or not _maps_names(program):
         return None
-    span = span_of(use.module.source, _anchor(use))
+    span = span_of(use.module.source, use.node)
     return Knob(
         use.name,
         forced.value,

@@ -1,4 +1,4 @@
-"""What a launcher's words ask for, and how options are read."""
+"""The request in a launcher's words, and the reading of options."""
 
 from __future__ import annotations
 

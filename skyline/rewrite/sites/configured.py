@@ -11,6 +11,7 @@ from skyline.rewrite.argument import replace_value
 from skyline.rewrite.context import RewriteContext
 from skyline.source.command_line import argument_in_force, override_in_force
 from skyline.source.knob import KnobKind, SettingPlace
+from skyline.source.members import field_default
 from skyline.source.origin import Frame, Route
 from skyline.source.program import Module
 from skyline.source.resolver import Origin
@@ -28,17 +29,16 @@ def configured_place(context: RewriteContext, setting: Setting) -> SettingPlace 
 
     Raises RewriteRefused where several places hold it.
     """
-    for each in context.profile.configured:
-        if each.name != setting.value:
-            continue
-        if len(each.places) > 1:
-            listed = ", ".join(place.words for place in each.places[:3])
-            message = (
-                f"{setting.value} is {each.value} in {len(each.places)} places that the run read: {listed}"
-            )
-            raise RewriteRefused(message, file=each.places[0].file, hint="Change the right one by hand.")
-        return each.places[0]
-    return None
+    found = next((each for each in context.profile.configured if each.name == setting.value), None)
+    if found is None or not found.places:
+        return None
+    best, *others = found.places
+    if others:
+        listed = ", ".join(place.words for place in found.places[:3])
+        count = len(found.places)
+        message = f"{setting.value} is {found.value} in {count} places that the run read: {listed}"
+        raise RewriteRefused(message, file=best.file, hint="Change the right one by hand.")
+    return best
 
 
 def place_edit(
@@ -110,7 +110,7 @@ def _named(node: ast.AST) -> Iterator[tuple[str, ast.expr]]:
         case ast.Assign(targets=[ast.Name(id=name) | ast.Attribute(attr=name)], value=value):
             yield name, value
         case ast.AnnAssign(target=ast.Name(id=name) | ast.Attribute(attr=name), value=ast.expr() as value):
-            yield name, value
+            yield name, field_default(value)
         case ast.Dict():
             for key, value in zip(node.keys, node.values, strict=True):
                 if isinstance(key, ast.Constant) and isinstance(key.value, str):

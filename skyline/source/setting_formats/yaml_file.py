@@ -22,8 +22,9 @@ def read(text: str) -> Iterator[SettingEntry]:
     from ruamel.yaml import YAML
     from ruamel.yaml.error import YAMLError
 
+    parser: Any = YAML(typ="safe", pure=True)
     try:
-        documents: list[Any] = list(YAML(typ="safe", pure=True).compose_all(text))
+        documents: list[Any] = list(parser.compose_all(text))
     except YAMLError as error:
         raise ValueError(f"not YAML: {error}") from error
     found = [entry for document in documents for entry in _scalars(document, (), text, 0)]
