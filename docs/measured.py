@@ -55,6 +55,16 @@ def curve_rows() -> Iterator[tuple[str, ...]]:
         yield _line(group, "batch sizes", [abs(row["error"]) for row in rows], inside)
 
 
+def setting_rows() -> Iterator[tuple[str, ...]]:
+    """Each place of settings: found, rewritten and undone, for each setting."""
+    cells = json.loads((RESULTS / "setting_places.json").read_text(encoding="utf-8"))["figures"]["cells"]
+    places: dict[str, list[str]] = {}
+    for cell in cells:
+        parts = (cell["found"], cell["rewritten"], cell["undone"])
+        places.setdefault(cell["script"], []).append(", ".join("yes" if part else "no" for part in parts))
+    yield from ((place, *words) for place, words in places.items())
+
+
 def _rows(group: Group) -> Iterator[dict[str, Any]]:
     content = json.loads((RESULTS / f"{group.file}.json").read_text(encoding="utf-8"))
     for row in content["figures"]:

@@ -74,6 +74,11 @@ def whatif_accuracy() -> str:
     return _accuracy(measured.whatif_rows())
 
 
+def setting_places() -> str:
+    """Where settings are found, rewritten and undone, from the result file."""
+    return _table(("place", "batch size", "workers", "accumulation"), measured.setting_rows())
+
+
 def curve_accuracy() -> str:
     """The measured error of batch sizes, from the result files."""
     return _accuracy(measured.curve_rows())
@@ -123,6 +128,7 @@ SECTIONS: dict[str, Callable[[], str]] = {
     "protocol": protocol,
     "whatif_accuracy": whatif_accuracy,
     "curve_accuracy": curve_accuracy,
+    "setting_places": setting_places,
 }
 
 

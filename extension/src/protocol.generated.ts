@@ -105,6 +105,7 @@ export interface SettingPlace {
   readonly line: number;
   readonly key: string;
   readonly text: string;
+  readonly column: number;
 }
 
 /** Peak live tensor memory of an iteration against what the device has. */

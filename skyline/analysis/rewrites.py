@@ -14,7 +14,7 @@ from skyline.rewrite.plan import edits_for
 from skyline.rewrite.removal import present, reason_of, removal_edits
 from skyline.source.text import SourceText, TextEdit
 from skyline.stage_failures import failure
-from skyline.trace.profile import Profile
+from skyline.trace.profile import Profile, settings_files
 
 logger = logging.getLogger(__name__)
 
@@ -57,6 +57,7 @@ class Rewrites:
 
     def __init__(self, profile: Profile) -> None:
         self._sources = {source.path: source.text for source in profile.sources}
+        self._settings_files = settings_files(profile)
         self._context = RewriteContext(profile, self._read)
         self._tried: dict[str, TriedRewrite] = {}
         self._present: dict[str, Presence] = {}
@@ -115,6 +116,9 @@ class Rewrites:
 
     def _read(self, path: str) -> SourceText:
         text = self._sources.get(path)
+        if text is None and path in self._settings_files:
+            # A profile does not keep the text of a settings file, which may hold secrets.
+            return SourceText.read(path)
         if text is None:
             raise UsageError(f"{Path(path).name} is not among the sources of this profile")
         return SourceText.of(path, text)

@@ -17,7 +17,9 @@ from skyline.capture.recording import ChildRecording
 from skyline.capture.redactor import Redactor, secret_free
 from skyline.capture.request import CaptureRequest
 from skyline.errors import SkylineError
-from skyline.source.knob import KnobSearch
+from skyline.source.knob import ConfiguredSetting, KnobSearch
+from skyline.source.setting_names import Setting
+from skyline.source.settings_file import is_settings_file, setting_places
 from skyline.source.text import SourceText
 from skyline.source.training_loop import find as find_loop
 from skyline.trace.facts import (
@@ -106,6 +108,21 @@ class ScriptRun:
             notes = (*notes, f"The run showed no batch of the size that the source seems to set: {names}.")
         return replace(self, knobs=knobs, in_force=found, notes=notes)
 
+    def configured(self) -> tuple[ConfiguredSetting, ...]:
+        """Workers of the loop's loader and accumulated batches, where opened files hold just these numbers."""
+        loader = self.main_loader
+        shown = (
+            (Setting.NUM_WORKERS, loader.num_workers if loader else None),
+            (Setting.GRAD_ACCUMULATION, micro_batches(self.facts, self.rows)),
+        )
+        files = tuple((path, text) for path, text in self._settings() if is_settings_file(path))
+        found = [
+            ConfiguredSetting(setting.value, value, tuple(setting_places(setting, files, value)))
+            for setting, value in shown
+            if value is not None
+        ]
+        return tuple(each for each in found if each.places)
+
     def _settings(self) -> tuple[tuple[str, str], ...]:
         """Files that may hold settings, with their texts: modules, then what the script opened by itself."""
         found: list[tuple[str, str]] = []
@@ -154,6 +171,7 @@ def _assembled(run: ScriptRun, trials: tuple[Trial, ...], products: tuple[Produc
         knobs=run.knobs,
         batch_size=run.batch_size,
         setting=next(iter(run.in_force.places), None),
+        configured=run.configured(),
         trials=trials,
         optimizers=tuple(_optimizer(fact, run) for fact in run.facts.optimizers),
         loaders=tuple(_loader(fact, run) for fact in run.facts.loaders),

@@ -146,6 +146,7 @@ def run_capture(
     module: str = "",
     text: str | None = None,
     working_directory: Path | None = None,
+    variables: tuple[tuple[str, str], ...] = (),
 ) -> Profile:
     """Profile ``script``; what it prints goes to stderr, and so does the progress.
 
@@ -157,7 +158,7 @@ def run_capture(
     from skyline.capture.warm_pool import WarmPool
 
     request = replace(
-        request_of(script, arguments, options, module=module),
+        request_of(script, arguments, options, module=module, variables=variables),
         source_overrides=((str(script), text),) if text is not None else (),
         working_directory=working_directory,
     )
@@ -215,9 +216,14 @@ def first_lines(profile: Profile) -> tuple[str, ...]:
 
 
 def request_of(
-    script: Path, arguments: tuple[str, ...], options: argparse.Namespace, *, module: str = ""
+    script: Path,
+    arguments: tuple[str, ...],
+    options: argparse.Namespace,
+    *,
+    module: str = "",
+    variables: tuple[tuple[str, str], ...] = (),
 ) -> CaptureRequest:
-    """The run configuration of ``script`` from the options."""
+    """The run configuration of ``script`` from the options; ``variables`` of a launcher come before the project's."""
     check_script(script)
     fill_in(options, script)
     if options.gpu is not None and options.device == "cpu":
@@ -252,7 +258,7 @@ def request_of(
         side_effects=options.side_effects,
         memory_limit_bytes=options.memory_limit,
         scratch_limit_bytes=options.scratch_limit,
-        variables=tuple(options.variables.items()),
+        variables=tuple({**dict(variables), **options.variables}.items()),
         **{name: value for name, value in given.items() if value is not None},
     )
 

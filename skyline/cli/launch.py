@@ -1,45 +1,80 @@
-"""The way a script starts: as a file, as a module (``-m``), or as one of several ranks of torchrun."""
+"""The way a script starts: as a file, as a module (``-m``), or below programs that start it."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from skyline.cli.launchers.accelerate import accelerate, accelerate_launch
+from skyline.cli.launchers.asked import Asked
+from skyline.cli.launchers.deepspeed import deepspeed
+from skyline.cli.launchers.environments import environment_run, is_environment_command
+from skyline.cli.launchers.torchrun import torchrun
 from skyline.errors import UsageError
 
-_TORCHRUN_MODULES = {"torch.distributed.run", "torch.distributed.launch"}
+_PROGRAMS: Mapping[str, Callable[[Sequence[str]], Asked]] = {
+    "torchrun": torchrun,
+    "accelerate": accelerate,
+    "accelerate-launch": accelerate_launch,
+    "deepspeed": deepspeed,
+}
+_MODULES: Mapping[str, Callable[[Sequence[str]], Asked]] = {
+    "torch.distributed.run": torchrun,
+    "torch.distributed.launch": torchrun,
+    "accelerate.commands.launch": accelerate_launch,
+    "deepspeed.launcher.runner": deepspeed,
+}
 _PYTHON = re.compile(r"python(3(\.\d+)?)?")
-_FLAGS = {"--standalone", "--no-python", "--use-env", "--use_env"}
 
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """``script`` is empty where ``module`` names it. ``ranks`` None: nothing was said of it."""
+    """``script`` is empty where ``module`` names it. ``ranks`` None: nothing was said of it.
+
+    ``variables`` are added to the environment of the script. ``interpreter`` None: no launcher chose one.
+    """
 
     script: str
     module: str
     arguments: tuple[str, ...]
     ranks: int | None = None
+    variables: tuple[tuple[str, str], ...] = ()
+    interpreter: str | None = None
 
 
 def launch_of(words: Sequence[str]) -> Launch:
-    """Read ``SCRIPT ARGS…``, ``-m MODULE ARGS…`` ``python SCRIPT ARGS…`` or ``torchrun …``."""
+    """Read ``SCRIPT ARGS…``, ``-m MODULE ARGS…``, ``python SCRIPT ARGS…`` or the words of a launcher."""
     if not words:
         raise UsageError("There is no script to profile", hint="Name one: skyline profile train.py")
     first, rest = words[0], tuple(words[1:])
     if first in {"-m", "--module"}:
         if not rest:
             raise UsageError("-m needs the name of a module", hint="As in: skyline profile -m package.train")
-        if rest[0] in _TORCHRUN_MODULES:
-            return _torchrun(rest[1:])
+        if rest[0] in _MODULES:
+            return _below(_MODULES[rest[0]](rest[1:]))
         return Launch("", rest[0], rest[1:])
-    if _PYTHON.fullmatch(Path(first).name):
+    program = Path(first).name
+    if _PYTHON.fullmatch(program):
         return _python(rest)
-    if Path(first).name == "torchrun":
-        return _torchrun(rest)
+    if program in _PROGRAMS:
+        return _below(_PROGRAMS[program](rest))
+    if is_environment_command(program, rest[:1]):
+        return _below(environment_run(first, rest))
     return Launch(first, "", rest)
+
+
+def _below(asked: Asked) -> Launch:
+    """The launch of the command below a launcher; what stands nearer to the script wins."""
+    inner = launch_of(asked.words)
+    return replace(
+        inner,
+        arguments=(*asked.first, *inner.arguments),
+        ranks=asked.ranks if inner.ranks is None else inner.ranks,
+        variables=(*asked.variables, *inner.variables),
+        interpreter=inner.interpreter or asked.interpreter,
+    )
 
 
 def _python(words: Sequence[str]) -> Launch:
@@ -51,35 +86,3 @@ def _python(words: Sequence[str]) -> Launch:
     if rest and rest[0].startswith("-") and rest[0] != "-m":
         raise UsageError(f"python {rest[0]} cannot be profiled", hint="Only -u and -m are read after python.")
     return launch_of(rest)
-
-
-def _torchrun(words: Sequence[str]) -> Launch:
-    """The script that torchrun would start; Skyline starts the ranks itself, all on this machine."""
-    ranks, index = 1, 0
-    while index < len(words) and words[index].startswith("-"):
-        if words[index] in {"-m", "--module"}:
-            inner = launch_of(words[index:])
-            return Launch(inner.script, inner.module, inner.arguments, ranks)
-        name, equals, value = words[index].partition("=")
-        name = name.replace("_", "-")
-        if name in _FLAGS:
-            index += 1
-            continue
-        if not equals:
-            index += 1
-            value = words[index] if index < len(words) else ""
-        index += 1
-        if name == "--nproc-per-node":
-            ranks = _number(name, value)
-        elif name == "--nnodes" and value not in {"1", "1:1"}:
-            raise UsageError(
-                "Only training on one machine can be profiled", hint="Run it here with --nnodes 1."
-            )
-    inner = launch_of(words[index:])
-    return Launch(inner.script, inner.module, inner.arguments, ranks)
-
-
-def _number(name: str, value: str) -> int:
-    if not value.isdigit() or int(value) < 1:
-        raise UsageError(f"{name} {value}: a number of processes is needed here", hint=f"As in {name} 2.")
-    return int(value)

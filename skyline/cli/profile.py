@@ -18,6 +18,8 @@ _EXAMPLES = """\
   skyline profile --device cpu --steps 20 train.py --epochs 1 --lr 1e-3
   skyline profile -m package.train --epochs 1
   skyline profile torchrun --nproc-per-node 2 train.py
+  skyline profile accelerate launch --num_processes 2 train.py
+  skyline profile uv run train.py
   skyline profile --json - train.py > profile.json"""
 
 
@@ -25,7 +27,7 @@ def run(arguments: Sequence[str]) -> int:
     """Run the command."""
     command = parser(
         "profile",
-        "[options] (SCRIPT | -m MODULE | torchrun ...) [ARGS...]",
+        "[options] (SCRIPT | -m MODULE | LAUNCHER ...) [ARGS...]",
         "Run a training script until enough iterations are measured, and say where time\n"
         "and memory go. Everything after SCRIPT is the script's own. The script is not\n"
         "changed; what it prints goes to stderr.",
@@ -53,6 +55,7 @@ def run(arguments: Sequence[str]) -> int:
 
     if launch.ranks is not None:
         options.ranks = launch.ranks
+    options.interpreter = options.interpreter or launch.interpreter
     script = Path(launch.script) if launch.script else module_script(launch.module, options)
     if "--" not in arguments[: len(arguments) - len(rest)]:
         for remark in remarks(misplaced(launch.arguments, own, script)):
@@ -61,7 +64,9 @@ def run(arguments: Sequence[str]) -> int:
     from skyline.trace import store
     from skyline.trace.quieter_run import kept_instead
 
-    measured = run_capture(script, launch.arguments, options, module=launch.module)
+    measured = run_capture(
+        script, launch.arguments, options, module=launch.module, variables=launch.variables
+    )
     keeps = not (options.replace or options.no_save or options.output_dir)
     profile = (kept_instead(measured) if keeps else None) or measured
     from skyline.analysis.analyse import analyse

@@ -209,13 +209,13 @@ def device_name(report: ProfileReport) -> str:
 def batch_size_remark(report: ProfileReport, where: str) -> str:
     """The code that sets the batch size (``where`` is the shown place of the literal), or the reason why none does."""
     batch = report.batch_size
+    if batch.lives is not None:
+        return f"The batch size is read from {batch.lives.words}."
     if batch.knob is not None:
         remark = f"set by the {batch.knob.kind} {batch.knob.text} at {where}"
         if batch.knob.kind == KnobKind.COMMAND_LINE.value:
             remark = f"set on the command line to {batch.value}, over the {batch.knob.text} at {where}"
         return f"{remark}, which cannot be rewritten: {batch.reason}" if batch.reason else remark
-    if batch.lives is not None:
-        return f"The batch size is read from {batch.lives.words}: change it there."
     return batch.reason or ""
 
 

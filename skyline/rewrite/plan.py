@@ -13,6 +13,7 @@ from skyline.errors import RewriteRefused, SkylineError, UsageError
 from skyline.rewrite.context import ReadText, RewriteContext
 from skyline.rewrite.registry import entries, rewrites
 from skyline.source.cells import cells_of, is_notebook
+from skyline.source.settings_file import check_keys, is_settings_file
 from skyline.source.text import SourceText, TextEdit, parse
 from skyline.trace.profile import Profile
 from skyline.whatif.question import Question
@@ -166,6 +167,9 @@ def _carried_out(context: RewriteContext, name: str, value: str) -> RewriteConte
     edits = rewrites()[name](context.again(), value)
     made = context.edited(edits)
     for path in dict.fromkeys(edit.span.file for edit in edits):
+        if is_settings_file(path):
+            check_keys(context.text(path), made.text(path))
+            continue
         try:
             parse(made.text(path))
         except UsageError as error:

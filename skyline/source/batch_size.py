@@ -17,6 +17,7 @@ from skyline.source.origin import Frame, Holder, HolderKind, Route
 from skyline.source.program import Module, Program, ReadSource
 from skyline.source.resolver import Origin, Resolver
 from skyline.source.scope import BindingKind
+from skyline.source.setting_names import Setting
 from skyline.source.shared_use import other_use
 from skyline.source.text import SourceText, TextEdit, last_name, span_of
 
@@ -39,6 +40,8 @@ _NAME_MAPPERS = {
     "hydra",
     "HfArgumentParser",
     "pyrallis",
+    "omegaconf",
+    "LightningCLI",
 }
 
 
@@ -76,6 +79,11 @@ def find(script: SourceText, arguments: tuple[str, ...], read: ReadSource) -> Kn
             origins = [origin for use in mine for origin in _origins(resolver, use)]
             for origin in sorted(origins, key=lambda each: each.route.evaluation):
                 take(origin)
+    overriding = _overriding(program, uses, arguments)
+    if overriding is not None and _place(overriding) not in knobs:
+        # It goes over whatever the source or a file says.
+        knobs = {_place(overriding): overriding, **knobs}
+        reasons[_place(overriding)] = ""
     best = list(knobs)[:_CANDIDATE_LIMIT]
     refusals = tuple(reasons[key] for key in best)
     return KnobSearch(tuple(knobs[key] for key in best), tuple(tried), refusals[0] if best else "", refusals)
@@ -185,6 +193,24 @@ def _in_force(
     if _maps_names(program) and route.kind in (KnobKind.PARAMETER_DEFAULT, KnobKind.DATACLASS_FIELD):
         return command_line.assignment_in_force((holder.name,), arguments)
     return None
+
+
+def _overriding(program: Program, uses: list[BatchUse], arguments: tuple[str, ...]) -> Knob | None:
+    """An argument like ``train.batch_size=16`` that the source reads by name; its place is where it is used."""
+    forced = command_line.override_in_force(Setting.BATCH_SIZE, arguments) if arguments else None
+    use = next((use for use in uses if use.evaluation is not True), None)
+    if forced is None or use is None or not _maps_names(program):
+        return None
+    span = span_of(use.module.source, use.node)
+    return Knob(
+        use.name,
+        forced.value,
+        KnobKind.COMMAND_LINE,
+        span,
+        use.module.source.at(span),
+        (use.label,),
+        forced.index,
+    )
 
 
 def _dashed(arguments: tuple[str, ...]) -> tuple[str, ...]:

@@ -208,7 +208,7 @@ def _declared_option(call: ast.Call) -> list[tuple[str, ast.expr]]:
 
 
 # Result type of any argument parser: sufficient to look up its options.
-_PARSED = ast.Call(ast.Attribute(ast.Name("parser", ast.Load()), "parse_args", ast.Load()), [], [])
+_PARSED = ast.Call(ast.Attribute(ast.Name("<parser>", ast.Load()), "parse_args", ast.Load()), [], [])
 
 
 def _first_dimensions(program: Program) -> Iterator[BatchUse]:

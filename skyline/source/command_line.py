@@ -11,9 +11,11 @@ from typing import NoReturn
 
 from skyline.source.arguments import passed
 from skyline.source.program import Module, Program
+from skyline.source.setting_names import Setting, rank
 from skyline.source.text import last_name
 
 _TRAILING_INTEGER = re.compile(r"[+-]?\d[\d_]*\s*$")
+_KEY_PARTS = re.compile(r"[./]")
 _FLAG_ACTIONS = {"store_true", "store_false", "count", "append", "extend", "store_const", "append_const"}
 _DEFINERS = {"DEFINE_integer": 1, "DEFINE_float": 1, "DEFINE_string": 1}
 
@@ -95,6 +97,21 @@ def assignment_in_force(names: tuple[str, ...], arguments: tuple[str, ...]) -> A
         if not equals and index and arguments[index - 1].startswith("--"):
             key, text = arguments[index - 1], arguments[index]
         if key.lstrip("-").replace("-", "_") in wanted and _TRAILING_INTEGER.fullmatch(text):
+            return ArgumentInForce(int(text), index)
+    return None
+
+
+def override_in_force(setting: Setting, arguments: tuple[str, ...]) -> ArgumentInForce | None:
+    """The last argument that sets a setting by its keys: ``train.batch_size=16``, ``+bs=16``, ``--data.bs 16``.
+
+    Hydra, OmegaConf and Lightning's command line read such arguments over what files hold.
+    """
+    for index in reversed(range(len(arguments))):
+        key, equals, text = arguments[index].partition("=")
+        if not equals and index and arguments[index - 1].startswith("--"):
+            key, text = arguments[index - 1], arguments[index]
+        path = tuple(part.replace("-", "_") for part in _KEY_PARTS.split(key.lstrip("-+")) if part)
+        if rank(setting, path) is not None and _TRAILING_INTEGER.fullmatch(text):
             return ArgumentInForce(int(text), index)
     return None
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import PurePath
 
@@ -11,12 +11,16 @@ from skyline.source.text import SourceSpan
 
 @dataclass(frozen=True, slots=True)
 class SettingPlace:
-    """One value in a file: ``line`` from 1, ``key`` with its sections (``train.batch_size``), ``text`` as written."""
+    """One value in a file: ``line`` from 1, ``key`` with its sections (``train.batch_size``), ``text`` as written.
+
+    ``column`` counts characters from 0.
+    """
 
     file: str
     line: int
     key: str
     text: str
+    column: int = field(default=0, compare=False)
 
     @property
     def words(self) -> str:
@@ -34,6 +38,23 @@ class KnobKind(str, Enum):
     DATACLASS_FIELD = "dataclass field"
     DICT_ENTRY = "dict entry"
     COMMAND_LINE = "command line"
+    SETTING = "setting"
+
+
+DEFAULTS = (KnobKind.PARAMETER_DEFAULT, KnobKind.ARGPARSE_DEFAULT, KnobKind.DATACLASS_FIELD)
+"""Kinds of places that hold for a run only if nothing else sets the value."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConfiguredSetting:
+    """The places in settings files that hold the value of a setting that the run showed, best first.
+
+    ``name`` is that of the what-if that changes it.
+    """
+
+    name: str
+    value: int
+    places: tuple[SettingPlace, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -263,7 +263,7 @@ def _class_attribute(follower: Resolver, owner: ClassFound, name: str, route: Ro
             field = isinstance(binding.node, ast.AnnAssign) or _is_dataclass(owner.node)
             kind = KnobKind.DATACLASS_FIELD if field else KnobKind.CONSTANT
             held = route.through(kind, Holder(HolderKind.ATTRIBUTE, name, owner.module))
-            return follower.follow(_field_default(binding.value), frame, held)
+            return follower.follow(field_default(binding.value), frame, held)
         if isinstance(binding.node, Function):
             function = FunctionFound(binding.node, owner.module, route)
             makers = {last_name(decorator) for decorator in binding.node.decorator_list}
@@ -357,7 +357,8 @@ def _field_position(node: ast.ClassDef, name: str) -> int | None:
     return fields.index(name) if name in fields else None
 
 
-def _field_default(value: ast.expr) -> ast.expr:
+def field_default(value: ast.expr) -> ast.expr:
+    """The default in ``field(default=…)``; any other value is its own default."""
     if isinstance(value, ast.Call) and last_name(value.func) in {"field", "Field", "ib", "attrib"}:
         default = passed(value, "default", 0).value
         return default if default is not None else value

@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import PurePath
 
-from skyline.source.knob import Knob, SettingPlace
+from skyline.source.knob import DEFAULTS, Knob, SettingPlace
 from skyline.trace.profile import Profile
 
 
 @dataclass(frozen=True, slots=True)
 class BatchPlace:
-    """Change ``knob`` to change the batch size; without a knob, ``reason`` is a sentence with the reason.
+    """Change ``knob`` or ``setting`` to change the batch size; without a knob, ``reason`` is a sentence.
 
-    ``setting`` is then the place in a settings file that holds the batch size, if known.
+    ``setting`` is the place in a settings file that holds the batch size, where no literal in the code does.
     """
 
     knob: Knob | None
@@ -24,10 +24,11 @@ class BatchPlace:
 def batch_place(profile: Profile) -> BatchPlace:
     """The literal, option or setting that sets the batch size of this run, or the reason why none is known."""
     search, size = profile.knobs, profile.batch_size
-    best = search.best
-    if best is not None and best.value == size and not search.refusal:
+    best, setting = search.best, profile.setting
+    # A file that the run opened goes over a default of the same number.
+    overridden = setting is not None and best is not None and best.kind in DEFAULTS
+    if best is not None and best.value == size and not search.refusal and not overridden:
         return BatchPlace(best, None, "")
-    setting = profile.setting
     if setting is not None:
         return BatchPlace(None, setting, f"The batch size is read from {setting.words}.")
     if best is not None and best.value == size:

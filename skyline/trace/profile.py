@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from skyline.interval import Interval
-from skyline.source.knob import KnobSearch, SettingPlace
+from skyline.source.knob import ConfiguredSetting, KnobSearch, SettingPlace
 from skyline.trace.facts import (
     BatchFact,
     CallFact,
@@ -140,5 +140,13 @@ class Profile:
     """True if this profile is shown although a later one exists, which was measured on a busy machine."""
     setting: SettingPlace | None = None
     """The place in an opened file that holds the batch size under a key with a batch-size name."""
+    configured: tuple[ConfiguredSetting, ...] = ()
+    """Other settings than the batch size that opened files hold with the value that the run showed."""
     protection: Protection | None = None
     """The protection of the user's files during the run; None in profiles of earlier versions."""
+
+
+def settings_files(profile: Profile) -> frozenset[str]:
+    """The settings files in which the profile knows a place that may be rewritten."""
+    places = [place for each in profile.configured for place in each.places]
+    return frozenset(place.file for place in (*places, *([profile.setting] if profile.setting else [])))

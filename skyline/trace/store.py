@@ -28,10 +28,10 @@ from skyline.trace.record import CodeLine
 from skyline.trace.validity import check
 
 _Move = Callable[[str], str]
-_HOLDERS = ("CodeLine", "SourceSpan", "Knob")
+_HOLDERS = ("CodeLine", "SourceSpan", "Knob", "SettingPlace")
 _WITH_PATHS = (
     *("sources", "knobs", "optimizers", "loaders", "loop_line", "side_effects"),
-    *("modules", "parallel", "calls", "setting"),
+    *("modules", "parallel", "calls", "setting", "configured"),
 )
 """Fields of a profile that contain paths, besides plain path fields and the lines of its trace."""
 

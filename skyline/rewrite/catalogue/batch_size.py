@@ -7,8 +7,11 @@ from collections.abc import Iterable
 
 from skyline.errors import RewriteRefused
 from skyline.rewrite.context import RewriteContext
+from skyline.rewrite.sites.configured import check_not_forced
 from skyline.source.batch_size import find, with_value
 from skyline.source.knob import Knob, KnobKind
+from skyline.source.setting_names import Setting
+from skyline.source.settings_file import setting_edit
 from skyline.source.text import TextEdit
 from skyline.trace.batch_place import batch_place
 
@@ -20,13 +23,13 @@ _NOTHING, _NUMBER, _ARGUMENTS = re.compile(r"(?!)"), re.compile(r"\b\d\w*"), re.
 
 
 def rewrite(context: RewriteContext, value: str) -> tuple[TextEdit, ...]:
-    """The edit of the one literal that sets the batch size."""
+    """The edit of the one literal, or of the one value in a settings file, that sets the batch size."""
     size = _size(value)
     place = batch_place(context.profile)
     knob, setting = place.knob, place.setting
     if setting is not None:
-        message = f"The batch size is read from {setting.words}: change it there"
-        raise RewriteRefused(message, file=setting.file, line=setting.line)
+        check_not_forced(Setting.BATCH_SIZE, context.profile.arguments, size)
+        return setting_edit(setting, context.text(setting.file), size)
     if knob is None:
         raise RewriteRefused(place.reason, hint="Change it by hand.")
     if knob.kind is KnobKind.COMMAND_LINE:

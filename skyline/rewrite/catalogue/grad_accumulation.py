@@ -21,6 +21,7 @@ from skyline.rewrite.blocks import (
 )
 from skyline.rewrite.context import RewriteContext, refusal, whole_number
 from skyline.rewrite.imports import free_name
+from skyline.rewrite.sites.accumulated import accumulated_setting
 from skyline.rewrite.sites.batch_parts import batch_names, check_mean
 from skyline.rewrite.sites.forward import ForwardSite, bound_names, forward
 from skyline.rewrite.sites.iteration import Iteration, iteration
@@ -213,6 +214,9 @@ def rewrite(context: RewriteContext, value: str) -> tuple[TextEdit, ...]:
     parts = whole_number(NAME, value or "2")
     if parts == 1:
         return ()
+    configured = accumulated_setting(context, parts)
+    if configured is not None:
+        return configured
     within = iteration(context)
     site = forward(context, within)
     if _is_there(site):

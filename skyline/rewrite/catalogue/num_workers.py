@@ -11,17 +11,26 @@ from skyline.rewrite.argument import add_keyword, keyword_of, literal_given, rep
 from skyline.rewrite.blocks import replace, wrap_expression
 from skyline.rewrite.context import RewriteContext, refusal
 from skyline.rewrite.element import without_keyword
+from skyline.rewrite.sites.configured import (
+    check_not_forced,
+    configured_place,
+    literal_edit,
+    named_literal,
+    place_edit,
+)
 from skyline.rewrite.sites.given import behind
+from skyline.rewrite.sites.iteration import framework
 from skyline.source.arguments import calls_at, passed
 from skyline.source.batch_names import words
 from skyline.source.batch_uses import is_loader, loader_calls, purpose
 from skyline.source.command_line import argument_in_force
-from skyline.source.knob import KnobKind
+from skyline.source.knob import DEFAULTS, KnobKind
 from skyline.source.mapping import holds
 from skyline.source.origin import Frame, Route
 from skyline.source.program import Module
 from skyline.source.resolver import Origin
 from skyline.source.scope import is_main_guard
+from skyline.source.setting_names import Setting
 from skyline.source.shared_use import reads
 from skyline.source.text import TextEdit, offsets_of, text_of
 from skyline.trace.facts import LoaderFact
@@ -57,6 +66,7 @@ def training_loader(context: RewriteContext) -> tuple[Module, ast.Call]:
 
 NAME = "num_workers"
 _POSITION = 5
+_LIBRARY_NAME = "dataloader_num_workers"
 _WORKER_WORDS = {"worker", "workers", "nworkers", "threads", "processes", "procs", "jobs", "njobs", "cpus"}
 _GO_ALONG = {"prefetch_factor": "None", "persistent_workers": "False"}
 """Arguments that fail without workers, and their values then."""
@@ -66,7 +76,13 @@ _WORKERS_ONLY = (*_GO_ALONG, "multiprocessing_context")
 def rewrite(context: RewriteContext, value: str) -> tuple[TextEdit, ...]:
     """``num_workers=N`` in the call that made the loader, or at the literal that the call takes it from."""
     workers = _workers(value)
-    module, call = training_loader(context)
+    try:
+        module, call = training_loader(context)
+    except RewriteRefused:
+        edits = _of_library(context, workers)
+        if edits is None:
+            raise
+        return edits
     _guard(context, module, call, workers)
     frame = Frame(module, module.scope(call))
     given = passed(call, NAME, _POSITION)
@@ -77,6 +93,9 @@ def rewrite(context: RewriteContext, value: str) -> tuple[TextEdit, ...]:
     route = Route(KnobKind.CALL_ARGUMENT, NAME)
     for mapping in given.mappings:
         held = holds(context.resolver, mapping, frame, NAME, route)
+        place = configured_place(context, Setting.NUM_WORKERS) if held is None else None
+        if place is not None:
+            return place_edit(context, Setting.NUM_WORKERS, place, workers)
         if held is None:
             message = f"`**{text_of(mapping)}` may already set num_workers"
             raise refusal(message, module, call, hint="Set it where that is made.")
@@ -165,9 +184,15 @@ def _passed_by(context: RewriteContext, origin: Origin) -> bool:
 
 
 def _behind(context: RewriteContext, frame: Frame, node: ast.expr, workers: int) -> tuple[TextEdit, ...]:
-    """The edit of the one literal behind a name; refused where there is not exactly one."""
+    """The edit of the one literal or setting behind a name; refused where there is not exactly one."""
     resolver = context.resolver
     literals = _literals(context, frame, node)
+    if len(literals) != 1 or literals[0].route.kind in DEFAULTS or _passed_by(context, literals[0]):
+        # A file that the run opened goes over a default.
+        place = configured_place(context, Setting.NUM_WORKERS)
+        if place is not None:
+            return place_edit(context, Setting.NUM_WORKERS, place, workers)
+    check_not_forced(Setting.NUM_WORKERS, _overrides(context), workers)
     if len(literals) != 1 or literals[0].route.computed:
         message = f"num_workers is `{text_of(node)}`, which does not lead to one number in the source"
         raise refusal(message, frame.module, node, hint="Change it by hand.")
@@ -184,6 +209,28 @@ def _behind(context: RewriteContext, frame: Frame, node: ast.expr, workers: int)
         message = f"num_workers is {origin.literal} here, and the profiled run had another number of workers"
         raise refusal(message, origin.module, origin.node, hint="Find what decides it, and change it there.")
     return _changed(origin.module, origin.node, workers)
+
+
+def _overrides(context: RewriteContext) -> tuple[str, ...]:
+    """Arguments that set keys of a configuration; those of declared options are read with their option."""
+    return tuple(each for each in context.profile.arguments if "=" in each and not each.startswith("--"))
+
+
+def _of_library(context: RewriteContext, workers: int) -> tuple[TextEdit, ...] | None:
+    """The edit where a library makes the loader from a setting (``dataloader_num_workers``); None without one."""
+    told = training_loader_fact(context) or next(iter(context.profile.loaders), None)
+    if told is None:
+        return None
+    place = configured_place(context, Setting.NUM_WORKERS)
+    if place is not None:
+        return place_edit(context, Setting.NUM_WORKERS, place, workers)
+    literal = named_literal(context, Setting.NUM_WORKERS, told.num_workers)
+    if literal is not None:
+        return literal_edit(literal, workers)
+    used = framework(context)
+    if used is None or used.kind != "transformers" or not used.takes_switches or told.num_workers:
+        return None
+    return add_keyword(used.module.source, used.call, f"{_LIBRARY_NAME}={workers}")
 
 
 def _check_shared(context: RewriteContext, origin: Origin) -> None:

@@ -105,14 +105,14 @@ def test_a_setting_in_a_file_is_named_and_other_sizes_are_measured(
         "16",
     )
     report = profile_report(analyse(profile)).batch_size
-    assert (report.value, report.knob, report.lives) == (16, None, place)
-    assert report.reason == "The batch size is read from config.json, line 2 (`train.batch_size: 16`)."
+    assert (report.value, report.lives, report.reason) == (16, place, None)
+    assert report.knob is not None
+    assert (report.knob.line, report.knob.column, report.knob.end_column) == (2, 25, 27)
     analysis = analyse(profile)
     assert [point.batch_size for point in profile_report(analysis).curve if point.measured] == [4, 16, 32]
     answer = estimate(analysis, Question(batch_size=24))
     assert (answer.applicable, answer.batch_size, answer.extrapolated) == (True, 24, False)
-    assert answer.rewrite == "refused"
-    assert "config.json, line 2 (`train.batch_size: 16`): change it there" in (answer.rewrite_reason or "")
+    assert answer.rewrite == "available"
     # Neither file was touched.
     assert (path.read_text(), (tmp_path / "config.json").read_text()) == (before, settings)
 

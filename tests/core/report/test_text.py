@@ -16,7 +16,7 @@ from skyline.report.pages.curve import thinned
 from skyline.report.pages.diff import diff_page
 from skyline.report.pages.profile import SavedPlaces, profile_page
 from skyline.report.pages.whatifs import whatifs_page
-from skyline.report.schema import KernelReport, ProfileReport, WhatIfReport
+from skyline.report.schema import KernelReport, KnobReport, ProfileReport, WhatIfReport
 from skyline.report.terminal import print_document
 from skyline.source.knob import SettingPlace
 from skyline.trace.record import PhaseTimes
@@ -173,13 +173,12 @@ def test_a_report_without_lines_or_curve_says_why(profile_report: ProfileReport)
 
 def test_a_batch_size_from_a_file_of_settings_says_where_it_lives(profile_report: ProfileReport) -> None:
     place = SettingPlace("/project/config.yaml", 5, "train.batch_size", "16")
-    batch = replace(
-        profile_report.batch_size, knob=None, reason=f"It is read from {place.words}.", lives=place
-    )
+    knob = KnobReport(place.file, 5, 14, 16, "16", "setting")
+    batch = replace(profile_report.batch_size, knob=knob, reason=None, lives=place)
     page = console(120)
     print_document(profile_page(replace(profile_report, batch_size=batch), None), page)
     lines = printed(page).splitlines()
-    said = "The batch size is read from config.yaml, line 5 (`train.batch_size: 16`): change it there."
+    said = "The batch size is read from config.yaml, line 5 (`train.batch_size: 16`)."
     assert [line.strip() for line in lines if "config.yaml" in line] == [said]
 
 

@@ -49,15 +49,13 @@ def test_computed_and_shared_are_refused(workshop) -> None:
     assert "Linear" in shop.reason(batch_size=64)
 
 
-def test_a_file_of_settings_is_named_and_never_written(workshop) -> None:
-    shop = workshop(
-        "class Config:\n    batch_size: int = 8\nloader = DataLoader(d, batch_size=read(Config))\n"
-    )
-    place = SettingPlace("/project/config.yaml", 5, "train.batch_size", "16")
+def test_a_file_of_settings_is_written_and_the_default_is_left(workshop) -> None:
+    source = "class Config:\n    batch_size: int = 8\nloader = DataLoader(d, batch_size=read(Config))\n"
+    shop = workshop(source, others={"config.yaml": "train:\n  batch_size: 16  # each\n"})
+    place = SettingPlace("/project/config.yaml", 2, "train.batch_size", "16")
     read = replace(shop, profile=replace(shop.profile, setting=place))
-    assert read.reason(batch_size=64) == (
-        "The batch size is read from config.yaml, line 5 (`train.batch_size: 16`): change it there."
-    )
+    (edit,) = read.plan(batch_size=64).edits
+    assert (edit.span.file, edit.span.line, edit.old_text, edit.new_text) == (place.file, 2, "16", "64")
 
 
 def test_a_literal_that_the_run_did_not_show_is_not_written(workshop) -> None:

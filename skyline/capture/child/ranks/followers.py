@@ -14,6 +14,7 @@ from .. import user_code
 
 _FILE = "follow.json"
 _GRACE_S = 2.0
+_FIRST_RANK = ("--local_rank=0", "--local-rank=0")
 
 
 def start(request, channel):
@@ -55,6 +56,7 @@ def follow(path):
     from ..program import compile_script, execute
     from ..run import protect
 
+    request["arguments"] = own_arguments(request["arguments"])
     code, problem = compile_script(request)
     if problem is None:
         protect(request)
@@ -69,6 +71,12 @@ def follow(path):
         sys.stdout.flush()
         sys.stderr.flush()
     os._exit(0 if problem is None else 1)
+
+
+def own_arguments(arguments):
+    """The arguments of this rank: launchers such as deepspeed give each process its own number."""
+    own = os.environ["LOCAL_RANK"]
+    return [f"{word[:-1]}{own}" if word in _FIRST_RANK else word for word in arguments]
 
 
 def _watch(process, rank, channel):
