@@ -1,10 +1,9 @@
 """Cost against size, as curves with their exponents: 1 is linear, 2 quadratic.
 
 Measured for tasks of a graph (one simulation, and its memory), lines of a script and modules that it imports (the
-search for its batch size and its training loop), and operators of an iteration: recording it in full and reading the
-recording, and a whole profile without trials, in which an iteration with very many operators is recorded by samples.
-Processor time, of child processes as well, each size in a process of its own; the exponent is the slope between the two
-largest sizes.
+search for its batch size and its training loop), and operators of an iteration (recording it and reading the recording,
+in full and by samples; the time includes the iteration itself). Processor time, each size in a process of its own; the
+exponent is the slope between the two largest sizes.
 """
 
 from __future__ import annotations
@@ -118,13 +117,8 @@ def _search(folder: Path, text: str) -> Callable[[], object]:
     return work
 
 
-def recording(operators: int, folder: Path) -> Callable[[], object]:
-    """An iteration of so many operators, a third of them backward: recorded in full, and read."""
+def _chain(operators: int) -> Callable[[], None]:
     import torch
-
-    from skyline.capture.child.recording.line_marker import LineMarker
-    from skyline.capture.child.recording.operator_lines import OperatorLines
-    from skyline.capture.child.recording.recorder import Recorder
 
     weight = torch.nn.Parameter(torch.ones(8))
 
@@ -134,6 +128,17 @@ def recording(operators: int, folder: Path) -> Callable[[], object]:
             x = x * 0.999 + 0.001
         weight.grad = None
         x.sum().backward()
+
+    return iteration
+
+
+def recording(operators: int, folder: Path) -> Callable[[], object]:
+    """An iteration of so many operators, a third of them backward: recorded in full, and read."""
+    from skyline.capture.child.recording.line_marker import LineMarker
+    from skyline.capture.child.recording.operator_lines import OperatorLines
+    from skyline.capture.child.recording.recorder import Recorder
+
+    iteration = _chain(operators)
 
     def work() -> object:
         recorder = Recorder("cpu", 1, LineMarker(), OperatorLines())
@@ -147,38 +152,22 @@ def recording(operators: int, folder: Path) -> Callable[[], object]:
     return work
 
 
-_MANY = """
-import torch
+def sampling(operators: int, folder: Path) -> Callable[[], object]:
+    """The same iteration, recorded by samples of the thread."""
+    from skyline.capture.child.devices.in_use import DevicesInUse
+    from skyline.capture.child.recording.sampled import SampledRecording
 
-weight = torch.nn.Parameter(torch.ones(8))
-optimizer = torch.optim.SGD([weight], lr=1e-3)
-while True:
-    x = weight
-    for _ in range({pairs}):
-        x = x * 0.999 + 0.001
-    loss = x.sum()
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
-"""
-
-
-def profiling(operators: int, folder: Path) -> Callable[[], object]:
-    """A profile of a script with so many operators an iteration, half of them backward, and its report."""
-    from skyline.analysis.analyse import analyse
-    from skyline.capture.request import CaptureRequest
-    from skyline.capture.session import capture
-    from skyline.report.build import profile_report
-
-    path = folder / "train.py"
-    path.write_text(_MANY.replace("{pairs}", str(operators // 4)), encoding="utf-8")
-    request = CaptureRequest(
-        path, working_directory=folder, steps=3, batch_points=0, trials=False, settle_s=0.5
-    )
+    iteration = _chain(operators)
 
     def work() -> object:
-        return profile_report(analyse(capture(request, progress=lambda _: None)))
+        recording = SampledRecording(DevicesInUse(), lambda: None, None, 0)
+        recording.start()
+        iteration()
+        recording.mark()
+        recording.stop()
+        return recording.read(None)
 
+    iteration()
     return work
 
 
@@ -187,7 +176,7 @@ KINDS = {
     "source lines": Kind("lines", (500, 1_000, 5_000, 20_000), searching_lines),
     "modules": Kind("modules", (10, 50, 200, 800), searching_modules),
     "recording": Kind("operators", (1_000, 5_000, 20_000, 60_000), recording, turns=1),
-    "profile": Kind("operators", (3_000, 30_000, 100_000, 300_000), profiling, turns=1),
+    "sampled recording": Kind("operators", (1_000, 5_000, 20_000, 60_000, 300_000), sampling, turns=1),
 }
 
 
@@ -198,17 +187,10 @@ def measured(name: str, size: int) -> Point:
         work = kind.prepare(size, Path(folder))
         took: list[float] = []
         for _ in range(kind.turns):
-            began = _processor_s()
+            began = time.process_time()
             work()
-            took.append(_processor_s() - began)
-    peaks = (resource.getrusage(of).ru_maxrss for of in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
-    return Point(size, median(took), max(peaks) << 10)
-
-
-def _processor_s() -> float:
-    """Of this process, to the microsecond, and of the children that have ended."""
-    ended = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return time.process_time() + ended.ru_utime + ended.ru_stime
+            took.append(time.process_time() - began)
+    return Point(size, median(took), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10)
 
 
 def curve(name: str, most: int) -> Curve:
@@ -236,7 +218,7 @@ def page(curves: Sequence[Curve]) -> str:
         for one in curves
         for point in one.points
     ]  # fmt: skip
-    head = ["work", "size", "processor, s", "memory of the largest process, MB", "exponent"]
+    head = ["work", "size", "processor, s", "memory of the process, MB", "exponent"]
     return f"The exponent is the slope between the two largest sizes.\n\n{table(head, rows)}"
 
 

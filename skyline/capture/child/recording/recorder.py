@@ -17,7 +17,7 @@ BOUNDARY = "skyline.boundary"
 _LARGE_BYTES = 6 << 20
 """An iteration whose recording takes as much memory holds some two hundred thousand calls."""
 _MOST_EVENTS = 1_000_000
-"""Most events that are read: as many take a minute and a GB."""
+"""Most events that are read."""
 
 
 class Recorder:

@@ -18,12 +18,12 @@ from .rows import coalesced, is_fetching
 _open, _dumps, _clock = open, json.dumps, time.perf_counter
 
 MOST_NODES = 60_000
-"""Most operators with a gradient in an iteration that is recorded operator by operator. As many take half a minute and
-half a GB to record and read."""
+"""Most operators with a gradient in an iteration that is recorded operator by operator."""
 _EVERY_S = 0.001
 _USUAL_SAMPLES = 4000
 """From so many samples on the pause between two grows with the time, so that the longest iteration has few more."""
-_MEMORY_EVERY_S = 0.02
+_MEMORY_EVERY_S, _MEMORY_PAUSES = 0.02, 50
+"""Least pause between two looks at the memory, and its least length over that of the look."""
 _NAME = "samples"
 _MODULE_CALL = os.path.join("torch", "nn", "modules", "module.py")
 _PHASES = {"data": "data", "backward": "backward", "optimizer": "optimizer", "closure": "forward"}
@@ -76,9 +76,10 @@ class ThreadSamples:
             pause_s = max(_EVERY_S, (now - began) / _USUAL_SAMPLES)
             # A frame keeps its variables alive, and with them tensors: it must not be held on to.
             self.taken.append(self._look(now, sys._current_frames().get(watched)))
-            if now - memory_at >= _MEMORY_EVERY_S:
-                memory_at = now
+            if now >= memory_at:
                 self.most_bytes = max(self.most_bytes, heap.in_use_bytes())
+                # The C library walks all of its free blocks, and others wait meanwhile.
+                memory_at = now + max(_MEMORY_EVERY_S, _MEMORY_PAUSES * (_clock() - now))
 
     def _look(self, now, frame):
         part, line, call_line, in_module = self._part(), None, None, False
