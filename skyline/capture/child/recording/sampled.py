@@ -10,7 +10,7 @@ import threading
 import time
 
 from .. import user_code
-from ..sightings import Sightings
+from ..observed_calls import ObservedCalls
 from . import heap, memory
 from .rows import coalesced, is_fetching
 
@@ -117,8 +117,8 @@ class SampledRecording:
         self._allocator_peak = None
         self._end_bytes = 0
         self._result = None
-        self.sightings = Sightings()
-        self.sightings.complete = False
+        self.observed_calls = ObservedCalls()
+        self.observed_calls.complete = False
         self.remaining = 1
 
     @property
