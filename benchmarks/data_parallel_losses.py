@@ -4,7 +4,7 @@
 
 Each script, the three examples and scripts of ``corpus.toml``, is copied, and ``skyline apply data_parallel=2`` is
 carried out on the copy. The copy then runs with two processes that ``torchrun`` starts (gloo), with one process and
-without ``torchrun``, and is compared with the script as it stands: ``joined_ranks.py`` gives both sides the same
+without ``torchrun``, and is compared with the unchanged script: ``joined_ranks.py`` gives both sides the same
 samples in the same order, and says how. The loss of two ranks is the mean of theirs. The control is the script at its
 own batch, which sees other samples with each update.
 """
@@ -66,7 +66,7 @@ class Script:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What one run recorded: the losses of each rank's backward passes, and norms of gradients at each update."""
+    """The record of one run: the losses of each rank's backward passes, and norms of gradients at each update."""
 
     losses: tuple[tuple[float, ...], ...]
     norms: tuple[float, ...]
@@ -79,7 +79,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of one script; ``why`` is why there are no figures."""
+    """The outcome of one script; ``why`` is the reason where there are no figures."""
 
     name: str
     why: str = ""
@@ -119,7 +119,7 @@ class Failed(Exception):
 
 
 def furthest(plain: Sequence[float], changed: Sequence[float]) -> float:
-    """How far apart two of a pair are at most, relative to the first."""
+    """The largest distance between two of a pair, relative to the first."""
     pairs = zip(plain, changed, strict=True)
     return max(abs(b - a) / max(abs(a), 1e-6) for a, b in pairs)
 

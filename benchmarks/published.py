@@ -2,7 +2,7 @@
 
 ``published.py --data FOLDER`` scores every row of ``timm.csv`` and the single-GPU image models of
 ``nvidia_examples.json`` in a folder. Programs whose operators are not stored with this script are traced; timm is
-needed for that beside PyTorch for the CPU: ``pip install -r benchmarks/published.txt``, then
+needed for that, with PyTorch for the CPU: ``pip install -r benchmarks/published.txt``, then
 ``pip install --no-deps timm==1.0.31``.
 """
 
@@ -125,7 +125,7 @@ class Scored:
         return {**scores(self.results), **self.nvidia}
 
     def batches(self) -> dict[str, int]:
-        """How far the largest batches that train are off."""
+        """The error of the largest batches that train."""
         return fits([one for one in self.results if one.row.training and one.row.gpu == "RTX3090"])
 
     def content(self) -> dict[str, object]:

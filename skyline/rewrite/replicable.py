@@ -73,7 +73,7 @@ def check_program(context: RewriteContext, within: Iteration) -> None:
 
 
 def _check_ends(within: Iteration) -> None:
-    """Refuses a loop that one rank may leave alone: the others would wait for its gradients for ever."""
+    """Refuses a loop that one rank may leave alone: the others would wait for its gradients without end."""
     for region, node in within.nodes(ast.If):
         if region.node is not within.loop:
             continue

@@ -1,4 +1,4 @@
-"""How wide the interval of a step is: by its kind, and by whether such steps were measured on its GPU."""
+"""The width of the interval of a step: by its kind, and by whether such steps were measured on its GPU."""
 
 from __future__ import annotations
 

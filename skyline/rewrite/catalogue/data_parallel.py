@@ -107,7 +107,7 @@ def rewrite(context: RewriteContext, value: str) -> tuple[TextEdit, ...]:
 
 
 def notes(context: RewriteContext, value: str) -> tuple[str, ...]:
-    """How the rewritten script is started, and what a batch and a loss are then."""
+    """The command that starts the rewritten script, and the meaning of a batch and a loss then."""
     count = Workers.parse(NAME, value).count
     script = context.profile.script.replace("\\", "/").rpartition("/")[2]
     size = context.profile.batch_size
@@ -174,7 +174,7 @@ def _wrapped(context: RewriteContext, site: ModelSite) -> list[TextEdit]:
 
 
 def _inside(context: RewriteContext, uses: tuple[ModelUse, ...], within: Iteration) -> list[TextEdit]:
-    """What only the model itself has is reached through ``module``; a forward pass must go through the wrapper."""
+    """Attributes of the model alone are reached through ``module``; a forward pass must go through the wrapper."""
     training = {
         id(node) for region, node in within.nodes(ast.AST) if not without_gradients(region.module, node)
     }
