@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from skyline.report.protocol import CodeChange, CodeChanges, Verifiable
 from skyline.source.knob import KnobKind
-from skyline.source.settings_file import value_now
 from skyline.source.text import SourceText
 from skyline.source.written_change import counterpart
 from skyline_lsp.journal import JournalEntry, name_of
@@ -120,10 +119,6 @@ def _verifiable(known: list[_Known], prepared: Prepared | None) -> Verifiable | 
 def _batch_size_now(server: SkylineServer, prepared: Prepared | None) -> int | None:
     """The current batch size in the code. None if it is not a number or its place cannot be found."""
     knob = prepared.report.batch_size.knob if prepared is not None else None
-    lives = prepared.report.batch_size.lives if prepared is not None else None
-    if lives is not None:
-        text = server.texts.shown(lives.file)
-        return value_now(lives, text.text) if text is not None else None
     if prepared is None or knob is None or knob.kind == KnobKind.COMMAND_LINE.value:
         return None
     source, now = prepared.sources.get(knob.file), server.texts.shown(knob.file)

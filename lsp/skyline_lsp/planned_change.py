@@ -8,11 +8,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from skyline.errors import SkylineError, UsageError
+from skyline.errors import RewriteRefused, SkylineError, UsageError
 from skyline.report.protocol import Refusal
 from skyline.rewrite.plan import RewritePlan, plan
 from skyline.rewrite.removal import removals
 from skyline.source.project import check_inside
+from skyline.source.settings_file import is_settings_file
 from skyline.source.text import SourceText, TextEdit
 from skyline.source.written_change import WrittenChange
 from skyline.whatif.question import Choice, Question
@@ -37,7 +38,15 @@ class _EditedFiles:
     now: dict[str, SourceText] = field(default_factory=dict[str, SourceText])
 
     def read(self, path: str) -> SourceText:
-        """The current text of a file. Raises UsageError if it cannot be read."""
+        """The current text of a file. Raises UsageError if it cannot be read, and RewriteRefused for a settings file.
+
+        Editors do not send the text of settings files: an edit could meet another text there.
+        """
+        if is_settings_file(path):
+            name = os.path.basename(path)
+            raise RewriteRefused(
+                f"The number stands in {name}: change it there, or with skyline apply", file=path
+            )
         if path not in self.now:
             text = self.server.texts.shown(path)
             if text is None:

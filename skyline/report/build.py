@@ -36,8 +36,8 @@ from skyline.report.schema import (
     ProfileReport,
     WhatIfReport,
 )
-from skyline.source.knob import Knob, KnobKind
-from skyline.trace.batch_place import BatchPlace, batch_place
+from skyline.source.knob import Knob
+from skyline.trace.batch_place import batch_place
 from skyline.trace.record import ON_DEVICE, Phase, PhaseTimes, Trace
 from skyline.whatif.base import throughput_at
 from skyline.whatif.question import Choice, Question
@@ -217,20 +217,11 @@ def _batch_size(analysis: Analysis) -> BatchSizeReport:
     place = batch_place(profile)
     return BatchSizeReport(
         value=profile.batch_size,
-        knob=_knob_of(place),
-        reason=None if place.setting is not None else place.reason or None,
+        knob=_knob(place.knob) if place.knob is not None else None,
+        reason=place.reason or None,
         candidates=tuple(_knob(knob) for knob in profile.knobs.candidates),
         lives=place.setting,
     )
-
-
-def _knob_of(place: BatchPlace) -> KnobReport | None:
-    """The number that a change of the batch size rewrites, in the code or in a settings file."""
-    if place.setting is None:
-        return _knob(place.knob) if place.knob is not None else None
-    at = place.setting
-    end = at.column + len(at.text)
-    return KnobReport(at.file, at.line, at.column, end, at.text, KnobKind.SETTING.value)
 
 
 def _knob(knob: Knob) -> KnobReport:

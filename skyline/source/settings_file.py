@@ -79,12 +79,6 @@ def setting_edit(place: SettingPlace, text: SourceText, value: int) -> tuple[Tex
     return () if there[0].whole_number == value else (_edit(text, there[0], value),)
 
 
-def value_now(place: SettingPlace, text: str) -> int | None:
-    """The present value at a place; None if it is gone."""
-    there = _there(place, text)
-    return there[0].whole_number if len(there) == 1 else None
-
-
 def check_keys(before: SourceText, after: SourceText) -> None:
     """Raise RewriteRefused if a change of numbers in a settings file changed more than numbers."""
     old = [entry.path for entry in entries(before.path, before.text)]
