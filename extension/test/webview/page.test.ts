@@ -225,7 +225,7 @@ describe("the page", () => {
   });
 
   it("writes the batch size that the verdict names", () => {
-    const found = { bound: "Bound.", advice: "Advice.", choice: "batch_size=64", rewritten: true, file: "", line: 0, obstacle: "", caution: "" };
+    const found = { bound: "Bound.", advice: "Advice.", choice: "batch_size=64", rewritten: true, file: "", line: 0, obstacle: "", caution: "", cell: "" };
     show({ whatifs: { ...now.whatifs, verdict: found } });
     one("[data-key='verdict change']").click();
     expect(sent.pop()).toEqual({ type: "batchSize", batchSize: 64 });
