@@ -6,7 +6,7 @@ export const title = "notebooks";
 
 const CELL = { cell_type: "code", execution_count: null, id: "a1", metadata: {}, outputs: [], source: ["import torch\n", "print(torch.zeros(3))"] };
 const NOTEBOOK = { cells: [CELL], metadata: { language_info: { name: "python" } }, nbformat: 4, nbformat_minor: 5 };
-const WORDS = "jupyter nbconvert --to script training.ipynb";
+const WORDS = "skyline profile training.ipynb";
 
 export async function run({ bench, script, check, shot }) {
   const files = { "training.ipynb": JSON.stringify(NOTEBOOK), "train.py": script };
@@ -19,7 +19,7 @@ export async function run({ bench, script, check, shot }) {
   await window.openFile("training.ipynb");
   await seen(page.locator("text=Run All"), "the notebook is not open");
   await seen(view.locator(`text=${WORDS}`), "the view says nothing of the notebook");
-  check("the view says that notebooks cannot be profiled yet, and how to go on", (await view.locator("text=Skyline cannot profile notebooks yet.").count()) === 1);
+  check("the view says that notebooks cannot be profiled yet, and how to go on", (await view.locator("text=Skyline does not profile notebooks in the editor yet.").count()) === 1);
   await shot(window, "notebook");
   check("and offers to run nothing", (await view.locator("button").count()) === 0);
   await window.command("Skyline: Profile Training Script");

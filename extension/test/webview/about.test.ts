@@ -26,7 +26,7 @@ describe("what is said of the script on show", () => {
     expect(none).not.toContain(button);
   });
 
-  it("is how a notebook becomes a script", () => {
-    expect(words(ofNotebook(state({ notebook: "x.ipynb" })))[0]).toContain("jupyter nbconvert --to script x.ipynb");
+  it("is how a notebook is profiled in a terminal", () => {
+    expect(words(ofNotebook(state({ notebook: "x.ipynb" })))[0]).toContain("skyline profile x.ipynb");
   });
 });
