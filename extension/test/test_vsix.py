@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from packaging.markers import Marker
+from packaging.utils import canonicalize_name
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 LIBS = "extension/bundled/libs/"
@@ -89,7 +90,7 @@ def test_every_distribution_is_there_once_and_as_pinned(package: zipfile.ZipFile
         {match[1] for name in package.namelist() if (match := re.match(rf"{LIBS}([^/]+)\.dist-info/", name))}
     )
     versions = {
-        name.lower().replace("_", "-"): version for name, _, version in (one.rpartition("-") for one in found)
+        canonicalize_name(name): version for name, _, version in (one.rpartition("-") for one in found)
     }
     assert len(versions) == len(found)
     assert versions.pop("skyline-profiler")
@@ -97,7 +98,7 @@ def test_every_distribution_is_there_once_and_as_pinned(package: zipfile.ZipFile
     for line in (REPOSITORY / "requirements" / "constraints.txt").read_text(encoding="utf-8").splitlines():
         text, _, marker = line.partition(" ; ")
         if "==" in text and (not marker or Marker(marker).evaluate({"python_version": "3.10"})):
-            pinned[text.partition("==")[0]] = text.partition("==")[2]
+            pinned[canonicalize_name(text.partition("==")[0])] = text.partition("==")[2]
     assert {"pygls", "msgspec", "psutil", "rich"} <= set(versions)
     assert versions == {name: pinned[name] for name in versions}
 
