@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from skyline.cli.capture_options import add_options, run_capture
 from skyline.cli.command_line import parse_question, parser
-from skyline.cli.streams import say
+from skyline.cli.streams import say, tell
 from skyline.errors import ScriptFailed, SkylineError, UsageError
 from skyline.foreign_text import clean_console
 from skyline.source.cells import cell_lines, script_of
@@ -101,7 +101,7 @@ class SkylineMagics:
                 "show": self._show,
             }
             if not words or words[0] not in commands:
-                print(_HELP)
+                tell(_HELP)
                 return None
             return commands[words[0]](words[1:])
         except SystemExit:
@@ -198,7 +198,7 @@ class SkylineMagics:
         planned = plan(analysis, parse_question(words), read)
         for refused in planned.refused:
             raise UsageError(f"{refused.name} cannot be made: {refused.reason}", hint=refused.snippet)
-        print(diff(planned, read) or "This code already has these changes.")
+        tell(diff(planned, read) or "This code already has these changes.")
         before = read(analysis.profile.script)
         made = before.apply(edit for edit in planned.edits if Path(edit.span.file).name == _FILE)
         pairs = zip(cells_of(before.text), cells_of(made.text), strict=True)

@@ -199,7 +199,7 @@ def test_a_light_recording_that_cannot_be_joined_is_done_without(
     def failing(light: Any, full: Any) -> float:
         raise KeyError("whole")
 
-    monkeypatch.setattr(recordings, "join", failing)
+    monkeypatch.setattr(recordings, "enrich", failing)
     trace = recorded("hta_gp100_mlp_train")
     both = recordings.Recordings(Device("cuda"), None, 1, 3)
     for _ in range(2):

@@ -14,11 +14,14 @@ from skyline.graph.task import TaskKind
 from skyline.trace.facts import ParallelFact
 from skyline.trace.record import Phase
 from skyline.whatif.catalogue.parallel.all_reduce import DEFAULT_CAP_MB, Link, buckets_of, latency_us
+from skyline.whatif.constant import Constant
 from skyline.whatif.cost.worker_exchange import after_backward, gradients_of, link_task
 from skyline.whatif.subject import Subject
 
-_LEAST_MOVING = 0.1
-"""Share of a recorded all-reduce that moves data at least; a shorter one gives no bandwidth."""
+_LEAST_MOVING = Constant.at(
+    0.1,
+    "an assumption: the share of a recorded all-reduce that moves data at least; a shorter one gives no bandwidth",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +50,7 @@ def recorded_exchange(subject: Subject, graph: Graph, fact: ParallelFact) -> Dev
     message_us = latency_us(fact.backend)
     fixed_us = Link(fact.world_size, message_us, 1.0).fixed_us
     took = [float(one) for one in graph.durations[found]]
-    moving = [max(one * _LEAST_MOVING, one - fixed_us) for one in took]
+    moving = [max(one * _LEAST_MOVING.value, one - fixed_us) for one in took]
     passed = 2 * (fact.world_size - 1) / fact.world_size
     usual = passed * sum(sizes) / sum(moving)
     most = max(passed * size / us for size, us in zip(sizes, moving, strict=True))
