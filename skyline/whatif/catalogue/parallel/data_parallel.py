@@ -78,15 +78,23 @@ def _exchanged(subject: Subject, graph: Graph, workers: Workers, reached: float)
     link = Link(
         workers.count, latency_us("nccl" if subject.on_gpu else "gloo"), workers.bytes_per_us(reached)
     )
+    return with_all_reduces(subject, graph, link, DEFAULT_CAP_MB, _LANE)
+
+
+def with_all_reduces(subject: Subject, graph: Graph, link: Link, cap_mb: float, lane: str) -> Graph:
+    """The graph with an all-reduce for each bucket of gradients up to ``cap_mb``, on a lane of their own.
+
+    A bucket leaves when the last task of its last gradient has run; the update waits for the last bucket.
+    """
     insertions: list[Insertion] = []
     waits: list[Dependency] = []
     for iteration in graph.iterations:
         gradients = gradients_of(subject, graph, iteration)
         waiting = after_backward(subject, graph, iteration)
-        for first, end in buckets_of([one.size_bytes for one in gradients], DEFAULT_CAP_MB):
+        for first, end in buckets_of([one.size_bytes for one in gradients], cap_mb):
             size = sum(one.size_bytes for one in gradients[first : end + 1])
             place, ready = len(graph) + len(insertions), gradients[end].ready
-            task = link_task(subject, f"all-reduce {size / 1e6:.1f} MB", _LANE, iteration)
+            task = link_task(subject, f"all-reduce {size / 1e6:.1f} MB", lane, iteration)
             insertions.append(Insertion(task, link.all_reduce_us(size), ready))
             waits.append(Dependency(ready, place, Cause.HAND_OFF))
             if waiting is not None:

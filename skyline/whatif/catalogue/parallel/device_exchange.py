@@ -5,17 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from skyline.graph.column import Indices
-from skyline.graph.dependency import Cause, Dependency
 from skyline.graph.graph import Graph
-from skyline.graph.insertion import Insertion, insert
 from skyline.graph.removal import remove
 from skyline.graph.selection import select
 from skyline.graph.task import TaskKind
 from skyline.trace.facts import ParallelFact
 from skyline.trace.record import Phase
 from skyline.whatif.catalogue.parallel.all_reduce import DEFAULT_CAP_MB, Link, buckets_of, latency_us
+from skyline.whatif.catalogue.parallel.data_parallel import with_all_reduces
 from skyline.whatif.constant import Constant
-from skyline.whatif.cost.worker_exchange import after_backward, gradients_of, link_task
+from skyline.whatif.cost.worker_exchange import gradients_of
 from skyline.whatif.subject import Subject
 
 _LEAST_MOVING = Constant.at(
@@ -74,23 +73,6 @@ def changes_device_buckets(subject: Subject, graph: Graph, now_mb: float, cap_mb
 def with_device_buckets(
     subject: Subject, graph: Graph, exchange: DeviceExchange, cap_mb: float, link: Link
 ) -> Graph:
-    """The graph with its all-reduces replaced by those of buckets up to ``cap_mb`` over a link.
-
-    A bucket leaves when the last kernel of its last gradient has run; the update waits for the last bucket.
-    """
+    """The graph with its all-reduces replaced by those of buckets up to ``cap_mb`` over a link."""
     recorded = [task for iteration in graph.iterations for task in all_reduces(graph, iteration)]
-    rest = remove(graph, recorded)
-    insertions: list[Insertion] = []
-    waits: list[Dependency] = []
-    for iteration in rest.iterations:
-        gradients = gradients_of(subject, rest, iteration)
-        following = after_backward(subject, rest, iteration)
-        for first, end in buckets_of([one.size_bytes for one in gradients], cap_mb):
-            size = sum(one.size_bytes for one in gradients[first : end + 1])
-            place, ready = len(rest) + len(insertions), gradients[end].ready
-            task = link_task(subject, f"all-reduce {size / 1e6:.1f} MB", exchange.lane, iteration)
-            insertions.append(Insertion(task, link.all_reduce_us(size), ready))
-            waits.append(Dependency(ready, place, Cause.HAND_OFF))
-            if following is not None:
-                waits.append(Dependency(place, following, Cause.COLLECTIVE))
-    return insert(rest, insertions, waits)
+    return with_all_reduces(subject, remove(graph, recorded), link, cap_mb, exchange.lane)
