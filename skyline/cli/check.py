@@ -154,8 +154,9 @@ def _named_failures(revision: BaseRevision | None) -> Generator[None, None, None
         yield
     except ScriptFailed as error:
         if revision is not None and str(revision.root) in (error.file or error.traceback):
+            missing = "Files next to the script that git does not track are missing there."
             error.message = f"At {revision.commit}, the base: {error.message}"
-            error.hint = "Files next to the script that git does not track are missing in the base revision."
+            error.hint = f"The base revision {revision.commit} failed. {error.hint or missing}"
         raise
 
 

@@ -95,3 +95,14 @@ def test_a_script_outside_any_repository_has_no_base(skyline: Run, script: Path)
     ran = skyline("check", "train.py", "--base", "main")
     assert ran.code == 2
     assert "not a git repository" in ran.err
+
+
+@pytest.mark.capture
+def test_a_base_that_fails_is_named_with_its_reason(skyline: Run, repository: Path) -> None:
+    (repository / "train.py").write_text("import no_such_module\n" + SCRIPT.replace("SIZE", "64"))
+    git("commit", "-qam", "broken")
+    (repository / "train.py").write_text(SCRIPT.replace("SIZE", "64"))
+    ran = skyline("check", "--base", "HEAD", "--rounds", "6", "--quiet")
+    assert ran.code == 1
+    assert "The base revision" in ran.err
+    assert "no module no_such_module" in ran.err
