@@ -6,7 +6,7 @@ import { Heat } from "./editor/heat";
 import { LiveNumber } from "./editor/live-number";
 import { Marks } from "./editor/marks";
 import { Pointer } from "./editor/pointer";
-import { activeNotebook, notebookName } from "./editor/notebook";
+import { OpenSource } from "./editor/source";
 import { importsTorch } from "./editor/training-file";
 import { RememberedRuns } from "./launch/remembered";
 import { onActiveEnvironment } from "./python/choose";
@@ -72,10 +72,10 @@ export async function deactivate(): Promise<void> {
 
 /** Listen for the events that start the session or make it search for its interpreter again. */
 function follow(session: Session, desk: Desk, log: vscode.LogOutputChannel): vscode.Disposable[] {
-  const look = (document: vscode.TextDocument | undefined): void => {
-    const training = document?.languageId === "python" && importsTorch(document.getText());
+  const look = (source: OpenSource | null): void => {
+    const training = source?.isPython === true && importsTorch(source.lines.join("\n"));
     void vscode.commands.executeCommand("setContext", "skyline.trainingFile", training);
-    desk.follow(document).catch((error: unknown) => log.error(String(error)));
+    desk.follow(source).catch((error: unknown) => log.error(String(error)));
   };
   const again = (): void => void session.reconsider();
   let environments: vscode.Disposable | null = null;
@@ -85,17 +85,18 @@ function follow(session: Session, desk: Desk, log: vscode.LogOutputChannel): vsc
     once.dispose();
     void onActiveEnvironment(again, log).then((disposable) => (environments = disposable));
   });
-  look(vscode.window.activeTextEditor?.document);
-  desk.showNotebook(activeNotebook() ?? "");
+  // The first save after PyTorch is imported starts the server.
+  const saved = (uri: vscode.Uri): void => {
+    const source = OpenSource.active();
+    if (session.state.phase === "off" && source?.uri.toString() === uri.toString()) look(source);
+  };
+  look(OpenSource.active());
   return [
     once,
-    vscode.window.onDidChangeActiveTextEditor((editor) => look(editor?.document)),
-    vscode.window.onDidChangeActiveNotebookEditor((editor) => {
-      if (editor) desk.showNotebook(notebookName(editor.notebook.uri) ?? "");
-    }),
-    vscode.workspace.onDidSaveTextDocument((document) => {
-      if (document === vscode.window.activeTextEditor?.document && session.state.phase === "off") look(document);
-    }),
+    vscode.window.onDidChangeActiveTextEditor(() => look(OpenSource.active())),
+    vscode.window.onDidChangeActiveNotebookEditor(() => look(OpenSource.active())),
+    vscode.workspace.onDidSaveTextDocument(({ uri }) => saved(uri)),
+    vscode.workspace.onDidSaveNotebookDocument(({ uri }) => saved(uri)),
     vscode.workspace.onDidChangeConfiguration((change) => {
       if (STARTS.some((section) => change.affectsConfiguration(section))) again();
     }),

@@ -2,10 +2,11 @@
 
 import * as vscode from "vscode";
 import type { Desk } from "./scripts/desk";
+import { PYTHON_CELLS } from "./editor/source";
 import type { Session } from "./server/session";
 
 export function statusItem(session: Session, desk: Desk): vscode.Disposable {
-  const item = vscode.languages.createLanguageStatusItem("skyline", { language: "python", scheme: "file" });
+  const item = vscode.languages.createLanguageStatusItem("skyline", [{ language: "python", scheme: "file" }, PYTHON_CELLS]);
   item.name = "Skyline";
   const show = (): void => {
     const { phase, environment, trouble } = session.state;

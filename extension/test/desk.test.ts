@@ -9,13 +9,14 @@ vi.mock("vscode", async () => (await import("./editor")).vscode());
 import type * as vscode from "vscode";
 import type { EntryScripts } from "../src/protocol";
 import { RememberedRuns } from "../src/launch/remembered";
+import { OpenSource } from "../src/editor/source";
 import { Desk } from "../src/scripts/desk";
 import type { Session } from "../src/server/session";
 
 const train = "file:///home/ada/train.py";
 const data = "file:///home/ada/data.py";
-const document = (uri: string, languageId = "python"): vscode.TextDocument =>
-  ({ uri: editor.Uri.parse(uri), languageId, getText: () => "import torch\n" }) as unknown as vscode.TextDocument;
+const document = (uri: string, languageId = "python"): OpenSource =>
+  OpenSource.of({ uri: editor.Uri.parse(uri), languageId, lineCount: 2, getText: () => "import torch\n" } as unknown as vscode.TextDocument);
 
 /** A session with a scripted server. */
 function setUp() {
@@ -226,18 +227,5 @@ describe("a module", () => {
     entries.set(data, { itself: false, scripts: [] });
     await desk.follow(document(data));
     expect(desk.state).toMatchObject({ stage: "module", module: { name: "data.py", scripts: [] } });
-  });
-});
-
-describe("a notebook", () => {
-  it("takes the place of what was on show, and gives it back", async () => {
-    const { desk } = setUp();
-    await desk.follow(document(train));
-    desk.showNotebook("x.ipynb");
-    expect(desk.state).toMatchObject({ stage: "notebook", notebook: "x.ipynb", script: null });
-    await desk.follow(document(train));
-    expect(desk.state).toMatchObject({ stage: "unprofiled", notebook: "", script: { name: "train.py" } });
-    await desk.follow(document("vscode-notebook-cell:///home/ada/y.ipynb"));
-    expect(desk.state.notebook).toBe("y.ipynb");
   });
 });

@@ -38,6 +38,8 @@ export class Uri {
 }
 
 export const said: string[] = [];
+/** The open notebooks. */
+export const notebookDocuments: unknown[] = [];
 export const picked: { title: string | null; rows: readonly { label: string }[] } = { title: null, rows: [] };
 
 /** The result of `vi.mock("vscode")`. */
@@ -45,6 +47,7 @@ export function vscode(): object {
   return {
     EventEmitter,
     Uri,
+    NotebookCellKind: { Markup: 1, Code: 2 },
     CancellationTokenSource: class { token = {}; dispose(): void { return; } },
     commands: { executeCommand: vi.fn(() => Promise.resolve()) },
     window: {
@@ -63,6 +66,8 @@ export function vscode(): object {
       getConfiguration: () => ({ get: (_: string, otherwise?: unknown) => otherwise, inspect: () => undefined }),
       getWorkspaceFolder: () => undefined,
       workspaceFolders: undefined,
+      notebookDocuments,
+      textDocuments: [],
       onDidChangeTextDocument: () => ({ dispose: () => undefined }),
     },
   };

@@ -1,6 +1,5 @@
 /** Notes about the script shown: the module in the editor, and the script's arguments. */
 
-import { notebookWords } from "../src/editor/notebook-words";
 import type { ViewState } from "../src/view/messages";
 import { h } from "./dom";
 
@@ -21,9 +20,4 @@ export function ofModule({ module }: ViewState, profile: HTMLElement): HTMLEleme
     return [h("p", {}, `${name} has no training loop, and no script in this folder was found that trains with it. Open the script with the training loop, or name it in the setting skyline.profile.entryPoint.`)];
   }
   return [h("p", {}, `${name} has no training loop of its own. These scripts train with it: ${module.scripts.join(", ")}.`), profile];
-}
-
-/** The message for a notebook. */
-export function ofNotebook(state: ViewState): HTMLElement[] {
-  return [h("p", {}, notebookWords(state.notebook))];
 }

@@ -60,7 +60,7 @@ export function memory(post: Post, profile: ProfileReport): HTMLElement[] {
   const { breakdown, at_peak } = profile.memory;
   const unit = byteUnit(...Object.values<number>({ ...breakdown }));
   const owners = stacked(post, OWNERS.map((name) => ({ name, value: breakdown[name], text: text(breakdown[name], unit), place: { kind: "memory" } as const })));
-  const lines = at_peak.slice(0, 4).map(({ file, line, source, size_bytes }) => row(post, { file, line, source }, text(size_bytes, byteUnit(size_bytes)), ""));
+  const lines = at_peak.slice(0, 4).map((spot) => row(post, spot, text(spot.size_bytes, byteUnit(spot.size_bytes)), ""));
   return lines.length > 0 ? [...owners, h("div", { class: "muted caption" }, "lines that hold most of it"), ...lines] : owners;
 }
 
@@ -81,17 +81,29 @@ export function findings(post: Post, profile: ProfileReport): HTMLElement[] {
   });
 }
 
-function row(post: Post, spot: { file: string; line: number; source: string }, figure: string, part: string): HTMLElement {
+function row(post: Post, spot: Spot & { readonly source: string }, figure: string, part: string): HTMLElement {
   const place = { kind: "line", file: spot.file, line: spot.line, source: spot.source } as const;
-  const name = spot.file.replace(/^.*[/\\]/, "");
+  const name = nameOf(spot);
   return link(
     post,
     place,
-    { class: "line", "data-key": `line ${spot.file}:${spot.line} ${figure}`, title: `${name}:${spot.line}` },
-    h("code", {}, spot.source || `${name}:${spot.line}`),
+    { class: "line", "data-key": `line ${spot.file}:${spot.line} ${figure}`, title: name },
+    h("code", {}, spot.source || name),
     h("span", { class: "figure" }, figure),
     h("span", { class: "muted share" }, part),
   );
+}
+
+/** A line of a report. `cell` is its place in a notebook, empty in other files. */
+interface Spot {
+  readonly file: string;
+  readonly line: number;
+  readonly cell: string;
+}
+
+/** The name of a line: `train.py:12`, or `In [3]:2` in a notebook. */
+export function nameOf({ file, line, cell }: Spot): string {
+  return cell || `${file.replace(/^.*[/\\]/, "")}:${line}`;
 }
 
 /** The text of a line that has a cost. Empty if it has none. */

@@ -4,7 +4,7 @@ import "uplot/dist/uPlot.min.css";
 import "./style.css";
 import type { ProfileReport } from "../src/protocol";
 import type { FromView, ToView, ViewState } from "../src/view/messages";
-import { about, ofModule, ofNotebook } from "./about";
+import { about, ofModule } from "./about";
 import { Asker } from "./asker";
 import { Board } from "./board";
 import { findings, lines, memory, phases } from "./breakdown";
@@ -132,9 +132,7 @@ function staging(state: ViewState, post: (message: FromView) => void): HTMLEleme
   const progress = state.progress ? [h("div", { class: "progress", role: "status" }, h("i", { class: "pulse" }), state.progress)] : [];
   switch (state.stage) {
     case "idle":
-      return said("Open a Python script that trains with PyTorch. This view then shows its speed, its memory and the predicted effect of changes.");
-    case "notebook":
-      return ofNotebook(state);
+      return said("Open a Python script or notebook that trains with PyTorch. This view then shows its speed, its memory and the predicted effect of changes.");
     case "starting":
       return said("Starting Skyline…");
     case "module":

@@ -1,8 +1,8 @@
 /** The verdict: what bounds the step, and the change that helps most with the button that makes it. */
 
-import type { ProfileReport } from "../src/protocol";
+import type { ProfileReport, StepVerdict } from "../src/protocol";
 import type { FromView, ViewState } from "../src/view/messages";
-import { link, sourceOf } from "./breakdown";
+import { link, nameOf, sourceOf } from "./breakdown";
 import { h } from "./dom";
 
 const BATCH_SIZE = "batch_size";
@@ -15,16 +15,17 @@ export function verdict(state: ViewState, post: (message: FromView) => void): HT
     h(
       "div",
       { class: "verdict" },
-      h("div", {}, found.bound, found.file ? " " : "", found.file ? place(profile, found.file, found.line, post) : ""),
+      h("div", {}, found.bound, found.file ? " " : "", found.file ? place(profile, found, post) : ""),
       h("div", {}, found.advice, " ", action(state, found.choice, found.rewritten, post)),
       found.obstacle ? h("div", { class: "muted" }, `By hand: ${found.obstacle}`) : "",
     ),
   ];
 }
 
-function place(profile: ProfileReport, file: string, line: number, post: (message: FromView) => void): HTMLElement {
+function place(profile: ProfileReport, found: StepVerdict, post: (message: FromView) => void): HTMLElement {
+  const { file, line } = found;
   const source = sourceOf(profile, file, line);
-  return link(post, { kind: "line", file, line, source }, { class: "link", "data-key": "verdict line" }, `${file.replace(/^.*[/\\]/, "")}:${line}`);
+  return link(post, { kind: "line", file, line, source }, { class: "link", "data-key": "verdict line" }, nameOf(found));
 }
 
 /** The button that makes the change; words where it is made already; nothing where it cannot be made here. */

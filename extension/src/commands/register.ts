@@ -9,8 +9,7 @@ import { comparePrevious } from "./compare";
 import { exportProfile } from "./export";
 import { selectInterpreter } from "./interpreter";
 import { Reports } from "./report";
-import { activeNotebook } from "../editor/notebook";
-import { notebookWords } from "../editor/notebook-words";
+import { OpenSource } from "../editor/source";
 import { askArguments } from "../launch/ask";
 import type { RememberedRuns } from "../launch/remembered";
 
@@ -79,13 +78,8 @@ async function ready(desk: Desk): Promise<boolean> {
     if (chosen) await vscode.commands.executeCommand("workbench.trust.manage");
     return false;
   }
-  const notebook = activeNotebook();
-  if (notebook) {
-    void vscode.window.showInformationMessage(notebookWords(notebook));
-    return false;
-  }
-  await desk.follow(vscode.window.activeTextEditor?.document);
+  await desk.follow(OpenSource.active());
   if (desk.uri) return true;
-  void vscode.window.showInformationMessage("Open a Python script that imports PyTorch, then profile it.");
+  void vscode.window.showInformationMessage("Open a Python script or notebook that imports PyTorch, then profile it.");
   return false;
 }

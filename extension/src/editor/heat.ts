@@ -3,6 +3,7 @@
 import * as vscode from "vscode";
 import type { LineReport, ProfileReport } from "../protocol";
 import { exactLine } from "./place";
+import { OpenSource } from "./source";
 
 /** Thresholds of the steps as shares of the iteration time. */
 const STEPS = [0.01, 0.03, 0.08, 0.15, 0.3] as const;
@@ -47,12 +48,14 @@ export class Heat implements vscode.Disposable {
 }
 
 function* warm(document: vscode.TextDocument, lines: readonly LineReport[]): Generator<[number, vscode.Range]> {
-  const texts = document.getText().split(/\r?\n/);
+  const source = OpenSource.of(document);
+  const texts = source.lines;
   for (const line of lines) {
     if (line.file !== document.uri.fsPath) continue;
     const index = exactLine(texts, line.line, line.source);
+    const place = index === null ? null : source.place(index);
     const heat = heatOf(line.share);
-    if (index !== null && heat >= 0) yield [heat, document.lineAt(index).range];
+    if (place?.document === document && heat >= 0) yield [heat, document.lineAt(place.line).range];
   }
 }
 

@@ -2,6 +2,7 @@
 
 import * as vscode from "vscode";
 import type { PreviewEdit } from "../protocol";
+import { OpenSource } from "./source";
 
 export class LiveNumber implements vscode.Disposable {
   readonly #hidden = vscode.window.createTextEditorDecorationType({ textDecoration: "none; display: none" });
@@ -30,12 +31,16 @@ export class LiveNumber implements vscode.Disposable {
 
   #draw(edits: readonly PreviewEdit[]): void {
     for (const editor of vscode.window.visibleTextEditors) {
-      const own = edits.filter((edit) => edit.uri === editor.document.uri.toString() && edit.startLine === edit.endLine && !edit.newText.includes("\n"));
-      const range = (edit: PreviewEdit): vscode.Range => new vscode.Range(edit.startLine, edit.startColumn, edit.endLine, edit.endColumn);
-      editor.setDecorations(this.#hidden, own.map(range));
+      const source = OpenSource.of(editor.document);
+      const own = edits.flatMap((edit) => {
+        if (edit.uri !== source.uri.toString() || edit.startLine !== edit.endLine || edit.newText.includes("\n")) return [];
+        const place = source.place(edit.startLine);
+        return place?.document === editor.document ? [{ edit, range: new vscode.Range(place.line, edit.startColumn, place.line, edit.endColumn) }] : [];
+      });
+      editor.setDecorations(this.#hidden, own.map(({ range }) => range));
       editor.setDecorations(
         this.#shown,
-        own.map((edit) => ({ range: range(edit), renderOptions: { after: { contentText: edit.newText, fontWeight: "bold", color: new vscode.ThemeColor("editor.foreground") } } })),
+        own.map(({ edit, range }) => ({ range, renderOptions: { after: { contentText: edit.newText, fontWeight: "bold", color: new vscode.ThemeColor("editor.foreground") } } })),
       );
     }
   }

@@ -1,9 +1,10 @@
 /** Marks in the text: lines that were just changed, and the code that belongs to a part of the view. */
 
 import * as vscode from "vscode";
+import { OpenSource } from "./source";
 import { touchedLines } from "./touched";
 
-/** Lines of one file, counted from 0. */
+/** Lines of one document, counted from 0. */
 export interface Lines {
   readonly uri: string;
   readonly lines: readonly number[];
@@ -61,7 +62,7 @@ export class Marks implements vscode.Disposable {
 export class EditRecorder {
   readonly #touched = new Map<string, Set<number>>();
   readonly #listener = vscode.workspace.onDidChangeTextDocument((event) => {
-    if (event.document.uri.scheme !== "file") return;
+    if (OpenSource.of(event.document).uri.scheme !== "file") return;
     const uri = event.document.uri.toString();
     this.#touched.set(uri, touchedLines(this.#touched.get(uri) ?? new Set(), event.contentChanges));
   });

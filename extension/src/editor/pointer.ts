@@ -6,6 +6,7 @@ import type { Desk } from "../scripts/desk";
 import type { Place } from "../view/messages";
 import type { Lines, Marks } from "./marks";
 import { lineNow } from "./place";
+import { OpenSource } from "./source";
 
 /** A line of the profile. `line` is counted from 1, `source` is its text as profiled. */
 interface Spot {
@@ -41,6 +42,12 @@ export class Pointer {
     const line = first?.lines[0];
     if (!first || line === undefined) return;
     const document = await vscode.workspace.openTextDocument(vscode.Uri.parse(first.uri));
+    const { notebook } = OpenSource.of(document);
+    if (notebook) {
+      await showCell(notebook, document);
+      this.marks.pointed([first]);
+      return;
+    }
     const shown = vscode.window.visibleTextEditors.find((one) => one.document === document);
     const editor = await vscode.window.showTextDocument(document, { viewColumn: shown?.viewColumn, preview: false });
     const range = document.lineAt(Math.min(line, document.lineCount - 1)).range;
@@ -53,12 +60,14 @@ export class Pointer {
     if (!profile) return [];
     const question = questionOf(place, profile);
     const edits = question ? await this.desk.previewed(question) : [];
-    if (edits.length > 0) return edits.map(({ uri, startLine }) => ({ uri, lines: [startLine] }));
+    if (edits.length > 0) return edits.flatMap(({ uri, startLine }) => located(vscode.Uri.parse(uri), () => [startLine]));
     if (place.kind === "whatif") return [];
     const spots = spotsOf(place, profile);
     const byFile = new Map<string, Spot[]>();
     for (const spot of spots) byFile.set(spot.file, [...(byFile.get(spot.file) ?? []), spot]);
-    return [...byFile].map(([file, own]) => located(file, own));
+    return [...byFile].flatMap(([file, own]) =>
+      located(vscode.Uri.file(file), (texts) => own.map((spot) => (texts ? lineNow(texts, spot.line, spot.source) : spot.line - 1))),
+    );
   }
 }
 
@@ -89,9 +98,24 @@ export function spotsOf(place: Exclude<Place, { kind: "whatif" }>, profile: Prof
   }
 }
 
-function located(file: string, spots: readonly Spot[]): Lines {
-  const uri = vscode.Uri.file(file);
-  const document = vscode.workspace.textDocuments.find((one) => one.uri.fsPath === file);
-  const texts = document?.getText().split(/\r?\n/) ?? null;
-  return { uri: uri.toString(), lines: spots.map((spot) => (texts ? lineNow(texts, spot.line, spot.source) : spot.line - 1)) };
+/** The documents and lines of some lines of a file, which `pick` finds in its text. `pick` gets null if it is not open. */
+function located(uri: vscode.Uri, pick: (texts: readonly string[] | null) => readonly number[]): Lines[] {
+  const source = OpenSource.at(uri.fsPath);
+  if (!source) return [{ uri: uri.toString(), lines: pick(null) }];
+  const byDocument = new Map<string, number[]>();
+  for (const picked of pick(source.lines)) {
+    const place = source.place(picked);
+    if (!place) continue;
+    const key = place.document.uri.toString();
+    byDocument.set(key, [...(byDocument.get(key) ?? []), place.line]);
+  }
+  return [...byDocument].map(([key, lines]) => ({ uri: key, lines }));
+}
+
+/** Show a cell of a notebook. */
+async function showCell(notebook: vscode.NotebookDocument, document: vscode.TextDocument): Promise<void> {
+  const index = notebook.getCells().findIndex((cell) => cell.document === document);
+  const range = new vscode.NotebookRange(index, index + 1);
+  const editor = await vscode.window.showNotebookDocument(notebook, { selections: [range] });
+  editor.revealRange(range, vscode.NotebookEditorRevealType.InCenterIfOutsideViewport);
 }

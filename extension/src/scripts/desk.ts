@@ -3,7 +3,7 @@
 import * as fs from "node:fs";
 import * as path from "node:path";
 import * as vscode from "vscode";
-import { notebookName } from "../editor/notebook";
+import type { OpenSource } from "../editor/source";
 import { importsTorch } from "../editor/training-file";
 import type { Marks } from "../editor/marks";
 import {
@@ -75,8 +75,6 @@ export class Desk implements vscode.Disposable {
   #current: Known | null = null;
   /** The file in the editor, if it is a module of the script shown. */
   #module: vscode.Uri | null = null;
-  /** The notebook in the editor. Empty if there is none. */
-  #notebook = "";
 
   constructor(
     private readonly session: Session,
@@ -119,13 +117,12 @@ export class Desk implements vscode.Disposable {
 
   /** The complete state of the view. */
   get state(): ViewState {
-    const known = this.#notebook ? null : this.#current;
-    const trouble = this.#notebook ? null : this.session.state.trouble;
+    const known = this.#current;
+    const { trouble } = this.session.state;
     const failed = known?.error ? failureOf(known.error, known.usage) : null;
     const module = this.#module ?? (known?.entry?.itself === false ? known.uri : null);
     return {
       stage: this.#stage(),
-      notebook: this.#notebook,
       module: module ? { name: path.basename(module.fsPath), scripts: this.#trainersOf(module) } : null,
       arguments: known ? asLine(this.runs.of(known.uri.toString())?.args ?? []) : "",
       script: known ? { uri: known.uri.toString(), name: path.basename(known.uri.fsPath) } : null,
@@ -149,31 +146,23 @@ export class Desk implements vscode.Disposable {
     };
   }
 
-  /** Show the script of an editor. Keeps the current script if the file is one of its modules. */
-  async follow(document: vscode.TextDocument | undefined): Promise<void> {
-    if (!document) return;
-    this.showNotebook(notebookName(document.uri) ?? "");
-    if (document.languageId !== "python" || document.uri.scheme !== "file") return;
-    if (!vscode.workspace.getConfiguration("skyline", document.uri).get<boolean>("enable", true)) return;
-    const isPart = this.#current?.profile?.lines.some(({ file }) => file === document.uri.fsPath) ?? false;
-    if (!importsTorch(document.getText())) return;
-    const known = this.#of(document.uri);
+  /** Show the script or notebook of an editor. Keeps the current script if the file is one of its modules. */
+  async follow(source: OpenSource | null): Promise<void> {
+    if (!source?.isPython) return;
+    const { uri } = source;
+    if (!vscode.workspace.getConfiguration("skyline", uri).get<boolean>("enable", true)) return;
+    const isPart = this.#current?.profile?.lines.some(({ file }) => file === uri.fsPath) ?? false;
+    if (!importsTorch(source.lines.join("\n"))) return;
+    const known = this.#of(uri);
     if (isPart) {
-      if (await this.session.need(document.uri)) await this.#refresh(known);
+      if (await this.session.need(uri)) await this.#refresh(known);
       return;
     }
     this.#current = known;
     this.#module = null;
     this.#changed.fire();
-    const connection = await this.session.need(document.uri);
+    const connection = await this.session.need(uri);
     if (connection) await this.#enter(known, connection);
-  }
-
-  /** Set the notebook in the editor. Empty if there is none. */
-  showNotebook(name: string): void {
-    if (name === this.#notebook) return;
-    this.#notebook = name;
-    this.#changed.fire();
   }
 
   /** The script to run: the one shown, or one that trains with the module shown. Null if none was chosen. */
@@ -298,7 +287,6 @@ export class Desk implements vscode.Disposable {
 
   #stage(): Stage {
     const { phase } = this.session.state;
-    if (this.#notebook) return "notebook";
     if (phase === "trouble") return this.#current?.profile ? "ready" : "trouble";
     if (!this.#current) return "idle";
     if (this.#current.profile) return "ready";

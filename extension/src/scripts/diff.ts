@@ -2,9 +2,12 @@
 
 import * as path from "node:path";
 import * as vscode from "vscode";
+import { OpenSource } from "../editor/source";
 import type { Desk } from "./desk";
 
 const SCHEME = "skyline-before";
+/** A line that only IPython understands, as the server writes it. */
+const IPYTHON = /^(\s*)(?:\S.*? {2})?# IPython: (.*)$/gm;
 
 export class DiffView implements vscode.TextDocumentContentProvider {
   /** The texts shown, by the URI of their document. */
@@ -31,10 +34,20 @@ export class DiffView implements vscode.TextDocumentContentProvider {
     this.#texts.clear();
     for (const { uri: file, text } of files) {
       const uri = vscode.Uri.parse(file);
-      // The time makes the URI unique: an editor caches the text of a URI.
-      const before = vscode.Uri.from({ scheme: SCHEME, path: uri.path, query: `at=${Date.now()}` });
-      this.#texts.set(before.toString(), text);
-      await vscode.commands.executeCommand("vscode.diff", before, uri, `${path.basename(uri.path)} (without ↔ with Skyline's changes)`);
+      const source = OpenSource.at(uri.fsPath);
+      const before = this.#document(uri, "before", source?.notebook ? text.replace(IPYTHON, "$1$2") : text);
+      // The editor's diff of notebooks compares files, but the cells are not saved yet.
+      const after = source?.notebook ? this.#document(uri, "after", source.lines.join("\n")) : uri;
+      await vscode.commands.executeCommand("vscode.diff", before, after, `${path.basename(uri.path)} (without ↔ with Skyline's changes)`);
     }
+  }
+
+  /** A document with this text. */
+  #document(of: vscode.Uri, side: string, text: string): vscode.Uri {
+    const path = of.path.replace(/\.ipynb$/, ".py");
+    // The time makes the URI unique: an editor caches the text of a URI.
+    const uri = vscode.Uri.from({ scheme: SCHEME, path, query: `${side}=${Date.now()}` });
+    this.#texts.set(uri.toString(), text);
+    return uri;
   }
 }

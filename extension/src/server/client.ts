@@ -2,6 +2,7 @@
 
 import * as vscode from "vscode";
 import { CloseAction, ErrorAction, LanguageClient, State } from "vscode-languageclient/node";
+import { PYTHON_CELLS } from "../editor/source";
 import type { CommandLine } from "../python/command";
 import { within } from "../time-limit";
 import {
@@ -69,7 +70,10 @@ export async function connect(
   const titles = new Map<string | number, string>();
   const run = { command: line.command, args: [...line.args] };
   const client = new QuietClient("skyline", "Skyline", { run, debug: run }, {
-    documentSelector: [{ scheme: "file", language: "python" }],
+    documentSelector: [
+      { scheme: "file", language: "python" },
+      { notebook: PYTHON_CELLS.notebookType, language: PYTHON_CELLS.language },
+    ],
     initializationOptions: options,
     outputChannel: log,
     synchronize: { fileEvents: vscode.workspace.createFileSystemWatcher("**/.skyline/*.profile.json.gz") },

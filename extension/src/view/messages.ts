@@ -13,7 +13,7 @@ import type {
   WhatIfReport,
 } from "../protocol";
 
-export type Stage = "idle" | "notebook" | "starting" | "module" | "unprofiled" | "profiling" | "ready" | "untrusted" | "trouble";
+export type Stage = "idle" | "starting" | "module" | "unprofiled" | "profiling" | "ready" | "untrusted" | "trouble";
 
 /** A command that fixes a problem, shown as a button. */
 export interface Fix {
@@ -34,8 +34,6 @@ export interface Trouble {
 export interface ViewState {
   readonly stage: Stage;
   readonly script: { readonly uri: string; readonly name: string } | null;
-  /** The notebook in the editor. Empty if there is none. */
-  readonly notebook: string;
   /** The file in the editor if it is a module, with the scripts that train with it. Null if it is a script. */
   readonly module: { readonly name: string; readonly scripts: readonly string[] } | null;
   /** Command-line arguments chosen by the user. Empty: those of the settings. */

@@ -1,9 +1,9 @@
 // @vitest-environment jsdom
 import { describe, expect, it } from "vitest";
 import type { ViewState } from "../../src/view/messages";
-import { about, ofModule, ofNotebook } from "../../webview/about";
+import { about, ofModule } from "../../webview/about";
 
-const state = (news: Partial<ViewState>): ViewState => ({ stage: "unprofiled", script: { uri: "file:///train.py", name: "train.py" }, notebook: "", module: null, arguments: "", ...news }) as ViewState;
+const state = (news: Partial<ViewState>): ViewState => ({ stage: "unprofiled", script: { uri: "file:///train.py", name: "train.py" }, module: null, arguments: "", ...news }) as ViewState;
 const words = (elements: HTMLElement[]): string[] => elements.map((element) => element.textContent);
 const button = document.createElement("button");
 
@@ -24,9 +24,5 @@ describe("what is said of the script on show", () => {
     const none = ofModule(state({ stage: "module", module: { name: "data.py", scripts: [] } }), button);
     expect(words(none)[0]).toContain("skyline.profile.entryPoint");
     expect(none).not.toContain(button);
-  });
-
-  it("is how a notebook is profiled in a terminal", () => {
-    expect(words(ofNotebook(state({ notebook: "x.ipynb" })))[0]).toContain("skyline profile x.ipynb");
   });
 });

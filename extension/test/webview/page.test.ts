@@ -11,7 +11,6 @@ let now: Recorded = recorded("argparse");
 const state = (news: Partial<ViewState> = {}): ViewState => ({
   stage: "ready",
   script: { uri: "file:///home/ada/project/train.py", name: "train.py" },
-  notebook: "",
   module: null,
   arguments: "",
   trouble: null,
