@@ -4,12 +4,14 @@ import { seen, there, until } from "./workbench.mjs";
 
 /** On a machine with other things to do. */
 const RUN_TIMEOUT_MS = 300_000;
+const VIEW = 'iframe.webview.ready[src*="extensionId=skyline"]';
 
 export class Window {
   constructor(bench, page) {
     this.bench = bench;
     this.page = page;
-    this.view = page.frameLocator("iframe.webview.ready").frameLocator("iframe#active-frame");
+    // A notebook has a page of its own beside the view's.
+    this.view = page.frameLocator(VIEW).frameLocator("iframe#active-frame");
   }
 
   static async open(bench, folder, file, size) {
@@ -123,7 +125,7 @@ export class Window {
   }
 
   async showView() {
-    if ((await this.page.locator("iframe.webview.ready").count()) === 0) {
+    if ((await this.page.locator(VIEW).count()) === 0) {
       await this.page.locator('.activitybar .action-item:has(a[aria-label^="Skyline"])').click();
     }
     await there(this.view.locator("main#view header"));

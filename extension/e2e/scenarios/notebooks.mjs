@@ -1,33 +1,92 @@
-// A notebook: it is not profiled, and the view and the command say so, and how to go on.
+// A notebook: profiled as a whole, its lines, bars and changes in the cells that they belong to.
+import * as fs from "node:fs";
+import * as path from "node:path";
 import { Window } from "../window.mjs";
 import { seen, until } from "../workbench.mjs";
 
 export const title = "notebooks";
 
-const CELL = { cell_type: "code", execution_count: null, id: "a1", metadata: {}, outputs: [], source: ["import torch\n", "print(torch.zeros(3))"] };
-const NOTEBOOK = { cells: [CELL], metadata: { language_info: { name: "python" } }, nbformat: 4, nbformat_minor: 5 };
-const WORDS = "skyline profile training.ipynb";
+const OWN = 32;
+const LOOP = "for x, y in loader";
+const CELLS = [
+  ["markdown", "# A small classifier"],
+  ["code", "%matplotlib inline\nimport torch\nfrom torch.utils.data import DataLoader, TensorDataset"],
+  ["code", `data = TensorDataset(torch.randn(4096, 64), torch.randint(0, 4, (4096,)))\nloader = DataLoader(data, batch_size=${OWN}, shuffle=True)`],
+  ["code", "model = torch.nn.Sequential(torch.nn.Linear(64, 512), torch.nn.ReLU(), torch.nn.Linear(512, 4))\noptimizer = torch.optim.Adam(model.parameters())"],
+  ["code", "for epoch in range(2):\n    for x, y in loader:\n        optimizer.zero_grad()\n        loss = torch.nn.functional.cross_entropy(model(x), y)\n        loss.backward()\n        optimizer.step()\n    print(epoch, loss.item())"],
+];
 
-export async function run({ bench, script, check, shot }) {
-  const files = { "training.ipynb": JSON.stringify(NOTEBOOK), "train.py": script };
-  const window = await Window.open(bench, bench.workspace("notebooks", files), "train.py");
-  const { page } = window;
-  // A notebook has a page of its own beside the view's.
-  const view = page.frameLocator('iframe.webview.ready[src*="extensionId=skyline"]').frameLocator("iframe#active-frame");
-  await window.showView();
-  await seen(view.locator("button", { hasText: "Profile Training Script" }));
-  await window.openFile("training.ipynb");
+export async function run({ bench, script, check, eventually, shot }) {
+  const files = { "training.ipynb": notebook(), "train.py": script, ".vscode/settings.json": JSON.stringify({ "skyline.profile.onSave": "never" }) };
+  const folder = bench.workspace("notebooks", files);
+  const file = path.join(folder, "training.ipynb");
+  const window = await Window.open(bench, folder, "training.ipynb", { width: 1400, height: 1000 });
+  const { page, view } = window;
   await seen(page.locator("text=Run All"), "the notebook is not open");
-  await seen(view.locator(`text=${WORDS}`), "the view says nothing of the notebook");
-  check("the view says that notebooks cannot be profiled yet, and how to go on", (await view.locator("text=Skyline does not profile notebooks in the editor yet.").count()) === 1);
-  await shot(window, "notebook");
-  check("and offers to run nothing", (await view.locator("button").count()) === 0);
-  await window.command("Skyline: Profile Training Script");
-  await seen(window.notification(WORDS), "the command says nothing of the notebook");
-  check("so does the command", true);
-  await window.showTab("train.py");
-  await seen(view.locator("button", { hasText: "Profile Training Script" }), "the script is not on show again");
-  await until(async () => (await view.locator(`text=${WORDS}`).count()) === 0, "the notebook stays on show");
-  check("back at a script, that is on show again", (await view.locator("h1").innerText()) === "train.py");
+  await window.showView();
+  const profile = view.locator("button", { hasText: "Profile Training Script" });
+  await seen(profile, "the view offers no run of the notebook");
+  check("the view names the notebook", (await view.locator("h1").innerText()) === "training.ipynb");
+  await profile.click();
+  await seen(view.locator(".whatif").first(), "no profile of the notebook is on show", 300_000);
+  await window.runEnded();
+  await shot(window, "notebook-profiled");
+
+  check("the headline is a lens in a cell", (await window.lens("peak").count()) > 0);
+  const lines = await view.locator(".line").evaluateAll((rows) => rows.map((row) => row.title));
+  check(`lines are named by their cells (${lines[0]})`, lines.length > 0 && lines.every((name) => /^In \[\d\]:\d+$/.test(name)));
+  await eventually("expensive lines are coloured in the cell of the loop", () => heated(page));
+
+  const code = async () => Number(/batch_size=(\d+)/.exec(await window.line("DataLoader(data"))[1]);
+  await window.drag("throughput", 0.75, async () => {
+    const shown = await until(async () => {
+      const size = await window.batchSizeShown();
+      return size !== OWN && (await window.liveNumber()) === String(size) ? size : null;
+    }, "the cell does not show the number of the bar");
+    check(`the cell shows ${shown} while the bar moves`, shown > OWN);
+    check("and nothing is written", !(await window.anyDirty()));
+    await shot(window, "notebook-dragging");
+  });
+  const written = await window.batchSizeShown();
+  await eventually(`let go, the cell holds ${written}`, async () => (await code()) === written);
+  await eventually("and the notebook is unsaved", () => window.anyDirty());
+  await view.locator(".actions button", { hasText: "Take back" }).click();
+  await eventually("it is taken back", async () => (await code()) === OWN);
+
+  await window.toggle("fused optimizer", true);
+  await eventually("a what-if is written into its cell", async () => (await window.line("optim.Adam")).includes("fused=True"));
+  await view.locator(".actions button", { hasText: "diff" }).click();
+  await seen(page.locator(".tab.active", { hasText: "training.ipynb (without" }), "the diff is not open");
+  check("the diff shows the code of the cells, only that line changed", (await page.locator(".monaco-diff-editor .modified .line-insert").count()) > 0);
+  await shot(window, "notebook-diff");
+  await window.closeEditor();
+
+  await page.locator(".notebook-editor .view-line", { hasText: LOOP }).first().click();
+  await page.keyboard.press("Control+s");
+  await eventually("saved, the file holds the change", () => fs.readFileSync(file, "utf8").includes("fused=True"));
+  const cells = JSON.parse(fs.readFileSync(file, "utf8")).cells.map(({ source }) => [source].flat().join(""));
+  const wanted = CELLS.map(([, source]) => source.replace("Adam(model.parameters())", "Adam(model.parameters(), fused=True)"));
+  check("and all else as it was", JSON.stringify(cells) === JSON.stringify(wanted));
+
+  await window.openFile("train.py");
+  await eventually("a script that is opened takes its place", async () => (await view.locator("h1").innerText()) === "train.py");
+  await window.showTab("training.ipynb");
+  await eventually("and gives it back", async () => (await view.locator("h1").innerText()) === "training.ipynb");
   await window.close();
+}
+
+function notebook() {
+  const cells = CELLS.map(([type, source], index) => ({
+    cell_type: type,
+    id: `cell-${index}`,
+    metadata: {},
+    source: source.split(/(?<=\n)/),
+    ...(type === "code" ? { execution_count: null, outputs: [] } : {}),
+  }));
+  return JSON.stringify({ cells, metadata: { language_info: { name: "python" } }, nbformat: 4, nbformat_minor: 5 }, null, 1);
+}
+
+/** Whether a line of the loop has the background of an expensive line. */
+function heated(page) {
+  return page.evaluate(() => [...document.querySelectorAll(".notebook-editor .monaco-editor .view-overlays div")].some((one) => /rgba?\(232, 89, 12/.test(getComputedStyle(one).backgroundColor)));
 }
