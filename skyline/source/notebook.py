@@ -13,6 +13,7 @@ from skyline.source.cells import cells_of, headings, script_of
 
 _SPACE = re.compile(r"[ \t\r\n]*")
 _DECODER = json.JSONDecoder()
+_VERSION = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,21 +28,18 @@ class Notebook:
     def parse(cls, path: str, data: bytes) -> Notebook:
         """Read a notebook of any version; raises UsageError for what is none, or not in Python."""
         try:
-            from nbformat import converter, reader
-        except ImportError:
-            raise UsageError(
-                f"{path} is a notebook, and reading notebooks needs nbformat",
-                hint="Install it next to Skyline: pip install 'skyline-profiler[notebook]'",
-            ) from None
-        try:
             text = data.decode("utf-8")
-            # Not validated, which takes longer than all the rest: parts that are missed below raise.
-            content = _version_4(converter, reader, text)
-            sources = [str(cell.source) for cell in content.cells if cell.cell_type == "code"]
-            language = _language(content.metadata)
-        except Exception as error:  # nbformat raises whatever its conversion and its validator raise
+            content = json.loads(text)
+            if content["nbformat"] < _VERSION:
+                content = _converted(path, text)
+            sources = [_joined(cell["source"]) for cell in content["cells"] if cell["cell_type"] == "code"]
+            language = _language(content["metadata"])
+        except UsageError:
+            raise
+        except Exception as error:  # nbformat raises whatever its conversion raises
+            reason = f"it has no {error}" if isinstance(error, KeyError) else error
             raise UsageError(
-                f"{path} is damaged or not a notebook: {error}", hint="Open it in Jupyter and save it again."
+                f"{path} is damaged or not a notebook: {reason}", hint="Open it in Jupyter and save it again."
             ) from error
         if not language.lower().startswith(("python", "ipython")):
             raise UsageError(f"{path} is a notebook in {language}, not in Python")
@@ -98,9 +96,22 @@ class _Source:
     end: int
 
 
-def _version_4(converter: Any, reader: Any, text: str) -> Any:
-    """The content in the present form; nbformat has no types."""
-    return converter.convert(reader.reads(text), 4)
+def _converted(path: str, text: str) -> Any:
+    """The content of an old notebook in the present form; nbformat has no types."""
+    try:
+        from nbformat import converter, reader
+    except ImportError:
+        raise UsageError(
+            f"{path} is a notebook of an old format, which nbformat reads",
+            hint="Save it in Jupyter, or install nbformat next to Skyline: pip install 'skyline-profiler[notebook]'",
+        ) from None
+    modules: Any = converter, reader
+    return modules[0].convert(modules[1].reads(text), _VERSION)
+
+
+def _joined(source: Any) -> str:
+    """A source as one text; files hold a text or a list of lines."""
+    return source if isinstance(source, str) else "".join(source)
 
 
 def _language(metadata: Any) -> str:
@@ -124,7 +135,7 @@ def _sources(text: str) -> Iterator[_Source]:
                 continue
             for name, value, first, last in _entries(text, place):
                 if name == "source":
-                    yield _Source(value if isinstance(value, str) else "".join(value), first, last)
+                    yield _Source(_joined(value), first, last)
 
 
 def _kind(cell: Any) -> str:

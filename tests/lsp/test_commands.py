@@ -91,7 +91,9 @@ async def test_notebooks_are_not_taken_for_scripts(start_editor, profiled: Path)
         item = types.TextDocumentItem(uri=uri, language_id="python", version=1, text=text)
         editor.client.text_document_did_open(types.DidOpenTextDocumentParams(item))
         assert await editor.lenses(uri) == []
-        with pytest.raises(JsonRpcException, match=r"Editors do not profile notebooks yet.*%%skyline"):
+        with pytest.raises(
+            JsonRpcException, match=r"does not tell Skyline the cells of its notebooks.*%%skyline"
+        ):
             await editor.run(protocol.COMMAND_PROFILE, uri)
     (message,) = editor.client.messages
     assert message.message == f"{NO_NOTEBOOKS}. {NOTEBOOK_HINT}"

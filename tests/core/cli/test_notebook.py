@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 pytest.importorskip("torch")
-pytest.importorskip("nbformat")
 
 Run = Callable[..., Any]
 pytestmark = pytest.mark.capture

@@ -123,7 +123,8 @@ def test_a_line_of_ipython_is_not_changed(tmp_path: Path) -> None:
     ("text", "said"),
     [
         ("no JSON", "damaged or not a notebook"),
-        ('{"traceEvents": []}', "damaged or not a notebook"),
+        ('{"traceEvents": []}', "damaged or not a notebook: it has no 'nbformat'"),
+        ("[]", "damaged or not a notebook"),
         (json.dumps(content(cells=[])), "no code cells"),
         (json.dumps(content(metadata={"language_info": {"name": "julia"}})), "notebook in julia"),
         (json.dumps(content(cells=[{**CELLS[1], "source": "# In [3]\nx = 1"}])), "which Skyline uses itself"),
@@ -136,7 +137,7 @@ def test_files_that_cannot_be_read_say_why(tmp_path: Path, text: str, said: str)
         SourceText.read(path)
 
 
-def test_an_old_notebook_is_read_and_not_written(tmp_path: Path) -> None:
+def old_notebook(folder: Path) -> Path:
     cell = {
         "cell_type": "code",
         "collapsed": False,
@@ -151,19 +152,23 @@ def test_an_old_notebook_is_read_and_not_written(tmp_path: Path) -> None:
         "nbformat_minor": 0,
         "worksheets": [{"cells": [cell], "metadata": {}}],
     }
-    path = tmp_path / "train.ipynb"
+    path = folder / "train.ipynb"
     path.write_text(json.dumps(old))
+    return path
+
+
+def test_an_old_notebook_is_read_and_not_written(tmp_path: Path) -> None:
+    path = old_notebook(tmp_path)
     assert SourceText.read(path).text == "# In [1]\nx = 16\n"
     with pytest.raises(RewriteRefused, match="cannot be written"):
         changed(path, "16", "64")
 
 
-def test_without_nbformat_the_message_says_what_to_install(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = tmp_path / "train.ipynb"
-    path.write_bytes(as_written(1, ascii_only=False, end="\n"))
+def test_only_an_old_notebook_needs_nbformat(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "nbformat", None)
-    with pytest.raises(UsageError, match="needs nbformat") as error:
-        SourceText.read(path)
+    path = tmp_path / "new.ipynb"
+    path.write_bytes(as_written(1, ascii_only=False, end="\n"))
+    assert SourceText.read(path).text.startswith("# In [1]")
+    with pytest.raises(UsageError, match="which nbformat reads") as error:
+        SourceText.read(old_notebook(tmp_path))
     assert "skyline-profiler[notebook]" in error.value.hint
