@@ -20,13 +20,15 @@ export async function run({ bench, script, check, eventually, shot }) {
   const files = { "training.ipynb": notebook(), "train.py": script, ".vscode/settings.json": JSON.stringify({ "skyline.profile.onSave": "never" }) };
   const folder = bench.workspace("notebooks", files);
   const file = path.join(folder, "training.ipynb");
-  const window = await Window.open(bench, folder, "training.ipynb", { width: 1400, height: 1000 });
+  const window = await Window.open(bench, folder, "train.py", { width: 1400, height: 1000 });
   const { page, view } = window;
+  const shows = async (name) => (await view.locator("h1", { hasText: name }).count()) > 0;
+  await window.openFile("training.ipynb");
   await seen(page.locator("text=Run All"), "the notebook is not open");
   await window.showView();
   const profile = view.locator("button", { hasText: "Profile Training Script" });
   await seen(profile, "the view offers no run of the notebook");
-  check("the view names the notebook", (await view.locator("h1").innerText()) === "training.ipynb");
+  await eventually("the view names the notebook", () => shows("training.ipynb"));
   await profile.click();
   await seen(view.locator(".whatif").first(), "no profile of the notebook is on show", 300_000);
   await window.runEnded();
@@ -57,7 +59,8 @@ export async function run({ bench, script, check, eventually, shot }) {
   await eventually("a what-if is written into its cell", async () => (await window.line("optim.Adam")).includes("fused=True"));
   await view.locator(".actions button", { hasText: "diff" }).click();
   await seen(page.locator(".tab.active", { hasText: "training.ipynb (without" }), "the diff is not open");
-  check("the diff shows the code of the cells, only that line changed", (await page.locator(".monaco-diff-editor .modified .line-insert").count()) > 0);
+  const [removed, added] = await Promise.all(["original .line-delete", "modified .line-insert"].map((lines) => page.locator(`.monaco-diff-editor .${lines}`).count()));
+  check(`the diff shows the code of the cells, only that line changed (${removed}, ${added})`, removed === 1 && added === 1);
   await shot(window, "notebook-diff");
   await window.closeEditor();
 
@@ -68,10 +71,10 @@ export async function run({ bench, script, check, eventually, shot }) {
   const wanted = CELLS.map(([, source]) => source.replace("Adam(model.parameters())", "Adam(model.parameters(), fused=True)"));
   check("and all else as it was", JSON.stringify(cells) === JSON.stringify(wanted));
 
-  await window.openFile("train.py");
-  await eventually("a script that is opened takes its place", async () => (await view.locator("h1").innerText()) === "train.py");
+  await window.showTab("train.py");
+  await eventually("a script that is brought to the front takes its place", () => shows("train.py"));
   await window.showTab("training.ipynb");
-  await eventually("and gives it back", async () => (await view.locator("h1").innerText()) === "training.ipynb");
+  await eventually("and gives it back", () => shows("training.ipynb"));
   await window.close();
 }
 

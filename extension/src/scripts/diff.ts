@@ -35,9 +35,9 @@ export class DiffView implements vscode.TextDocumentContentProvider {
     for (const { uri: file, text } of files) {
       const uri = vscode.Uri.parse(file);
       const source = OpenSource.at(uri.fsPath);
-      const before = this.#document(uri, "before", source?.notebook ? text.replace(IPYTHON, "$1$2") : text);
+      const before = this.#document(uri, "before", source?.notebook ? text.replace(IPYTHON, "$1$2").trimEnd() : text);
       // The editor's diff of notebooks compares files, but the cells are not saved yet.
-      const after = source?.notebook ? this.#document(uri, "after", source.lines.join("\n")) : uri;
+      const after = source?.notebook ? this.#document(uri, "after", source.lines.join("\n").trimEnd()) : uri;
       await vscode.commands.executeCommand("vscode.diff", before, after, `${path.basename(uri.path)} (without ↔ with Skyline's changes)`);
     }
   }
