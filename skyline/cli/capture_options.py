@@ -120,6 +120,9 @@ def check_script(script: Path) -> None:
         return
     from difflib import get_close_matches
 
+    from skyline.cli.launch import refuse_launcher
+
+    refuse_launcher(str(script))
     folder = script.parent
     names = [path.name for kind in ("*.py", "*.ipynb") for path in folder.glob(kind)]
     near = get_close_matches(script.name, names, n=1)

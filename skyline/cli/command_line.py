@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 
 from skyline.errors import UsageError
 from skyline.whatif.question import BATCH_SIZE, Choice, Question, whole_number
@@ -64,6 +65,10 @@ def split_after_names(
         name, equals, _ = word.partition("=")
         option = ours.get(name)
         if not word.startswith("-") or word == "-":
+            if not script_seen and not Path(word).exists():
+                from skyline.cli.launch import refuse_launcher
+
+                refuse_launcher(word)
             script_seen = True
         elif option is None and script_seen:
             return list(arguments[:index]), tuple(arguments[index:])

@@ -65,6 +65,16 @@ def launch_of(words: Sequence[str]) -> Launch:
     return Launch(first, "", rest)
 
 
+def refuse_launcher(word: str) -> None:
+    """Raise UsageError for a program that starts scripts, such as ``torchrun``, where the script itself is to be named."""
+    program = Path(word).name
+    if program in _PROGRAMS or _PYTHON.fullmatch(program):
+        raise UsageError(
+            f"{word} starts scripts; this command takes the script itself",
+            hint=f"Profile the whole command first (skyline profile {word} ...), then name the script alone.",
+        )
+
+
 def _below(asked: Asked) -> Launch:
     """The launch of the command below a launcher; what stands nearer to the script wins."""
     inner = launch_of(asked.words)

@@ -6,7 +6,9 @@ import argparse
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -220,3 +222,12 @@ def test_a_tool_that_is_absent_is_named(monkeypatch: pytest.MonkeyPatch, tmp_pat
 
 def test_a_script_may_have_the_name_of_a_tool() -> None:
     assert launch_of(["uv", "train.py"]) == Launch("uv", "", ("train.py",))
+
+
+@pytest.mark.parametrize("command", ["whatif", "apply", "show", "verify"])
+def test_a_launcher_in_place_of_a_script_is_named_with_the_next_step(
+    command: str, skyline: Callable[..., Any]
+) -> None:
+    ran = skyline(command, "torchrun", "train.py")
+    assert ran.code == 2
+    assert "skyline profile torchrun ..." in ran.err
