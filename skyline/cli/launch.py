@@ -66,7 +66,7 @@ def launch_of(words: Sequence[str]) -> Launch:
 
 
 def refuse_launcher(word: str) -> None:
-    """Raise UsageError for a program that starts scripts, such as ``torchrun``, where the script itself is to be named."""
+    """Raise UsageError for a program that starts scripts, such as ``torchrun``: the script itself is to be named."""
     program = Path(word).name
     if program in _PROGRAMS or _PYTHON.fullmatch(program):
         raise UsageError(

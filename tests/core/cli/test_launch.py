@@ -224,10 +224,13 @@ def test_a_script_may_have_the_name_of_a_tool() -> None:
     assert launch_of(["uv", "train.py"]) == Launch("uv", "", ("train.py",))
 
 
-@pytest.mark.parametrize("command", ["whatif", "apply", "show", "verify"])
+@pytest.mark.parametrize(
+    "words",
+    ["whatif torchrun train.py", "apply torchrun train.py", "verify torchrun train.py", "show torchrun"],
+)
 def test_a_launcher_in_place_of_a_script_is_named_with_the_next_step(
-    command: str, skyline: Callable[..., Any]
+    words: str, skyline: Callable[..., Any]
 ) -> None:
-    ran = skyline(command, "torchrun", "train.py")
+    ran = skyline(*words.split())
     assert ran.code == 2
     assert "skyline profile torchrun ..." in ran.err
