@@ -36,7 +36,7 @@ class ScriptTracer:
         traced = self._trace(self.request, quiet=False)
         if not any(record.kind is RecordKind.KERNEL for record in traced.trace.records):
             raise CaptureImpossible(
-                f"This script never moves its model to a GPU, so there is nothing to predict for the {self.gpu.name}",
+                "This script never moves its model to a GPU, so there is nothing to predict on a GPU",
                 hint="Move model and batches with .to('cuda') or let the script choose: torch.cuda.is_available() "
                 "answers True while it is traced.",
             )

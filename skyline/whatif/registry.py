@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pkgutil
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from functools import cache
 from importlib import import_module
 from typing import Any
@@ -135,5 +136,7 @@ def whatif_named(name: str) -> WhatIf:
     """
     known = whatifs()
     if name not in known:
-        raise UsageError(f"there is no what-if {name!r}", hint="Known: " + ", ".join(sorted(known)) + ".")
+        near = get_close_matches(name, known, n=1)
+        hint = f"Did you mean {near[0]}?" if near else f"Known: {', '.join(sorted(known))}."
+        raise UsageError(f"there is no what-if {name!r}", hint=hint)
     return known[name]

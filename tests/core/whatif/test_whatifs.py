@@ -38,8 +38,12 @@ def test_every_module_with_a_whatif_is_found():
     assert names[-4:] == ["cpu_threads", "num_workers", "persistent_workers", "prefetch_factor"]
     assert {"amp", "cuda_graphs", "fused_optimizer", "pin_memory", "remove_sync"} < set(names)
     assert whatif_named("amp") is AMP
-    with pytest.raises(UsageError, match="no what-if 'magic'"):
+    with pytest.raises(UsageError, match="no what-if 'magic'") as unknown:
         whatif_named("magic")
+    assert unknown.value.hint.startswith("Known: amp, batch_size")
+    with pytest.raises(UsageError) as misspelt:
+        whatif_named("fused_optimiser")
+    assert misspelt.value.hint == "Did you mean fused_optimizer?"
 
 
 def test_the_baseline_simulates_to_the_bare_time(profile):
