@@ -24,6 +24,7 @@ from skyline.version import __version__
 from skyline_lsp import convert, wire
 from skyline_lsp.background_task import BackgroundTask
 from skyline_lsp.code_changes import CodeNews
+from skyline_lsp.convert import NO_NOTEBOOKS, NOTEBOOK_HINT, is_notebook
 from skyline_lsp.features import diagnostics
 from skyline_lsp.journal import Journal
 from skyline_lsp.loop_lines import LoopLines
@@ -149,6 +150,14 @@ class SkylineServer(LanguageServer):
     def trusted(self) -> bool:
         """True if code of this workspace may be run."""
         return self.book.trusted
+
+    def require_cells(self, uri: str) -> None:
+        """Raise UsageError for a notebook in which the client cannot place edits.
+
+        It can if it synchronises the cells, or if it works on files.
+        """
+        if is_notebook(uri) and self.texts.document(uri) is None and not self.saves.follows_disk:
+            raise UsageError(NO_NOTEBOOKS, hint=NOTEBOOK_HINT)
 
     def require_trust(self) -> None:
         """Raise NotTrusted if the workspace is not trusted."""

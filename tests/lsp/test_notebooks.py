@@ -124,10 +124,8 @@ CELLS = {
 }
 
 
-@pytest.mark.capture
-async def test_a_notebook_in_an_editor(tmp_path: Path, start_editor: Any) -> None:
-    pytest.importorskip("torch")
-    file = tmp_path.resolve() / "train.ipynb"
+def notebook_in(folder: Path) -> Path:
+    file = folder.resolve() / "train.ipynb"
     cells = [
         {
             "cell_type": "code",
@@ -140,6 +138,30 @@ async def test_a_notebook_in_an_editor(tmp_path: Path, start_editor: Any) -> Non
         for name, text in CELLS.items()
     ]
     file.write_text(json.dumps({"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}))
+    return file
+
+
+@pytest.mark.capture
+async def test_a_client_that_works_on_files_profiles_a_notebook_without_opening_it(
+    tmp_path: Path, start_editor: Any
+) -> None:
+    pytest.importorskip("torch")
+    file = notebook_in(tmp_path)
+    editor = await start_editor({"profile": {"onSave": "never"}}, options={"followDisk": True})
+    await editor.run(protocol.COMMAND_PROFILE, file.as_uri(), {"steps": 4, "batchPoints": 0})
+    await editor.until(editor.idle)
+    report = await editor.ask(protocol.PROFILE, uri=file.as_uri())
+    assert report["batch_size"]["knob"]["cell"] == "In [2]:2"
+    await editor.ask(protocol.APPLY, uri=file.as_uri(), batchSize=64, whatifs=[])
+    # A line of the joined script: the client edits the file through it.
+    (change,) = editor.offered[-1].document_changes
+    assert change.text_document.uri == file.as_uri()
+
+
+@pytest.mark.capture
+async def test_a_notebook_in_an_editor(tmp_path: Path, start_editor: Any) -> None:
+    pytest.importorskip("torch")
+    file = notebook_in(tmp_path)
     editor = await start_editor({"profile": {"onSave": "never"}})
     uris = {name: f"vscode-notebook-cell:{file}#{name}" for name in CELLS}
     for name, text in CELLS.items():

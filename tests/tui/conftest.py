@@ -428,7 +428,7 @@ class FakeSession(_PICTURES.FakePictures):
             old, new = f"batch_size={self.batch_size}".encode(), f"batch_size={question.batchSize}".encode()
             self.script.write_bytes(self.script.read_bytes().replace(old, new))
             self.batch_size = question.batchSize
-        self.post(messages.FilesWritten((RewrittenFile(self.script, (6,), "-old\n+new"),)))
+        self.post(messages.FilesWritten((RewrittenFile(self.script, (6,), "train.py:6", "-old\n+new"),)))
         if self.slow:
             self.measuring = True
             self.say(profileId=f"profile-{self.profiles}", stale=True)

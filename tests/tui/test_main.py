@@ -29,7 +29,9 @@ def test_only_training_scripts_are_offered(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("torch .backward(")
     (tmp_path / "gan").mkdir()
     (tmp_path / "gan" / "main.py").write_text("import torch\nloss.backward()\n")
-    assert training_scripts(tmp_path) == [tmp_path / "train.py", tmp_path / "gan" / "main.py"]
+    (tmp_path / "train.ipynb").write_text('{"cells": [{"source": "import torch\\nloss.backward()"}]}')
+    found = [path.relative_to(tmp_path).as_posix() for path in training_scripts(tmp_path)]
+    assert found == ["train.py", "train.ipynb", "gan/main.py"]
 
 
 def test_a_single_candidate_is_taken_and_none_is_explained(

@@ -35,6 +35,19 @@ def test_all_bytes_but_the_edited_ones_stay(tmp_path: Path, before: bytes, colum
     assert path.read_bytes() == after
 
 
+def test_a_notebook_is_edited_in_its_cell(tmp_path: Path) -> None:
+    path = tmp_path / "train.ipynb"
+    cell = (
+        '{"cell_type": "code", "id": "a", "metadata": {}, "outputs": [], "source": "x = 1\\nbatch_size = 32"}'
+    )
+    before = f'{{"cells": [{cell}], "metadata": {{}}, "nbformat": 4,\n  "nbformat_minor": 5}}'
+    path.write_text(before)
+    # Line 0 is the heading of the cell.
+    (file,) = write_workspace_edit(types.WorkspaceEdit(document_changes=[replacing(path, 2, 13, 15, "64")]))
+    assert file.place == "In [1]:2"
+    assert path.read_text() == before.replace("32", "64")
+
+
 def test_changes_by_uri_are_understood_too(tmp_path: Path) -> None:
     path = tmp_path / "train.py"
     path.write_bytes(b"b = 32\n")

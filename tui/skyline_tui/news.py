@@ -296,7 +296,7 @@ class NewsApp(CleanApp[None]):
         if message.result.reason:
             self.notify(message.result.reason, title="Rewritten in part", severity="warning")
         self._bench.applied(message.question, message.expected)
-        places = ", ".join(f"{file.path.name}:{file.lines[0]}" for file in self._last_written if file.lines)
+        places = ", ".join(file.place for file in self._last_written if file.place)
         self.notify(f"{places or 'The code'} rewritten.  u undoes, d shows the change", timeout=6)
         if message.seen == self._arrivals:
             self._unmeasured = message.question

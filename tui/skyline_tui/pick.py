@@ -19,9 +19,11 @@ READ_BYTES = 200_000
 
 
 def training_scripts(folder: Path) -> list[Path]:
-    """Python files in the folder and its direct subfolders that use torch and call backward."""
+    """Scripts and notebooks in the folder and its direct subfolders that use torch and call backward."""
     found: list[Path] = []
-    for path in (*sorted(folder.glob("*.py")), *sorted(folder.glob("*/*.py"))):
+    for path in (
+        path for kind in ("*.py", "*.ipynb", "*/*.py", "*/*.ipynb") for path in sorted(folder.glob(kind))
+    ):
         try:
             with open_regular(path) as file:
                 text = file.read(READ_BYTES)

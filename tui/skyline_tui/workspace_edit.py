@@ -11,15 +11,20 @@ from lsprotocol import types
 from pygls.uris import to_fs_path
 
 from skyline.errors import RewriteRefused
+from skyline.source.cells import cell_line, is_notebook
 from skyline.source.text import SourceSpan, SourceText, TextEdit
 
 
 @dataclass(frozen=True, slots=True)
 class RewrittenFile:
-    """A file that was rewritten; ``lines`` are those that are new in it, from 1, ``diff`` is the change."""
+    """A file that was rewritten; ``lines`` are those that are new in it, from 1, ``diff`` is the change.
+
+    ``place`` names the first of the lines: ``train.py:12``, or ``In [3]:2`` in a notebook; empty if there is none.
+    """
 
     path: Path
     lines: tuple[int, ...]
+    place: str
     diff: str
 
 
@@ -43,8 +48,10 @@ def _written(before: SourceText, after: SourceText) -> RewrittenFile:
             # Of lines that are gone the one that took their place.
             changed += range(begin + 1, max(end, begin + 1) + 1)
     name = Path(after.path).name
+    cell = cell_line(after.text, changed[0]) if changed and is_notebook(after.path) else None
+    place = str(cell or f"{name}:{changed[0]}") if changed else ""
     diff = "\n".join(difflib.unified_diff(old, new, name, name, lineterm=""))
-    return RewrittenFile(Path(after.path), tuple(changed), diff)
+    return RewrittenFile(Path(after.path), tuple(changed), place, diff)
 
 
 def _by_file(edit: types.WorkspaceEdit) -> Iterator[tuple[str, list[types.TextEdit]]]:

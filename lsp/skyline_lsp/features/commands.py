@@ -13,14 +13,12 @@ from typing import Any
 from lsprotocol import types
 
 from skyline import units
-from skyline.errors import UsageError
 from skyline.report import protocol
 from skyline.report.protocol import CommandResult, QuestionOptions, VerifyOptions, VerifyParams
 from skyline.trace import store
 from skyline.whatif.estimate import Estimate
 from skyline.whatif.question import Question
 from skyline_lsp import convert, exported_file, wire
-from skyline_lsp.convert import NO_NOTEBOOKS, NOTEBOOK_HINT, is_notebook
 from skyline_lsp.entry_script import script_for
 from skyline_lsp.exported_file import ExportOptions
 from skyline_lsp.features.simulate import profiled
@@ -89,8 +87,7 @@ def register(server: SkylineServer) -> None:
 
 
 async def _profile(server: SkylineServer, uri: str, asked: ProfileOptions | None) -> CommandResult:
-    if is_notebook(uri) and server.texts.document(uri) is None:
-        raise UsageError(NO_NOTEBOOKS, hint=NOTEBOOK_HINT)
+    server.require_cells(uri)
     server.require_trust()
     state = await script_for(server, uri)
     if state is None:

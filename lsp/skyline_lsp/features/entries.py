@@ -6,7 +6,6 @@ from skyline.errors import UsageError
 from skyline.report import protocol
 from skyline.report.protocol import EntryScripts, UriParams
 from skyline_lsp import convert, wire
-from skyline_lsp.convert import NO_NOTEBOOKS, NOTEBOOK_HINT, is_notebook
 from skyline_lsp.entry_script import entry_of
 from skyline_lsp.server import SkylineServer
 
@@ -18,8 +17,7 @@ def register(server: SkylineServer) -> None:
     @wire.answers(UriParams)
     async def entry_scripts(asked: UriParams) -> EntryScripts:
         path = convert.path_of(asked.uri)
-        if is_notebook(asked.uri) and server.texts.document(asked.uri) is None:
-            raise UsageError(NO_NOTEBOOKS, hint=NOTEBOOK_HINT)
+        server.require_cells(asked.uri)
         if path is None:
             raise UsageError(f"{asked.uri} is not a file on this machine")
         await server.await_settings()

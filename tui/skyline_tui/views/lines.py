@@ -234,7 +234,7 @@ def _code(line: LineReport) -> str:
 def _where(line: LineReport, base: Path | None) -> str:
     if not line.line:
         return ""
-    return f":{line.line}" if base is None else place_of(line, base)
+    return line.cell or (f":{line.line}" if base is None else place_of(line, base))
 
 
 def _branch(node: TreeNode[ModuleCost], cost: ModuleCost, whole_ms: float, scale: units.UnitScale) -> None:

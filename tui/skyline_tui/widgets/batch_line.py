@@ -60,9 +60,8 @@ def _parts(
             parts.append(Content.styled(f"! extrapolated{beyond}", "bold $text-warning"))
     if batch_size.knob is not None:
         knob = batch_size.knob
-        parts.append(
-            Content.styled(f"set in {middle(PurePath(knob.file).name, name_cells)}:{knob.line}", MUTED)
-        )
+        place = knob.cell or f"{middle(PurePath(knob.file).name, name_cells)}:{knob.line}"
+        parts.append(Content.styled(f"set in {place}", MUTED))
     elif batch_size.lives is not None:
         lives = batch_size.lives
         file = middle(PurePath(lives.file).name, name_cells)

@@ -109,7 +109,7 @@ def _known(line: LineReport) -> bool:
 def _place(line: LineReport, base: Path | None) -> str:
     if not line.line:
         return ""
-    return f":{line.line}" if base is None else place_of(line, base)
+    return line.cell or (f":{line.line}" if base is None else place_of(line, base))
 
 
 def _row(

@@ -17,6 +17,7 @@ from textual.widgets import Static
 from skyline import units
 from skyline.errors import SkylineError
 from skyline.report.schema import LineReport, ProfileReport
+from skyline.source.cells import cell_line, is_notebook
 from skyline.source.line_map import line_map
 from skyline.source.text import SourceText
 from skyline_tui.figures import MUTED
@@ -96,7 +97,8 @@ class Source(VerticalScroll):
     def reload(self) -> None:
         """Read the file again."""
         block = self.query_one(".source-text", Static)
-        self.border_subtitle = Content(f"{Path(self.file).name}:{self.line}")
+        name = Path(self.file).name
+        self.border_subtitle = Content(f"{name}:{self.line}")
         if self.file.endswith(_RECORDINGS):
             block.update(
                 Content.styled("a recording: the source of a line is shown where it names one", "$text-muted")
@@ -107,6 +109,8 @@ class Source(VerticalScroll):
         except SkylineError as error:
             block.update(Content.styled(str(error), "$text-warning"))
             return
+        if is_notebook(self.file) and (cell := cell_line(source.text, self.line)):
+            self.border_subtitle = Content(f"{name} {cell}")
         block.update(self._written(source))
         self.call_after_refresh(self._scroll_to_line)
 
