@@ -1,4 +1,4 @@
-"""How much two processes of one script differ, and what ranges hold with that difference in them.
+"""Differences between two processes of one script, and the measurements that ranges hold with them.
 
 Reads older results pages and measures nothing. A row of such a page has a null: the unchanged script ran twice, in two
 processes that took turns. Pages of all scripts that are not held out set the constant of
@@ -82,7 +82,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """How many changes ranges hold, and how wide they are."""
+    """Changes that ranges hold, and the width of the ranges."""
 
     title: str
     changes: int
@@ -235,7 +235,8 @@ def main() -> int:
         )
     )
     parts.append(
-        "The predictions are those of the pages; only their ranges are computed anew. Ranges are meant to hold nine in ten."
+        "The predictions are those of the pages; only their ranges are computed anew. Ranges are meant to hold nine "
+        "in ten."
     )
     figures = {
         "spread": spread,

@@ -1,9 +1,9 @@
 """What-ifs on ten public scripts that set nothing: measured once, by what each answer rests on.
 
-The scripts are those in ``unseen_scripts.toml`` that no run has spent. Of each, some changes are taken by a hash of their words, predicted,
-written by Skyline's own rewrites, and measured in turns with the unchanged script, which runs twice (the null). The
-first run counts: with its result file there, the script refuses to run again. Nothing is measured a second time; rows
-whose null was off are discarded, and counted.
+The scripts are those in ``unseen_scripts.toml`` that no run has spent. Of each, some changes are taken by a hash of
+their words, predicted, written by Skyline's own rewrites, and measured in turns with the unchanged script, which runs
+twice (the null). The first run counts: with its result file there, the script refuses to run again. Nothing is measured
+a second time; rows whose null was off are discarded, and counted.
 
 ``--list FILE`` takes another list, and ``--name`` another result file, to try the script itself.
 """

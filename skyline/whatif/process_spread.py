@@ -1,4 +1,4 @@
-"""How far two processes of one script differ: the part of a range that a profile of one process cannot show."""
+"""The difference between two processes of one script: a part of ranges that a profile of one process cannot show."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ BETWEEN_PROCESSES = Constant(
     0.030,
     0.025,
     0.043,
-    "benchmarks/process_spread.py: nine in ten of 56 pairs of processes that took turns differ by less, each of the two "
-    "machines counting the same; the ends are those of either machine",
+    "benchmarks/process_spread.py: nine in ten of 56 pairs of processes that took turns differ by less, each machine "
+    "counting the same; the ends are those of either machine alone",
     set_on=(
         *EXAMPLES,
         "benchmarks/ground_truth_models/bert.py",
