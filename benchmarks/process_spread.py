@@ -9,22 +9,17 @@ processes that took turns. Pages of all scripts that are not held out set the co
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import statistics
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
-import tomllib
 from machine import Machine
+from range_rows import Change, changes, content, held_out, null_of, with_null
 from result_file import RESULTS, table, write
 
-from skyline.interval import Interval
-
-_HELD_OUT = Path(__file__).with_name("held_out.toml")
 _PAGES = (
     "batch_curves",
     "ground_truth_intel_xeon_2t",
@@ -40,8 +35,7 @@ _PAGES = (
     "whatifs_triples_2",
     "whatifs_triples_3",
 )
-"""Pages whose null is that of two processes. All were written before ranges held the difference between processes."""
-_WRITTEN_BEFORE = "2026-11-26T02:00"
+"""Pages whose null is that of two processes."""
 _COVERED = 0.9
 
 
@@ -61,26 +55,6 @@ class Pair:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
-    """A predicted change with the range that was stated, and the measured ratio; both over the unchanged script."""
-
-    page: str
-    script: str
-    names: tuple[str, ...]
-    predicted: Interval
-    measured: float
-
-    def ranged(self, spread: float) -> Interval:
-        """The range with the difference between processes, joined as the product does."""
-        said, more = self.predicted, spread * self.predicted.value
-        return Interval(
-            said.value,
-            said.value - math.hypot(said.value - said.low, more),
-            said.value + math.hypot(said.high - said.value, more),
-        )
-
-
-@dataclass(frozen=True, slots=True)
 class Held:
     """Changes that ranges hold, and the width of the ranges."""
 
@@ -94,26 +68,10 @@ def pairs(results: Path) -> list[Pair]:
     """Every pair of the pages once."""
     found: dict[Pair, None] = {}
     for page in _PAGES:
-        machine, figures = _content(results, page)
-        for script, row in _with_null(figures):
-            null: Any = row["null"]
-            ratio = float(null["value"] if isinstance(null, dict) else null)
-            found[Pair(page, machine["processor"], script, ratio)] = None
+        machine, figures = content(results, page)
+        for script, row in with_null(figures):
+            found[Pair(page, machine["processor"], script, null_of(row))] = None
     return list(found)
-
-
-def changes(results: Path) -> list[Change]:
-    """All rows of what-ifs whose null was steady."""
-    found: list[Change] = []
-    for page in _PAGES:
-        if page.startswith("whatifs"):
-            _, figures = _content(results, page)
-            for script, row in _with_null(figures):
-                said = row["said"]
-                if row["valid"]:
-                    ratio = Interval(said["ratio"], said["low"], said["high"])
-                    found.append(Change(page, script, tuple(said["names"]), ratio, row["measured"]["value"]))
-    return found
 
 
 def quantile(groups: Sequence[Sequence[Pair]]) -> float:
@@ -138,41 +96,14 @@ def held(title: str, chosen: Sequence[Change], spread: float) -> Held:
     )
 
 
-def _content(results: Path, page: str) -> tuple[dict[str, Any], object]:
-    content = json.loads((results / f"{page}.json").read_text(encoding="utf-8"))
-    if content["machine"]["when"] >= _WRITTEN_BEFORE:
-        raise SystemExit(
-            f"{page} was measured anew: its ranges hold the difference between processes already."
-        )
-    return content["machine"], content["figures"]
-
-
-def _with_null(figures: object, script: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
-    if isinstance(figures, dict):
-        own: dict[str, Any] = figures
-        script = own.get("script", script)
-        if own.get("null") is not None:
-            yield script, own
-        for value in own.values():
-            yield from _with_null(value, script)
-    elif isinstance(figures, list):
-        for value in figures:
-            yield from _with_null(value, script)
-
-
-def _held_out() -> set[str]:
-    scripts = tomllib.loads(_HELD_OUT.read_text(encoding="utf-8"))["script"]
-    return {"/".join(Path(one["path"]).parts[-2:]) for one in scripts}
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--results", type=Path, default=RESULTS)
     options = parser.parse_args()
-    held_out = _held_out()
-    setting = [one for one in pairs(options.results) if one.script not in held_out]
+    unseen = held_out()
+    setting = [one for one in pairs(options.results) if one.script not in unseen]
     by_processor: dict[str, list[Pair]] = {}
     for one in setting:
         by_processor.setdefault(one.processor, []).append(one)
@@ -204,7 +135,7 @@ def main() -> int:
         + ", ".join(f"[{page}]({page}.md)" for page in _PAGES)
         + ".",
     ]
-    rows = changes(options.results)
+    rows = changes(options.results, [page for page in _PAGES if page.startswith("whatifs")])
     scored: list[tuple[Held, Held]] = []
     for size, words in ((1, "single changes"), (3, "three together")):
         for title, seen in (("held-out scripts", False), ("the examples, which set the constant", True)):
@@ -212,7 +143,7 @@ def main() -> int:
                 own = [
                     one
                     for one in rows
-                    if one.page == page and len(one.names) == size and (one.script not in held_out) is seen
+                    if one.page == page and len(one.names) == size and (one.script not in unseen) is seen
                 ]
                 if own:
                     name = f"{page}: {words}, {title}"
