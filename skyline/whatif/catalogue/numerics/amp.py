@@ -90,7 +90,7 @@ class Amp(UsualWhatIf):
             or len(select(graph, kind=TaskKind.KERNEL, name=CONVERSIONS))
         )
         likely, least, most = narrowed(
-            subject, graph, _FORMATS[value], scenario.batch_factor(subject), converted=converted
+            subject, graph, _FORMATS[value], scenario.pass_factor(subject), converted=converted
         )
         kept = kept_factor(subject, scenario.graph)
         copies = weight_copies_bytes(subject, scenario.graph)
