@@ -126,13 +126,17 @@ class Scenario:
         memory: MemoryChange | None = None,
         one_off_s: Interval | None = None,
         provenance: Provenance = Provenance.MODELLED,
+        unsure: float = 0.0,
     ) -> Scenario:
-        """With another graph, whose bounds come from its best and its worst case, both simulated."""
+        """With another graph, whose bounds come from its best and its worst case, both simulated.
+
+        ``unsure`` is the share by which measurements of it are unsure, independently of these.
+        """
         now = subject.step_ms(likely)
         return self.changed(
             likely,
-            below_ms=max(0.0, now - subject.step_ms(least)),
-            above_ms=max(0.0, subject.step_ms(most) - now),
+            below_ms=hypot(max(0.0, now - subject.step_ms(least)), unsure * now),
+            above_ms=hypot(max(0.0, subject.step_ms(most) - now), unsure * now),
             assumptions=assumptions,
             memory=memory,
             one_off_s=one_off_s,

@@ -275,3 +275,16 @@ def test_a_part_of_a_batch_takes_what_a_batch_of_its_size_takes_whatever_else_ch
         assert in_parts == pytest.approx(in_smaller, rel=1e-3)
     # The whole batch in parts of the recorded size is the recorded work, as often as there are parts.
     assert compose(start, (parts, ON_ONE)).scenario.pass_factor(start) == 0.5
+
+
+@pytest.mark.parametrize("choice", [ON_ONE, NARROWED], ids=str)
+def test_an_answer_is_no_surer_than_the_rounds_that_it_rests_on(tried, choice) -> None:
+    """Rounds apart by a tenth, and one that something else disturbed."""
+    rounds = (0.95, 1.0, 1.05, 1.0, 1.05, 0.95, 4.0)
+    scattered = baseline(replace(tried, trials=tuple(replace(one, ratios=rounds) for one in TRIALS)))
+    steady = baseline(tried)
+    sure, unsure = (compose(one, (choice,)).scenario for one in (steady, scattered))
+    step_ms = steady.step_ms(sure.graph)
+    wider = (unsure.above_ms**2 - sure.above_ms**2) ** 0.5 / step_ms
+    assert wider == pytest.approx(1.645 * 1.4826 * 0.05 / 7**0.5, rel=0.01)
+    assert unsure.below_ms > sure.below_ms

@@ -131,6 +131,7 @@ class CpuThreads(UsualWhatIf):
                 *(("more threads than cores bring nothing",) if asked > cores else ()),
             ),
             provenance=Provenance.TRIED if tried else Provenance.MODELLED,
+            unsure=subject.tried.spreads.get((asked, ""), 0.0) if subject.tried is not None else 0.0,
         )
         if "num_workers" in scenario.choices or not present_setting(subject).workers:
             return changed

@@ -104,7 +104,13 @@ class Amp(UsualWhatIf):
             assumptions=assumptions,
             provenance=provenance,
             memory=lambda memory: _changed(memory, kept, copies),
+            unsure=_tried_spread(subject, _FORMATS[value]),
         )
+
+
+def _tried_spread(subject: Subject, target: str) -> float:
+    """The share by which tried iterations in a format are unsure; 0 where none were tried."""
+    return 0.0 if subject.tried is None else subject.tried.spreads.get((subject.tried.threads, target), 0.0)
 
 
 def _changed(memory: Memory, kept: Interval, copies: float | None) -> Memory:
