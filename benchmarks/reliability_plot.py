@@ -80,7 +80,7 @@ def by_whatif(rows: Sequence[Change]) -> dict[str, list[Change]]:
     """Changes by their what-if, the most frequent first; several together count as one kind."""
     found: dict[str, list[Change]] = {}
     for row in rows:
-        name = _TOGETHER if len(row.names) > 1 else row.names[0].partition("=")[0]
+        name = _TOGETHER if len(row.names) > 1 else "".join(row.names).partition("=")[0]
         found.setdefault(name, []).append(row)
     return dict(sorted(found.items(), key=lambda item: -len(item[1])))
 
