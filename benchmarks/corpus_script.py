@@ -21,6 +21,7 @@ class CorpusScript:
     in place of ``arguments`` where it is traced for a GPU and names its device on the command line; None elsewhere.
     ``data`` are (what, where) pairs of data to make in the repository's folder; ``prepare`` is a script of the
     repository's own that makes its data. ``unavailable`` says why it cannot be run at all, in a newcomer's words.
+    ``spent`` is the results page that scored it as a script that sets nothing, which can be done once.
     """
 
     name: str
@@ -35,6 +36,7 @@ class CorpusScript:
     prepare: str = ""
     unavailable: str = ""
     ranks: int = 1
+    spent: str = ""
     gpu_arguments: tuple[str, ...] | None = None
 
     @property
@@ -72,6 +74,7 @@ def read_corpus(path: Path = CORPUS) -> tuple[CorpusScript, ...]:
                 prepare=entry.get("prepare", ""),
                 unavailable=entry.get("unavailable", ""),
                 ranks=entry.get("ranks", 1),
+                spent=entry.get("spent", ""),
                 gpu_arguments=tuple(shlex.split(entry["gpu_arguments"]))
                 if "gpu_arguments" in entry
                 else None,

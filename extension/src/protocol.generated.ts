@@ -367,6 +367,7 @@ export interface Estimate {
   readonly occasional_ms: number;
   readonly values: readonly string[];
   readonly speedup_range: Interval | null;
+  readonly effect_range: Interval | null;
   readonly curve: readonly CurvePoint[] | null;
   readonly present: string | null;
   readonly removal: "available" | "refused" | "none";

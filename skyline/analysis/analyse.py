@@ -26,6 +26,7 @@ from skyline.whatif.base import throughput_at
 from skyline.whatif.baseline import baseline
 from skyline.whatif.catalogue.memory.batch_size import shown_sizes
 from skyline.whatif.estimate import CurvePoint
+from skyline.whatif.process_spread import process_spread
 from skyline.whatif.registry import problems as whatif_problems
 from skyline.whatif.subject import Subject
 
@@ -57,13 +58,17 @@ def curve_points(baseline: Subject) -> tuple[CurvePoint, ...]:
 
 
 def _iteration_ms(baseline: Subject, ratio: Interval) -> Interval:
-    """The ratio times the script's own time, with both uncertainties unless the ratio already includes them all."""
+    """The ratio times the script's own time, with both uncertainties unless the ratio already includes them all.
+
+    A run at another size is another process: its difference is the same as that of any other change.
+    """
     own = baseline.iteration_ms
     found = ratio.scaled(own.value)
     if baseline.script.prediction is not None:
         return found
-    below = hypot(found.value - found.low, ratio.value * (own.value - own.low))
-    above = hypot(found.high - found.value, ratio.value * (own.high - own.value))
+    apart = process_spread(baseline) * found.value
+    below = hypot(found.value - found.low, ratio.value * (own.value - own.low), apart)
+    above = hypot(found.high - found.value, ratio.value * (own.high - own.value), apart)
     return Interval(found.value, max(_LEAST_SHARE * found.value, found.value - below), found.value + above)
 
 

@@ -22,6 +22,7 @@ from skyline.whatif.catalogue.memory.batch_size import offered_sizes
 from skyline.whatif.composition import Composition, compose
 from skyline.whatif.conformal import published_factors, stretched
 from skyline.whatif.estimate import CurvePoint, Estimate, break_even, speedup_range
+from skyline.whatif.process_spread import process_spread
 from skyline.whatif.question import BATCH_SIZE, Choice, Question
 from skyline.whatif.registry import whatifs
 from skyline.whatif.subject import NEEDS_PROFILE, Subject
@@ -92,7 +93,7 @@ def ranked(subject: Subject, rewrites: Rewrites | None = None) -> tuple[Estimate
 
 def _estimate(subject: Subject, composed: Composition, rewrites: Rewrites | None) -> Estimate:
     scenario, now = composed.scenario, subject.running_ms
-    iteration_ms, change_ms = _times(subject, composed)
+    iteration_ms, change_ms, effect_ms = _times(subject, composed)
     throughput = throughput_at(subject, scenario, iteration_ms)
     before = throughput_at(subject, composed.start, now)
     if throughput is not None and before is not None:
@@ -126,6 +127,7 @@ def _estimate(subject: Subject, composed: Composition, rewrites: Rewrites | None
         occasional_ms=scenario.occasional_ms,
         values=composed.values,
         speedup_range=speedup_range(speedup, now.value, change_ms) if iteration_ms.value > 0 else None,
+        effect_range=speedup_range(speedup, now.value, effect_ms) if iteration_ms.value > 0 else None,
     )
 
 
@@ -150,10 +152,12 @@ def _of_other_ranks(subject: Subject, composed: Composition) -> tuple[str, ...]:
     return ("collectives wait for other ranks as recorded: of all ranks ask skyline ranks --whatif",)
 
 
-def _times(subject: Subject, composed: Composition) -> tuple[Interval, Interval]:
-    """The iteration and its change: the simulated ratio times the measured time, with independent uncertainties.
+def _times(subject: Subject, composed: Composition) -> tuple[Interval, Interval, Interval]:
+    """The iteration, its change as two runs show it, and the effect of the change alone.
 
-    The scatter of the iterations applies with and without the change. The uncertainty of the change includes its share.
+    The value is the simulated ratio times the measured time; uncertainties are independent. The scatter of the
+    iterations applies with and without the change, which includes its share. The changed script is another process:
+    the effect alone lacks the difference between processes, which every change has alike.
     """
     now, scenario = subject.running_ms, composed.scenario
     before_ms = 0.0 if composed.untouched else subject.step_ms(composed.start.graph)
@@ -166,23 +170,33 @@ def _times(subject: Subject, composed: Composition) -> tuple[Interval, Interval]
     slower = _with_slower_host(subject, composed) * now.value - value if unsure else 0.0
     below = hypot(scenario.below_ms, doubt, min(0.0, slower))
     above = hypot(scenario.above_ms, doubt, max(0.0, slower))
+    runs_anew = bool(composed.made) and scenario is not composed.start
+    apart = process_spread(subject) * value if runs_anew else 0.0
 
-    def lower(share: float) -> float:
-        return hypot(below, share * (now.value - now.low))
-
-    def upper(share: float) -> float:
-        return hypot(above, share * (now.high - now.value))
+    def ranged(center: float, share: float, between: float) -> Interval:
+        """With a share of the scatter of the iterations and the difference between processes."""
+        less = hypot(below, share * (now.value - now.low), between)
+        more = hypot(above, share * (now.high - now.value), between)
+        return Interval(center, center - less, center + more)
 
     own = abs(1 - ratio)
-    changed = Interval(change, max(-now.value, change - lower(own)), change + upper(own))
+    effect, changed = (_at_least(-now.value, ranged(change, own, between)) for between in (0.0, apart))
+    whole = ranged(value, ratio, apart)
     if (factor := _stretch(subject, composed)) is not None:
         # The range of the ratio, from cases that were measured, in place of the modelled one.
         ends = (max(_LEAST_SHARE, 1 + end / now.value) for end in (changed.value, changed.low, changed.high))
         wide = stretched(Interval(*ends), factor).scaled(now.value)
         below, above = value - wide.low, wide.high - value
-        changed = Interval(change, change - below, change + above)
-    whole = Interval(value, max(_LEAST_SHARE * value, value - lower(ratio)), value + upper(ratio))
-    return now if composed.untouched else whole, changed
+        effect = changed = Interval(change, change - below, change + above)
+        # Measured cases have the difference between processes in them.
+        whole = ranged(value, ratio, 0.0)
+    same = composed.untouched and not apart
+    return now if same else _at_least(_LEAST_SHARE * value, whole), changed, effect
+
+
+def _at_least(least: float, found: Interval) -> Interval:
+    """With a low end that is not below ``least``."""
+    return Interval(found.value, max(least, found.low), found.high)
 
 
 def _with_slower_host(subject: Subject, composed: Composition) -> float:

@@ -53,6 +53,8 @@ class Scenario:
     memory_changed: bool = False
     samples_factor: float = 1.0
     """Samples in an iteration over those of the unchanged script, the batch size apart."""
+    parts: int = 1
+    """Equal parts in which each batch goes through the model, one after the other."""
     product_format: str = ""
     """The number format that a change made before gave to the products of both passes; empty: unchanged."""
     one_off_s: Interval | None = None
@@ -75,6 +77,13 @@ class Scenario:
         """The samples of an iteration over those of the recorded one."""
         recorded = subject.batch_size
         return self.batch_size / recorded if self.batch_size and recorded else 1.0
+
+    def pass_factor(self, subject: Subject) -> float:
+        """The samples of one pass through the model over those of a recorded one.
+
+        A change of the model's operators meets them at this size: they are as large as in a batch of one part.
+        """
+        return self.batch_factor(subject) / self.parts
 
     def changed(
         self,
@@ -117,13 +126,17 @@ class Scenario:
         memory: MemoryChange | None = None,
         one_off_s: Interval | None = None,
         provenance: Provenance = Provenance.MODELLED,
+        unsure: float = 0.0,
     ) -> Scenario:
-        """With another graph, whose bounds come from its best and its worst case, both simulated."""
+        """With another graph, whose bounds come from its best and its worst case, both simulated.
+
+        ``unsure`` is the share by which measurements of it are unsure, independently of these.
+        """
         now = subject.step_ms(likely)
         return self.changed(
             likely,
-            below_ms=max(0.0, now - subject.step_ms(least)),
-            above_ms=max(0.0, subject.step_ms(most) - now),
+            below_ms=hypot(max(0.0, now - subject.step_ms(least)), unsure * now),
+            above_ms=hypot(max(0.0, subject.step_ms(most) - now), unsure * now),
             assumptions=assumptions,
             memory=memory,
             one_off_s=one_off_s,

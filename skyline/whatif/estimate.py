@@ -65,6 +65,8 @@ class Estimate:
     """Of a single what-if that applies the values it offers, ``value`` among them; empty where there is no choice."""
     speedup_range: Interval | None = None
     """``speedup`` with the range that ``change_ms`` gives it; one that holds 1 may be no change at all."""
+    effect_range: Interval | None = None
+    """The same without the difference between two processes, which all changes have alike: it compares them."""
     curve: tuple[CurvePoint, ...] | None = None
     """The batch-size curve under these what-ifs; None where it was not asked for."""
 
@@ -79,8 +81,9 @@ class Estimate:
 
     @property
     def sure_speedup(self) -> float:
-        """The lower end of its range: by this changes are compared with one another."""
-        return self.speedup if self.speedup_range is None else self.speedup_range.low
+        """The lower end of its effect: by this changes are compared with one another."""
+        found = self.effect_range or self.speedup_range
+        return self.speedup if found is None else found.low
 
     @property
     def peak(self) -> Interval:

@@ -182,6 +182,7 @@ def split_tasks(
     graph: Graph,
     larger: float = 1.0,
     *,
+    loaded: float | None = None,
     asked: int = 1,
     sorting: Indices | None = None,
     fused: bool = False,
@@ -189,7 +190,8 @@ def split_tasks(
 ) -> tuple[Indices, tuple[Division, ...]]:
     """The tasks on the script's thread that take another time on ``asked`` threads, and how they are divided.
 
-    In a batch that is so much larger more of them are: all but the optimizer's work grows with it. ``sorting`` are
+    In passes that are so much larger more of them are: all but the optimizer's work grows with them, and what loads
+    batches with the batch (``loaded``), which may pass in parts. ``sorting`` are
     tasks that have become an update of touched rows alone, ``fused`` says that the optimizer's step is one pass over
     all tensors, none of which is still in a cache when the next step comes, and ``narrow`` that products are in 16
     bits.
@@ -200,6 +202,7 @@ def split_tasks(
     chosen = select(graph, kind=TaskKind.CPU, lane=baseline.lane)
     kept: list[int] = []
     divisions: list[Division] = []
+    by_phase = {Phase.OPTIMIZER: 1.0, Phase.DATA: larger if loaded is None else loaded}
     indices: list[int] = chosen.tolist()
     rows: list[int] = graph.tasks.origin[chosen].tolist()
     in_place = tried_divisions(baseline, graph, chosen, asked, narrow=narrow, larger=larger)
@@ -213,7 +216,7 @@ def split_tasks(
             divisions.append(Division(_SORTING_PART))
             continue
         record = trace.records[row]
-        growth = 1.0 if record.phase is Phase.OPTIMIZER else larger
+        growth = by_phase.get(record.phase, larger)
         part = None if tried is None else tried[0].divided_part(tried[1], narrow=narrow)
         split = is_split(record, trace, growth)
         # A tried time is that of another step or gradient than these make of it; or it was not divided.

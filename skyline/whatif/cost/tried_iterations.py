@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from statistics import median
 
 import numpy as np
@@ -18,6 +18,7 @@ from skyline.graph.task import PHASE
 from skyline.trace.profile import Profile
 from skyline.trace.record import Phase, RecordKind, Trace
 from skyline.trace.trial import Trial
+from skyline.whatif.constant import Constant
 
 ExecutionKey = tuple[int, str]
 """An execution config: the number of threads, and the number format of forward passes (empty: the script's own)."""
@@ -27,6 +28,10 @@ _LEAST_KNOWN = 0.7
 """Share of an iteration's time in operators that another config has as well; with less it is another computation."""
 _MOST_APART = 1.5
 """A trial whose unchanged script took this many times longer or shorter than when it was timed was disturbed."""
+_NORMAL_DEVIATION = Constant.at(
+    1.4826, "standard deviation of a normal distribution over its median deviation"
+)
+_NINE_IN_TEN = Constant.at(1.645, "deviations to either side that hold nine in ten of a normal distribution")
 _PYTHON_LESS, _PYTHON_MORE = 0.6, 1.8
 """Bounds of how Python's time may change with the config: neither threads nor formats divide it."""
 
@@ -36,7 +41,8 @@ class TriedIterations:
     """By execution config, the time of every record in µs; not a number where it is not known.
 
     ``elsewhere_us`` has the same by batch size, as a multiple of the script's own. ``name_codes`` are the codes of the
-    records' names by ``codes``. ``python_us`` is the interpreter's time in an iteration, by phase.
+    records' names by ``codes``. ``python_us`` is the interpreter's time in an iteration, by phase. ``spreads`` are the
+    shares by which iterations in a config are unsure, from the rounds that they were timed in.
     """
 
     threads: int
@@ -45,6 +51,7 @@ class TriedIterations:
     python_us: dict[ExecutionKey, dict[Phase, float]]
     codes: dict[str, int]
     name_codes: Indices
+    spreads: dict[ExecutionKey, float] = field(default_factory=dict[ExecutionKey, float])
 
     @property
     def standing(self) -> ExecutionKey:
@@ -158,7 +165,20 @@ def tried_iterations(profile: Profile) -> TriedIterations | None:
         {_key(trial, threads): trial.python_us for trial in own},
         codes,
         np.array([codes[record.name] for record in profile.trace.records], np.int64),
+        {_key(trial, threads): _spread(trial.ratios) for trial in own},
     )
+
+
+def _spread(ratios: Sequence[float]) -> float:
+    """Half of the range that holds the median of rounds in nine of ten cases, as a share of it; 0 without rounds.
+
+    It comes from the median deviation: a round that something else disturbed does not count more than others.
+    """
+    if len(ratios) < 2:
+        return 0.0
+    middle = median(ratios)
+    deviation = _NORMAL_DEVIATION.value * median(abs(ratio - middle) for ratio in ratios)
+    return _NINE_IN_TEN.value * deviation / math.sqrt(len(ratios)) / middle
 
 
 def _key(trial: Trial, threads: int) -> ExecutionKey:

@@ -133,7 +133,7 @@ def test_an_unsure_gain_comes_behind_a_sure_one(analysis, monkeypatch):
     def answers(subject, choices, rewrites=None):
         real = answer_or_reason(subject, choices, rewrites)
         known = ranges[real.name]
-        return replace(real, applicable=True, reason=None, speedup=known.value, speedup_range=known)
+        return replace(real, applicable=True, reason=None, speedup=known.value, effect_range=known)
 
     monkeypatch.setattr("skyline.analysis.estimate.answer_or_reason", answers)
     monkeypatch.setattr("skyline.analysis.estimate.whatifs", lambda: dict.fromkeys(ranges))

@@ -93,7 +93,7 @@ def test_what_it_did_not_try_is_said_and_never_taken_for_no_change(analysis, mon
 def test_a_gain_that_may_be_none_is_not_taken(analysis, monkeypatch) -> None:
     """Five times as fast, or a little slower."""
     sure = estimate(analysis, Question(choices=(Choice("fused_optimizer"),)))
-    unsure = replace(sure, speedup=5.0, speedup_range=Interval(5.0, 0.99, 40.0))
+    unsure = replace(sure, speedup=5.0, effect_range=Interval(5.0, 0.99, 40.0))
 
     def answers(subject, choices, rewrites=None):
         names = {choice.name for choice in choices}

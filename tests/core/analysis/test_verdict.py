@@ -32,7 +32,7 @@ def an_estimate(
     speedup = Interval(low * 1.2, low, low * 1.4)
     return replace(
         estimates[0], name=name, value="", title=f"use {name}", applicable=True, present=None, speedup=low * 1.2,
-        speedup_range=speedup, semantics=semantics, rewrite=rewrite, **further,
+        speedup_range=speedup, effect_range=speedup, semantics=semantics, rewrite=rewrite, **further,
     )  # fmt: skip
 
 

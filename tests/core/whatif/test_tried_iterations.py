@@ -6,6 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from skyline.graph.selection import select
 from skyline.graph.task import TaskKind
@@ -231,3 +233,58 @@ def test_a_batch_that_took_something_else_than_in_the_curve_is_left_out(tried) -
     found = tried_iterations(replace(tried, trials=trials))
     assert found is not None
     assert found.elsewhere_us == {}
+
+
+SLOWNESS = st.lists(st.floats(0.5, 2.0), min_size=len(ROWS), max_size=len(ROWS))
+ON_ONE, NARROWED = Choice("cpu_threads", "1"), Choice("amp", "bf16")
+
+
+@settings(
+    max_examples=25,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+@given(whole=SLOWNESS, one=SLOWNESS, narrow=SLOWNESS, both=SLOWNESS)
+def test_a_part_of_a_batch_takes_what_a_batch_of_its_size_takes_whatever_else_changes(
+    tried, whole, one, narrow, both
+) -> None:
+    """Law: passes over a batch in two parts gain by another change what passes over half the batch gain by it."""
+    half = tried.batch_size // 2
+    halved = works(*(0.5 * factor for factor in whole))
+    step_ms = (sum(took.took_us for took in halved) + sum(PYTHON.values())) / 1e3
+    times = replace(TIMES, steps_ms=(step_ms, step_ms))
+    ratio = step_ms / TIMES.steps_ms[0]
+    alone = Trial(Choices(half), times, (ratio,) * 6, peak_bytes=2**20, operators=halved, python_us=PYTHON)
+
+    def elsewhere(trial: Trial, factors: list[float]) -> Trial:
+        own = [0.5 * by_size * by_config for by_size, by_config in zip(whole, factors, strict=True)]
+        return at(half, replace(trial, operators=works(*own)))
+
+    others = (elsewhere(TRIALS[1], one), elsewhere(TRIALS[2], narrow), elsewhere(TRIALS[3], both))
+    start = baseline(replace(tried, trials=(*TRIALS, alone, *others)))
+
+    def passes_us(*choices: Choice) -> float:
+        graph = compose(start, choices).scenario.graph
+        return float(graph.durations[select(graph, phase=(FORWARD, BACKWARD), kind=TaskKind.CPU)].sum())
+
+    parts, smaller = Choice("grad_accumulation", "2"), Choice("batch_size", str(half))
+    for others_made in ((ON_ONE,), (NARROWED,), (ON_ONE, NARROWED)):
+        in_parts = passes_us(parts, *others_made) / passes_us(parts)
+        in_smaller = passes_us(smaller, *others_made) / passes_us(smaller)
+        assert in_parts == pytest.approx(in_smaller, rel=1e-3)
+    # The whole batch in parts of the recorded size is the recorded work, as often as there are parts.
+    assert compose(start, (parts, ON_ONE)).scenario.pass_factor(start) == 0.5
+
+
+@pytest.mark.parametrize("choice", [ON_ONE, NARROWED], ids=str)
+def test_an_answer_is_no_surer_than_the_rounds_that_it_rests_on(tried, choice) -> None:
+    """Rounds apart by a tenth, and one that something else disturbed."""
+    rounds = (0.95, 1.0, 1.05, 1.0, 1.05, 0.95, 4.0)
+    scattered = baseline(replace(tried, trials=tuple(replace(one, ratios=rounds) for one in TRIALS)))
+    steady = baseline(tried)
+    sure, unsure = (compose(one, (choice,)).scenario for one in (steady, scattered))
+    step_ms = steady.step_ms(sure.graph)
+    wider = (unsure.above_ms**2 - sure.above_ms**2) ** 0.5 / step_ms
+    assert wider == pytest.approx(1.645 * 1.4826 * 0.05 / 7**0.5, rel=0.01)
+    assert unsure.below_ms > sure.below_ms

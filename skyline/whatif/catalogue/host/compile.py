@@ -210,7 +210,7 @@ class Compile(UsualWhatIf):
         mode = _mode(value, subject)
         graph = scenario.graph
         found = regions(subject, graph)
-        larger, threads = scenario.batch_factor(subject), threads_of(subject)
+        larger, threads = scenario.pass_factor(subject), threads_of(subject)
         checkpointed = _checkpointed(scenario, subject)
         masks = larger * kept_masks(subject, graph, found, larger, checkpointed)
 

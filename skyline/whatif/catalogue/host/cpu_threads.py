@@ -101,13 +101,14 @@ class CpuThreads(UsualWhatIf):
         asked = whole_number(self.name, value)
         now, cores = threads_in(Scenario.of(subject), subject), cores_of(subject)
         graph = scenario.graph
-        larger = scenario.batch_factor(subject)
+        larger, batch = scenario.pass_factor(subject), scenario.batch_factor(subject)
         chosen, divisions = split_tasks(
             subject,
             graph,
             larger,
+            loaded=batch,
             asked=min(asked, cores),
-            sorting=sparse_work(subject, graph, larger) if "sparse_embedding" in scenario.choices else None,
+            sorting=sparse_work(subject, graph, batch) if "sparse_embedding" in scenario.choices else None,
             fused=scenario.choices.get("fused_optimizer", FOREACH) != FOREACH,
             narrow=scenario.product_format in NARROW,
         )
@@ -130,6 +131,7 @@ class CpuThreads(UsualWhatIf):
                 *(("more threads than cores bring nothing",) if asked > cores else ()),
             ),
             provenance=Provenance.TRIED if tried else Provenance.MODELLED,
+            unsure=subject.tried.spreads.get((asked, ""), 0.0) if subject.tried is not None else 0.0,
         )
         if "num_workers" in scenario.choices or not present_setting(subject).workers:
             return changed

@@ -82,9 +82,14 @@ class CompressedActivations(UsualWhatIf):
             for slower in (_SLOWER.value, _SLOWER.low, _SLOWER.high)
         )
         steps = max(1, subject.steps)
-        numbers = larger * sum(one.numbers for one in kept) / steps
+        # The activations of one part are there at a time.
+        numbers = scenario.pass_factor(subject) * sum(one.numbers for one in kept) / steps
         saved = (_WIDE_BYTES.value - _VALUES[value]) * numbers
-        largest = _WIDE_BYTES.value * larger * max((one.numbers for one in kept), default=0.0)
+        largest = (
+            _WIDE_BYTES.value
+            * scenario.pass_factor(subject)
+            * max((one.numbers for one in kept), default=0.0)
+        )
         return scenario.between(
             subject,
             likely,

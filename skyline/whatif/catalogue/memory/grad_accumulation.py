@@ -100,8 +100,7 @@ class GradAccumulation(UsualWhatIf):
         part_size = size // parts
         curve = subject.curve
         factors = _factors(curve, size, part_size)
-        is_own = scenario.batch_factor(subject) == 1.0
-        tried = growth(subject, scenario.graph, 1 / parts) if is_own else None
+        tried = _shrinkage(subject, scenario.graph, scenario.batch_factor(subject), parts)
         likely = _repeated(scenario.graph, subject, factors, parts, tried, 1.0)
         ratio = curve.ratio(part_size)
         least, most = ratio.low / ratio.value, ratio.high / ratio.value
@@ -115,7 +114,16 @@ class GradAccumulation(UsualWhatIf):
             provenance=Provenance.TRIED if curve.measured(part_size) else Provenance.MODELLED,
             memory=lambda memory: _memory(memory, subject, size, part_size),
         )
-        return replace(changed, extrapolated=changed.extrapolated or extrapolated)
+        return replace(changed, extrapolated=changed.extrapolated or extrapolated, parts=parts)
+
+
+def _shrinkage(subject: Subject, graph: Graph, larger: float, parts: int) -> Times | None:
+    """By task of a batch so much larger, its time in a part of it over that in the whole; None where none was tried."""
+    whole, part = (
+        np.ones(len(graph)) if factor == 1.0 else growth(subject, graph, factor)
+        for factor in (larger, larger / parts)
+    )
+    return None if whole is None or part is None else part / whole
 
 
 def _factors(curve: BatchCurve, size: int, part_size: int) -> dict[Part, float]:

@@ -73,6 +73,7 @@ class OffloadActivations(UsualWhatIf):
             _copied(graph, kept, bytes_per_us(subject, end)) for end in ("value", "high", "low")
         )
         saved = _saved(next(iter(kept.values()))) if kept else Interval.exact(0.0)
+        saved = saved.scaled(1 / scenario.parts)
         return scenario.between(
             subject,
             likely,

@@ -69,7 +69,7 @@ class FusedBatchNorm(UsualWhatIf):
             bare, np.setdiff1d(launches_of(graph, rectifiers), subject.step_marks(graph)), 0.0, gaps=True
         )
         likely, least, most = (scale(bare, norms, left) for left in (_LEFT.value, _LEFT.low, _LEFT.high))
-        saved = scenario.batch_factor(subject) * _kept_bytes(subject, graph, rectifiers)
+        saved = scenario.pass_factor(subject) * _kept_bytes(subject, graph, rectifiers)
         steps = max(1, subject.steps)
         return scenario.between(
             subject,

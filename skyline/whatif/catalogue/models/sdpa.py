@@ -69,7 +69,7 @@ class Sdpa(UsualWhatIf):
         if not sites:
             return scenario
         spread = _GPU_RANGE if subject.on_gpu else _CPU_RANGE
-        larger = scenario.batch_factor(subject)
+        larger = scenario.pass_factor(subject)
         graph = scenario.graph if subject.on_gpu else _told(scenario.graph, sites)
         likely, least, most = (
             fused(subject, graph, sites, factor, larger) for factor in (spread.value, spread.low, spread.high)

@@ -90,7 +90,7 @@ class Amp(UsualWhatIf):
             or len(select(graph, kind=TaskKind.KERNEL, name=CONVERSIONS))
         )
         likely, least, most = narrowed(
-            subject, graph, _FORMATS[value], scenario.batch_factor(subject), converted=converted
+            subject, graph, _FORMATS[value], scenario.pass_factor(subject), converted=converted
         )
         kept = kept_factor(subject, scenario.graph)
         copies = weight_copies_bytes(subject, scenario.graph)
@@ -104,7 +104,13 @@ class Amp(UsualWhatIf):
             assumptions=assumptions,
             provenance=provenance,
             memory=lambda memory: _changed(memory, kept, copies),
+            unsure=_tried_spread(subject, _FORMATS[value]),
         )
+
+
+def _tried_spread(subject: Subject, target: str) -> float:
+    """The share by which tried iterations in a format are unsure; 0 where none were tried."""
+    return 0.0 if subject.tried is None else subject.tried.spreads.get((subject.tried.threads, target), 0.0)
 
 
 def _changed(memory: Memory, kept: Interval, copies: float | None) -> Memory:

@@ -1,0 +1,89 @@
+"""Rows of older results pages: predicted changes with their ranges, and the measured values."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import tomllib
+
+from skyline.interval import Interval
+
+_HELD_OUT = Path(__file__).with_name("held_out.toml")
+_WRITTEN_BEFORE = "2026-11-26T02:00"
+"""Later pages have ranges that hold the difference between processes."""
+_STEADY = 0.05
+"""A change whose null is further off was not measured."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A predicted change with the range that was stated, and the measured ratio; both over the unchanged script."""
+
+    page: str
+    script: str
+    names: tuple[str, ...]
+    predicted: Interval
+    measured: float
+    complete: bool
+    """True if the range has the difference between processes in it already."""
+
+    def ranged(self, spread: float) -> Interval:
+        """The range with the difference between processes, joined as the product does."""
+        said, more = self.predicted, 0.0 if self.complete else spread * self.predicted.value
+        return Interval(
+            said.value,
+            said.value - math.hypot(said.value - said.low, more),
+            said.value + math.hypot(said.high - said.value, more),
+        )
+
+
+def changes(results: Path, pages: Sequence[str]) -> list[Change]:
+    """All changes of some pages whose null was steady."""
+    found: list[Change] = []
+    for page in pages:
+        machine, figures = content(results, page)
+        complete = machine["when"] >= _WRITTEN_BEFORE
+        for script, row in with_null(figures):
+            said = row.get("said")
+            if said and abs(null_of(row) - 1) <= _STEADY:
+                ratio = Interval(said["ratio"], said["low"], said["high"])
+                names = tuple(said["names"])
+                found.append(Change(page, script, names, ratio, row["measured"]["value"], complete))
+    return found
+
+
+def held_out() -> set[str]:
+    """Scripts that set no constant, as pages name them."""
+    scripts = tomllib.loads(_HELD_OUT.read_text(encoding="utf-8"))["script"]
+    return {"/".join(Path(one["path"]).parts[-2:]) for one in scripts}
+
+
+def content(results: Path, page: str) -> tuple[dict[str, Any], object]:
+    """The machine and the figures of a page."""
+    read = json.loads((results / f"{page}.json").read_text(encoding="utf-8"))
+    return read["machine"], read["figures"]
+
+
+def null_of(row: dict[str, Any]) -> float:
+    """The time of the second process of the unchanged script over that of the first."""
+    null: Any = row["null"]
+    return float(null["value"] if isinstance(null, dict) else null)
+
+
+def with_null(figures: object, script: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
+    """All rows with a null, at any depth, each with its script."""
+    if isinstance(figures, dict):
+        own: dict[str, Any] = figures
+        script = own.get("script", script)
+        if own.get("null") is not None:
+            yield script, own
+        for value in own.values():
+            yield from with_null(value, script)
+    elif isinstance(figures, list):
+        for value in figures:
+            yield from with_null(value, script)

@@ -1,0 +1,48 @@
+"""The difference between processes: results pages give the product's constant, within its range."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from skyline.interval import Interval
+from skyline.whatif.process_spread import BETWEEN_PROCESSES
+
+pytest.importorskip("tomllib", reason="the lists of scripts are read by Python 3.11 and later")
+
+
+def test_the_constant_is_that_of_the_pages() -> None:
+    from process_spread import pairs, quantile
+    from range_rows import held_out
+    from result_file import RESULTS
+
+    setting = [one for one in pairs(RESULTS) if one.script not in held_out()]
+    machines = [
+        [one for one in setting if one.processor == name] for name in {one.processor for one in setting}
+    ]
+    assert len(setting) >= 50
+    # Pages that are measured anew move it, within the range that it states.
+    assert BETWEEN_PROCESSES.low <= quantile(machines) <= BETWEEN_PROCESSES.high
+    named = {Path(path).name for path in BETWEEN_PROCESSES.set_on}
+    assert {Path(one.script).name for one in setting} - named <= {"main.py"}, "main.py is of a repository"
+
+
+def test_each_machine_counts_the_same() -> None:
+    from process_spread import Pair, quantile
+
+    steady = [Pair("page", "one", f"script {number}", 1.01) for number in range(90)]
+    restless = [Pair("page", "other", f"script {number}", 1.1) for number in range(10)]
+    assert quantile([[*steady, *restless]]) == pytest.approx(0.00995, rel=1e-3)
+    assert quantile([steady, restless]) == pytest.approx(0.0953, rel=1e-3)
+
+
+def test_a_range_that_has_the_difference_already_stays() -> None:
+    from range_rows import Change
+
+    said = Interval(0.8, 0.77, 0.84)
+    before, after = (Change("page", "a.py", ("amp",), said, 0.8, complete) for complete in (False, True))
+    assert after.ranged(0.05) == said
+    wide = before.ranged(0.05)
+    assert wide.low == pytest.approx(0.8 - (0.03**2 + 0.04**2) ** 0.5)
+    assert wide.high == pytest.approx(0.8 + (0.04**2 + 0.04**2) ** 0.5)
