@@ -135,8 +135,10 @@ def _command(words: Sequence[str], interpreter: str | None) -> tuple[list[str], 
         return [resolve_interpreter(Path.cwd() / "script", interpreter), "-m", *words[1:]], None
     script = Path(first)
     if first.endswith(".ipynb"):
-        raise UsageError("A notebook cannot be watched", hint="Export it: jupyter nbconvert --to script NOTEBOOK.")
-    if script.is_file() and not os.access(script, os.X_OK) or first.endswith(".py"):
+        raise UsageError(
+            "A notebook cannot be watched", hint="Export it: jupyter nbconvert --to script NOTEBOOK."
+        )
+    if (script.is_file() and not os.access(script, os.X_OK)) or first.endswith(".py"):
         if not script.is_file():
             raise UsageError(f"There is no file {first}")
         return [resolve_interpreter(script, interpreter), *words], script
@@ -169,7 +171,9 @@ def _rules(folder: Path, options: argparse.Namespace) -> tuple[dict[str, WatchRu
         rule_class(name)
     share = settings.overhead if options.overhead is None else options.overhead
     if not 0 < share <= 0.1:
-        raise UsageError("--overhead must be a share above 0, and 0.1 at most", hint="As in --overhead 0.005.")
+        raise UsageError(
+            "--overhead must be a share above 0, and 0.1 at most", hint="As in --overhead 0.005."
+        )
     off = {*settings.off, *options.off}
     return {name: rule for name, rule in rules.items() if name not in off}, share
 

@@ -105,7 +105,11 @@ def watch_settings_of(folder: Path) -> tuple[WatchSettings, dict[str, dict[str, 
     if not isinstance(table, Mapping):
         raise UsageError(f"{where} must be a table", hint="docs/watch.md has an example.")
     values = cast("Mapping[str, Any]", table)
-    rules = {name: dict(cast("Mapping[str, Any]", value)) for name, value in values.items() if isinstance(value, Mapping)}
+    rules = {
+        name: dict(cast("Mapping[str, Any]", value))
+        for name, value in values.items()
+        if isinstance(value, Mapping)
+    }
     own = {name: value for name, value in values.items() if name not in rules}
     return converted(own, WatchSettings, where), rules, where
 

@@ -19,10 +19,10 @@ _PROFILED_ITERATIONS = 3
 
 @dataclass(frozen=True, slots=True)
 class Actions:
-    """``notify`` is a command that gets the alert as JSON on its standard input, ``webhook`` an URL that gets it by POST.
+    """The command ``notify`` gets an alert as JSON on its standard input, the URL ``webhook`` by POST.
 
-    ``stop_on`` and ``profile_on`` are names of rules. ``beside`` is the path of the history without its suffix: files of
-    a stop and of a profile are named after it.
+    ``stop_on`` and ``profile_on`` are names of rules. ``beside`` is the path of the history without its suffix: files
+    of a stop and of a profile are named after it.
     """
 
     notify: str = ""
@@ -64,13 +64,19 @@ class Actions:
 def _run(command: str, content: bytes, failed: Callable[[str], None]) -> None:
     try:
         ran = subprocess.run(
-            shlex.split(command), input=content, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, check=False
+            shlex.split(command),
+            input=content,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            check=False,
         )
     except (OSError, ValueError) as error:
         failed(f"{command}: {error}")
         return
     if ran.returncode:
-        failed(f"{command} ended with status {ran.returncode}: {ran.stderr.decode('utf-8', 'replace').strip()[-200:]}")
+        failed(
+            f"{command} ended with status {ran.returncode}: {ran.stderr.decode('utf-8', 'replace').strip()[-200:]}"
+        )
 
 
 def _post(url: str, content: bytes, failed: Callable[[str], None]) -> None:

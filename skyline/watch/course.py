@@ -28,7 +28,7 @@ _Kept = TypeVar("_Kept")
 
 @dataclass(frozen=True, slots=True)
 class MemoryLevel:
-    """Memory in use by the process, of ``total_bytes`` of which ``free_bytes`` are free; ``where`` is a device or host."""
+    """Memory that the process uses, and the free part of the whole; ``where`` is a kind of device or the host."""
 
     iteration: int
     used_bytes: int

@@ -11,6 +11,8 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import IO, Any
 
+import msgspec
+
 from skyline.bounded_read import LARGEST_TEXT_BYTES, read_bounded
 from skyline.errors import UsageError
 from skyline.watch.course import Course
@@ -119,10 +121,12 @@ def entries(path: Path) -> Iterator[dict[str, Any]]:
         raise UsageError(f"{path} cannot be read: {error.strerror or error}") from error
     for number, line in enumerate(lines):
         try:
-            entry = json.loads(line)
-        except ValueError:
-            entry = None
-        if number == 0 and (not isinstance(entry, dict) or entry.get("schema") != SCHEMA):
-            raise UsageError(f"{path} is not a history of skyline watch", hint="Its first line names no schema.")
-        if isinstance(entry, dict):
+            entry = msgspec.json.decode(line, type=dict[str, Any])
+        except msgspec.MsgspecError:
+            entry = {}
+        if number == 0 and entry.get("schema") != SCHEMA:
+            raise UsageError(
+                f"{path} is not a history of skyline watch", hint=f"Its first line does not name {SCHEMA}."
+            )
+        if entry:
             yield entry

@@ -32,9 +32,9 @@ class Line(msgspec.Struct, frozen=True, tag="line", tag_field="kind"):
 class Window(msgspec.Struct, frozen=True, tag="window", tag_field="kind"):
     """The iterations of a fraction of a second, the last of which is ``iteration``.
 
-    ``at_s`` is the time since the first iteration, ``wait_s`` the time in which the loop waited for its loaders, ``own_s`` the time until backward passes began,
-    ``watching_s`` the time of the hooks since the start. ``idle_s`` is the time of one iteration in which the device had
-    no work before the batch arrived; None if unknown.
+    ``at_s`` is the time since the first iteration, ``wait_s`` that in which the loop waited for its loaders, ``own_s``
+    that until backward passes began, ``watching_s`` that of the hooks since the start. ``idle_s`` is the part of one
+    iteration in which the device had no work before the batch arrived; None if unknown.
     """
 
     iteration: int

@@ -11,7 +11,7 @@ import socket
 import subprocess
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from pathlib import Path
 
 from skyline.watch.records import Record, parsed
@@ -80,7 +80,7 @@ class WatchedProcess:
         self._folder.cleanup()
 
     @contextlib.contextmanager
-    def forwarded_signals(self) -> Iterator[None]:
+    def forwarded_signals(self) -> Generator[None]:
         """Signals to us go to the process. Ctrl+C on a terminal reaches it by itself."""
 
         def forward(number: int, _: object) -> None:

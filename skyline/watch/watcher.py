@@ -75,7 +75,9 @@ class Watcher:
             case Moment():
                 self._report(f"profile of this moment: {record.path}")
             case Start():
-                self.diary.note("start", process=process, rank=record.rank, world=record.world, torch=record.torch)
+                self.diary.note(
+                    "start", process=process, rank=record.rank, world=record.world, torch=record.torch
+                )
             case _:
                 pass
 

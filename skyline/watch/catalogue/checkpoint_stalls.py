@@ -28,8 +28,10 @@ class CheckpointStalls:
         return Alert(
             f"saving takes {format_share(saving / elapsed)} of the time",
             (
-                f"{len(course.saves)} calls of torch.save took {format_ms(saving * 1e3)}, at most "
-                f"{format_ms(max(one.seconds for one in course.saves) * 1e3)} each",
+                (
+                    f"{len(course.saves)} calls of torch.save took {format_ms(saving * 1e3)}, at most "
+                    f"{format_ms(max(one.seconds for one in course.saves) * 1e3)} each"
+                ),
             ),
             course.line("save"),
         )

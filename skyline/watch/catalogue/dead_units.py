@@ -26,8 +26,10 @@ class DeadUnits:
         return Alert(
             f"{format_share(worst.share)} of the units after {worst.name} are dead",
             (
-                f"their ReLU gave zero for the whole batch in each of the last {self.samples} samples; "
-                f"layers concerned: {len(found)}",
+                (
+                    f"their ReLU gave zero for the whole batch in each of the last {self.samples} samples; "
+                    f"layers concerned: {len(found)}"
+                ),
             ),
             worst.line or course.line("backward", "step"),
         )

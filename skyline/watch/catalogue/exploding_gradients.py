@@ -21,9 +21,9 @@ class ExplodingGradients:
 
     def check(self, course: Course) -> Alert | None:
         """Refers to the module with the largest gradient, else to the backward pass."""
-        known = [
-            (sample, norm) for sample in course.samples if (norm := sample.gradient_norm) is not None
-        ][-self.samples - 1 :]
+        known = [(sample, norm) for sample in course.samples if (norm := sample.gradient_norm) is not None][
+            -self.samples - 1 :
+        ]
         if not known:
             return None
         sample, norm = known[-1]

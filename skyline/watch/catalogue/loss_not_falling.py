@@ -27,7 +27,11 @@ class LossNotFalling:
     def check(self, course: Course) -> Alert | None:
         """Refers to the backward pass."""
         windows = [one for one in course.windows if one.loss is not None and math.isfinite(one.loss)]
-        if len(windows) < 2 * self.windows or course.iteration < self.iterations or windows[-1].optimizers > 1:
+        if (
+            len(windows) < 2 * self.windows
+            or course.iteration < self.iterations
+            or windows[-1].optimizers > 1
+        ):
             return None
         losses = [one.loss or 0.0 for one in windows]
         now, start = mean(losses[-self.windows :]), mean(course.first_losses[:_START])

@@ -21,7 +21,11 @@ class LossNotFinite:
         if math.isfinite(last.loss) and math.isfinite(last.largest_loss):
             return None
         finite = [one for one in course.windows if one.loss is not None and math.isfinite(one.loss)]
-        known = [f"the last finite loss was {finite[-1].loss:.4g}, up to iteration {finite[-1].iteration}"] if finite else []
+        known = (
+            [f"the last finite loss was {finite[-1].loss:.4g}, up to iteration {finite[-1].iteration}"]
+            if finite
+            else []
+        )
         value = last.largest_loss if math.isfinite(last.loss) else last.loss
         return Alert(
             f"the loss is {value}",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 
 from skyline.interval import median
@@ -25,7 +26,9 @@ class MemoryGrows:
 
     def check(self, course: Course) -> Alert | None:
         """Refers to the backward pass: memory that grows is often a graph that is kept."""
-        levels = [level for level in course.memory if level.where == course.memory[-1].where][-self.readings :]
+        levels = [level for level in course.memory if level.where == course.memory[-1].where][
+            -self.readings :
+        ]
         if len(levels) < self.readings:
             return None
         size = len(levels) // _BLOCKS
@@ -34,7 +37,7 @@ class MemoryGrows:
             for start in range(0, size * _BLOCKS, size)
         ]
         grown = blocks[-1] - blocks[0]
-        steps = [after > before for before, after in zip(blocks, blocks[1:], strict=False)]
+        steps = [after > before for before, after in itertools.pairwise(blocks)]
         if not all(steps) or grown < max(self.share * blocks[0], self.mb * 1e6):
             return None
         last, iterations = levels[-1], levels[-1].iteration - levels[0].iteration

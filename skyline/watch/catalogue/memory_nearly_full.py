@@ -30,8 +30,10 @@ class MemoryNearlyFull:
                 return Alert(
                     f"{format_share(1 - rest[-1])} of the memory of the {where} is in use",
                     (
-                        f"{format_bytes(last.free_bytes or 0)} of {format_bytes(last.total_bytes or 0)} are free; the "
-                        f"run uses {format_bytes(last.used_bytes)}",
+                        (
+                            f"{format_bytes(last.free_bytes or 0)} of {format_bytes(last.total_bytes or 0)} are free; "
+                            f"the run uses {format_bytes(last.used_bytes)}"
+                        ),
                     ),
                     course.line("backward", "step"),
                 )

@@ -44,7 +44,8 @@ class Overfitting:
     def _training_loss(self, course: Course, iteration: int) -> float:
         """The mean of the windows nearest to an iteration; NaN if there is none."""
         near = sorted(
-            (one for one in course.windows if one.loss is not None), key=lambda one: abs(one.iteration - iteration)
+            (one for one in course.windows if one.loss is not None),
+            key=lambda one: abs(one.iteration - iteration),
         )
         return mean(one.loss or 0.0 for one in near[:3])
 

@@ -33,7 +33,8 @@ class ThroughputFalls:
         if now < before * (1 + self.slower):
             return None
         waits = [
-            sum(window.wait_s for window in block) / sum(window.iterations for window in block) for block in blocks
+            sum(window.wait_s for window in block) / sum(window.iterations for window in block)
+            for block in blocks
         ]
         fastest = times.index(before, 1)
         by_data = waits[0] - waits[fastest]
@@ -43,7 +44,9 @@ class ThroughputFalls:
                 f"{format_ms(before * 1e3)} in iterations up to {blocks[fastest][-1].iteration}",
                 f"waiting for data accounts for {format_ms(by_data * 1e3)} of the difference",
             ),
-            course.line("loader", "step") if by_data > (now - before) / 2 else course.line("step", "backward"),
+            course.line("loader", "step")
+            if by_data > (now - before) / 2
+            else course.line("step", "backward"),
         )
 
 

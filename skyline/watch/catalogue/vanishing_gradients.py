@@ -34,8 +34,10 @@ class VanishingGradients:
         return Alert(
             f"the gradient of {row.name}{others} has vanished",
             (
-                f"its root mean square is {each[-1][worst]:.1e} of the largest one of a weight, in each of the last "
-                f"{self.samples} samples",
+                (
+                    f"its root mean square is {each[-1][worst]:.1e} of the largest one of a weight, in each of the last "
+                    f"{self.samples} samples"
+                ),
             ),
             row.line or course.line("backward", "step"),
         )

@@ -40,8 +40,10 @@ class WeightsNotUpdating:
         return Alert(
             f"steps of the optimizer do not change {row.name}",
             (
-                f"the norm of its change is at most {change:.1e} with a gradient that is not zero, in the last "
-                f"{self.samples} samples; parameters concerned: {len(still)}",
+                (
+                    f"the norm of its change is at most {change:.1e} with a gradient that is not zero, in the last "
+                    f"{self.samples} samples; parameters concerned: {len(still)}"
+                ),
             ),
             course.line("step") or row.line,
         )

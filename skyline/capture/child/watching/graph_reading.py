@@ -1,7 +1,7 @@
 """Activations and targets of one iteration, read from the autograd graph before its backward pass.
 
-The graph keeps the outputs of ReLU, Sigmoid and Tanh, and the targets of a classification. Reading them needs no hook in
-the forward pass, so that compiled code and fast paths of modules stay as they are.
+The graph keeps the outputs of ReLU, Sigmoid and Tanh, and the targets of a classification. Reading them needs no hook
+in the forward pass: compiled code and fast paths of modules do not change.
 """
 
 from __future__ import annotations
@@ -103,9 +103,8 @@ def _parameter_at(node):
     for child, _ in node.next_functions:
         if child is None:
             continue
-        if child.name() == "TBackward0":
-            child = child.next_functions[0][0]
-        variable = getattr(child, "variable", None)
+        source = child.next_functions[0][0] if child.name() == "TBackward0" else child
+        variable = getattr(source, "variable", None)
         if variable is not None:
             return variable
     return None

@@ -50,9 +50,7 @@ class Hooks:
     def _renew(self):
         """A forked process is a run of its own."""
         self._stream = Stream(self._given["address"])
-        self._run = WatchedRun(
-            self._stream, self._given["share"], self._given["every_s"], self._module_lines
-        )
+        self._run = WatchedRun(self._stream, self._given["share"], self._given["every_s"], self._module_lines)
 
     def install(self):
         """From now on."""

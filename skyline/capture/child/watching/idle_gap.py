@@ -6,8 +6,8 @@ from __future__ import annotations
 class IdleGap:
     """Two events on the device: after the last work of an iteration, and when the host has the next batch.
 
-    The device reaches the second right after the first if it still had work, else when the host gave it the second. Idle
-    time inside forward and backward passes is not seen.
+    The device reaches the second right after the first if it still had work, else when the host gave it the second.
+    Idle time inside forward and backward passes is not seen.
     """
 
     def __init__(self, backend, index, first):

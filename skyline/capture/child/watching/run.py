@@ -250,9 +250,12 @@ class WatchedRun:
         sample.send(self._later, self._stream, self._clipped)
         self._clipped = None
         cost_s = self._sampling_s + time.thread_time() - began + sample.device_s
-        self._budget.spend(cost_s)
-        # The first one searches for the names of parameters, which is not repeated.
-        self._sample_s = cost_s if self._sample_s else cost_s / 10
+        if self._sample_s:
+            self._sample_s = cost_s
+        else:
+            # The first sample searches for the names of parameters: a part of the start that is not repeated.
+            self._sample_s = cost_s / 10
+        self._budget.spend(self._sample_s)
 
     def _finish_validation(self):
         losses, self._validation = self._validation, []
@@ -281,7 +284,6 @@ class WatchedRun:
         if line is not None and self._lines.get(site) != line:
             self._lines[site] = line
             self._stream.send(kind="line", site=site, **line)
-
 
 
 def _look_at_device():

@@ -29,7 +29,9 @@ class Sample:
         """Before a backward pass."""
         if self._reading is None and loss.grad_fn is not None:
             self._reading = GraphReading(loss)
-            self._parameters.add([one.parameter for one in self._reading.activations if one.parameter is not None])
+            self._parameters.add(
+                [one.parameter for one in self._reading.activations if one.parameter is not None]
+            )
 
     def before_step(self, optimizer):
         """Gradients are complete, weights have their old values."""
@@ -42,7 +44,7 @@ class Sample:
                 here = [(one, gradient) for one, gradient in plain if gradient.device == device]
                 norms = torch._foreach_norm([gradient for _, gradient in here])
                 self._gradients += [
-                    (self._parameters.number(one), norm) for (one, _), norm in zip(here, norms)
+                    (self._parameters.number(one), norm) for (one, _), norm in zip(here, norms, strict=True)
                 ]
                 if device.type != "cpu":
                     read = sum(gradient.numel() * gradient.element_size() for _, gradient in here)
@@ -59,13 +61,18 @@ class Sample:
         self._before = []
 
     def send(self, later, stream, clipped):
-        """Read the numbers when they are there. ``clipped`` is the norm that the script's clipping computed, or None."""
+        """Read the numbers when they are there. ``clipped`` is the norm by the script's clipping."""
         reading = self._reading
         activations = reading.activations if reading is not None else []
         norms = [norm for _, norm in self._gradients]
         updates = [value for _, rows in self._updates for value in rows]
         targets = [] if reading is None or reading.targets is None else [reading.targets]
-        tensors = [*norms, *updates, *(one.share for one in activations), *([] if clipped is None else [clipped])]
+        tensors = [
+            *norms,
+            *updates,
+            *(one.share for one in activations),
+            *([] if clipped is None else [clipped]),
+        ]
         if not tensors:
             return
 

@@ -17,8 +17,12 @@ def stop(command, iteration, optimizers, stream):
     """Save modules, optimizers and random state, and raise the signal of Ctrl+C in this process."""
     path = command.get("checkpoint")
     if path is not None:
-        alive = [optimizer for optimizer in (reference() for reference in optimizers) if optimizer is not None]
-        trained = {id(one) for optimizer in alive for group in optimizer.param_groups for one in group["params"]}
+        alive = [
+            optimizer for optimizer in (reference() for reference in optimizers) if optimizer is not None
+        ]
+        trained = {
+            id(one) for optimizer in alive for group in optimizer.param_groups for one in group["params"]
+        }
         roots = [root for root in root_modules() if any(id(one) in trained for one in root.parameters())]
         content = {
             "iteration": iteration,
@@ -31,6 +35,8 @@ def stop(command, iteration, optimizers, stream):
             os.replace(path + ".part", path)
             stream.send(kind="checkpoint", iteration=iteration, path=path)
         except Exception as error:
-            stream.send(kind="checkpoint", iteration=iteration, path="", problem=f"{type(error).__name__}: {error}")
+            stream.send(
+                kind="checkpoint", iteration=iteration, path="", problem=f"{type(error).__name__}: {error}"
+            )
     sys.stdout.flush()
     signal.raise_signal(signal.SIGINT)

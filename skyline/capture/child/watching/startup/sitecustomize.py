@@ -67,8 +67,8 @@ def _without_hooks(trail):
         if not trail.tb_frame.f_code.co_filename.startswith(_CHILD + os.sep):
             kept.append(trail)
         trail = trail.tb_next
-    for before, after in zip(kept, [*kept[1:], None]):
-        before.tb_next = after
+    for place, entry in enumerate(kept):
+        entry.tb_next = kept[place + 1] if place + 1 < len(kept) else None
     return kept[0] if kept else None
 
 
