@@ -35,8 +35,8 @@ class VanishingGradients:
             f"the gradient of {row.name}{others} has vanished",
             (
                 (
-                    f"its root mean square is {each[-1][worst]:.1e} of the largest one of a weight, in each of the last "
-                    f"{self.samples} samples"
+                    f"its root mean square is {each[-1][worst]:.1e} of the largest one of a weight, in each of the "
+                    f"last {self.samples} samples"
                 ),
             ),
             row.line or course.line("backward", "step"),

@@ -16,7 +16,7 @@ from skyline.watch.records import Record, Save, Validation
 from skyline.watch.registry import known_rules
 from skyline.watch.rule import Alert
 
-_spec = importlib.util.spec_from_file_location("watch_streams", Path(__file__).with_name("conftest.py"))
+_spec = importlib.util.spec_from_file_location("watch_streams", Path(__file__).with_name("streams.py"))
 assert _spec is not None
 assert _spec.loader is not None
 streams = importlib.util.module_from_spec(_spec)
@@ -228,7 +228,7 @@ def test_a_problem_is_reported_with_evidence_and_a_line(name: str, number: int) 
     assert alert.title
     assert alert.place is not None
     assert alert.place.file == streams.SCRIPT
-    assert alert.evidence or name == "exploding_gradients" or name == "loss_not_finite"
+    assert alert.evidence or name in {"exploding_gradients", "loss_not_finite"}
 
 
 @pytest.mark.parametrize(
