@@ -9,6 +9,10 @@ from skyline.watch.records import Sample
 from skyline.watch.rule import Alert
 
 
+_LEAST_GRADIENT = 1e-5
+"""Gradient that counts, relative to the largest: a bias before a normalization has rounding errors for a gradient."""
+
+
 @dataclass(frozen=True, slots=True)
 class WeightsNotUpdating:
     """The change of a weight by a step relative to its norm, in each of the last ``samples`` samples.
@@ -49,10 +53,11 @@ class WeightsNotUpdating:
         )
 
     def _unchanged(self, sample: Sample) -> set[int]:
+        least = _LEAST_GRADIENT * max((row[3] for row in sample.updates), default=0.0)
         return {
             number
             for number, change, weight, gradient in sample.updates
-            if gradient > 0 and change <= self.ratio * weight
+            if gradient > least and change <= self.ratio * weight
         }
 
 

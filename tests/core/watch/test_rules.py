@@ -199,6 +199,8 @@ SHOWS_NOT: dict[str, list[Stream]] = {
         of(samples(20, updates=((0, 0.0, 1.0, 0.0), *UPDATES))),
         of(samples(1, updates=((0, 0.0, 1.0, 0.5),)), samples(20, updates=UPDATES)),
         of(samples(20, missing=lambda n: (n % 2,), updates=UPDATES)),
+        # The bias before a normalization.
+        of(samples(20, updates=((2, 0.0, 1.0, 1e-9), *UPDATES))),
     ],
     "overfitting": [trained(80, 0.0), of(windows(40, loss=1.0), Validation(900, 1.0), Validation(1000, 1.2))],
     "unbalanced_classes": [

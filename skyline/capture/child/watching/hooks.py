@@ -65,6 +65,8 @@ class Hooks:
         scaler.scale = self._wrap_scale(scaler.scale)
         for name in _LOSSES:
             setattr(torch.nn.functional, name, self._wrap_loss(getattr(torch.nn.functional, name)))
+        hooked = torch.autograd.graph.saved_tensors_hooks
+        hooked.__enter__ = self._wrap_enter(hooked.__enter__)
         clip = self._wrap_clip(torch.nn.utils.clip_grad_norm_)
         torch.nn.utils.clip_grad_norm_ = torch.nn.utils.clip_grad.clip_grad_norm_ = clip
         torch.save = torch.serialization.save = self._wrap_save(torch.save)
@@ -127,9 +129,17 @@ class Hooks:
                 self._tell(self._run.validated, result, len(target) if summed else 1)
             return result
 
-        # The compilers of PyTorch take the function under this name instead.
-        watched.__original_fn = loss
-        watched.__script_if_tracing_wrapper = True
+        # PyTorch's compilers take the original of such a function. In a class, plain assignment would change the names.
+        setattr(watched, "__original_fn", loss)
+        setattr(watched, "__script_if_tracing_wrapper", True)
+        return watched
+
+    def _wrap_enter(self, enter):
+        @functools.wraps(enter)
+        def watched(hooks):
+            self._run.saved_tensors_hooked()
+            return enter(hooks)
+
         return watched
 
     def _wrap_clip(self, clip):

@@ -57,6 +57,7 @@ class WatchedRun:
         self._moment = None
         self._idle = None
         self._lines = {}
+        self._hooked_at = -1
         self.iteration = 0
         self.asleep = False
 
@@ -114,13 +115,18 @@ class WatchedRun:
         if self._sampling() and isinstance(loss, torch.Tensor):
             began = time.thread_time()
             self._note_line("backward")
-            self._sample.see_loss(loss)
+            if self._hooked_at != self.iteration:
+                self._sample.see_loss(loss)
             self._sampling_s += time.thread_time() - began
 
     def scaled(self, loss):
         """A gradient scaler multiplies this loss before its backward pass."""
         if isinstance(loss, torch.Tensor) and loss.numel() == 1:
             self._unscaled = loss
+
+    def saved_tensors_hooked(self):
+        """What the graph keeps goes through hooks: reading it would compute a checkpointed segment once more."""
+        self._hooked_at = self.iteration
 
     def clipped(self, norm):
         """The script's clipping computed this norm of all gradients."""
