@@ -27,7 +27,8 @@ _START_TIMEOUT_S = 240.0
 class TimedScript:
     """A script with its arguments and the interpreter that runs it, in the script's folder.
 
-    ``stamps`` is how many optimizer steps make one iteration: two in most GANs.
+    ``stamps`` is how many optimizer steps make one iteration: two in most GANs. ``launcher`` is a command that takes
+    the place of the interpreter.
     """
 
     script: Path
@@ -35,6 +36,7 @@ class TimedScript:
     interpreter: str = sys.executable
     folder: Path | None = None
     stamps: int = 1
+    launcher: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -52,7 +54,7 @@ class HandTimed:
         self._per_iteration = subject.stamps
         self._process = subprocess.Popen(
             [
-                subject.interpreter,
+                *(subject.launcher or (subject.interpreter,)),
                 str(HAND_TIMER),
                 str(self._stamps),
                 str(subject.script),
