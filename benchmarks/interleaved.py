@@ -27,8 +27,7 @@ _START_TIMEOUT_S = 240.0
 class TimedScript:
     """A script with its arguments and the interpreter that runs it, in the script's folder.
 
-    ``stamps`` is how many optimizer steps make one iteration: two in most GANs. ``launcher`` is a command that takes
-    the place of the interpreter.
+    ``stamps`` is how many optimizer steps make one iteration: two in most GANs.
     """
 
     script: Path
@@ -36,7 +35,6 @@ class TimedScript:
     interpreter: str = sys.executable
     folder: Path | None = None
     stamps: int = 1
-    launcher: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -54,7 +52,7 @@ class HandTimed:
         self._per_iteration = subject.stamps
         self._process = subprocess.Popen(
             [
-                *(subject.launcher or (subject.interpreter,)),
+                subject.interpreter,
                 str(HAND_TIMER),
                 str(self._stamps),
                 str(subject.script),

@@ -50,7 +50,7 @@ class Actions:
                 threading.Thread(target=act, args=(what, content, failed), daemon=True).start()
 
     def commands(self, name: str, iteration: int, rank: int) -> list[dict[str, object]]:
-        """What the run is asked to do about an alert."""
+        """Commands to the run about an alert."""
         asked: list[dict[str, object]] = []
         suffix = f"rank{rank}-{iteration}" if rank else str(iteration)
         if name in self.profile_on:

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-HOOKS_S = 10e-6
+import time
+
+HOOKS_S = 15e-6
 """Upper estimate of the time of all hooks in an iteration without a sample."""
 
 
 class Budget:
     """Time accrues as the run goes on; a sample is taken once its time has accrued.
 
-    Costs are processor times: on a busy machine other programs would count otherwise.
+    All times are processor times of the thread that trains: on a busy machine other programs would count otherwise.
     """
 
-    def __init__(self, share, now):
+    def __init__(self, share):
         self.share = share
-        self._began = now
+        self._began = time.thread_time()
         self.spent_s = 0.0
 
-    def allows(self, now, cost_s):
+    def allows(self, cost_s):
         """True if work of this cost keeps the total within the share."""
-        return self.spent_s + cost_s <= (now - self._began) * self.share
+        return self.spent_s + cost_s <= (time.thread_time() - self._began) * self.share
 
     def spend(self, cost_s):
         """Work of this cost was done."""

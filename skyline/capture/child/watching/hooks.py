@@ -101,6 +101,7 @@ class Hooks:
         return watched
 
     def _wrap_next(self, next_batch):
+        @functools.wraps(next_batch)
         def __next__(iterator):
             if self._run.asleep:
                 return next_batch(iterator)

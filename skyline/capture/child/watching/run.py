@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 import time
-import weakref
 
 import torch
 
@@ -26,6 +25,8 @@ _LOST_STEPS = 64
 _PASSES_WITHOUT_STEP = 32
 """Backward passes without any optimizer step after which the passes are the iterations."""
 _MOST_KEPT = 256
+_LATE = 8
+"""Windows of this many times the usual length end in any case."""
 
 
 class WatchedRun:
@@ -41,14 +42,14 @@ class WatchedRun:
         self._parameters = Parameters(module_lines)
         self._later = Later()
         self._steps = {}
-        self._optimizers = {}
         self._anchor = None
+        self._unsure = True
         self._since_anchor = 0
-        self._budget = Budget(share, time.perf_counter())
+        self._budget = Budget(share)
         self._window = None
         self._began = self._wake_at = 0.0
         self._sample = None
-        self._sample_s = 0.0
+        self._sample_s = self._window_s = 0.0
         self._sampling_s = 0.0
         self._clipped = None
         self._unscaled = None
@@ -72,26 +73,14 @@ class WatchedRun:
 
     def step_ended(self, optimizer):
         """After every optimizer step."""
-        now = time.perf_counter()
         if self._sample is not None:
             began = time.thread_time()
             self._sample.after_step()
             self._sampling_s += time.thread_time() - began
-        key = id(optimizer)
-        count = self._steps[key] = self._steps.get(key, 0) + 1
-        if count == 1 or self._since_anchor > _LOST_STEPS:
-            self._optimizers[key] = weakref.ref(optimizer)
-            if self._since_anchor > _LOST_STEPS:
-                self._steps = {key: 1}
-        if key != self._anchor:
-            if self._anchor is None or sum(self._steps.values()) <= _UNSURE_STEPS or len(self._steps) == 1:
-                # Ties go to the optimizer that stepped last.
-                self._anchor = min(reversed(self._steps), key=self._steps.get)
-            if key != self._anchor:
-                self._since_anchor += 1
-                return
+        if (id(optimizer) != self._anchor or self._unsure) and not self._is_anchor(id(optimizer)):
+            return
         self._since_anchor = 0
-        self._iteration_ended(now)
+        self._iteration_ended(time.perf_counter())
 
     def backward_begins(self, tensors):
         """Before every backward pass."""
@@ -125,7 +114,7 @@ class WatchedRun:
             self._unscaled = loss
 
     def saved_tensors_hooked(self):
-        """What the graph keeps goes through hooks: reading it would compute a checkpointed segment once more."""
+        """Tensors of the graph go through hooks: reading them would compute a checkpointed segment once more."""
         self._hooked_at = self.iteration
 
     def clipped(self, norm):
@@ -160,6 +149,18 @@ class WatchedRun:
 
     # Iterations.
 
+    def _is_anchor(self, key):
+        """True if the steps of this optimizer are the iterations."""
+        if self._since_anchor > _LOST_STEPS:
+            self._steps, self._anchor, self._since_anchor = {}, None, 0
+        self._steps[key] = self._steps.get(key, 0) + 1
+        self._unsure = sum(self._steps.values()) <= _UNSURE_STEPS
+        if self._anchor is None or self._unsure:
+            # Ties go to the optimizer that stepped last.
+            self._anchor = min(reversed(self._steps), key=self._steps.get)
+        self._since_anchor += 1
+        return key == self._anchor
+
     def _count_pass(self):
         self._passes += 1
         if self._passes > _PASSES_WITHOUT_STEP:
@@ -181,10 +182,17 @@ class WatchedRun:
         window.iteration_ended(now)
         if self._moment is not None and self._moment.iteration_ended():
             self._moment = None
-        if now - window.began >= self._every_s and not is_capturing():
+        if self._is_due(now - window.began):
             self._finish_window(now)
-        if self.iteration > 2 and not self.asleep and self._budget.allows(now, self._sample_s):
+        if not self.asleep and self.iteration > 2 and self._budget.allows(self._sample_s):
             self._begin_sample()
+
+    def _is_due(self, elapsed_s):
+        """True if a record of this window should be sent: sooner or later even if there is little time for it."""
+        if elapsed_s < self._every_s:
+            return False
+        late = elapsed_s > _LATE * self._every_s
+        return (late or self._budget.allows(self._window_s)) and not is_capturing()
 
     def _begin(self, now):
         """The first iteration has ended: times count from here on."""
@@ -211,7 +219,7 @@ class WatchedRun:
         record["at_s"] = now - self._began
         record["idle_s"] = None if self._idle is None else self._idle.seconds()
         budget, hooks_s = self._budget, HOOKS_S * record["iterations"]
-        budget.spend(min(hooks_s, budget.share * record["seconds"]))
+        budget.spend(min(hooks_s, budget.share * window.processor_s()))
         self._window = Window(now)
         self._idle = None if device is None else IdleGap.begin(*device)
 
@@ -226,11 +234,12 @@ class WatchedRun:
             self._later.read([window.loss], send)
         for command in self._stream.commands():
             self._obey(command)
-        rest = budget.rest(record["seconds"] / record["iterations"])
+        rest = budget.rest(window.processor_s() / record["iterations"])
         if rest and self._moment is None:
             self.asleep, self._window = True, None
             self._wake_at = now + rest * self._every_s
-        budget.spend(time.thread_time() - working)
+        self._window_s = time.thread_time() - working
+        budget.spend(self._window_s)
 
     def _perhaps_wake(self, now):
         if now >= self._wake_at:
@@ -278,7 +287,7 @@ class WatchedRun:
 
     def _obey(self, command):
         if command["do"] == "stop":
-            stop(command, self.iteration, list(self._optimizers.values()), self._stream)
+            stop(command, self.iteration, self._stream)
         elif command["do"] == "profile" and self._moment is None:
             from .moment import Moment
 

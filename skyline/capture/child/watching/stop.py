@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
@@ -13,13 +14,11 @@ from .parameters import root_modules
 _save = torch.save
 
 
-def stop(command, iteration, optimizers, stream):
+def stop(command, iteration, stream):
     """Save modules, optimizers and random state, and raise the signal of Ctrl+C in this process."""
     path = command.get("checkpoint")
     if path is not None:
-        alive = [
-            optimizer for optimizer in (reference() for reference in optimizers) if optimizer is not None
-        ]
+        alive = [thing for thing in gc.get_objects() if issubclass(type(thing), torch.optim.Optimizer)]
         trained = {
             id(one) for optimizer in alive for group in optimizer.param_groups for one in group["params"]
         }

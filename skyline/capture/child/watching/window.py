@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 
 
 class Window:
@@ -10,6 +11,7 @@ class Window:
 
     def __init__(self, began):
         self.began = began
+        self._processor_began = time.thread_time()
         self._last = began
         self._iterations = []
         self.fetches = 0
@@ -53,6 +55,10 @@ class Window:
         self._left_out_s = 0.0
         self._last = now
         self._passed = False
+
+    def processor_s(self):
+        """Processor time of this thread since the window began."""
+        return time.thread_time() - self._processor_began
 
     def record(self, now, iteration):
         """The record; times in seconds."""
