@@ -47,6 +47,10 @@ def run(arguments: Sequence[str]) -> int:
         from skyline.cli.watch_history import show
 
         return show(Path(options.show))
+    if options.webhook and not options.webhook.startswith(("http://", "https://")):
+        raise UsageError(
+            f"--webhook {options.webhook} is not an address", hint="As in http://localhost:8000/alerts."
+        )
     if not rest:
         raise UsageError("There is no script to watch", hint="Name one: skyline watch train.py")
     return _watched(rest, options)
@@ -192,10 +196,12 @@ def _set(word: str) -> tuple[str, str, Any]:
 
 def _diary(path: Path | None, command: list[str], *, asked: bool) -> Diary:
     """The history. Where nobody asked for a file, a folder that cannot be written to is no reason not to train."""
+    from skyline.capture.redactor import Redactor
     from skyline.watch.diary import Diary
 
+    kept = list(Redactor.of(os.environ, command).scrub_arguments(tuple(command)))
     try:
-        return Diary(path, command)
+        return Diary(path, kept)
     except UsageError as error:
         if asked:
             raise

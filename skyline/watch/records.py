@@ -33,7 +33,8 @@ class Window(msgspec.Struct, frozen=True, tag="window", tag_field="kind"):
     """The iterations of a fraction of a second, the last of which is ``iteration``.
 
     ``at_s`` is the time since the first iteration, ``wait_s`` that in which the loop waited for its loaders, ``own_s``
-    that until backward passes began, ``watching_s`` that of the hooks since the start. ``idle_s`` is the part of one
+    that until backward passes began, ``watching_s`` that of the hooks since the start. ``processor_s`` is the processor
+    time of the thread that trains. ``idle_s`` is the part of one
     iteration in which the device had no work before the batch arrived; None if unknown.
     """
 
@@ -46,6 +47,7 @@ class Window(msgspec.Struct, frozen=True, tag="window", tag_field="kind"):
     longest_wait_s: float = 0.0
     fetches: int = 0
     own_s: float = 0.0
+    processor_s: float | None = None
     loss: float | None = None
     largest_loss: float | None = None
     idle_s: float | None = None

@@ -47,7 +47,7 @@ print("done", "SKYLINE" in "".join(sys.argv), flush=True)
 sys.exit(5)
 """
 PROBLEMS = """
-import os, sys, time
+import io, sys, time
 import torch
 from torch import nn
 
@@ -59,6 +59,12 @@ class Slow(torch.utils.data.Dataset):
     def __getitem__(self, index):
         time.sleep(0.0005)
         return torch.randn(8), int(index % 40 == 0)
+
+
+class Slowly(io.BytesIO):
+    def write(self, data):
+        time.sleep(0.02)
+        return super().write(data)
 
 
 class Model(nn.Module):
@@ -79,14 +85,17 @@ class Model(nn.Module):
 torch.manual_seed(0)
 model = Model()
 optimizer = torch.optim.SGD(model.parameters(), lr=1e-2)
-for epoch in range(int(sys.argv[1])):
+for epoch in range(10):
+    if epoch == 7:
+        optimizer.param_groups[0]["lr"] = 1e-12
     for x, y in torch.utils.data.DataLoader(Slow(), batch_size=32):
         optimizer.zero_grad()
-        loss = nn.CrossEntropyLoss()(model(x), y)
+        loss = nn.CrossEntropyLoss()(model(x), y) * (1e4 if epoch >= 7 else 1.0)
         loss.backward()
         optimizer.step()
-    torch.save(model.state_dict(), "model.pt")
-    time.sleep(0.05)
+    torch.save(model.state_dict(), Slowly())
+    with torch.no_grad():
+        nn.MSELoss()(torch.tensor(1.0 + epoch), torch.tensor(0.0))
 """
 DIVERGES = """
 import sys
@@ -168,7 +177,7 @@ def test_a_healthy_run_has_the_same_losses_output_and_exit_code(tmp_path: Path, 
 
 
 def test_the_hooks_of_a_real_run_show_its_problems(tmp_path: Path) -> None:
-    ran = watch(tmp_path, PROBLEMS, "10")
+    ran = watch(tmp_path, PROBLEMS)
     assert ran.returncode == 0, ran.stderr
     found = alerts(tmp_path)
     lines = PROBLEMS.splitlines()
@@ -184,7 +193,11 @@ def test_the_hooks_of_a_real_run_show_its_problems(tmp_path: Path) -> None:
     assert line("weights_not_updating") == "self.unused = nn.Linear(4, 4)"
     assert line("unbalanced_classes").startswith("for x, y in")
     assert "class 0" in found["unbalanced_classes"]["title"]
-    assert "loss_not_finite" not in found
+    assert line("checkpoint_stalls") == "torch.save(model.state_dict(), Slowly())"
+    assert line("overfitting").startswith("nn.MSELoss()")
+    assert line("vanishing_gradients") == "self.first = nn.Linear(8, 16)"
+    assert "exploding_gradients" in found
+    assert not {"loss_not_finite", "gpu_idle", "straggler", "memory_nearly_full"} & set(found)
 
 
 def test_a_watcher_that_is_killed_leaves_the_run_as_it_was(tmp_path: Path, plain_losses: str) -> None:

@@ -258,6 +258,7 @@ def test_usage_errors_start_nothing(command: Callable[..., tuple[int, str, str]]
         (("--stop-on", "nothing", "train.py"), "There is no rule 'nothing'"),
         (("--set", "loader_stalls", "train.py"), "no threshold"),
         (("--set", "loader_stalls.share=x", "train.py"), "'x' is not a number"),
+        (("--webhook", "localhost", "train.py"), "is not an address"),
         (("--overhead", "2", "train.py"), "--overhead must be a share"),
         (("--history", "missing/../train.py/x", "train.py"), "cannot be written"),
         (("no-such-launcher", "train.py"), "no program no-such-launcher"),
