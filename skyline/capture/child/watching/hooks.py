@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import functools
 import json
 import os
@@ -44,13 +45,20 @@ class Hooks:
         self._given = given
         self._module_lines = module_lines
         self._off = False
+        self._stream = None
         self._renew()
+        atexit.register(self._end)
         os.register_at_fork(after_in_child=self._renew)
 
     def _renew(self):
         """A forked process is a run of its own."""
+        self._end()
         self._stream = Stream(self._given["address"])
         self._run = WatchedRun(self._stream, self._given["share"], self._given["every_s"], self._module_lines)
+
+    def _end(self):
+        if self._stream is not None:
+            self._stream.close()
 
     def install(self):
         """From now on."""

@@ -39,7 +39,7 @@ class Stream:
         except BlockingIOError:
             pass
         except OSError:
-            self._close()
+            self.close()
 
     def commands(self):
         """Commands of the watcher that have arrived."""
@@ -52,7 +52,7 @@ class Stream:
         except OSError:
             data = b""
         if not data:
-            self._close()
+            self.close()
             return []
         *lines, self._received = (self._received + data).split(b"\n")
         return [json.loads(line) for line in lines]
@@ -73,7 +73,9 @@ class Stream:
             self._socket = None
         return self._socket is not None
 
-    def _close(self):
+    def close(self):
+        """Send nothing further."""
         self._pending.clear()
-        self._socket.close()
-        self._socket = None
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
