@@ -6,7 +6,7 @@ import importlib.util
 import json
 import math
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
@@ -15,12 +15,13 @@ import pytest
 
 from skyline.cli.main import main
 from skyline.errors import UsageError
+from skyline.installed import Addition, Installed
 from skyline.settings.pyproject import project_settings, watch_settings_of
 from skyline.watch.actions import Actions
 from skyline.watch.course import Course
 from skyline.watch.diary import Diary, entries
 from skyline.watch.records import Line, Start, Window, parsed
-from skyline.watch.registry import lacking, made_rules
+from skyline.watch.registry import known_rules, lacking, made_rules
 from skyline.watch.rule import Alert, WatchRule
 from skyline.watch.watcher import Watcher
 
@@ -303,3 +304,33 @@ def test_another_file_is_not_shown(command: Callable[..., tuple[int, str, str]],
     code, _, err = command("--show", "other.json")
     assert code == 2
     assert "is not a history of skyline watch" in err
+
+
+@pytest.fixture
+def with_plugins(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., None]]:
+    """Other packages declare these rules as entry points."""
+
+    def declare(**classes: type) -> None:
+        additions = tuple(Addition(f"{name} (from extra)", kind) for name, kind in classes.items())
+        monkeypatch.setattr("skyline.watch.registry.installed", lambda *_: Installed(additions, ()))
+        known_rules.cache_clear()
+
+    yield declare
+    known_rules.cache_clear()
+
+
+def test_other_packages_add_rules(with_plugins: Callable[..., None]) -> None:
+    @dataclass(frozen=True)
+    class Often:
+        share: float = 0.9
+
+        def check(self, course: Course) -> Alert | None:
+            return None
+
+    with_plugins(often=Often, loader_stalls=Often)
+    rules = made_rules({"often": {"share": 0.2}}, "")
+    assert rules["often"] == Often(0.2)
+    assert not isinstance(rules["loader_stalls"], Often)
+    assert known_rules().problems == (
+        "loader_stalls (from extra) is left out: there is a rule 'loader_stalls' already",
+    )
