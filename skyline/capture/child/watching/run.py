@@ -25,7 +25,7 @@ _LOST_STEPS = 64
 _PASSES_WITHOUT_STEP = 32
 """Backward passes without any optimizer step after which the passes are the iterations."""
 _MOST_KEPT = 256
-_LATE = 8
+_LATE = 2
 """Windows of this many times the usual length end in any case."""
 
 
