@@ -1,4 +1,4 @@
-"""The reference pages of the site, generated from the code: settings, commands, what-ifs, findings, protocol.
+"""The reference pages of the site, generated from the code: settings, commands, what-ifs, findings, rules, protocol.
 
 A page names a section by a line of its own: ``<!-- reference: settings -->``.
 """
@@ -6,6 +6,7 @@ A page names a section by a line of its own: ``<!-- reference: settings -->``.
 from __future__ import annotations
 
 import ast
+import dataclasses
 import inspect
 import io
 import json
@@ -24,6 +25,7 @@ import msgspec
 from skyline.cli import main
 from skyline.findings.registry import job_rules, rules
 from skyline.settings.keys import keys
+from skyline.watch.registry import known_rules
 from skyline.whatif.registry import whatifs
 from skyline_lsp import typescript
 from skyline_lsp.typescript import METHODS
@@ -97,6 +99,16 @@ def thresholds() -> str:
     return "\n\n".join(parts)
 
 
+def watch_rules() -> str:
+    """Each rule of ``skyline watch`` with its comparison and its thresholds."""
+    rows: list[tuple[str, ...]] = []
+    for name, rule in known_rules().classes.items():
+        thresholds = ", ".join(f"`{one.name}` {one.default:g}" for one in dataclasses.fields(rule))  # type: ignore[arg-type]
+        meaning = _one_line(inspect.getdoc(rule) or "")
+        rows.append((f"`{name}`", _summary(sys.modules[rule.__module__]), meaning, thresholds))
+    return _table(("rule", "problem", "comparison", "thresholds"), rows)
+
+
 def protocol() -> str:
     """Each message with the types of its contents, then the declaration of each type."""
     kinds = {
@@ -125,6 +137,7 @@ SECTIONS: dict[str, Callable[[], str]] = {
     "commands": commands,
     "whatifs": catalogue,
     "thresholds": thresholds,
+    "watch_rules": watch_rules,
     "protocol": protocol,
     "whatif_accuracy": whatif_accuracy,
     "curve_accuracy": curve_accuracy,

@@ -16,6 +16,7 @@ import pytest
 from skyline.cli.main import COMMANDS
 from skyline.findings.registry import job_rules, rules
 from skyline.settings.keys import keys
+from skyline.watch.registry import known_rules
 from skyline.whatif.registry import whatifs
 from skyline_lsp.typescript import METHODS
 
@@ -94,6 +95,12 @@ def test_every_rule_has_its_thresholds(filled: Callable[[str], str]) -> None:
     _, _, section = filled("findings.md").partition("## Thresholds")
     codes = re.findall(r"^\*\*\[(SKY\d+)\]", section, flags=re.MULTILINE)
     assert codes == [rule.code for rule in (*rules(), *job_rules())]
+
+
+def test_every_rule_over_a_run_is_listed(filled: Callable[[str], str]) -> None:
+    _, _, section = filled("watch.md").partition("## Rules")
+    listed = re.findall(r"^\| `(\w+)` \|", section.partition("## Actions")[0], flags=re.MULTILINE)
+    assert listed == list(known_rules().classes)
 
 
 def test_held_out_scripts_stand_first_on_the_accuracy_page(filled: Callable[[str], str]) -> None:

@@ -13,6 +13,7 @@ import msgspec
 
 from skyline.settings.budget import Budget
 from skyline.settings.model import SECTION, Settings
+from skyline.settings.watch import WatchSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,9 +119,11 @@ def project_schema() -> dict[str, Any]:
             empty: dict[str, Any] = {"type": "object", "additionalProperties": False, "properties": {}}
             holder = holder.setdefault(section, empty)["properties"]
         holder[key.fields[-1]] = _property(key)
-    (properties["budget"],), definitions = msgspec.json.schema_components(
-        [Budget], ref_template="#/definitions/{name}"
+    (properties["budget"], properties["watch"]), definitions = msgspec.json.schema_components(
+        [Budget, WatchSettings], ref_template="#/definitions/{name}"
     )
+    # Each rule has a table with its thresholds, and other packages add rules.
+    definitions["WatchSettings"]["additionalProperties"] = {"type": "object"}
     return {
         "$schema": _DRAFT,
         "title": "Skyline: [tool.skyline] of a pyproject.toml",

@@ -5,12 +5,15 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import cast
+from typing import TYPE_CHECKING, Any, cast
 
 from skyline.bounded_read import LARGEST_TEXT_BYTES, read_bounded
 from skyline.errors import UsageError
 from skyline.settings.budget import Budget
 from skyline.settings.source import SettingsSource, from_table
+
+if TYPE_CHECKING:
+    from skyline.settings.watch import WatchSettings
 
 NAME = "pyproject.toml"
 _PATHS = ("interpreter", "profile.entryPoint")
@@ -83,6 +86,32 @@ def budget_of(folder: Path) -> tuple[Budget, Path] | None:
     if not isinstance(budget, Mapping):
         raise UsageError(f"{where} must be a table", hint="docs/how-to/ci-budget.md has an example.")
     return converted(dict(cast("Mapping[str, object]", budget)), Budget, where), found[1].parent
+
+
+def watch_settings_of(folder: Path) -> tuple[WatchSettings, dict[str, dict[str, Any]], str]:
+    """The settings of the nearest file that has them, the thresholds by rule, and the place to name in messages.
+
+    Raises:
+        UsageError: the file cannot be read, or the table does not fit.
+    """
+    found = tool_table(folder)
+    table = None if found is None else found[0].get("watch")
+    from skyline.settings.watch import WatchSettings
+    from skyline.toml import converted
+
+    if found is None or table is None:
+        return WatchSettings(), {}, ""
+    where = f"{found[1]}: [tool.skyline.watch]"
+    if not isinstance(table, Mapping):
+        raise UsageError(f"{where} must be a table", hint="docs/watch.md has an example.")
+    values = cast("Mapping[str, Any]", table)
+    rules = {
+        name: dict(cast("Mapping[str, Any]", value))
+        for name, value in values.items()
+        if isinstance(value, Mapping)
+    }
+    own = {name: value for name, value in values.items() if name not in rules}
+    return converted(own, WatchSettings, where), rules, where
 
 
 def _from_a_project(values: Mapping[str, object], directory: Path) -> dict[str, object]:

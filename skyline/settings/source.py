@@ -129,7 +129,7 @@ def _unknown(table: object) -> list[str]:
         if name in sections and isinstance(value, Mapping):
             inner = cast("Mapping[str, object]", value)
             found += [f"{name}.{one}" for one in inner if f"{name}.{one}" not in names]
-        elif name not in names and name not in sections and name != "budget":
+        elif name not in names and name not in sections and name not in {"budget", "watch"}:
             found.append(name)
     return [f"tool.skyline.{name} is not a setting. {_nearest(name, names)}" for name in found]
 

@@ -1,0 +1,78 @@
+"""The iterations of a fraction of a second, as one record."""
+
+from __future__ import annotations
+
+import math
+import time
+
+
+class Window:
+    """Sums over the iterations since ``began``."""
+
+    def __init__(self, began):
+        self.began = began
+        self._processor_began = time.thread_time()
+        self._last = began
+        self._iterations = []
+        self.fetches = 0
+        self._wait_s = 0.0
+        self._longest_wait_s = 0.0
+        self._own_s = 0.0
+        self._passed = False
+        self._losses = 0
+        self._loss_sum = 0.0
+        self._largest = -math.inf
+        self._left_out_s = 0.0
+        self.loss = None
+
+    def fetched(self, seconds):
+        """A batch arrived after so long."""
+        self.fetches += 1
+        self._wait_s += seconds
+        self._longest_wait_s = max(self._longest_wait_s, seconds)
+
+    def backward_begins(self, now):
+        """The first backward pass of an iteration ends the part in which no rank waits for another."""
+        if not self._passed:
+            self._passed = True
+            self._own_s += now - self._last
+
+    def see_loss(self, value):
+        """The loss of a backward pass."""
+        self._losses += 1
+        self._loss_sum += value
+        # A comparison with a value that is not a number is false.
+        if not value <= self._largest:
+            self._largest = value
+
+    def left_out(self, seconds):
+        """Time of this iteration that does not count as iteration time."""
+        self._left_out_s += seconds
+
+    def iteration_ended(self, now):
+        """An iteration ends here."""
+        self._iterations.append(now - self._last - self._left_out_s)
+        self._left_out_s = 0.0
+        self._last = now
+        self._passed = False
+
+    def processor_s(self):
+        """Processor time of this thread since the window began."""
+        return time.thread_time() - self._processor_began
+
+    def record(self, now, iteration):
+        """The record; times in seconds."""
+        times = sorted(self._iterations)
+        mean = self._loss_sum / self._losses if self._losses else None
+        return {
+            "iteration": iteration,
+            "iterations": len(times),
+            "seconds": now - self.began,
+            "typical_s": times[len(times) // 2],
+            "wait_s": self._wait_s,
+            "longest_wait_s": self._longest_wait_s,
+            "fetches": self.fetches,
+            "own_s": self._own_s,
+            "loss": mean,
+            "largest_loss": self._largest if self._losses else None,
+        }

@@ -1,0 +1,236 @@
+"""``skyline watch``: the real training run, with rules over it while it trains."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import signal
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from skyline.cli.command_line import parser, split_at_script
+from skyline.cli.numbers import seconds
+from skyline.cli.status_line import StatusLine
+from skyline.cli.streams import say
+from skyline.errors import UsageError
+
+if TYPE_CHECKING:
+    from skyline.watch.diary import Diary
+    from skyline.watch.rule import WatchRule
+    from skyline.watch.watcher import Watcher
+
+_EXAMPLES = """\
+  skyline watch train.py --epochs 90
+  skyline watch torchrun --nproc-per-node 2 train.py
+  skyline watch --set loader_stalls.share=0.5 --off dead_units train.py
+  skyline watch --stop-on loss_not_finite --notify ./tell.sh train.py
+  skyline watch --show .skyline/train-watch-20260102-030405.jsonl"""
+_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run the command; the exit code is that of the script."""
+    command = parser(
+        "watch",
+        "[options] (SCRIPT | -m MODULE | COMMAND ...) [ARGS...]",
+        "Run a training script to its end and report problems while it trains. The run is the\n"
+        "real one: files are written, input and output are its own, the exit code is that of\n"
+        "the script. It goes on if Skyline is killed. Everything after SCRIPT is the script's own.",
+        _EXAMPLES,
+    )
+    own = _add_options(command)
+    ours, rest = split_at_script(arguments, own)
+    options = command.parse_args(ours)
+    if options.show is not None:
+        from skyline.cli.watch_history import show
+
+        return show(Path(options.show))
+    if options.webhook and not options.webhook.startswith(("http://", "https://")):
+        raise UsageError(
+            f"--webhook {options.webhook} is not an address", hint="As in http://localhost:8000/alerts."
+        )
+    if not rest:
+        raise UsageError("There is no script to watch", hint="Name one: skyline watch train.py")
+    return _watched(rest, options)
+
+
+def _add_options(command: argparse.ArgumentParser) -> list[argparse.Action]:
+    add = command.add_argument
+    return [
+        add("--set", metavar="RULE.THRESHOLD=VALUE", action="append", default=[], help="set a threshold of a rule"),
+        add("--off", metavar="RULE", action="append", default=[], help="leave a rule out"),
+        add("--stop-on", metavar="RULE", action="append", default=[],
+            help="if this rule holds, write a checkpoint and stop the run as Ctrl+C does"),
+        add("--profile-on", metavar="RULE", action="append", default=[],
+            help="if this rule holds, keep a trace of three iterations"),
+        add("--notify", metavar="COMMAND", default="", help="run this on an alert, which is JSON on its input"),
+        add("--webhook", metavar="URL", default="", help="send an alert there as JSON, by POST"),
+        add("--overhead", metavar="SHARE", type=float,
+            help="largest share of the time that watching may take (default: 0.005)"),
+        add("--every", metavar="S", type=seconds, default=0.5,
+            help="seconds between two records of the run (default: 0.5)"),
+        add("--history", metavar="FILE", help="write the history here (default: in .skyline next to the script)"),
+        add("--no-history", action="store_true", help="write no history"),
+        add("--show", metavar="FILE", help="print a history instead"),
+        add("--interpreter", metavar="PYTHON", help="the Python to run the script with"),
+        add("--quiet", "-q", action="store_true", help="no status line, and no message but alerts"),
+    ]  # fmt: skip
+
+
+def _watched(words: Sequence[str], options: argparse.Namespace) -> int:
+    from skyline.watch.actions import Actions
+    from skyline.watch.diary import usual_path
+    from skyline.watch.run import WatchedProcess
+    from skyline.watch.watcher import Watcher
+
+    command, script = _command(words, options.interpreter)
+    folder = Path.cwd() if script is None else script.absolute().parent
+    rules, share = _rules(folder, options)
+    stem = Path(words[0]).name.lstrip("-") if script is None else script.stem
+    history = Path(options.history) if options.history else usual_path(folder, stem or "run")
+    diary = _diary(None if options.no_history else history, command, asked=bool(options.history))
+    actions = Actions(
+        options.notify,
+        options.webhook,
+        frozenset(options.stop_on),
+        frozenset(options.profile_on),
+        Path(os.path.abspath(history.with_suffix(""))),
+    )
+    status = StatusLine(wanted=not options.quiet)
+    try:
+        process = WatchedProcess(command, share=share, every_s=options.every)
+    except OSError as error:
+        raise UsageError(f"{command[0]} cannot be started: {error.strerror or error}") from error
+    watcher = Watcher(rules, diary, actions, status.say, process.command)
+
+    def tick() -> None:
+        watcher.read_memory()
+        status.draw(watcher.status())
+
+    with process.forwarded_signals():
+        try:
+            code = process.listen(watcher.hear, tick)
+        except Exception as error:
+            # Whatever goes wrong here, the run goes on.
+            _try_to_say(f"skyline watch: watching ended: {type(error).__name__}: {error}")
+            code = process.process.wait()
+        finally:
+            status.close()
+            process.close()
+    try:
+        watcher.end(code)
+        if not options.quiet:
+            say(_summary(watcher, diary.path))
+    except OSError:
+        pass  # nobody reads it any more, or the disk is full: the exit code is that of the script
+    return _exit_code(code)
+
+
+def _command(words: Sequence[str], interpreter: str | None) -> tuple[list[str], Path | None]:
+    """The command to start, and the script if it is known."""
+    from skyline.capture.interpreter import resolve_interpreter
+
+    first = words[0]
+    if first in {"-m", "--module"}:
+        if len(words) < 2:
+            raise UsageError("-m needs the name of a module", hint="As in: skyline watch -m package.train")
+        return [resolve_interpreter(Path.cwd() / "script", interpreter), "-m", *words[1:]], None
+    script = Path(first)
+    if first.endswith(".ipynb"):
+        raise UsageError(
+            "A notebook cannot be watched", hint="Export it: jupyter nbconvert --to script NOTEBOOK."
+        )
+    if (script.is_file() and not os.access(script, os.X_OK)) or first.endswith(".py"):
+        if not script.is_file():
+            raise UsageError(f"There is no file {first}")
+        return [resolve_interpreter(script, interpreter), *words], script
+    # A launcher: its processes are watched like any other.
+    named = next((Path(word) for word in words[1:] if word.endswith(".py") and Path(word).is_file()), None)
+    found = shutil.which(first)
+    if found is None and os.sep not in first:
+        beside = Path(resolve_interpreter(named or Path.cwd() / "script", interpreter)).parent / first
+        found = str(beside) if os.access(beside, os.X_OK) else None
+    if found is None:
+        raise UsageError(f"There is no script and no program {first}")
+    return [found, *words[1:]], named
+
+
+def _rules(folder: Path, options: argparse.Namespace) -> tuple[dict[str, WatchRule], float]:
+    """The rules in force, and the share of the time that watching may take."""
+    from skyline.settings.pyproject import watch_settings_of
+    from skyline.watch.registry import known_rules, made_rules, rule_class
+
+    settings, thresholds, where = watch_settings_of(folder)
+    for problem in known_rules().problems:
+        say(f"skyline: {problem}", quiet=options.quiet)
+    # A mistake in the file is reported with its place, one on the command line as such.
+    made_rules(thresholds, where)
+    for word in options.set:
+        name, threshold, value = _set(word)
+        thresholds.setdefault(name, {})[threshold] = value
+    rules = made_rules(thresholds, "--set")
+    for name in (*settings.off, *options.off, *options.stop_on, *options.profile_on):
+        rule_class(name)
+    share = settings.overhead if options.overhead is None else options.overhead
+    if not 0 < share <= 0.1:
+        raise UsageError(
+            "--overhead must be a share above 0, and 0.1 at most", hint="As in --overhead 0.005."
+        )
+    off = {*settings.off, *options.off}
+    return {name: rule for name, rule in rules.items() if name not in off}, share
+
+
+def _set(word: str) -> tuple[str, str, Any]:
+    name, dot, rest = word.partition(".")
+    threshold, equals, text = rest.partition("=")
+    if not (dot and equals):
+        raise UsageError(f"--set {word}: no threshold", hint="As in --set loader_stalls.share=0.5.")
+    try:
+        value = float(text)
+    except ValueError:
+        raise UsageError(f"--set {word}: {text!r} is not a number") from None
+    return name, threshold, int(value) if value.is_integer() else value
+
+
+def _diary(path: Path | None, command: list[str], *, asked: bool) -> Diary:
+    """The history. Where nobody asked for a file, a folder that cannot be written to is no reason not to train."""
+    from skyline.capture.redactor import Redactor
+    from skyline.watch.diary import Diary
+
+    kept = list(Redactor.of(os.environ, command).scrub_arguments(tuple(command)))
+    try:
+        return Diary(path, kept)
+    except UsageError as error:
+        if asked:
+            raise
+        say(f"skyline watch: no history: {error.message}")
+        return Diary(None, command)
+
+
+def _summary(watcher: Watcher, history: Path | None) -> str:
+    if not watcher.courses:
+        return (
+            "skyline watch: no training iteration was seen. An iteration is a step of a torch.optim optimizer, "
+            "or a backward pass."
+        )
+    kept = "" if history is None else f"; history: {history}"
+    return f"skyline watch: alerts: {watcher.alerts}{kept}"
+
+
+def _try_to_say(message: str) -> None:
+    try:
+        say(message)
+    except OSError:
+        pass
+
+
+def _exit_code(code: int) -> int:
+    """The exit code as a shell shows it. A shell script that runs us also has to see an interruption as such."""
+    if code >= 0:
+        return code
+    if -code in _ENDING:
+        signal.signal(-code, signal.SIG_DFL)
+        os.kill(os.getpid(), -code)
+    return 128 - code

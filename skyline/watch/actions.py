@@ -1,0 +1,88 @@
+"""Actions on an alert that the person asked for: a command, a webhook, a profile, a stop."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import subprocess
+import threading
+import urllib.request
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from skyline.watch.rule import Alert
+
+_WEBHOOK_TIMEOUT_S = 10.0
+_PROFILED_ITERATIONS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Actions:
+    """The command ``notify`` gets an alert as JSON on its standard input, the URL ``webhook`` by POST.
+
+    ``stop_on`` and ``profile_on`` are names of rules. ``beside`` is the path of the history without its suffix: files
+    of a stop and of a profile are named after it.
+    """
+
+    notify: str = ""
+    webhook: str = ""
+    stop_on: frozenset[str] = frozenset()
+    profile_on: frozenset[str] = frozenset()
+    beside: Path = Path("watch")
+
+    def tell(self, name: str, alert: Alert, iteration: int, rank: int, failed: Callable[[str], None]) -> None:
+        """Start the command and the request, without waiting; ``failed`` gets the reason if one does not work."""
+        place = alert.place
+        content = json.dumps(
+            {
+                "rule": name,
+                "title": alert.title,
+                "evidence": alert.evidence,
+                "iteration": iteration,
+                "rank": rank,
+                "file": place.file if place is not None else "",
+                "line": place.line if place is not None else 0,
+            }
+        ).encode()
+        for what, act in ((self.notify, _run), (self.webhook, _post)):
+            if what:
+                threading.Thread(target=act, args=(what, content, failed), daemon=True).start()
+
+    def commands(self, name: str, iteration: int, rank: int) -> list[dict[str, object]]:
+        """Commands to the run about an alert."""
+        asked: list[dict[str, object]] = []
+        suffix = f"rank{rank}-{iteration}" if rank else str(iteration)
+        if name in self.profile_on:
+            path = f"{self.beside}-{name}-{suffix}.trace.json"
+            asked.append({"do": "profile", "iterations": _PROFILED_ITERATIONS, "path": path})
+        if name in self.stop_on:
+            asked.append({"do": "stop", "checkpoint": f"{self.beside}-stopped-{suffix}.pt"})
+        return asked
+
+
+def _run(command: str, content: bytes, failed: Callable[[str], None]) -> None:
+    try:
+        ran = subprocess.run(
+            shlex.split(command),
+            input=content,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            check=False,
+        )
+    except (OSError, ValueError) as error:
+        failed(f"{command}: {error}")
+        return
+    if ran.returncode:
+        failed(
+            f"{command} ended with status {ran.returncode}: {ran.stderr.decode('utf-8', 'replace').strip()[-200:]}"
+        )
+
+
+def _post(url: str, content: bytes, failed: Callable[[str], None]) -> None:
+    request = urllib.request.Request(url, content, {"Content-Type": "application/json"}, method="POST")
+    try:
+        with urllib.request.urlopen(request, timeout=_WEBHOOK_TIMEOUT_S):
+            pass
+    except (OSError, ValueError) as error:
+        failed(f"{url}: {error}")

@@ -1,0 +1,1 @@
+"""The rules of ``skyline watch``: one module each, which binds ``RULE``."""

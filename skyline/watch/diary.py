@@ -1,0 +1,132 @@
+"""The history of a watched run: one file, a JSON object per line."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import time
+from collections.abc import Iterator
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import IO, Any
+
+import msgspec
+
+from skyline.bounded_read import LARGEST_TEXT_BYTES, read_bounded
+from skyline.errors import UsageError
+from skyline.watch.course import Course
+from skyline.watch.rule import Alert
+
+SCHEMA = "skyline.watch/1"
+_FOLDER = ".skyline"
+_COURSE_EVERY_S = 5.0
+
+
+class Diary:
+    """Appends entries, each written at once; ``at_s`` counts from its beginning. Without a path nothing is kept."""
+
+    def __init__(self, path: Path | None, command: list[str]) -> None:
+        self.path = path
+        self._file: IO[str] | None = None
+        self._began = time.monotonic()
+        self._noted: dict[int, float] = {}
+        if path is None:
+            return
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            if path.parent.name == _FOLDER and not os.path.lexists(path.parent / ".gitignore"):
+                (path.parent / ".gitignore").write_text("*\n", encoding="utf-8")
+            self._file = path.open("w", encoding="utf-8")
+        except OSError as error:
+            raise UsageError(
+                f"{path} cannot be written: {error.strerror or error}",
+                hint="Name another file with --history FILE, or keep none with --no-history.",
+            ) from error
+        started = datetime.now(timezone.utc).isoformat(timespec="seconds")
+        self._write({"schema": SCHEMA, "started": started, "command": command})
+
+    def note(self, kind: str, **fields: object) -> None:
+        """An entry of some kind."""
+        self._write({"kind": kind, "at_s": round(time.monotonic() - self._began, 2), **fields})
+
+    def note_course(self, process: int, course: Course) -> None:
+        """The state of a process, at most every few seconds."""
+        now = time.monotonic()
+        if now - self._noted.get(process, -math.inf) < _COURSE_EVERY_S or not course.windows:
+            return
+        self._noted[process] = now
+        self.note_last(process, course)
+
+    def note_last(self, process: int, course: Course) -> None:
+        """The state of a process now."""
+        last = course.windows[-1]
+        self.note(
+            "course",
+            process=process,
+            rank=course.rank,
+            iteration=last.iteration,
+            iteration_ms=last.iteration_s * 1e3,
+            wait_share=last.wait_s / last.seconds if last.seconds else 0.0,
+            loss=last.loss,
+            memory_bytes=course.memory[-1].used_bytes if course.memory else None,
+            watching_s=last.watching_s,
+        )
+
+    def note_alert(self, name: str, alert: Alert, course: Course) -> None:
+        """A rule began to hold."""
+        place = alert.place
+        self.note(
+            "alert",
+            rule=name,
+            rank=course.rank,
+            iteration=course.iteration,
+            title=alert.title,
+            evidence=list(alert.evidence),
+            file=place.file if place is not None else "",
+            line=place.line if place is not None else 0,
+        )
+
+    def close(self) -> None:
+        """Write nothing further."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def _write(self, entry: dict[str, object]) -> None:
+        if self._file is not None:
+            # JSON has no NaN: a loss that is none is text.
+            plain = {
+                key: str(value) if isinstance(value, float) and not math.isfinite(value) else value
+                for key, value in entry.items()
+            }
+            self._file.write(json.dumps(plain, ensure_ascii=False) + "\n")
+            self._file.flush()
+
+
+def usual_path(folder: Path, stem: str) -> Path:
+    """The file for a run that starts now, in the folder where profiles are saved."""
+    return folder / _FOLDER / f"{stem}-watch-{datetime.now().strftime('%Y%m%d-%H%M%S')}.jsonl"
+
+
+def entries(path: Path) -> Iterator[dict[str, Any]]:
+    """The entries of a file, the header first; a last line that is cut off is left out.
+
+    Raises:
+        UsageError: the file cannot be read, or is not a history of ``skyline watch``.
+    """
+    try:
+        lines = read_bounded(path, LARGEST_TEXT_BYTES).decode("utf-8", "replace").splitlines()
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror or error}") from error
+    for number, line in enumerate(lines):
+        try:
+            entry = msgspec.json.decode(line, type=dict[str, Any])
+        except msgspec.MsgspecError:
+            entry = {}
+        if number == 0 and entry.get("schema") != SCHEMA:
+            raise UsageError(
+                f"{path} is not a history of skyline watch", hint=f"Its first line does not name {SCHEMA}."
+            )
+        if entry:
+            yield entry

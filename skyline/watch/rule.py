@@ -1,0 +1,32 @@
+"""Definition of a rule over a training run, and of its alert."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from skyline.trace.record import CodeLine
+
+if TYPE_CHECKING:
+    from skyline.watch.course import Course
+
+
+@dataclass(frozen=True, slots=True)
+class Alert:
+    """A rule holds: the title with its main number, evidence in words, and the line of the user's code, if known."""
+
+    title: str
+    evidence: tuple[str, ...] = ()
+    place: CodeLine | None = None
+
+
+class WatchRule(Protocol):
+    """A rule for one kind of problem: a frozen dataclass whose fields are its thresholds, each with a default.
+
+    A module of the catalogue binds the class to ``RULE``; another package declares it as an entry point of the group
+    ``skyline.watch_rules``. The name of the rule is that of the module or the entry point.
+    """
+
+    def check(self, course: Course) -> Alert | None:
+        """The alert if the problem is there now; None otherwise, or if the necessary facts are unknown."""
+        ...

@@ -1,0 +1,184 @@
+"""Evaluates the rules over the records of a run, and acts on what they find."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psutil
+
+from skyline.installed import said
+from skyline.report.place import place
+from skyline.watch.actions import Actions
+from skyline.watch.course import Course, MemoryLevel
+from skyline.watch.diary import Diary
+from skyline.watch.records import Checkpoint, Failed, Moment, Record, Sample, Save, Start, Validation, Window
+from skyline.watch.rule import Alert, WatchRule
+
+_QUIET_S = 60.0
+"""A rule that holds again sooner is not reported again."""
+_OVER_AFTER = 10
+"""Number of looks in a row that find nothing, after which an alert is over."""
+_MEMORY_EVERY_S = 1.0
+
+Say = Callable[[str], None]
+Command = Callable[[int, dict[str, object]], None]
+
+
+@dataclass(slots=True)
+class _State:
+    """An alert of one process: ``clear`` counts looks that found nothing since it held."""
+
+    said_at: float
+    clear: int = 0
+    holds: bool = True
+
+
+@dataclass(slots=True)
+class Watcher:
+    """Hears the records of all processes of a run. ``command`` passes commands on to a process.
+
+    A rule that raises an exception is left out from then on; the others go on.
+    """
+
+    rules: dict[str, WatchRule]
+    diary: Diary
+    actions: Actions
+    say: Say
+    command: Command
+    courses: dict[int, Course] = field(default_factory=dict[int, Course])
+    alerts: int = 0
+    _peers: list[Course] = field(default_factory=list[Course])
+    _states: dict[tuple[int, str], _State] = field(default_factory=dict[tuple[int, str], _State])
+    _stopped: bool = False
+    _memory_at: float = 0.0
+
+    def hear(self, process: int, record: Record) -> None:
+        """Take in a record of the process of this number, and look at the rules."""
+        course = self.courses.get(process)
+        if course is None:
+            course = self.courses[process] = Course(self._peers)
+            self._peers.append(course)
+        course.add(record)
+        match record:
+            case Window() | Sample() | Validation() | Save():
+                self._look(process, course)
+                self.diary.note_course(process, course)
+            case Failed():
+                self._report(f"watching ended: {record.problem}")
+            case Checkpoint():
+                told = f"checkpoint: {record.path}" if record.path else f"no checkpoint: {record.problem}"
+                self._report(told)
+            case Moment():
+                self._report(f"profile of this moment: {record.path}")
+            case Start():
+                self.diary.note(
+                    "start", process=process, rank=record.rank, world=record.world, torch=record.torch
+                )
+            case _:
+                pass
+
+    def read_memory(self) -> None:
+        """Read the host memory of the processes, once a second: the run itself has no work with it."""
+        now = time.monotonic()
+        if now - self._memory_at < _MEMORY_EVERY_S:
+            return
+        self._memory_at = now
+        for process, course in self.courses.items():
+            if course.start is None or not course.windows:
+                continue
+            try:
+                used = psutil.Process(course.start.process).memory_info().rss
+            except psutil.Error:
+                continue
+            host = psutil.virtual_memory()
+            course.add_memory(MemoryLevel(course.iteration, used, host.available, host.total, "host"))
+            self._look(process, course)
+
+    def status(self) -> str:
+        """The state of the run in one line; empty before its first window."""
+        running = [course for course in self.courses.values() if course.windows]
+        if not running:
+            return ""
+        course = min(running, key=lambda one: one.rank)
+        last = course.windows[-1]
+        parts = [f"iteration {last.iteration}", f"{1 / last.iteration_s:.3g} it/s"]
+        if last.loss is not None:
+            parts.append(f"loss {last.loss:.4g}")
+        if last.fetches:
+            parts.append(f"waits for data {last.wait_s / last.seconds:.0%}")
+        if course.memory:
+            parts.append(f"{course.memory[-1].used_bytes / 1e9:.1f} GB {course.memory[-1].where}")
+        holding = sorted({name for (_, name), state in self._states.items() if state.holds})
+        parts.append(", ".join(holding) if holding else f"alerts: {self.alerts}")
+        return " · ".join(parts)
+
+    def end(self, code: int) -> None:
+        """The run has ended."""
+        for process, course in self.courses.items():
+            if course.windows:
+                self.diary.note_last(process, course)
+        self.diary.note("end", exit_code=code, alerts=self.alerts)
+        self.diary.close()
+
+    def _look(self, process: int, course: Course) -> None:
+        for name, rule in list(self.rules.items()):
+            try:
+                alert = rule.check(course)
+            except Exception as error:
+                del self.rules[name]
+                self._report(f"rule {name} is left out: {said(error)}")
+                continue
+            self._follow(process, course, name, alert)
+
+    def _follow(self, process: int, course: Course, name: str, alert: Alert | None) -> None:
+        state = self._states.get((process, name))
+        if alert is None:
+            if state is not None and state.holds:
+                state.clear += 1
+                if state.clear >= _OVER_AFTER:
+                    state.holds = False
+                    self.diary.note("over", rule=name, rank=course.rank, iteration=course.iteration)
+            return
+        now = time.monotonic()
+        if state is not None:
+            known = state.holds or now - state.said_at < _QUIET_S
+            state.holds, state.clear = True, 0
+            if known:
+                return
+        self._states[process, name] = _State(now)
+        self.alerts += 1
+        self.diary.note_alert(name, alert, course)
+        self.say(alert_text(name, alert, course))
+        self._act(process, course, name, alert)
+
+    def _act(self, process: int, course: Course, name: str, alert: Alert) -> None:
+        self.actions.tell(name, alert, course.iteration, course.rank, self._report)
+        for command in self.actions.commands(name, course.iteration, course.rank):
+            if command["do"] != "stop":
+                self.command(process, command)
+            elif not self._stopped:
+                self._stopped = True
+                self._report(f"stopping the run because of {name}")
+                for number, one in self.courses.items():
+                    checkpoint = command["checkpoint"] if one is course else None
+                    self.command(number, {"do": "stop", "checkpoint": checkpoint})
+
+    def _report(self, message: str) -> None:
+        self.diary.note("report", message=message)
+        self.say(f"skyline watch: {message}")
+
+
+def alert_text(name: str, alert: Alert, course: Course) -> str:
+    """An alert as it is printed."""
+    rank = f"rank {course.rank}, " if len(course.peers) > 1 else ""
+    where = f" ({_shown(alert.place.file, alert.place.line)})" if alert.place is not None else ""
+    lines = [f"skyline watch: {rank}iteration {course.iteration}: {name}: {alert.title}{where}"]
+    return "\n".join([*lines, *(f"    {one}" for one in alert.evidence)])
+
+
+def _shown(file: str, line: int) -> str:
+    return place(file, line, Path(os.path.realpath(os.curdir)))

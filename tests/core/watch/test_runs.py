@@ -1,0 +1,257 @@
+"""Real runs under ``skyline watch``: hooks, exit codes, output, and a watcher that is killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = [pytest.mark.capture, pytest.mark.skipif(sys.platform == "win32", reason="no Unix sockets")]
+
+HEALTHY = """
+import os, sys, time
+import torch
+from torch import nn
+
+torch.manual_seed(0)
+inputs = torch.randn(512, 8)
+targets = (inputs.sum(1) > 0).long()
+loader = torch.utils.data.DataLoader(
+    torch.utils.data.TensorDataset(inputs, targets), batch_size=64, shuffle=True
+)
+model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 16), nn.Tanh(), nn.Dropout(0.1), nn.Linear(16, 2))
+optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
+print("training", flush=True)
+began, last = time.monotonic(), 0
+for epoch in range(int(sys.argv[1])):
+    for x, y in loader:
+        optimizer.zero_grad()
+        loss = nn.functional.cross_entropy(model(x), y)
+        loss.backward()
+        optimizer.step()
+        time.sleep(0.005)
+    model.eval()
+    with torch.no_grad():
+        validation = nn.functional.cross_entropy(model(inputs[:100]), targets[:100])
+    model.train()
+    with open(sys.argv[2], "a") as file:
+        file.write(loss.item().hex() + " " + validation.item().hex() + "\\n")
+print("done", "SKYLINE" in "".join(sys.argv), flush=True)
+sys.exit(5)
+"""
+PROBLEMS = """
+import io, sys, time
+import torch
+from torch import nn
+
+
+class Slow(torch.utils.data.Dataset):
+    def __len__(self):
+        return 640
+
+    def __getitem__(self, index):
+        time.sleep(0.0005)
+        return torch.randn(8), int(index % 40 == 0)
+
+
+class Slowly(io.BytesIO):
+    def write(self, data):
+        time.sleep(0.02)
+        return super().write(data)
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Linear(8, 16)
+        self.second = nn.Linear(16, 16)
+        self.third = nn.Linear(16, 16)
+        self.head = nn.Linear(16, 2)
+        self.unused = nn.Linear(4, 4)
+
+    def forward(self, x):
+        x = torch.tanh(1e4 * self.first(x))
+        x = nn.functional.relu(self.second(x) - 100)
+        return self.head(torch.relu(self.third(x)))
+
+
+torch.manual_seed(0)
+model = Model()
+optimizer = torch.optim.SGD(model.parameters(), lr=1e-2)
+for epoch in range(10):
+    if epoch == 7:
+        optimizer.param_groups[0]["lr"] = 1e-12
+    for x, y in torch.utils.data.DataLoader(Slow(), batch_size=32):
+        optimizer.zero_grad()
+        loss = nn.CrossEntropyLoss()(model(x), y) * (1e4 if epoch >= 7 else 1.0)
+        loss.backward()
+        optimizer.step()
+    torch.save(model.state_dict(), Slowly())
+    with torch.no_grad():
+        nn.MSELoss()(torch.tensor(1.0 + epoch), torch.tensor(0.0))
+"""
+DIVERGES = """
+import sys
+import torch
+
+torch.manual_seed(0)
+model = torch.nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for iteration in range(100_000):
+    optimizer.zero_grad()
+    loss = model(torch.randn(8, 4)).pow(2).mean() * (float("nan") if iteration > 200 else 1.0)
+    loss.backward()
+    optimizer.step()
+"""
+CRASHES = """
+import torch
+
+model = torch.nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for _ in range(3):
+    loss = model(torch.randn(8, 4)).pow(2).mean()
+    loss.backward()
+    optimizer.step()
+loss.backward()
+"""
+EPOCHS = 12
+
+
+@pytest.fixture(autouse=True)
+def one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+
+
+@pytest.fixture(scope="module")
+def plain_losses(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The losses of the healthy script under plain Python."""
+    folder = tmp_path_factory.mktemp("plain")
+    script = folder / "train.py"
+    script.write_text(HEALTHY)
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    ran = subprocess.run(
+        [sys.executable, script, str(EPOCHS), folder / "losses"], env=environment, check=False
+    )
+    assert ran.returncode == 5
+    return (folder / "losses").read_text()
+
+
+def watch(
+    folder: Path, text: str, *arguments: str, options: tuple[str, ...] = ()
+) -> subprocess.CompletedProcess[str]:
+    script = folder / "train.py"
+    script.write_text(text)
+    command = [sys.executable, "-m", "skyline", "watch", "--interpreter", sys.executable]
+    options = ("--history", str(folder / "history.jsonl"), "--every", "0.05", "--overhead", "0.1", *options)
+    return subprocess.run(
+        [*command, *options, "train.py", *arguments], cwd=folder, capture_output=True, text=True, check=False
+    )
+
+
+def alerts(folder: Path) -> dict[str, dict[str, Any]]:
+    entries = [json.loads(line) for line in (folder / "history.jsonl").read_text().splitlines()]
+    assert entries[0]["schema"] == "skyline.watch/1"
+    return {entry["rule"]: entry for entry in entries[1:] if entry["kind"] == "alert"}
+
+
+def test_a_healthy_run_has_the_same_losses_output_and_exit_code(tmp_path: Path, plain_losses: str) -> None:
+    ran = watch(tmp_path, HEALTHY, str(EPOCHS), "losses")
+    assert ran.returncode == 5, ran.stderr
+    assert ran.stdout == "training\ndone False\n"
+    assert (tmp_path / "losses").read_text() == plain_losses
+    # Times depend on the machine; the numbers of the tensors do not.
+    of_times = {"throughput_falls", "loader_stalls", "checkpoint_stalls"}
+    assert set(alerts(tmp_path)) <= of_times
+    assert "watching ended" not in ran.stderr
+    entries = [json.loads(line) for line in (tmp_path / "history.jsonl").read_text().splitlines()]
+    last = next(entry for entry in reversed(entries) if entry["kind"] == "course")
+    assert last["iteration"] > 0.5 * EPOCHS * 8
+    assert 0 < float(last["loss"]) < 2
+
+
+def test_the_hooks_of_a_real_run_show_its_problems(tmp_path: Path) -> None:
+    ran = watch(tmp_path, PROBLEMS)
+    assert ran.returncode == 0, ran.stderr
+    found = alerts(tmp_path)
+    lines = PROBLEMS.splitlines()
+
+    def line(rule: str) -> str:
+        assert os.path.realpath(found[rule]["file"]) == os.path.realpath(tmp_path / "train.py")
+        return lines[found[rule]["line"] - 1].strip()
+
+    assert line("loader_stalls").startswith("for x, y in")
+    assert line("saturated_activations") == "self.first = nn.Linear(8, 16)"
+    assert line("dead_units") == "self.second = nn.Linear(16, 16)"
+    assert "unused" in found["weights_not_updating"]["title"]
+    assert line("weights_not_updating") == "self.unused = nn.Linear(4, 4)"
+    assert line("unbalanced_classes").startswith("for x, y in")
+    assert "class 0" in found["unbalanced_classes"]["title"]
+    assert line("checkpoint_stalls") == "torch.save(model.state_dict(), Slowly())"
+    assert line("overfitting").startswith("nn.MSELoss()")
+    assert line("vanishing_gradients") == "self.first = nn.Linear(8, 16)"
+    assert "exploding_gradients" in found
+    assert not {"loss_not_finite", "gpu_idle", "straggler", "memory_nearly_full"} & set(found)
+
+
+def test_a_watcher_that_is_killed_leaves_the_run_as_it_was(tmp_path: Path, plain_losses: str) -> None:
+    (tmp_path / "train.py").write_text(HEALTHY)
+    command = [
+        sys.executable,
+        "-m",
+        "skyline",
+        "watch",
+        "--no-history",
+        "--every",
+        "0.05",
+        "--interpreter",
+        sys.executable,
+    ]
+    watcher = subprocess.Popen(
+        [*command, "train.py", str(EPOCHS), "losses"], cwd=tmp_path, stdout=subprocess.PIPE, text=True
+    )
+    assert watcher.stdout is not None
+    assert watcher.stdout.readline() == "training\n"
+    losses = tmp_path / "losses"
+    deadline = time.monotonic() + 200
+    while not losses.exists() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    watcher.send_signal(signal.SIGKILL)
+    watcher.wait()
+    # The run holds the pipe open until it has ended.
+    assert watcher.stdout.read() == "done False\n"
+    assert losses.read_text() == plain_losses
+
+
+def test_a_crash_has_its_own_traceback_and_exit_code(tmp_path: Path) -> None:
+    ran = watch(tmp_path, CRASHES, options=("--quiet",))
+    plain = subprocess.run(
+        [sys.executable, "train.py"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert plain.returncode == ran.returncode == 1
+    assert "backward through the graph a second time" in plain.stderr
+    assert ran.stderr == plain.stderr
+    assert ran.stdout == plain.stdout
+
+
+def test_a_rule_may_stop_the_run_with_a_checkpoint(tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch")
+    tell = tmp_path / "tell.py"
+    tell.write_text("import sys; open(sys.argv[1], 'w').write(sys.stdin.read())")
+    notify = f"{sys.executable} {tell} {tmp_path / 'told.json'}"
+    ran = watch(tmp_path, DIVERGES, options=("--stop-on", "loss_not_finite", "--notify", notify))
+    # As after Ctrl+C.
+    assert ran.returncode in {-signal.SIGINT, 130}
+    assert "KeyboardInterrupt" in ran.stderr
+    assert "stopping the run because of loss_not_finite" in ran.stderr
+    (checkpoint,) = tmp_path.glob("history-stopped-*.pt")
+    kept = torch.load(checkpoint, weights_only=True)
+    assert kept["iteration"] > 200
+    assert list(kept["models"][0]) == ["weight", "bias"]
+    assert json.loads((tmp_path / "told.json").read_text())["rule"] == "loss_not_finite"
