@@ -34,6 +34,7 @@ COMMANDS = {
     "lsp": "run the language server for an editor",
     "serve": "show a script's figures in the browser, and keep them current",
     "devices": "predict a script on several GPUs: time, memory, cost, energy",
+    "estimate": "estimate time and cost to train, by batch size",
     "plan": "rank parallel strategies on a described cluster: time, memory, cost",
     "calibrate": "measure this machine for better predictions",
     "gpus": "list the GPUs that times can be predicted for",
