@@ -142,7 +142,7 @@ def _script(name: str) -> tuple[list[Compared], list[dict[str, object]]]:
 
 def _reached(task: Any, size: int) -> Reached:
     """The samples at the best rate: rates are doubled, and halved, for as long as that saves samples."""
-    from run_to_target import train
+    train = importlib.import_module("run_to_target").train
 
     found: dict[int, tuple[float, ...]] = {}
     fewest = _MOST_STEPS * max(task.batch_size, size)
@@ -184,7 +184,7 @@ def _reached(task: Any, size: int) -> Reached:
 
 def _training_s(task: Any, own: Reached) -> float:
     """Seconds of a training of that length without evaluations, here and now."""
-    from run_to_target import train
+    train = importlib.import_module("run_to_target").train
 
     began = time.perf_counter()
     train(task, own.batch, own.lr, 0, None, own.typical / 4)

@@ -35,8 +35,8 @@ def run(arguments: Sequence[str]) -> int:
         "estimate",
         "[options] (SCRIPT | PROFILE) (--epochs N | --iterations N | --samples N) [-- ARGS...]",
         "Estimate time and cost of a training to the same loss, at each batch size. A larger\n"
-        "batch makes more samples a second and needs more samples. How many more follows from\n"
-        "the noise of the gradients, which is measured while the script trains for a while.",
+        "batch gives more samples a second and needs more samples: the noise of the gradients\n"
+        "says how many. It is measured while the script trains for a while.",
         _EXAMPLES,
     )
     add_options(command)
@@ -46,7 +46,7 @@ def run(arguments: Sequence[str]) -> int:
     if len([one for one in (options.epochs, options.iterations, options.samples) if one is not None]) != 1:
         raise UsageError(
             "Say how long the training is to be, in one way",
-            hint="As in --epochs 90, --iterations 600000 or --samples 1e9. The script's own options follow after --.",
+            hint="As in --epochs 90, --iterations 600000 or --samples 1e9. The script's own options stand behind --.",
         )
     subject = subject_of(options.source, script_arguments, options)
     from skyline.analysis.analyse import analyse

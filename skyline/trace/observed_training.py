@@ -1,4 +1,4 @@
-"""What a stretch of the script's own training showed: gradients at fixed weights, and costs outside the iterations."""
+"""Facts of a stretch of the script's own training: gradients at fixed weights, and costs outside the iterations."""
 
 from __future__ import annotations
 

@@ -27,6 +27,7 @@ from skyline.report.document import (
 )
 from skyline.report.training import TrainingReport
 
+_CRITICAL = "critical batch size"
 _UNITS = (("d", 86400.0, 48 * 3600.0), ("h", 3600.0, 2 * 3600.0), ("min", 60.0, 300.0), ("s", 1.0, 0.0))
 """Unit, its length in s, and the time from which on it is used."""
 
@@ -56,11 +57,11 @@ def _figures(report: TrainingReport) -> Iterator[Block]:
     best = next((one for one in report.rows if one.batch_size == report.fastest), None)
     figures = [
         Figure(
-            "critical batch size",
+            _CRITICAL,
             _scale(report.noise),
             "samples",
             f" ({scale_range(report.noise)})",
-            before="critical batch size ",
+            before=f"{_CRITICAL} ",
         )
     ]
     for name, row in (("now", now), ("fastest", best if best is not now else None)):
@@ -122,7 +123,7 @@ def _marks(one: TrainingTime, report: TrainingReport) -> Iterator[str]:
 def _noise(report: TrainingReport) -> Section | None:
     if not report.points:
         return None
-    columns = (Column("after iterations"), Column("loss"), Column("critical batch size"), Column("range"))
+    columns = (Column("after iterations"), Column("loss"), Column(_CRITICAL), Column("range"))
     rows = tuple(
         Row(
             (
