@@ -180,7 +180,7 @@ def _plan(seconds: float, step_ms: float) -> tuple[int, int]:
     """The number of gradients to compare at a time, and how many times."""
     for count in (_COMPARED, _LEAST_COMPARED):
         points = int(_COMPARING_SHARE * seconds * 1e3 / (count * step_ms))
-        if points >= 1:
+        if points > 1:
             return count, min(_MOST_POINTS, points)
     return _LEAST_COMPARED, 1
 

@@ -28,6 +28,7 @@ COMMANDS = {
     "check": "check a script against its budget and base revision, for CI",
     "ledger": "list earlier predictions and their measurements",
     "show": "show a saved profile again",
+    "history": "show a script's step time over its commits, and the lines that grew",
     "diff": "compare two saved profiles",
     "export": "write a profile for another viewer",
     "tui": "open the terminal interface",
