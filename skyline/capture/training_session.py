@@ -27,7 +27,7 @@ _LEAST_USABLE = 4
 _MOST_POINTS = 5
 _COMPARING_SHARE = 0.5
 """Time of the comparisons over that of the training between them, where iterations are short enough."""
-_CHUNK_S = 1.0
+_CHUNK_S = 0.25
 _NOTICEABLE = 0.5
 """The end of an epoch has to exceed the typical iteration by this share of it, or it costs nothing that is seen."""
 
@@ -110,6 +110,8 @@ class _Observation:
     startup_s: float
     warmup_ms: list[float]
     done: int = 0
+    compared: int = 0
+    """Iterations that did not change the weights."""
     trained_s: float = 0.0
     rows: dict[int, float] = field(default_factory=dict[int, float])
     gradients: list[GradientSample] = field(default_factory=list[GradientSample])
@@ -123,6 +125,8 @@ class _Observation:
             count, points = _plan(self.seconds, self._typical_ms())
             for number in range(points):
                 until_s = self.seconds / 2 ** (points - 1 - number) if number else 0.0
+                if number and self.trained_s >= until_s:
+                    continue  # at the same weights
                 while self.trained_s < until_s:
                     left_ms = 1e3 * min(_CHUNK_S, until_s - self.trained_s)
                     self._train(max(1, int(left_ms / self._typical_ms())))
@@ -166,7 +170,9 @@ class _Observation:
                 hint="Give it yourself if you know it: --noise-scale N.",
             )
         if len(found.products) >= _LEAST_USABLE:
-            self.gradients.append(GradientSample(self.done, found.products, found.loss))
+            self.gradients.append(
+                GradientSample(self.done, self.done - self.compared, found.products, found.loss)
+            )
         elif not self.gradients and share >= 1:
             raise CaptureImpossible(
                 f"The gradient noise scale cannot be measured: {found.discarded} of {count} gradients of {name} "
@@ -174,6 +180,7 @@ class _Observation:
                 hint="Does the loss become NaN?",
             )
         self.done += count
+        self.compared += count
 
 
 def _plan(seconds: float, step_ms: float) -> tuple[int, int]:

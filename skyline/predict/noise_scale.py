@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from math import sqrt
 
 from skyline.interval import Interval
@@ -87,14 +88,30 @@ def _turned(inverse: float, low: float, high: float) -> NoiseScale:
     return NoiseScale(1 / inverse if inverse > 0 else None, smallest, 1 / low if low > 0 else None)
 
 
-def over_training(scales: Sequence[NoiseScale]) -> NoiseScale:
-    """The noise scale to calculate with, from measurements in the order of the training.
+_PIECES = 16
+"""Steps of the integration between two measurements."""
 
-    It is the last one, because the noise scale grows as the loss falls. The range reaches down to the lowest one. If
-    the last one is not bounded, its value is the largest before.
+
+def over_training(scales: Sequence[tuple[float, NoiseScale]], batch: float, updates: float) -> NoiseScale:
+    """The one noise scale that stands for all of a training of so many ``updates`` with ``batch`` samples each.
+
+    ``scales`` are pairs of the number of updates before a measurement, and its result. A step makes 1 / (1 + N/B) of
+    the progress of a step without noise, and steps to a loss are the sum over the progress of 1 + N/B: N is averaged
+    over the progress. Between measurements it is interpolated, after the last one it stays. The range is that of all
+    measurements: of the course between and after them nothing is known.
     """
-    last = scales[-1]
-    low = min(one.low for one in scales)
-    values = [one.value for one in scales if one.value is not None]
-    value = last.value if last.value is not None or not values else max(*values, last.low)
-    return NoiseScale(value, low, last.high)
+    known = [(at, one.value if one.value is not None else one.low) for at, one in scales]
+    low = min(one.low for _, one in scales)
+    highs = [one.high for _, one in scales if one.high is not None]
+    high = max(highs) if len(highs) == len(scales) else None
+    if all(one.value is None for _, one in scales):
+        return NoiseScale(None, low, high)
+    course = [(0.0, known[0][1]), *known, (max(updates, known[-1][0] + 1), known[-1][1])]
+    weighted = progress = 0.0
+    for (start, noise), (end, following) in pairwise(course):
+        for piece in range(_PIECES):
+            here = noise + (following - noise) * (piece + 0.5) / _PIECES
+            step = (end - start) / _PIECES / (1 + here / batch)
+            weighted += here * step
+            progress += step
+    return NoiseScale(weighted / progress, low, high)

@@ -28,9 +28,9 @@ _GROWTH = 2.0
 
 @dataclass(frozen=True, slots=True)
 class NoisePoint:
-    """The noise scale after so many iterations of training, in samples; null where the gradients do not bound it."""
+    """The noise scale after so many updates of the weights, in samples; null where the gradients do not bound it."""
 
-    iteration: int
+    updates: int
     loss: float | None
     scale: NoiseScale
 
@@ -120,7 +120,10 @@ def training_report(
     if given is not None:
         noise = NoiseScale(given, given, given)
     elif points:
-        noise = over_training([one.scale for one in points])
+        per_step = samples_of(profile) or 1
+        noise = over_training(
+            [(one.updates, one.scale) for one in points], per_step, amount.samples / per_step
+        )
     else:
         raise CaptureImpossible(
             "The gradients of all iterations are equal: there is no noise to measure",
@@ -172,7 +175,7 @@ def _points(profile: Profile, training: ObservedTraining) -> tuple[NoisePoint, .
     for one in training.gradients:
         scale = noise_scale(one, training.samples, dataset)
         if scale is not None:
-            found.append(NoisePoint(one.iteration, one.loss, scale))
+            found.append(NoisePoint(one.updates, one.loss, scale))
     return tuple(found)
 
 

@@ -9,11 +9,13 @@ from dataclasses import dataclass
 class GradientSample:
     """The gradients of some iterations at the same weights, by their inner products.
 
-    ``iteration`` is the number of iterations before them. ``loss`` is their mean; None if ``backward`` was not called
-    on a single number. Each gradient is that of ``ObservedTraining.samples`` samples.
+    ``iteration`` is the number of iterations before them, ``updates`` of those that changed the weights. ``loss`` is
+    their mean; None if ``backward`` was not called on a single number. Each gradient is that of
+    ``ObservedTraining.samples`` samples.
     """
 
     iteration: int
+    updates: int
     products: tuple[tuple[float, ...], ...]
     loss: float | None = None
 

@@ -123,11 +123,11 @@ def _marks(one: TrainingTime, report: TrainingReport) -> Iterator[str]:
 def _noise(report: TrainingReport) -> Section | None:
     if not report.points:
         return None
-    columns = (Column("after iterations"), Column("loss"), Column(_CRITICAL), Column("range"))
+    columns = (Column("after updates"), Column("loss"), Column(_CRITICAL), Column("range"))
     rows = tuple(
         Row(
             (
-                Cell(f"{one.iteration:,}"),
+                Cell(f"{one.updates:,}"),
                 Cell("-" if one.loss is None else f"{one.loss:.4g}"),
                 Cell(_scale(one.scale)),
                 Cell(scale_range(one.scale)),

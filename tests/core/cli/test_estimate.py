@@ -23,7 +23,7 @@ PRODUCTS = tuple(tuple(3.0 if row == column else 1.0 for column in range(4)) for
 def observed(profile: Profile, script: Path) -> Path:
     training = ObservedTraining(
         samples=16,
-        gradients=(GradientSample(5, PRODUCTS, 2.5),),
+        gradients=(GradientSample(5, 5, PRODUCTS, 2.5),),
         iterations=700,
         iteration_ms=10.0,
         startup_s=4.0,
@@ -116,7 +116,7 @@ def test_equal_gradients_have_no_critical_batch_size(skyline: Run, observed: Pat
     known = store.load(observed)
     assert known.training is not None
     ones = tuple((1.0,) * 4 for _ in range(4))
-    training = replace(known.training, gradients=(GradientSample(5, ones, None),))
+    training = replace(known.training, gradients=(GradientSample(5, 5, ones, None),))
     path = store.save(replace(known, id="c3", training=training), observed.parent)
     ran = skyline("estimate", str(path), "--samples", "1000")
     assert ran.code == 3

@@ -24,7 +24,7 @@ def drawn(count: int, batch: int, noise: float, seed: int) -> GradientSample:
 
 def sample(rows: list[list[float]]) -> GradientSample:
     inner = [[sum(map(float.__mul__, one, other)) for other in rows] for one in rows]
-    return GradientSample(0, tuple(map(tuple, inner)))
+    return GradientSample(0, 0, tuple(map(tuple, inner)))
 
 
 @pytest.mark.parametrize("noise", [64.0, 640.0])
@@ -85,8 +85,21 @@ def test_the_law_on_paper() -> None:
     assert (unbounded.value, unbounded.low, unbounded.high) == (1.0, 1.0, 2.0)
 
 
-def test_over_the_training_the_last_one_counts() -> None:
-    early, late = NoiseScale(10.0, 8.0, 12.0), NoiseScale(100.0, 60.0, None)
-    assert over_training([early, late]) == NoiseScale(100.0, 8.0, None)
-    hidden = NoiseScale(None, 40.0, None)
-    assert over_training([early, hidden]) == NoiseScale(40.0, 8.0, None)
+def test_over_the_training_the_noise_scale_is_averaged_over_the_progress() -> None:
+    early, late = NoiseScale(10.0, 8.0, 12.0), NoiseScale(100.0, 60.0, 200.0)
+    alone = over_training([(5, early)], 10, 1000)
+    assert alone.value == pytest.approx(10)
+    assert (alone.low, alone.high) == (8.0, 12.0)
+    # From 10 at once to 100: half of 2000 steps makes 1 / (1 + 1) of a step without noise, the other half 1 / 11.
+    sudden = over_training([(1000, early), (1000, late)], 10, 2000)
+    assert sudden.value == pytest.approx((10 / 2 + 100 / 11) / (1 / 2 + 1 / 11))
+    assert (sudden.low, sudden.high) == (8.0, 200.0)
+    assert over_training([(0, early), (10, late)], 10, 1e9).value == pytest.approx(100, rel=1e-3)
+
+
+def test_what_is_not_bounded_stays_so_over_the_training() -> None:
+    early, hidden = NoiseScale(10.0, 8.0, 12.0), NoiseScale(None, 40.0, None)
+    assert over_training([(0, hidden)], 10, 100) == hidden
+    both = over_training([(0, early), (0, hidden)], 10, 100)
+    assert both.value == pytest.approx(40)
+    assert (both.low, both.high) == (8.0, None)
