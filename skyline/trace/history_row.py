@@ -1,4 +1,4 @@
-"""What the history of a script keeps of a profile, for longer than the profile itself."""
+"""A profile in brief: the history of a script keeps it for longer than the profile itself."""
 
 from __future__ import annotations
 
