@@ -227,6 +227,12 @@ def _assumptions(points: Sequence[NoisePoint], given: float | None) -> Iterator[
 
 
 def _notes(analysis: Analysis, points: Sequence[NoisePoint]) -> Iterator[str]:
+    adaptive = [one.name for one in analysis.profile.optimizers if one.name != "SGD"]
+    if points and adaptive:
+        yield (
+            f"{adaptive[0]} scales gradients by their size: the critical batch size then states the order of "
+            "magnitude, and trainings may need other samples than the range says."
+        )
     if len(analysis.curve) < 2:
         yield "Other batch sizes are not in the profile: its curve has one point."
     known = [one.scale.value for one in points if one.scale.value is not None]
