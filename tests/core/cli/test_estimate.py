@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,7 +14,7 @@ from skyline.trace import store
 from skyline.trace.observed_training import GradientSample, ObservedTraining
 from skyline.trace.profile import Profile
 
-Run = Callable[..., object]
+Run = Callable[..., Any]
 
 # Four gradients of 16 samples with the squared norm 3, and inner products 1: noise scale 16 * (3 - 1) / 1 = 32.
 PRODUCTS = tuple(tuple(3.0 if row == column else 1.0 for column in range(4)) for row in range(4))

@@ -8,13 +8,14 @@ import subprocess
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from skyline.trace import store
 from skyline.trace.profile import Profile, SourceFile
 
-Run = Callable[..., object]
+Run = Callable[..., Any]
 Kept = Callable[..., Path]
 
 
