@@ -33,8 +33,10 @@ class GrownLine:
 class StateReport:
     """The profiles of one state of the sources. ``change`` is None for the first state.
 
-    ``iteration_ms`` has the median over ``profiles`` and the range of all. ``verdict`` is slower, faster or same, and
-    empty if the states cannot be compared (``reason``). ``commit`` is empty for sources that are in no commit.
+    ``iteration_ms`` has the median over ``profiles`` and the range of all. ``change`` is that of the time of a sample
+    since the last state before it that was profiled on a machine that was not busy. ``verdict`` is slower, faster or
+    same, unsure if there is none or this one was not, and empty for the first. ``commit`` is empty for sources that
+    are in no commit.
     """
 
     profiles: tuple[str, ...]
@@ -84,7 +86,8 @@ def history_report(
             groups.append([row])
     states: list[StateReport] = []
     for number, group in enumerate(groups):
-        states.append(_report(group, groups[number - 1] if number else None, commits))
+        calm = [one for one in groups[:number] if not _is_busy(one)]
+        states.append(_report(group, (calm or groups[:number] or [None])[-1], commits))
     return HistoryReport(
         HISTORY_SCHEMA,
         script,
@@ -117,7 +120,9 @@ def _report(
         old = _time(calm_before)
         factor = (before[-1].batch_size or 1) / (size or 1) if size and before[-1].batch_size else 1.0
         change = own.value * factor / old.value - 1
-        verdict = _verdict(old, own.scaled(factor), change)
+        verdict = (
+            "unsure" if _is_busy(group) or _is_busy(before) else _verdict(old, own.scaled(factor), change)
+        )
         peak_change = group[-1].peak_bytes / before[-1].peak_bytes - 1 if before[-1].peak_bytes else None
         if peak_change is not None and abs(peak_change) < _LEAST_MEMORY_CHANGE:
             peak_change = 0.0
@@ -138,8 +143,12 @@ def _report(
         verdict or "",
         peak_change,
         grown,
-        all(row.busy for row in group),
+        _is_busy(group),
     )
+
+
+def _is_busy(rows: Sequence[HistoryRow]) -> bool:
+    return all(row.busy for row in rows)
 
 
 def _time(rows: Sequence[HistoryRow]) -> Interval:

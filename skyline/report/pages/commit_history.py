@@ -35,9 +35,11 @@ def history_page(report: HistoryReport) -> Document:
     none = [] if slower else ["No state is slower than the one before it beyond the noise of its runs."]
     left = units.plural(report.others, "profile")
     others = f"Left out: {left} with other arguments, devices, threads or PyTorch." if report.others else ""
+    unsure = sum(one.verdict == "unsure" for one in report.states)
+    doubt = f"{units.plural(unsure, 'change')} not judged: the machine was busy." if unsure else ""
     return document(
         Section((Title(f"{name}: history", basis, plain=True),)),
-        Section((_table(report), *said(others)), "Step time and memory"),
+        Section((_table(report), *said(others, doubt)), "Step time and memory"),
         paragraphs("Slower", slower) or Section(tuple(said(*none, tone="")), "Slower"),
     )
 

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from skyline.trace import store
+from skyline.trace.facts import MachineLoad
 from skyline.trace.profile import Profile, SourceFile
 
 Run = Callable[..., Any]
@@ -134,6 +135,21 @@ def test_noise_busy_machines_and_other_batch_sizes(skyline: Run, keep: Kept, pro
     report = json.loads(skyline("history", "--json", "-", "train.py").out)
     assert [one["verdict"] for one in report["states"]] == ["", "same", "same", "same"]
     assert report["others"] == 1
+
+
+def test_a_state_that_was_profiled_on_a_busy_machine_is_not_judged(
+    skyline: Run, keep: Kept, profile: Profile
+) -> None:
+    text = profile.sources[0].text
+    keep(text, "e0", 1)
+    keep(f"{text}#\n", "e1", 2, 1.5, load=MachineLoad(1.0, 1.0, 2))
+    keep(f"{text}##\n", "e2", 3, 1.5)
+    # Of the same state a run in calm counts alone.
+    keep(f"{text}##\n", "e3", 4, 4.0, load=MachineLoad(1.0, 1.0, 2))
+    report = json.loads(skyline("history", "--json", "-", "train.py").out)
+    assert [one["verdict"] for one in report["states"]] == ["", "unsure", "slower"]
+    assert report["states"][2]["change"] == pytest.approx(0.5)
+    assert "1 change not judged" in skyline("history", "train.py").out
 
 
 def test_a_script_without_profiles_says_what_to_do(skyline: Run, tmp_path: Path) -> None:
