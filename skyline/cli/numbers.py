@@ -12,6 +12,7 @@ _MOST = 1_000_000_000
 _MOST_SECONDS = 1e9
 """Thirty years; beyond some centuries waiting overflows."""
 _MOST_GIGABYTES = 1e9
+_MOST_AMOUNT = 1e18
 
 
 def positive(text: str) -> int:
@@ -42,6 +43,11 @@ def seconds_or_none(text: str) -> float:
 def minutes(text: str) -> float:
     """A time above 0, in minutes."""
     return _amount(text, _MOST_SECONDS / 60)
+
+
+def amount(text: str) -> float:
+    """A number above 0."""
+    return _amount(text, _MOST_AMOUNT)
 
 
 def gigabytes(text: str) -> int:

@@ -26,6 +26,7 @@ from skyline.trace.facts import (
     TimedRead,
     TorchSettings,
 )
+from skyline.trace.observed_training import ObservedTraining
 from skyline.trace.record import BareTimes, CodeLine, Trace
 from skyline.trace.trial import ProductTrial, Trial
 
@@ -144,6 +145,8 @@ class Profile:
     """Other settings than the batch size that opened files hold with the value that the run showed."""
     protection: Protection | None = None
     """The protection of the user's files during the run; None in profiles of earlier versions."""
+    training: ObservedTraining | None = None
+    """A longer stretch of training, where ``skyline estimate`` asked for it."""
 
 
 def settings_files(profile: Profile) -> frozenset[str]:

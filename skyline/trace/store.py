@@ -11,18 +11,20 @@ import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, fields, is_dataclass, replace
+from datetime import datetime
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from skyline.bounded_read import read_unpacked
+from skyline.bounded_read import read_bounded, read_unpacked
 from skyline.errors import UsageError
 from skyline.source.cells import is_notebook
 from skyline.source.knob import SettingPlace
 from skyline.source.project import project_root
 from skyline.source.text import SourceSpan
+from skyline.trace.history_row import HistoryRow, history_row
 from skyline.trace.profile import CAPTURE_SCHEMA, Profile, SourceFile
 from skyline.trace.record import CodeLine
 from skyline.trace.validity import check
@@ -333,7 +335,46 @@ def _remove_old(folder: Path, stem: str) -> None:
             # Many profiles that were set aside must not displace the one that is shown.
             if path in shown:
                 continue
+            _keep_row(path, folder, stem)
             path.unlink(missing_ok=True)
             path.with_name(path.name.removesuffix(SUFFIX) + ".html").unlink(missing_ok=True)
     except OSError:
         return
+
+
+_ROWS = ".history.jsonl"
+"""Suffix of the file with the rows of profiles that were removed."""
+_MOST_ROWS_BYTES = 32 << 20
+
+
+def _keep_row(path: Path, folder: Path, stem: str) -> None:
+    """Append the row of a profile that is about to be removed."""
+    try:
+        row = msgspec.json.encode(history_row(load(path)))
+    except UsageError:
+        return
+    rows = folder / f"{stem}{_ROWS}"
+    if not rows.exists() or rows.stat().st_size + len(row) < _MOST_ROWS_BYTES:
+        # A link there may lead anywhere.
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
+        with os.fdopen(os.open(rows, flags, 0o600), "ab") as file:
+            file.write(row + b"\n")
+
+
+def history(script: Path) -> tuple[HistoryRow, ...]:
+    """All profiles of a script in brief, oldest first: those that are saved, and rows of those that were removed."""
+    found: dict[str, HistoryRow] = {}
+    for folder in _folders(script.absolute()):
+        try:
+            data = read_bounded(folder / f"{_stem(script)}{_ROWS}", _MOST_ROWS_BYTES)
+        except OSError:
+            continue
+        for line in data.splitlines():
+            with contextlib.suppress(*_UNREADABLE):
+                row = msgspec.json.decode(line, type=HistoryRow)
+                found[row.id] = row
+    for path in saved(script):
+        with contextlib.suppress(UsageError):
+            row = history_row(load(path, script))
+            found[row.id] = row
+    return tuple(sorted(found.values(), key=lambda row: datetime.fromisoformat(row.created)))

@@ -63,18 +63,19 @@ def checked_out(script: Path, revision: str) -> Generator[BaseRevision, None, No
                 )
             yield BaseRevision(old, commit[:9], root, repository)
         finally:
-            _ran(repository, "worktree", "remove", "--force", str(root))
+            run_git(repository, "worktree", "remove", "--force", str(root))
 
 
 def _git(folder: Path, *words: str, hint: str, words_of_failure: str = "") -> str:
-    done = _ran(folder, *words)
+    done = run_git(folder, *words)
     if done.returncode:
         said = words_of_failure or f"git {words[0]}: {done.stderr.strip() or 'failed'}"
         raise UsageError(said, hint=hint)
     return done.stdout.strip()
 
 
-def _ran(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+def run_git(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """A git command in a folder, without hooks and questions; raises UsageError if git is missing or hangs."""
     environment = {**os.environ, "GIT_TERMINAL_PROMPT": "0"}
     try:
         return subprocess.run(

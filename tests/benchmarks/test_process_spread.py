@@ -22,7 +22,7 @@ def test_the_constant_is_that_of_the_pages() -> None:
         [one for one in setting if one.processor == name] for name in {one.processor for one in setting}
     ]
     assert len(setting) >= 50
-    # Pages that are measured anew move it, within the range that it states.
+    # New measurements move it, within the range that it states.
     assert BETWEEN_PROCESSES.low <= quantile(machines) <= BETWEEN_PROCESSES.high
     named = {Path(path).name for path in BETWEEN_PROCESSES.set_on}
     assert {Path(one.script).name for one in setting} - named <= {"main.py"}, "main.py is of a repository"

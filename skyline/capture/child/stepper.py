@@ -13,6 +13,7 @@ from . import facts, styles, user_code
 from .devices.in_use import DevicesInUse, devices_in_use
 from .devices.step_clock import StepClock
 from .evaluation import EvaluationReplay
+from .gradient_pass import GradientPass, refusal
 from .module_facts import named_modules
 from .observer import Observer
 from .recorded_facts import recorded_facts
@@ -177,6 +178,16 @@ class Stepper:
         self._channel.send("steps", rows=rows)
         self._wait(frame)
 
+    def _comparing(self, frame):
+        found = self.observer.gradients
+        found.end_iteration()
+        if found.remaining and not found.problem:
+            self._show_life()
+            return
+        self.observer.gradients = None
+        self._channel.send("gradients", **found.end())
+        self._wait(frame)
+
     def _row(self):
         """The iteration that ends here but for its time, in the shape of ``skyline.capture.events.StepRow``."""
         parts = self.observer.parts
@@ -278,11 +289,14 @@ class Stepper:
     def _wait(self, frame):
         """Stand still until the parent says what to do next."""
         command = self._channel.next_command()
-        while command["do"] in ("try", "set", "release"):
+        while command["do"] in ("try", "set", "release", "gradients"):
             if command["do"] == "set":
                 self._execution.change(command["threads"], command["number_format"])
             elif command["do"] == "release":
                 self._release()
+            elif command["do"] == "gradients":
+                if self._begin_comparing(command):
+                    return
             else:
                 self._try(command)
             command = self._channel.next_command()
@@ -298,6 +312,18 @@ class Stepper:
             self._record_path = command["path"]
             self._recordings = self._recordings_for(command)
             self._recordings.start()
+
+    def _begin_comparing(self, command):
+        """False, and the reason is sent, where the gradients of this script cannot be compared."""
+        optimizers = self.observer.optimizers_in_use()
+        problem = refusal(self.observer.styles.names(), optimizers)
+        if problem:
+            self._channel.send("gradients", products=[], loss=None, discarded=0, problem=problem)
+            return False
+        self.observer.gradients = GradientPass(optimizers, command["iterations"])
+        self._mode = self._comparing
+        self._waits = False
+        return True
 
     def _release(self):
         """While this run stands still, others may have what its allocator keeps without need."""

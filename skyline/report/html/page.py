@@ -224,7 +224,7 @@ def render(
     return _filled(page, report, embedded(report, whatifs), drawings, anchor)
 
 
-def render_answers(page: Document, report: ProfileReport, answers: WhatIfReport) -> str:
+def render_answers(page: Document, report: ProfileReport, answers: WhatIfReport | None = None) -> str:
     """A page of answers about a profile, of which the head of the report is enough."""
     return _filled(page, report, embedded(report, answers), {}, lambda _: "")
 

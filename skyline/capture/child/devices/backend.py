@@ -120,6 +120,11 @@ class Backend:
         """The state of its random numbers."""
         return self._asked("get_rng_state", index)
 
+    def set_random_state(self, index, state):
+        """Put a state of its random numbers back, as ``random_state`` gave it."""
+        if state is not None:
+            self._asked("set_rng_state", state, index)
+
     def graph_class(self):
         """The class of captured graphs, or None."""
         return next(filter(None, (getattr(self._module, name, None) for name in _GRAPHS)), None)
@@ -192,6 +197,11 @@ class AppleBackend(Backend):
     def random_state(self, index):
         """The state of its random numbers."""
         return self._asked("get_rng_state")
+
+    def set_random_state(self, index, state):
+        """Put a state of its random numbers back."""
+        if state is not None:
+            self._asked("set_rng_state", state)
 
 
 def kinds():

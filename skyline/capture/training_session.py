@@ -1,0 +1,215 @@
+"""Observes the script while it trains from its start: gradients at fixed weights, start-up, and ends of epochs."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from statistics import median
+
+import msgspec
+
+from skyline.capture.bare import run_bare
+from skyline.capture.child_process import ChildProcess, ScriptEnded
+from skyline.capture.ended_early import too_few
+from skyline.capture.events import LoaderSeen, Ready
+from skyline.capture.process import Starter, start_fresh
+from skyline.capture.request import CaptureRequest, OutputCallback, ProgressCallback
+from skyline.capture.script_launcher import ScriptLauncher
+from skyline.errors import CaptureImpossible
+from skyline.trace.observed_training import GradientSample, ObservedTraining
+
+_COMPARED = 20
+"""Iterations whose gradients are compared at the same weights."""
+_LEAST_COMPARED = 8
+_LEAST_USABLE = 4
+_MOST_POINTS = 5
+_COMPARING_SHARE = 0.5
+"""Time of the comparisons over that of the training between them, where iterations are short enough."""
+_CHUNK_S = 0.25
+_NOTICEABLE = 0.5
+"""The end of an epoch has to exceed the typical iteration by this share of it, or it costs nothing that is seen."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Compared:
+    """The child's answer: inner products of gradients, or the problem of this script."""
+
+    products: tuple[tuple[float, ...], ...]
+    loss: float | None
+    discarded: int
+    problem: str
+
+
+def observe_training(
+    request: CaptureRequest,
+    samples: int,
+    seconds: float,
+    *,
+    progress: ProgressCallback,
+    output: OutputCallback | None = None,
+    cancel: threading.Event | None = None,
+    starter: Starter = start_fresh,
+) -> ObservedTraining:
+    """Let the script train for about so long in a process of its own, and compare gradients in between.
+
+    ``samples`` is the number of samples of an iteration. Raises what ``capture`` raises.
+    """
+    if request.ranks > 1:
+        raise CaptureImpossible(
+            "Gradients are compared in scripts of one process",
+            hint="Leave --ranks out, or give the noise scale with --noise-scale.",
+        )
+    launcher = ScriptLauncher(
+        replace(request, longest_step_s=None),
+        progress=progress,
+        output=output,
+        cancel=cancel,
+        starter=starter,
+    )
+    began = time.monotonic()
+    with launcher.launch() as child:
+        launcher.say("launch", f"starting {launcher.script.name}", 0.05)
+        launcher.start(child)
+        try:
+            found = _Observation(launcher, child, samples, seconds, *_warmed_up(launcher, child, began))
+        except ScriptEnded as ended:
+            raise too_few(ended.ended) from None
+        return found.run()
+
+
+def _warmed_up(
+    launcher: ScriptLauncher, child: ChildProcess, began: float
+) -> tuple[Ready, float, list[float]]:
+    """The facts at the end of the warm-up, the seconds until the first boundary, and the iterations in ms."""
+    startup_s, steps_ms = 0.0, list[float]()
+    while True:
+        event = child.receive("boundary", "ready")
+        startup_s = startup_s or time.monotonic() - began
+        if event["event"] == "ready":
+            child.keep_downloads()
+            ready = msgspec.convert(event, Ready)
+            if ready.facts.world_size > 1:
+                raise CaptureImpossible("Gradients are compared in scripts of one process")
+            return ready, startup_s, steps_ms
+        if event["step_ms"] is not None:
+            steps_ms.append(event["step_ms"])
+        launcher.say("warm up", f"iteration {event['count']}", 0.1)
+
+
+@dataclass(slots=True)
+class _Observation:
+    """The run so far; ``rows`` are the timed iterations by their number from the start."""
+
+    launcher: ScriptLauncher
+    child: ChildProcess
+    samples: int
+    seconds: float
+    ready: Ready
+    startup_s: float
+    warmup_ms: list[float]
+    done: int = 0
+    compared: int = 0
+    """Iterations that did not change the weights."""
+    trained_s: float = 0.0
+    rows: dict[int, float] = field(default_factory=dict[int, float])
+    gradients: list[GradientSample] = field(default_factory=list[GradientSample])
+
+    def run(self) -> ObservedTraining:
+        self.done = self.ready.warmup
+        ended = False
+        try:
+            # The first iteration after a pause is no typical one.
+            self._train(4)
+            count, points = _plan(self.seconds, self._typical_ms())
+            for number in range(points):
+                until_s = self.seconds / 2 ** (points - 1 - number) if number else 0.0
+                if number and self.trained_s >= until_s:
+                    continue  # at the same weights
+                while self.trained_s < until_s:
+                    left_ms = 1e3 * min(_CHUNK_S, until_s - self.trained_s)
+                    self._train(max(1, int(left_ms / self._typical_ms())))
+                self._compare(count, (number + 1) / points)
+            while self.trained_s < self.seconds:
+                self._train(max(1, int(1e3 * _CHUNK_S / self._typical_ms())))
+        except ScriptEnded as finished:
+            if not self.gradients:
+                raise too_few(finished.ended) from None
+            self.done, ended = finished.ended.boundaries, True
+        typical = self._typical_ms()
+        return ObservedTraining(
+            samples=self.samples,
+            gradients=tuple(self.gradients),
+            iterations=self.done,
+            iteration_ms=typical,
+            startup_s=self.startup_s,
+            warming_s=sum(max(0.0, one - typical) for one in self.warmup_ms) / 1e3,
+            epoch_end_s=epoch_end_s(self.rows, self.ready.facts.loaders),
+            replayed_evaluations=sum(one.count for one in self.ready.facts.evaluations),
+            ended=ended,
+        )
+
+    def _typical_ms(self) -> float:
+        return max(0.01, median(self.rows.values()))
+
+    def _train(self, iterations: int) -> None:
+        for row in run_bare(self.child, iterations):
+            self.done += 1
+            self.rows[self.done] = row.step_ms
+            self.trained_s += row.step_ms / 1e3
+
+    def _compare(self, count: int, share: float) -> None:
+        self.launcher.say("compare", f"gradients after {self.done} iterations", 0.1 + 0.8 * share)
+        self.child.send("gradients", iterations=count)
+        found = msgspec.convert(self.child.receive("gradients"), _Compared)
+        name = self.launcher.script.name
+        if found.problem:
+            raise CaptureImpossible(
+                f"The gradient noise scale cannot be measured: {name} {found.problem}",
+                hint="Give it yourself if you know it: --noise-scale N.",
+            )
+        if len(found.products) >= _LEAST_USABLE:
+            self.gradients.append(
+                GradientSample(self.done, self.done - self.compared, found.products, found.loss)
+            )
+        elif not self.gradients and share >= 1:
+            raise CaptureImpossible(
+                f"The gradient noise scale cannot be measured: {found.discarded} of {count} gradients of {name} "
+                "are not finite",
+                hint="Does the loss become NaN?",
+            )
+        self.done += count
+        self.compared += count
+
+
+def _plan(seconds: float, step_ms: float) -> tuple[int, int]:
+    """The number of gradients to compare at a time, and how many times."""
+    for count in (_COMPARED, _LEAST_COMPARED):
+        points = int(_COMPARING_SHARE * seconds * 1e3 / (count * step_ms))
+        if points > 1:
+            return count, min(_MOST_POINTS, points)
+    return _LEAST_COMPARED, 1
+
+
+def epoch_end_s(rows: dict[int, float], loaders: Sequence[LoaderSeen]) -> float | None:
+    """The time at the end of an epoch beyond a typical iteration; None if none of the timed iterations follows one.
+
+    An iteration reaches from one optimizer step to the next, so the first one of an epoch holds the end of the last.
+    The last batch of an epoch may be dropped or not: the length that shows the greater times is taken.
+    """
+    loader = max(loaders, key=lambda one: one.iterations, default=None)
+    if loader is None or not loader.dataset_size or not loader.batch_size or not loader.iterations:
+        return None
+    per_iteration = loader.batch_size * max(1, round(loader.fetches / loader.iterations))
+    typical_ms = median(rows.values())
+    found: list[float] = []
+    for length in {loader.dataset_size // per_iteration, -(-loader.dataset_size // per_iteration)}:
+        if length > 1:
+            firsts = [took_ms for number, took_ms in rows.items() if number > length and number % length == 1]
+            if firsts:
+                found.append(median(firsts) - typical_ms)
+    if not found:
+        return None
+    beyond_ms = max(found)
+    return beyond_ms / 1e3 if beyond_ms > _NOTICEABLE * typical_ms else 0.0

@@ -1,0 +1,162 @@
+"""``skyline estimate``: time and cost to train to the same loss, by batch size."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from skyline.cli.capture_options import Display, add_options, request_of, terminable
+from skyline.cli.command_line import parser, split_after_names
+from skyline.cli.numbers import amount, seconds
+from skyline.cli.streams import data_console, say, write_data, write_whole
+from skyline.cli.subject import LoadedProfile, check_runnable, is_script, subject_of
+from skyline.errors import ExitCode, UsageError
+
+if TYPE_CHECKING:
+    from skyline.report.training import HourlyPrice
+    from skyline.trace.observed_training import ObservedTraining
+    from skyline.trace.profile import Profile
+
+_EXAMPLES = """\
+  skyline estimate train.py --epochs 90
+  skyline estimate train.py --epochs 90 --gpu h100
+  skyline estimate train.py --iterations 600000 --price 2.50
+  skyline estimate train.py --epochs 90 -- --epochs 5 --lr 0.1   the rest is the script's"""
+_OBSERVED_S = 30.0
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run the command."""
+    command = parser(
+        "estimate",
+        "[options] (SCRIPT | PROFILE) (--epochs N | --iterations N | --samples N) [-- ARGS...]",
+        "Estimate time and cost of a training to the same loss, at each batch size. A larger\n"
+        "batch gives more samples a second and needs more samples: the noise of the gradients\n"
+        "says how many. It is measured while the script trains for a while.",
+        _EXAMPLES,
+    )
+    add_options(command)
+    _add_own(command)
+    ours, script_arguments = split_after_names(arguments, command)
+    options = command.parse_args(ours)
+    if len([one for one in (options.epochs, options.iterations, options.samples) if one is not None]) != 1:
+        raise UsageError(
+            "Say how long the training is to be, in one way",
+            hint="As in --epochs 90, --iterations 600000 or --samples 1e9. The script's own options stand behind --.",
+        )
+    subject = subject_of(options.source, script_arguments, options)
+    from skyline.analysis.analyse import analyse
+    from skyline.report.build import encode, head_report
+    from skyline.report.training import amount_of, training_report
+
+    wanted = amount_of(subject.profile, options.epochs, options.iterations, options.samples)
+    profile = _observed(subject, options)
+    analysis = analyse(profile)
+    report = training_report(analysis, wanted, options.noise_scale, _price(options.price, profile))
+    if options.json is not None:
+        write_data(options.json, encode(report) + b"\n")
+    from skyline.report.pages.training import training_page
+
+    page = training_page(report)
+    if options.html is not None:
+        from skyline.report import html
+
+        text = html.render_answers(page, head_report(analysis))
+        write_whole(Path(options.html), text.encode("utf-8"))
+    if options.json != "-":
+        from skyline.report.terminal import print_document
+
+        print_document(page, data_console())
+    return int(ExitCode.OK)
+
+
+def _add_own(command: argparse.ArgumentParser) -> None:
+    group = command.add_argument_group("training")
+    group.add_argument(
+        "--epochs", type=amount, metavar="N", help="passes over the training data, as the script is now"
+    )
+    group.add_argument("--iterations", type=amount, metavar="N", help="optimizer steps, as the script is now")
+    group.add_argument("--samples", type=amount, metavar="N", help="training samples, as the script is now")
+    group.add_argument(
+        "--price",
+        type=amount,
+        metavar="USD",
+        help="US dollars for an hour (default with --gpu: its list price)",
+    )
+    group.add_argument(
+        "--observe",
+        type=seconds,
+        metavar="S",
+        help="seconds for which the script trains while its gradients are compared "
+        f"(default: {_OBSERVED_S:g}, or what is in the profile)",
+    )
+    group.add_argument(
+        "--noise-scale", type=amount, metavar="N", help="the critical batch size, in place of a measurement"
+    )
+    group.add_argument(
+        "--fresh", action="store_true", help="profile and observe the script again in any case"
+    )
+    group.add_argument("--json", metavar="FILE", help="write the figures as JSON ('-': to stdout, alone)")
+    group.add_argument("--html", metavar="FILE", help="write the page as HTML")
+    command.add_argument("source", metavar="SCRIPT", help="a script or a saved profile")
+
+
+def _price(given: float | None, profile: Profile) -> HourlyPrice | None:
+    from skyline.report.training import HourlyPrice
+
+    if given is not None:
+        return HourlyPrice(given, "as given")
+    if profile.prediction is None:
+        return None
+    from skyline.predict.gpus import gpu_named
+    from skyline.predict.prices import prices_of
+
+    first = next(iter(prices_of(gpu_named(profile.prediction.gpu))), None)
+    if first is None:
+        return None
+    words = (first.provider, first.instance, first.date)
+    return HourlyPrice(first.usd_per_gpu_hour, "list price of " + " ".join(filter(None, words)))
+
+
+def _observed(subject: LoadedProfile, options: argparse.Namespace) -> Profile:
+    """The profile with observed training; kept in its file, so that the next question needs no run."""
+    profile = subject.profile
+    known = profile.training is not None and not options.fresh and options.observe is None
+    if known or (options.noise_scale is not None and options.observe is None):
+        return profile
+    check_runnable(profile)
+    observed = replace(profile, training=_train(profile, options))
+    if is_script(Path(options.source)) and subject.path is not None:
+        from skyline.trace import store
+
+        try:
+            store.save(observed)
+        except UsageError as error:
+            say(f"skyline: {error.message}", quiet=options.quiet)
+    return observed
+
+
+def _train(profile: Profile, options: argparse.Namespace) -> ObservedTraining:
+    from skyline.analysis.gpu_costs import samples_of
+    from skyline.capture.training_session import observe_training
+
+    options.interpreter = options.interpreter or profile.interpreter
+    options.gpu = options.memory = None
+    request = request_of(Path(profile.script), profile.arguments, options, module=profile.module)
+    folder = Path(profile.working_directory)
+    if folder.is_dir():
+        request = replace(request, working_directory=folder)
+    with ExitStack() as stack:
+        stack.enter_context(terminable())
+        display = stack.enter_context(Display(quiet=options.quiet))
+        return observe_training(
+            request,
+            int(samples_of(profile) or 1),
+            options.observe or _OBSERVED_S,
+            progress=display.progress,
+            output=display.output,
+        )

@@ -1,0 +1,48 @@
+"""``skyline history``: step time and memory of a script over its commits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from skyline.cli.command_line import parser
+from skyline.cli.streams import data_console, write_data
+from skyline.errors import ExitCode, UsageError
+
+_EXAMPLES = """\
+  skyline history train.py
+  skyline history --json - train.py"""
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run the command."""
+    command = parser(
+        "history",
+        "[options] SCRIPT",
+        "Show step time and peak memory of all profiles of a script by commit, the commits\n"
+        "at which it became slower, and the lines that grew. Nothing is run.",
+        _EXAMPLES,
+    )
+    command.add_argument("--json", metavar="FILE", help="write the history as JSON ('-': to stdout, alone)")
+    command.add_argument("script", metavar="SCRIPT")
+    options = command.parse_args(list(arguments))
+    from skyline.report.build import encode
+    from skyline.report.commit_history import history_report
+    from skyline.trace import store
+    from skyline.verification.commits import commits_of
+
+    script = Path(options.script)
+    rows = store.history(script)
+    if not rows:
+        raise UsageError(
+            f"There is no saved profile of {script}", hint=f"Make one with: skyline profile {script}"
+        )
+    report = history_report(script.name, rows, commits_of(script, rows))
+    if options.json is not None:
+        write_data(options.json, encode(report) + b"\n")
+    if options.json != "-":
+        from skyline.report.pages.commit_history import history_page
+        from skyline.report.terminal import print_document
+
+        print_document(history_page(report), data_console())
+    return int(ExitCode.OK)

@@ -1,0 +1,112 @@
+"""A profile in brief: the history of a script keeps it for longer than the profile itself."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+from skyline.interval import Interval, interval_of, median
+from skyline.trace.profile import Profile
+from skyline.trace.record import ON_DEVICE, Record
+
+_MOST_LINES = 40
+
+
+@dataclass(frozen=True, slots=True)
+class LineTime:
+    """The time of a source line per iteration, known by its text: its number changes from commit to commit."""
+
+    file: str
+    text: str
+    line: int
+    time_ms: float
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryRow:
+    """A profile in brief. ``sources`` are pairs of a path, relative to the script, and git's id of its text."""
+
+    id: str
+    created: str
+    arguments: tuple[str, ...]
+    mode: str
+    device: str
+    threads: int
+    torch: str
+    batch_size: int | None
+    iteration_ms: Interval
+    peak_bytes: int
+    sources: tuple[tuple[str, str], ...]
+    lines: tuple[LineTime, ...]
+    busy: bool = False
+    """True if other programs took processor time from the run."""
+
+    @property
+    def setting(self) -> tuple[object, ...]:
+        """Profiles with equal settings can be compared."""
+        return (self.arguments, self.mode, self.device, self.threads, self.torch)
+
+
+def history_row(profile: Profile) -> HistoryRow:
+    """The row of a profile with absolute paths."""
+    folder = Path(profile.script).parent
+    said = profile.prediction
+    environment = profile.environment
+    return HistoryRow(
+        profile.id,
+        profile.created,
+        profile.arguments,
+        profile.mode,
+        environment.device.name,
+        environment.intraop_threads,
+        environment.torch,
+        profile.batch_size,
+        said.iteration_ms if said is not None else interval_of(profile.times.steps_ms),
+        profile.peak_bytes,
+        tuple((_relative(one.path, folder), blob_id(one.text)) for one in profile.sources),
+        _lines(profile, folder),
+        profile.load is not None and profile.load.busy,
+    )
+
+
+def blob_id(text: str) -> str:
+    """The name under which git stores a file with this text."""
+    data = text.encode("utf-8", "surrogatepass")
+    return hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()
+
+
+def _relative(path: str, folder: Path) -> str:
+    real = os.path.realpath(folder)
+    return os.path.relpath(os.path.realpath(path), real)
+
+
+def _lines(profile: Profile, folder: Path) -> tuple[LineTime, ...]:
+    """The costliest lines: by kernels and copies if a GPU's are recorded, else by the work of the host."""
+    trace = profile.trace
+    kernels = [one for one in trace.records if one.kind in ON_DEVICE]
+    records = kernels or list(trace.records)
+    times_us: Counter[int] = Counter()
+    for record in records:
+        times_us[record.line] += _own_us(record)  # type: ignore[assignment]
+    whole_us = sum(times_us.values())
+    if whole_us <= 0:
+        return ()
+    count = max(1, len(trace.iterations))
+    # Recording takes time: without kernels the lines are scaled to the iteration without it.
+    scale = 1 / count / 1e3 if kernels else median(profile.times.steps_ms) / whole_us
+    texts = {os.path.realpath(one.path): one.text.splitlines() for one in profile.sources}
+    found: list[LineTime] = []
+    for index, took_us in times_us.most_common(_MOST_LINES):
+        if index >= 0:
+            place = trace.lines[index]
+            text = texts.get(os.path.realpath(place.file), [])
+            shown = text[place.line - 1].strip() if 0 < place.line <= len(text) else ""
+            found.append(LineTime(_relative(place.file, folder), shown, place.line, took_us * scale))
+    return tuple(found)
+
+
+def _own_us(record: Record) -> float:
+    return max(0.0, record.duration_us - record.recording_us)

@@ -1,0 +1,124 @@
+"""``skyline estimate``: answers from a profile with observed training, in figures that can be worked out on paper."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from skyline.trace import store
+from skyline.trace.observed_training import GradientSample, ObservedTraining
+from skyline.trace.profile import Profile
+
+Run = Callable[..., Any]
+
+# Four gradients of 16 samples with the squared norm 3, and inner products 1: noise scale 16 * (3 - 1) / 1 = 32.
+PRODUCTS = tuple(tuple(3.0 if row == column else 1.0 for column in range(4)) for row in range(4))
+
+
+@pytest.fixture
+def observed(profile: Profile, script: Path) -> Path:
+    training = ObservedTraining(
+        samples=16,
+        gradients=(GradientSample(5, 5, PRODUCTS, 2.5),),
+        iterations=700,
+        iteration_ms=10.0,
+        startup_s=4.0,
+        warming_s=1.0,
+        epoch_end_s=2.0,
+    )
+    loaders = (replace(profile.loaders[0], dataset_size=None),)
+    return store.save(
+        replace(
+            profile,
+            script=str(script),
+            training=training,
+            loaders=loaders,
+            working_directory=str(script.parent),
+        ),
+        script.parent,
+    )
+
+
+def test_samples_time_and_cost_by_batch_size(skyline: Run, observed: Path) -> None:
+    ran = skyline("estimate", str(observed), "--samples", "1e6", "--price", "36", "--json", "-")
+    assert ran.code == 0, ran.err
+    report = json.loads(ran.out)
+    assert report["schema"] == "skyline.estimate/1"
+    assert report["noise"]["value"] == pytest.approx(32)
+    rows = {row["batch_size"]: row for row in report["rows"]}
+    now, larger = rows[16], rows[32]
+    assert now["samples_ratio"]["value"] == 1
+    assert now["steps"]["value"] == pytest.approx(62_500)
+    # 62,500 iterations of 10 ms, five seconds before them, a cent a second.
+    assert now["time_s"]["value"] == pytest.approx(630)
+    assert now["usd"]["value"] == pytest.approx(6.30)
+    # (1 + 32/32) / (1 + 16/32) of the samples, 32 in 18 ms.
+    assert larger["samples_ratio"]["value"] == pytest.approx(4 / 3)
+    assert larger["time_s"]["value"] == pytest.approx(5 + 4 / 3 * 1e6 / 32 * 0.018)
+    assert report["fastest"] == min(rows, key=lambda size: rows[size]["time_s"]["value"])
+    assert any("the length of an epoch is not known" in one for one in report["not_included"])
+
+
+def test_ends_of_epochs_count_where_an_epoch_has_a_length(
+    skyline: Run, observed: Path, profile: Profile
+) -> None:
+    known = replace(store.load(observed), loaders=profile.loaders)
+    path = store.save(replace(known, id="b2"), observed.parent)
+    ran = skyline("estimate", str(path), "--epochs", "3", "--json", "-")
+    report = json.loads(ran.out)
+    now = next(row for row in report["rows"] if row["batch_size"] == 16)
+    assert report["samples"] == 30_000
+    assert now["time_s"]["value"] == pytest.approx(30_000 / 16 * 0.010 + 5 + 3 * 2)
+    assert report["not_included"] == []
+    # The data set of 10,000 raises the squared norm by a share of the noise.
+    assert report["noise"]["value"] == pytest.approx(1 / (1 / 32 + 1 / 10_000))
+
+
+def test_the_page_and_its_html(skyline: Run, observed: Path, tmp_path: Path) -> None:
+    ran = skyline("estimate", str(observed), "--iterations", "1e5", "--html", "page.html")
+    assert ran.code == 0, ran.err
+    for words in ("critical batch size 32 samples", "◀ now", "Start-up: 4.0 s", "McCandlish", "2.5"):
+        assert words in ran.out
+    assert "critical batch size" in (tmp_path / "page.html").read_text(encoding="utf-8")
+
+
+def test_a_given_noise_scale_needs_no_observation(skyline: Run, saved: Path) -> None:
+    ran = skyline("estimate", str(saved), "--epochs", "90", "--noise-scale", "16", "--json", "-")
+    assert ran.code == 0, ran.err
+    report = json.loads(ran.out)
+    row = next(row for row in report["rows"] if row["batch_size"] == 32)
+    assert row["samples_ratio"]["value"] == pytest.approx((16 + 32) / (16 + 16))
+    assert "the training was not observed" in report["not_included"][0]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ((), "in one way"),
+        (("--epochs", "2", "--samples", "5"), "in one way"),
+        (("--epochs", "0"), "must be more than 0"),
+        (("--epochs", "3"), "The length of an epoch is not known"),
+    ],
+)
+def test_the_amount_of_training_has_to_be_clear(
+    skyline: Run, observed: Path, words: tuple[str, ...], said: str
+) -> None:
+    ran = skyline("estimate", str(observed), *words)
+    assert ran.code in {2, 3}
+    assert said in ran.err
+
+
+def test_equal_gradients_have_no_critical_batch_size(skyline: Run, observed: Path) -> None:
+    known = store.load(observed)
+    assert known.training is not None
+    ones = tuple((1.0,) * 4 for _ in range(4))
+    training = replace(known.training, gradients=(GradientSample(5, 5, ones, None),))
+    path = store.save(replace(known, id="c3", training=training), observed.parent)
+    ran = skyline("estimate", str(path), "--samples", "1000")
+    assert ran.code == 3
+    assert "no noise to measure" in ran.err
