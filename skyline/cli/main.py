@@ -25,6 +25,7 @@ COMMANDS = {
     "ranks": "find the rank of a distributed job that the others wait for",
     "apply": "make a change in the script",
     "verify": "measure a change and compare it with the prediction",
+    "tune": "search for the fastest combination of changes, by measuring",
     "check": "check a script against its budget and base revision, for CI",
     "ledger": "list earlier predictions and their measurements",
     "show": "show a saved profile again",
