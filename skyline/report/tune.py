@@ -111,9 +111,8 @@ def outcome(found: Tuned) -> str:
     best = found.best
     if best is None or best.speedup is None:
         return "unmeasured"
-    if found.verified is not None or best.speedup.value < WORTH:
-        return "nothing"
-    return "unverified"
+    uncertain = found.verified is None or (found.verified.reason and not found.verified.dropped)
+    return "unverified" if uncertain and best.speedup.value >= WORTH else "nothing"
 
 
 def sentences(report: TuneReport) -> tuple[str, ...]:
@@ -123,10 +122,12 @@ def sentences(report: TuneReport) -> tuple[str, ...]:
         effect = _EFFECTS[report.semantics]
         return (f"{_gain(verified)}, measured against the script as it stands. {effect}",)
     if report.outcome == "unverified" and best is not None:
-        return (f"Best so far: {_gain(best)}, not verified ({report.ended}).", _EFFECTS[report.semantics])
+        why = report.ended if verified is None else f"the verification is uncertain: {verified.reason}"
+        again = f"Go on with: skyline tune {shlex.quote(report.script)} --resume"
+        return (f"Best so far: {_gain(best)}, not verified ({why}).", again)
     if report.outcome == "unmeasured":
         return _unmeasured(report)
-    nothing = f"Nothing here brings more than {WORTH - 1:.0%}."
+    nothing = f"Nothing here brings more than {100 * (WORTH - 1):.0f} %."
     if best is None or best.speedup is None or best.speedup.value < WORTH or verified is None:
         return (nothing,)
     said = "failed" if verified.speedup is None else f"gave {units.format_ratio_range(verified.speedup)}"

@@ -77,9 +77,11 @@ class Tuned:
 
     @property
     def worth(self) -> bool:
-        """True if the best was verified and gains enough to be offered."""
+        """True if the best was verified, and surely gains, and enough to be offered."""
         found = self.verified
-        return found is not None and found.speedup is not None and found.speedup.value >= WORTH
+        if found is None or found.speedup is None or found.dropped or found.reason:
+            return False
+        return found.speedup.value >= WORTH and found.speedup.low > 1
 
 
 def tune(
@@ -180,7 +182,8 @@ class _Run:
         tried = {one.parts for one in self._trials}
         failed = [one.parts for one in self._trials if one.speedup is None]
         beliefs = believed(candidates, evidence, self._singles)
-        over = max([0.0, *(b.mean for c, b in zip(candidates, beliefs, strict=True) if c.parts in tried)])
+        known = {one.parts for one in _measured(self._trials)}
+        over = max([0.0, *(b.mean for c, b in zip(candidates, beliefs, strict=True) if c.parts in known)])
         worth = [
             (belief.improvement(over) / (self._trial_s + candidate.one_off_s), candidate)
             for candidate, belief in zip(candidates, beliefs, strict=True)

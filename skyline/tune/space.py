@@ -86,7 +86,9 @@ class Space:
 
     def _add(self, several: Iterator[Parts]) -> None:
         for chosen in several:
-            allowed = all(part in self._parts for part in chosen)
+            allowed = all(part in self._parts for part in chosen) and len(
+                {one.name for one in chosen}
+            ) == len(chosen)
             if chosen in self._candidates or not allowed or not self._climb.keeps(chosen):
                 continue
             found = self._climb.ask(chosen)

@@ -38,7 +38,7 @@ def tune_page(report: TuneReport, *, applied: bool = False) -> Document:
     tone = _TONES.get(report.outcome, "bold")
     head: list[Block] = [Title(PurePath(report.script).name, plain=True), Paragraph(first, tone)]
     head += said(*others, tone="")
-    if report.command and not applied:
+    if report.outcome == "faster" and not applied:
         head += said(f"make it: {report.command}", tone="")
     rows = [_row(one) for one in report.trials]
     if report.verified is not None and report.verified not in report.trials:
