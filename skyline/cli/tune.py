@@ -76,8 +76,12 @@ def run(arguments: Sequence[str]) -> int:
     group.add_argument("--no-ledger", action="store_true", help="do not keep the trials in the ledger")
     group.add_argument("--json", metavar="FILE", help="write the result as JSON ('-': to stdout, alone)")
     command.add_argument("script", metavar="SCRIPT")
-    ours, script_arguments = split_after_names(arguments, command)
+    command.add_argument(
+        "words", metavar="ARGS", nargs="*", help="arguments of the script; after -- in any form"
+    )
+    ours, more = split_after_names(arguments, command)
     options = command.parse_intermixed_args(ours)
+    script_arguments = (*options.words, *(more or ())) if options.words or more is not None else None
     if options.gpu is not None:
         raise UsageError("--gpu predicts for a GPU that is not here: nothing can be measured on it")
     if not is_script(Path(options.script)):

@@ -21,8 +21,8 @@ from skyline.whatif.question import Choice
 _ENDS = 1.96
 """Standard deviations from the value to the ends of a range."""
 _LEAST_PART = 0.1
-"""Least standard deviation of a part's error. Half of the single predictions miss by less than 3 %, but one in ten by more
-than 10 %: with less, the search holds on for too long to a part that is far from its prediction."""
+"""Least standard deviation of a part's error. Half of the single predictions miss by less than 3 %, but one in ten by
+more than 10 %: with less, the search holds on for too long to a part that is far from its prediction."""
 _COMBINED = 0.03
 """Standard deviation of what combining adds: three changes at once miss by about so much more than one."""
 _LEAST_NOISE = 0.01

@@ -69,8 +69,8 @@ class Space:
         refused: dict[str, str] = {}
         for part in self._parts:
             found = self._climb.ask(frozenset({part}))
-            if found.rewrite != "available":
-                refused.setdefault(part.name, found.rewrite_reason or "Skyline cannot write this change")
+            if found.rewrite == "refused":
+                refused.setdefault(part.name, found.rewrite_reason or "it cannot be written here")
         return tuple(f"{name}: {reason}" for name, reason in refused.items())
 
     @property

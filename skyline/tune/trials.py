@@ -1,4 +1,4 @@
-"""The trials of a tuning run, and the file beside the profile that keeps them."""
+"""The trials of a tuning run, and the file next to the profile that keeps them."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def load_state(path: Path) -> TuneState | None:
     except FileNotFoundError:
         return None
     except (OSError, ValueError) as error:
-        raise UsageError(f"{path} cannot be read: {error}", hint="Start anew: leave out --resume.") from error
+        raise UsageError(f"{path} cannot be read: {error}", hint="Leave out --resume.") from error
     if state.schema != TUNE_STATE_SCHEMA:
-        raise UsageError(f"{path} is of another version", hint="Start anew: leave out --resume.")
+        raise UsageError(f"{path} is of another version", hint="Leave out --resume.")
     return state
