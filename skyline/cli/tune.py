@@ -154,7 +154,7 @@ def _tune(
 
 
 class _Kept:
-    """The trials so far, and their file beside the profile; without one they are not kept."""
+    """The trials so far, and their file next to the profile; without one they are not kept."""
 
     def __init__(self, subject: LoadedProfile, options: argparse.Namespace) -> None:
         from skyline.tune.trials import TuneState, load_state, state_path

@@ -120,7 +120,7 @@ def sentences(report: TuneReport) -> tuple[str, ...]:
     best, verified = report.best, report.verified
     if report.outcome == "faster" and verified is not None and verified.speedup is not None:
         effect = _EFFECTS[report.semantics]
-        return (f"{_gain(verified)}, measured against the script as it stands. {effect}",)
+        return (f"{_gain(verified)}, measured against the unchanged script. {effect}",)
     if report.outcome == "unverified" and best is not None:
         why = report.ended if verified is None else f"the verification is uncertain: {verified.reason}"
         again = f"Go on with: skyline tune {shlex.quote(report.script)} --resume"

@@ -1,4 +1,4 @@
-"""What is believed of each candidate: its simulation, corrected by the trials of candidates that share parts with it.
+"""Beliefs about candidates: the simulated speed-ups, corrected by the trials of candidates that share parts with it.
 
 The error of a simulation in the logarithm of the speed-up is modelled as a sum of errors of the parts, which all
 candidates with the part share, and an error of the combination (a Gaussian process with a linear kernel: Rasmussen and

@@ -161,7 +161,7 @@ class _Run:
         return self._measured(candidate, effort, f"verifying {candidate.words}")
 
     def result(self, ended: str, verified: TuneTrial | None, *, interrupted: bool = False) -> Tuned:
-        """The result as it stands."""
+        """The result at this moment."""
         candidates = self._space.around(frozenset())
         return Tuned(
             tuple(self._trials),
