@@ -1,11 +1,11 @@
 """Quality and cost of ``skyline tune`` against an exhaustive run, random search and the best of single changes.
 
-Of each script the four what-ifs with the largest simulated gain (one value each) make a space of 15 combinations. All
-of them are measured in turns with the unchanged script, as the product does: this is the exhaustive run, and a table
-from which every strategy then draws its trials, with their outcomes and their seconds. The choices of the strategies
-are measured once more, in longer rounds; this second figure scores them, relative to that of the exhaustive run's
-choice. A strategy that chooses what was measured only once (random search has many choices) is scored by the table,
-which is in its favour.
+Of each script the four what-ifs with the largest simulated gain (one value each) make a space of 15 combinations
+(``--parts`` sets another number). All of them are measured in turns with the unchanged script, as the product does:
+this is the exhaustive run, and a table from which every strategy then draws its trials, with their outcomes and their
+seconds. The choices of the strategies are measured once more, in longer rounds; this second figure scores them,
+relative to that of the exhaustive run's choice. A strategy that chooses what was measured only once (random search
+has many choices) is scored by the table, which is in its favour.
 
 ``tune`` is the search of the product with a quarter of the seconds of the exhaustive run, its verification included.
 ``random`` has the same seconds without a verification, ``TPE`` (Optuna, where it is installed) too, starting from the
@@ -98,18 +98,18 @@ class ScriptResult:
 class Small:
     """The space of all combinations of some parts."""
 
-    def __init__(self, analysis: Analysis) -> None:
+    def __init__(self, analysis: Analysis, count: int) -> None:
         constraints = Constraints(None, Semantics.CONVERGENCE, rewritable=True)
         space, climb = Space(analysis, constraints), Climb(analysis, constraints)
         singles = {part: found for part, found in space.singles.items() if climb.keeps(frozenset({part}))}
         of_each: dict[str, Choice] = {}
         for part in sorted(singles, key=lambda one: -singles[one].value):
             of_each.setdefault(part.name, part)
-        parts = sorted(of_each.values(), key=lambda one: -singles[one].value)[:PARTS]
+        parts = sorted(of_each.values(), key=lambda one: -singles[one].value)[:count]
         self.singles = {part: singles[part] for part in parts}
         self.candidates: dict[Parts, Candidate] = {}
-        for count in range(1, len(parts) + 1):
-            for chosen in map(frozenset, combinations(parts, count)):
+        for size in range(1, len(parts) + 1):
+            for chosen in map(frozenset, combinations(parts, size)):
                 if climb.keeps(chosen):
                     found = climb.ask(chosen)
                     once_s = found.one_off_s.value if found.one_off_s else 0.0
@@ -213,14 +213,14 @@ def by_tpe(
     return best_of(done, speeds), spent_s
 
 
-def measured_script(subject: WhatIfScript, folder: Path) -> ScriptResult | None:
+def measured_script(subject: WhatIfScript, folder: Path, count: int) -> ScriptResult | None:
     """The table of a script, and every strategy on it."""
     began_s = time.monotonic()
     load_average = os.getloadavg()[0]
     request = subject.request(folder)
     analysis = analyse(capture(request, progress=lambda said: None))
     profile_s = time.monotonic() - began_s
-    small = Small(analysis)
+    small = Small(analysis, count)
     pool = WarmPool()
     paired = PairedTrials(analysis, request, keep=False, starter=pool.start)
     outcomes: dict[Parts, Outcome | SkylineError] = {}
@@ -297,11 +297,11 @@ def measured_script(subject: WhatIfScript, folder: Path) -> ScriptResult | None:
     )
 
 
-def own(subject: WhatIfScript, folder: Path | None) -> list[ScriptResult]:
+def own(subject: WhatIfScript, folder: Path | None, count: int) -> list[ScriptResult]:
     print(subject.name, file=sys.stderr, flush=True)
     with tempfile.TemporaryDirectory() as scratch:
         try:
-            found = measured_script(subject, folder or Path(scratch))
+            found = measured_script(subject, folder or Path(scratch), count)
         except SkylineError as failed:
             print(f"{subject.name}: {failed.message}", file=sys.stderr)
             return []
@@ -358,6 +358,9 @@ def main() -> int:
     parser.add_argument("--scratch", type=Path, default=Path(tempfile.gettempdir(), "skyline-corpus"))
     parser.add_argument("--mirror", type=Path, help="a folder of bare clones")
     parser.add_argument("--folder", type=Path, help="where the scripts run (default: a new folder)")
+    parser.add_argument(
+        "--parts", type=int, default=PARTS, help="what-ifs that make the space (public scripts: 4)"
+    )
     parser.add_argument("--note", default="", help="a remark for the page, such as the load of the machine")
     parser.add_argument("--rows", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--name", default="tune_quality")
@@ -374,7 +377,8 @@ def main() -> int:
         copies = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         named = options.scripts if options.scripts or options.corpus else long_examples(copies)
         jobs: list[Callable[[], list[ScriptResult]]] = [
-            partial(own, WhatIfScript.parse(one, options.interpreter), options.folder) for one in named
+            partial(own, WhatIfScript.parse(one, options.interpreter), options.folder, options.parts)
+            for one in named
         ]
         jobs += [
             partial(public, name, options, program=__file__, kind=ScriptResult) for name in options.corpus

@@ -158,7 +158,7 @@ class _Run:
             return None
         candidate = self._candidate(best.parts)
         effort = replace(_FINAL, minutes=max(self._left_s / 60, 0.01))
-        return self._measured(candidate, effort, f"verifying {candidate.words}")
+        return self._measured(candidate, effort, f"verification: {candidate.words}")
 
     def result(self, ended: str, verified: TuneTrial | None, *, interrupted: bool = False) -> Tuned:
         """The result at this moment."""
@@ -205,9 +205,10 @@ class _Run:
 
         def progress(said: Progress) -> None:
             stage, _, what = words.partition(": ")
-            parts = (what or words, said.message, self._best_words(), f"{_clock_words(self._left_s)} left")
-            share = 1 - max(0.0, self._left_s) / self._budget.total_s
-            self._progress(Progress(stage if what else "verify", " · ".join(filter(None, parts)), share))
+            # A narrow terminal cuts the end.
+            parts = (f"{_clock_words(self._left_s)} left", self._best_words(), said.message, what)
+            share = 1 - max(0.0, self._left_s) / max(self._budget.total_s, 1e-9)
+            self._progress(Progress(stage, " · ".join(filter(None, parts)), share))
 
         try:
             found = self._measurer(candidate, effort, progress)
@@ -236,7 +237,7 @@ class _Run:
         best = leader(self._space, self._trials)
         if best is None or best.speedup is None or best.speedup.value < 1:
             return ""
-        return f"best so far {format_ratio_range(best.speedup)} with {best.words}"
+        return f"best so far {format_ratio_range(best.speedup)}"
 
 
 def leader(space: Space, trials: Sequence[TuneTrial]) -> TuneTrial | None:

@@ -8,6 +8,7 @@ from math import log
 
 import pytest
 
+from skyline.capture.request import Progress
 from skyline.errors import Cancelled, CaptureImpossible, RewriteRefused, ScriptFailed
 from skyline.interval import Interval
 from skyline.tune.belief import Evidence, believed
@@ -69,9 +70,11 @@ class FakeTrials:
     reason: str = ""
     measured: list[frozenset[Choice]] = field(default_factory=list[frozenset[Choice]])
     now_s: float = 0.0
+    told: list[Progress] = field(default_factory=list[Progress])
 
     def __call__(self, candidate, effort, progress) -> Outcome:
         self.measured.append(candidate.parts)
+        progress(Progress("measure", "round 1 of 6", 0.5))
         for part, error in self.fails.items():
             if part in candidate.parts:
                 self.now_s += self.took_s / 2
@@ -92,7 +95,7 @@ class FakeTrials:
             space or FakeSpace(),
             self,
             budget,
-            progress=lambda said: None,
+            progress=self.told.append,
             clock=lambda: self.now_s,
             **options,
         )
@@ -187,6 +190,18 @@ def test_an_interruption_keeps_the_best_so_far(stop: BaseException) -> None:
     found = trials.run(300)
     assert found.interrupted
     assert found.best is None
+
+
+def test_progress_tells_the_trial_the_best_so_far_and_the_time_left() -> None:
+    trials = FakeTrials(TRUE)
+    trials.run(100)
+    first, second, *_, last = trials.told
+    assert (first.stage, first.fraction) == ("trial 1", 0.0)
+    assert first.message == "1:40 left · round 1 of 6 · channels_last fused_optimizer num_workers=2"
+    assert second.stage == "trial 2"
+    assert second.message.startswith("1:30 left · best so far 1.30x (1.29–1.31x) · round 1 of 6 · ")
+    assert second.fraction == pytest.approx(0.1)
+    assert last.stage == "verification"
 
 
 def test_a_search_goes_on_from_earlier_trials() -> None:
