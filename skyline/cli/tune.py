@@ -33,6 +33,8 @@ _EXAMPLES = """\
   skyline tune train.py --resume --budget 2m          go on from the trials so far
   skyline tune train.py --undo                        restore the files byte for byte"""
 _DEFAULT_BUDGET_S = 300.0
+_USUAL_PROFILE_S, _PROFILE_SHARE = 20.0, 0.1
+"""Trials within the profile take 20 s, or a tenth of a short budget."""
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -88,6 +90,8 @@ def run(arguments: Sequence[str]) -> int:
         raise UsageError(f"{options.script} is a saved profile", hint="Name the script that is to be tuned.")
     if options.undo:
         return _undo(options)
+    if options.budget is None and options.tune_budget_s < _USUAL_PROFILE_S / _PROFILE_SHARE:
+        options.budget = _PROFILE_SHARE * options.tune_budget_s
     subject = subject_of(options.script, script_arguments, options)
     return _tune(subject, script_arguments, options, began_s)
 

@@ -148,7 +148,7 @@ def basis(report: TuneReport) -> str:
     dropped = sum(one.dropped for one in report.trials)
     return (
         f"{units.plural(len(report.trials), 'trial')} in turns with the unchanged script, {dropped} dropped; "
-        f"{report.spent_s:.0f} s of {report.budget_s:.0f} s; the search ended because {report.ended}"
+        f"{report.spent_s:.0f} s of {report.budget_s:.0f} s; the search ended: {report.ended}"
     )
 
 

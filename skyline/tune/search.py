@@ -158,7 +158,7 @@ class _Run:
             return None
         candidate = self._candidate(best.parts)
         effort = replace(_FINAL, minutes=max(self._left_s / 60, 0.01))
-        return self._measured(candidate, effort, f"verification: {candidate.words}")
+        return self._trial(candidate, effort, f"verification: {candidate.words}")
 
     def result(self, ended: str, verified: TuneTrial | None, *, interrupted: bool = False) -> Tuned:
         """The result at this moment."""
@@ -194,11 +194,11 @@ class _Run:
         return max(worth, key=lambda one: one[0])[1] if worth else None
 
     def _try(self, candidate: Candidate, effort: Effort) -> None:
-        trial = self._measured(candidate, effort, f"trial {len(self._trials) + 1}: {candidate.words}")
+        trial = self._trial(candidate, effort, f"trial {len(self._trials) + 1}: {candidate.words}")
         self._trials.append(trial)
         self._on_trial(trial)
 
-    def _measured(self, candidate: Candidate, effort: Effort, words: str) -> TuneTrial:
+    def _trial(self, candidate: Candidate, effort: Effort, words: str) -> TuneTrial:
         began_s = self._clock()
         changes = tuple(sorted(map(str, candidate.parts)))
         trial = TuneTrial(changes, candidate.speedup)
