@@ -125,6 +125,9 @@ class _Run:
         self._trials, self._on_trial, self._progress, self._clock = trials, on_trial, progress, clock
         self._began_s = clock()
         self._singles = space.singles
+        for one in trials:
+            # Trials of an earlier search may be of combinations that this one has not come to.
+            space.around(one.parts)
 
     @property
     def _left_s(self) -> float:
@@ -138,14 +141,22 @@ class _Run:
     def search(self) -> str:
         """Run trials; the reason for the end, in words."""
         while True:
-            found = self._next()
-            if found is None:
+            worth = self._worth_trials()
+            if not worth:
                 return "no combination left is likely to gain more"
-            first = not _measured(self._trials)
-            reserve_s = 0.0 if first else _FINAL_COST * self._trial_s
-            if self._trial_s + found.one_off_s + reserve_s > self._left_s:
+            # The first one is its own verification, if it stays the only one.
+            reserve_s = _FINAL_COST * self._trial_s if _measured(self._trials) else 0.0
+            left_s = self._left_s - reserve_s
+            found = next((one for one in worth if self._trial_s + one.one_off_s <= left_s), None)
+            if found is None:
                 return "the budget is spent" if self._trials else "the budget is too short for a trial"
-            self._try(found, Effort(_ROUNDS, max(self._left_s / 60, 0.01), _TURN_S))
+            trial = self._trial(
+                found,
+                Effort(_ROUNDS, max(left_s / 60, 0.01), _TURN_S),
+                f"trial {len(self._trials) + 1}: {found.words}",
+            )
+            self._trials.append(trial)
+            self._on_trial(trial)
 
     def verify(self) -> TuneTrial | None:
         """The leading candidate once more, in more and longer rounds; None if it gains too little to be worth it."""
@@ -167,36 +178,29 @@ class _Run:
             tuple(self._trials),
             leader(self._space, self._trials),
             verified,
-            max(candidates, key=lambda one: one.speedup.value, default=None),
+            max(candidates, key=lambda one: one.speedup.low, default=None),
             ended,
             self._clock() - self._began_s,
             self._trial_s,
             interrupted,
         )
 
-    def _next(self) -> Candidate | None:
-        """The candidate with the largest expected improvement for each second of its trial."""
+    def _worth_trials(self) -> list[Candidate]:
+        """The candidates by their expected improvement for each second of a trial, largest first."""
         best = leader(self._space, self._trials)
         candidates = self._space.around(frozenset() if best is None else best.parts)
-        evidence = _evidence(candidates, self._trials)
         tried = {one.parts for one in self._trials}
-        failed = [one.parts for one in self._trials if one.speedup is None]
-        beliefs = believed(candidates, evidence, self._singles)
         known = {one.parts for one in _measured(self._trials)}
+        failed = [one.parts for one in self._trials if one.speedup is None]
+        beliefs = believed(candidates, _evidence(candidates, self._trials), self._singles)
         over = max([0.0, *(b.mean for c, b in zip(candidates, beliefs, strict=True) if c.parts in known)])
-        worth = [
-            (belief.improvement(over) / (self._trial_s + candidate.one_off_s), candidate)
-            for candidate, belief in zip(candidates, beliefs, strict=True)
-            if candidate.parts not in tried
-            and not any(parts <= candidate.parts for parts in failed)
-            and belief.improvement(over) >= _WORTH_A_TRIAL
-        ]
-        return max(worth, key=lambda one: one[0])[1] if worth else None
-
-    def _try(self, candidate: Candidate, effort: Effort) -> None:
-        trial = self._trial(candidate, effort, f"trial {len(self._trials) + 1}: {candidate.words}")
-        self._trials.append(trial)
-        self._on_trial(trial)
+        found: list[tuple[float, Candidate]] = []
+        for candidate, belief in zip(candidates, beliefs, strict=True):
+            gain = belief.improvement(over)
+            fails = any(parts <= candidate.parts for parts in failed)
+            if candidate.parts not in tried and not fails and gain >= _WORTH_A_TRIAL:
+                found.append((gain / (self._trial_s + candidate.one_off_s), candidate))
+        return [one for _, one in sorted(found, key=lambda one: -one[0])]
 
     def _trial(self, candidate: Candidate, effort: Effort, words: str) -> TuneTrial:
         began_s = self._clock()

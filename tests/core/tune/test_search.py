@@ -42,12 +42,14 @@ class FakeSpace:
     """All combinations of some parts; a simulation multiplies."""
 
     parts: tuple[Choice, ...] = (WORKERS, FUSED, LAYOUT)
+    asked: list[frozenset[Choice]] = field(default_factory=list[frozenset[Choice]])
 
     @property
     def singles(self) -> dict[Choice, Interval]:
         return {part: about(SIMULATED[part]) for part in self.parts}
 
     def around(self, chosen: frozenset[Choice]) -> tuple[Candidate, ...]:
+        self.asked.append(chosen)
         count = len(self.parts)
         subsets = [
             frozenset(self.parts[index] for index in range(count) if number >> index & 1)
@@ -206,8 +208,9 @@ def test_progress_tells_the_trial_the_best_so_far_and_the_time_left() -> None:
 
 def test_a_search_goes_on_from_earlier_trials() -> None:
     first = FakeTrials(TRUE, stop_at=2).run(300)
-    second = FakeTrials(TRUE)
-    found = second.run(300, earlier=first.trials)
+    second, space = FakeTrials(TRUE), FakeSpace()
+    found = second.run(300, space, earlier=first.trials)
+    assert {one.parts for one in first.trials} <= set(space.asked[:2])
     assert not {one.parts for one in first.trials} & set(second.measured[:-1])
     assert found.trials[:2] == first.trials
     assert found.best is not None
@@ -229,7 +232,7 @@ def test_a_costly_candidate_waits_for_cheap_ones() -> None:
     trials = FakeTrials({**TRUE, WORKERS: 1.5})
     trials.run(300, space)
     assert trials.measured[0] == {WORKERS}
-    trials = FakeTrials({**TRUE, WORKERS: 1.5})
+    trials = FakeTrials({**TRUE, WORKERS: 1.1})
     found = trials.run(60, space)
     assert not any(COMPILE in parts for parts in trials.measured)
     assert found.worth
