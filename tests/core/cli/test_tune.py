@@ -191,6 +191,7 @@ for inputs in DataLoader(Data(), batch_size=16):
 
 
 @pytest.mark.capture
+@pytest.mark.timeout(600)
 def test_a_real_search_drops_a_change_that_crashes_and_goes_on(
     skyline: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -198,9 +199,11 @@ def test_a_real_search_drops_a_change_that_crashes_and_goes_on(
     monkeypatch.setattr("skyline.tune.search._TURN_S", 0.05)
     few = {name: whatif_named(name) for name in ("fused_optimizer", "num_workers")}
     monkeypatch.setattr("skyline.analysis.best.whatifs", lambda: few)
+    monkeypatch.setattr("skyline.analysis.best._MOST_VALUES", 0)
     path = tmp_path / "train.py"
     path.write_text(SCRIPT)
-    report = tuned(skyline, "--budget", "90s")
+    # Long enough for a busy machine; the few candidates end the search.
+    report = tuned(skyline, "--budget", "1h")
     assert path.read_text() == SCRIPT
     failed = [one for one in report["trials"] if one["dropped"]]
     assert failed
