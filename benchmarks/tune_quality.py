@@ -11,8 +11,8 @@ has many choices) is scored by the table, which is in its favour.
 ``random`` has the same seconds without a verification, ``TPE`` (Optuna, where it is installed) too, starting from the
 same simulations. ``singles`` measures each change by itself. ``simulation`` measures nothing.
 
-Scripts are given as ``"PATH [ARGUMENTS]"``; ``--corpus`` adds public scripts of ``corpus.toml`` by name. Without any of
-either, the examples are measured.
+Scripts are given as ``"PATH [ARGUMENTS]"``, by default the examples; ``--corpus`` adds public scripts of
+``corpus.toml`` by name.
 """
 
 from __future__ import annotations
@@ -375,7 +375,7 @@ def main() -> int:
     results: list[ScriptResult] = []
     with ExitStack() as stack:
         copies = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        named = options.scripts if options.scripts or options.corpus else long_examples(copies)
+        named = options.scripts or long_examples(copies)
         jobs: list[Callable[[], list[ScriptResult]]] = [
             partial(own, WhatIfScript.parse(one, options.interpreter), options.folder, options.parts)
             for one in named
