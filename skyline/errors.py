@@ -20,11 +20,13 @@ class SkylineError(Exception):
     """An error that stopped the work and that the user can resolve.
 
     ``hint`` is the next step. ``file`` and ``line`` refer to the user's code, if known. ``files`` are further files of
-    the user that were involved: the cause may be in any of them.
+    the user that were involved: the cause may be in any of them. ``of_change`` is True if only the script with a change
+    failed.
     """
 
     exit_code = ExitCode.USAGE
     files: tuple[str, ...] = ()
+    of_change = False
 
     def __init__(self, message: str, *, hint: str = "", file: str = "", line: int = 0) -> None:
         super().__init__(message)

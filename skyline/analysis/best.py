@@ -61,27 +61,29 @@ def best(analysis: Analysis, constraints: Constraints | None = None) -> Best:
     larger batch. Every combination is simulated as a whole. The result is the best of the tried combinations, not
     necessarily the global optimum.
     """
-    search = _Climb(analysis, constraints or Constraints())
+    search = Climb(analysis, constraints or Constraints())
     return search.run()
 
 
-class _Climb:
-    """One search, with its answers so far."""
+class Climb:
+    """One search, with its answers so far. Other searches ask it about further combinations."""
 
-    def __init__(self, analysis: Analysis, constraints: Constraints) -> None:
+    def __init__(self, analysis: Analysis, constraints: Constraints, most: int | None = None) -> None:
+        """``most`` limits the simulations; by default as in ``best``."""
+        self._most = most or _MOST_TRIED
         self._analysis = analysis
         self._constraints = constraints
         usable = usable_bytes(analysis.profile)
         self._limit = constraints.memory_bytes or (float(usable) if usable is not None else inf)
         self._said_limit = None if isinf(self._limit) else self._limit
         self._cut = False
-        self._answers: dict[frozenset[Choice], Estimate] = {}
+        self.answers: dict[frozenset[Choice], Estimate] = {}
 
     def run(self) -> Best:
         """Run the search."""
-        parts = self._parts()
-        start = self._ask(frozenset())
-        singles = {part: self._ask(frozenset({part})) for part in parts}
+        parts = self.parts()
+        start = self.ask(frozenset())
+        singles = {part: self.ask(frozenset({part})) for part in parts}
         savers = [
             part
             for part, found in singles.items()
@@ -103,20 +105,20 @@ class _Climb:
             moves = [now | {part} for part in useful]
             moves += [now | {saver, part} for saver in savers for part in hungry]
             better = self._best(one for one in moves if _one_value_each(one))
-            worth = _WORTH if self._keeps(now) else 0.0
+            worth = _WORTH if self.keeps(now) else 0.0
             if better is None or self._speed(better) <= worth * self._speed(now):
                 break
             now = better
         now = self._without_idle(now)
         if self._cut:
             left_out = (*left_out, _NOT_TRIED)
-        found = self._ask(now)
-        if not self._keeps(now):
+        found = self.ask(now)
+        if not self.keeps(now):
             reason = "no combination was found that keeps to the memory limit"
-            return Best(Question(), None, len(self._answers), self._said_limit, reason, left_out)
-        return Best(self._question(now), found, len(self._answers), self._said_limit, left_out=left_out)
+            return Best(Question(), None, len(self.answers), self._said_limit, reason, left_out)
+        return Best(self.question(now), found, len(self.answers), self._said_limit, left_out=left_out)
 
-    def _parts(self) -> list[Choice]:
+    def parts(self) -> list[Choice]:
         """Every value of every applicable and allowed what-if."""
         order = list(Semantics)
         found: list[Choice] = []
@@ -134,42 +136,45 @@ class _Climb:
         return found
 
     def _best(self, moves: Iterable[frozenset[Choice]]) -> frozenset[Choice] | None:
-        keeping = [one for one in dict.fromkeys(moves) if self._keeps(one)]
+        keeping = [one for one in dict.fromkeys(moves) if self.keeps(one)]
         return max(keeping, key=lambda one: (self._speed(one), -len(one)), default=None)
 
     def _without_idle(self, chosen: frozenset[Choice]) -> frozenset[Choice]:
         """Remove parts that no longer have an effect."""
         for part in sorted(chosen, key=str):
             less = chosen - {part}
-            found = self._ask(less)
-            if self._keeps(less) and self._speed(chosen) <= _WORTH * found.sure_speedup:
+            found = self.ask(less)
+            if self.keeps(less) and self._speed(chosen) <= _WORTH * found.sure_speedup:
                 chosen = less
         return chosen
 
-    def _keeps(self, chosen: frozenset[Choice]) -> bool:
-        found = self._ask(chosen)
+    def keeps(self, chosen: frozenset[Choice]) -> bool:
+        """True if the combination can be made within the constraints."""
+        found = self.ask(chosen)
         by_hand = bool(chosen) and self._constraints.rewritable and found.rewrite != "available"
         return found.applicable and found.peak.value <= self._limit and not by_hand
 
     def _fits(self, chosen: frozenset[Choice]) -> bool:
-        found = self._ask(chosen)
+        found = self.ask(chosen)
         return found.applicable and found.peak.value <= self._limit
 
     def _speed(self, chosen: frozenset[Choice]) -> float:
-        return self._ask(chosen).sure_speedup
+        return self.ask(chosen).sure_speedup
 
-    def _ask(self, chosen: frozenset[Choice]) -> Estimate:
-        if chosen not in self._answers:
-            if len(self._answers) >= _MOST_TRIED:
+    def ask(self, chosen: frozenset[Choice]) -> Estimate:
+        """The simulated effect of the combination."""
+        if chosen not in self.answers:
+            if len(self.answers) >= self._most:
                 self._cut = True
-                return replace(self._answers[frozenset()], applicable=False, reason=_NOT_TRIED)
-            self._answers[chosen] = answer_or_reason(
-                self._analysis.baseline, self._question(chosen).choices, self._analysis.rewrites
+                return replace(self.answers[frozenset()], applicable=False, reason=_NOT_TRIED)
+            self.answers[chosen] = answer_or_reason(
+                self._analysis.baseline, self.question(chosen).choices, self._analysis.rewrites
             )
-        return self._answers[chosen]
+        return self.answers[chosen]
 
     @staticmethod
-    def _question(chosen: frozenset[Choice]) -> Question:
+    def question(chosen: frozenset[Choice]) -> Question:
+        """The parts in the order of being applied, the batch size among them."""
         order = list(whatifs())
         return Question(None, tuple(sorted(chosen, key=lambda one: order.index(one.name))))
 
@@ -186,4 +191,5 @@ def _few_of_each(parts: list[Choice], singles: dict[Choice, Estimate]) -> list[C
 
 
 def _one_value_each(chosen: frozenset[Choice]) -> bool:
+    """True if no what-if is in it with two values."""
     return len({one.name for one in chosen}) == len(chosen)

@@ -80,7 +80,7 @@ def run(arguments: Sequence[str]) -> int:
     if options.diff:
         write_data("-", diff(planned, SourceText.read).encode("utf-8"))
     else:
-        _write(planned.edits)
+        write_edits(planned.edits)
     for note in planned.notes:
         say(f"skyline: {note}")
     return int(ExitCode.OK)
@@ -96,8 +96,8 @@ def _check_removable(names: Sequence[str]) -> None:
             raise UsageError("A batch size cannot be removed", hint="Write another one: batch_size=N.")
 
 
-def _write(edits: tuple[TextEdit, ...]) -> None:
-    """Every file is worked out before the first one is written."""
+def write_edits(edits: tuple[TextEdit, ...]) -> None:
+    """Write edits of the files as they are now; every file is worked out before the first one is written."""
     texts = [SourceText.read(path) for path in dict.fromkeys(edit.span.file for edit in edits)]
     changed = [text.apply(edit for edit in edits if edit.span.file == text.path) for text in texts]
     encoded = [(Path(text.path), text.encode()) for text in changed]

@@ -32,10 +32,11 @@ def add_options(
         "NAME",
         "predict for this GPU, which need not be here: nothing is executed (the list: skyline gpus)",
     ),
+    budget: str = "--budget",
 ) -> list[argparse.Action]:
     """The options of a capture; the same for every command that can start one.
 
-    ``gpu`` is how ``--gpu`` is called and explained.
+    ``gpu`` is how ``--gpu`` is called and explained, ``budget`` the name of the option for trials of a profile.
     """
     group = parser.add_argument_group("profiling")
     return [
@@ -64,7 +65,8 @@ def add_options(
             "--timeout", type=seconds, metavar="S", help="longest wait for one iteration, in seconds"
         ),
         group.add_argument(
-            "--budget",
+            budget,
+            dest="budget",
             type=seconds_or_none,
             metavar="S",
             help="seconds for trials of other batch sizes, threads and number formats, after the script itself is "

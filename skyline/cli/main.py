@@ -26,6 +26,7 @@ COMMANDS = {
     "apply": "make a change in the script",
     "verify": "measure a change and compare it with the prediction",
     "watch": "run a training script for real, and report problems as it trains",
+    "tune": "search for the fastest combination of changes, by measuring",
     "check": "check a script against its budget and base revision, for CI",
     "ledger": "list earlier predictions and their measurements",
     "show": "show a saved profile again",

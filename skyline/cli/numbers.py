@@ -50,6 +50,17 @@ def amount(text: str) -> float:
     return _amount(text, _MOST_AMOUNT)
 
 
+_UNITS_S = {"s": 1.0, "m": 60.0, "h": 3600.0}
+
+
+def duration(text: str) -> float:
+    """A time above 0 with its unit, as 90s, 5m or 1h, in seconds."""
+    number, unit = text[:-1], text[-1:]
+    if unit not in _UNITS_S:
+        raise argparse.ArgumentTypeError(f"{_brief(text)} has no unit: write 90s, 5m or 1h")
+    return _amount(number, _MOST_SECONDS / _UNITS_S[unit]) * _UNITS_S[unit]
+
+
 def gigabytes(text: str) -> int:
     """A number of gigabytes above 0, in bytes."""
     return int(_amount(text, _MOST_GIGABYTES) * 1e9)

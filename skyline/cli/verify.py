@@ -92,7 +92,7 @@ def _verify(options: argparse.Namespace, arguments: tuple[str, ...] | None, effo
     from skyline.verification.verify import verify
 
     analysis = analyse(profile)
-    request = _request(profile, arguments, options)
+    request = run_request(profile, arguments, options)
     with ExitStack() as stack:
         stack.enter_context(terminable())
         display = stack.enter_context(Display(quiet=options.quiet))
@@ -112,7 +112,7 @@ def _verify(options: argparse.Namespace, arguments: tuple[str, ...] | None, effo
     return int(ExitCode.OK)
 
 
-def _request(
+def run_request(
     profile: Profile, arguments: tuple[str, ...] | None, options: argparse.Namespace
 ) -> CaptureRequest:
     """The run that the profile was made of: the same arguments, interpreter and folder."""

@@ -197,17 +197,22 @@ def _of_the_change(action: Callable[[], _Result]) -> _Result:
     except Cancelled:
         raise
     except ScriptFailed as error:
-        raise ScriptFailed(
+        failed = ScriptFailed(
             f"{_CHANGED}: {error.message}",
             traceback=error.traceback,
             hint=f"{_CHANGED}; without it, the script ran. Nothing on disk was changed.",
             file=error.file,
             line=error.line,
-        ) from error
+        )
+        failed.of_change = True
+        raise failed from error
     except BudgetExceeded as error:
-        raise BudgetExceeded(
+        exceeded = BudgetExceeded(
             f"With the change: {error.message}", hint=error.hint, file=error.file, line=error.line
-        ) from error
+        )
+        exceeded.of_change = True
+        raise exceeded from error
     except SkylineError as error:
         error.message = f"With the change: {error.message}"
+        error.of_change = True
         raise

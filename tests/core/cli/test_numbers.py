@@ -17,7 +17,15 @@ HUGE = ("1e400", "inf", "nan", "9" * 30, "9" * 5000, "-1", "many")
 @pytest.mark.parametrize("text", HUGE, ids=range(len(HUGE)))
 @pytest.mark.parametrize(
     "kind",
-    [numbers.positive, numbers.natural, numbers.port, numbers.seconds, numbers.minutes, numbers.gigabytes],
+    [
+        numbers.positive,
+        numbers.natural,
+        numbers.port,
+        numbers.seconds,
+        numbers.minutes,
+        numbers.gigabytes,
+        numbers.duration,
+    ],
 )
 def test_what_no_run_can_take_is_refused(kind, text: str) -> None:
     with pytest.raises(argparse.ArgumentTypeError) as refused:
@@ -31,6 +39,7 @@ def test_what_can_be_is_taken() -> None:
     assert numbers.port("65535") == 65535
     assert numbers.seconds("0.5") == 0.5
     assert numbers.gigabytes("1.5") == 1_500_000_000
+    assert [numbers.duration(text) for text in ("90s", "5m", "0.5h")] == [90.0, 300.0, 1800.0]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,242 @@
+"""``skyline tune``: search for the fastest combination of changes within a time budget."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from skyline.cli.apply import write_edits
+from skyline.cli.capture_options import Display, add_options, terminable
+from skyline.cli.command_line import parser, split_after_names
+from skyline.cli.numbers import duration, gigabytes
+from skyline.cli.streams import data_console, say, tell, write_data, write_whole
+from skyline.cli.subject import is_script, saved_profile, subject_of
+from skyline.cli.verify import run_request
+from skyline.errors import ExitCode, RewriteRefused, UsageError
+
+if TYPE_CHECKING:
+    from skyline.analysis.analyse import Analysis
+    from skyline.cli.subject import LoadedProfile
+    from skyline.report.tune import TuneReport
+    from skyline.tune.trials import TuneTrial
+
+_EXAMPLES = """\
+  skyline tune train.py                               five minutes, same results of training
+  skyline tune train.py --budget 10m --allow numerics rounding may differ
+  skyline tune train.py --allow convergence --apply   other batch sizes too; make the change
+  skyline tune train.py --resume --budget 2m          go on from the trials so far
+  skyline tune train.py --undo                        restore the files byte for byte"""
+_DEFAULT_BUDGET_S = 300.0
+_USUAL_PROFILE_S, _PROFILE_SHARE = 20.0, 0.1
+"""Trials within the profile take 20 s, or a tenth of a short budget."""
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run the command."""
+    began_s = time.monotonic()
+    command = parser(
+        "tune",
+        "[options] SCRIPT [ARGS...]",
+        "Search for the fastest combination of changes: what-ifs, loader settings and, if\n"
+        "allowed, batch sizes. Simulations of its profile propose combinations; each is\n"
+        "measured in turns with the unchanged script, in memory. The best one is verified\n"
+        "and offered as one edit. Ctrl+C ends the search and keeps the best so far.",
+        _EXAMPLES,
+    )
+    add_options(command, budget="--profile-budget")
+    command.add_argument("--fresh", action="store_true", help="profile the script again in any case")
+    group = command.add_argument_group("the search")
+    group.add_argument(
+        "--budget",
+        dest="tune_budget_s",
+        type=duration,
+        default=_DEFAULT_BUDGET_S,
+        metavar="TIME",
+        help="time for everything, as 90s, 5m or 1h, with a profile that has to be made first (default: 5m)",
+    )
+    group.add_argument(
+        "--allow",
+        choices=("numerics", "convergence"),
+        help="numerics: rounding may differ; convergence: training may take another course, as with another batch "
+        "size (default: only what gives the same results)",
+    )
+    group.add_argument(
+        "--max-memory",
+        type=gigabytes,
+        metavar="GB",
+        help="with at most this peak memory (default: the device's)",
+    )
+    group.add_argument("--resume", action="store_true", help="go on from the trials of the last search")
+    group.add_argument("--apply", action="store_true", help="make the change, once it is verified")
+    group.add_argument("--undo", action="store_true", help="restore the files that --apply changed")
+    group.add_argument("--no-ledger", action="store_true", help="do not keep the trials in the ledger")
+    group.add_argument("--json", metavar="FILE", help="write the result as JSON ('-': to stdout, alone)")
+    command.add_argument("script", metavar="SCRIPT")
+    command.add_argument(
+        "words", metavar="ARGS", nargs="*", help="arguments of the script; after -- in any form"
+    )
+    ours, more = split_after_names(arguments, command)
+    options = command.parse_intermixed_args(ours)
+    script_arguments = (*options.words, *(more or ())) if options.words or more is not None else None
+    if options.gpu is not None:
+        raise UsageError("--gpu predicts for a GPU that is not here: nothing can be measured on it")
+    if not is_script(Path(options.script)):
+        raise UsageError(f"{options.script} is a saved profile", hint="Name the script that is to be tuned.")
+    if options.undo:
+        return _undo(options)
+    if options.budget is None and options.tune_budget_s < _USUAL_PROFILE_S / _PROFILE_SHARE:
+        options.budget = _PROFILE_SHARE * options.tune_budget_s
+    subject = subject_of(options.script, script_arguments, options)
+    return _tune(subject, script_arguments, options, began_s)
+
+
+def _tune(
+    subject: LoadedProfile, arguments: tuple[str, ...] | None, options: argparse.Namespace, began_s: float
+) -> int:
+    from skyline.analysis.analyse import analyse
+    from skyline.analysis.best import Constraints
+    from skyline.capture.warm_pool import WarmPool
+    from skyline.report.tune import trial_words, tune_report
+    from skyline.tune.paired import PairedTrials, first_guess_s
+    from skyline.tune.search import Budget, tune
+    from skyline.tune.space import Space, question_of
+    from skyline.verification.change import change
+    from skyline.verification.verify import check_measurable
+    from skyline.whatif.base import Semantics
+
+    check_measurable(subject.profile)
+    analysis = analyse(subject.profile)
+    request = run_request(subject.profile, arguments, options)
+    allowed = Semantics(options.allow or "exact")
+    space = Space(analysis, Constraints(options.max_memory, allowed, rewritable=True))
+    kept = _Kept(subject, options)
+    with ExitStack() as stack:
+        stack.enter_context(terminable())
+        display = stack.enter_context(Display(quiet=options.quiet))
+        # Several runs of one script: PyTorch is imported once for all of them.
+        warm_pool = WarmPool()
+        stack.callback(warm_pool.close)
+
+        def on_trial(trial: TuneTrial) -> None:
+            kept.add(trial)
+            if not options.quiet:
+                display.tell((trial_words(trial, len(kept.state.trials)),))
+
+        before_s = time.monotonic() - began_s
+        left_s = max(0.0, options.tune_budget_s - before_s)
+        found = tune(
+            space,
+            PairedTrials(analysis, request, not options.no_ledger, starter=warm_pool.start),
+            Budget(left_s, first_guess_s(subject.profile), options.max_memory),
+            earlier=kept.state.trials,
+            on_trial=on_trial,
+            progress=display.progress,
+        )
+    found = replace(found, spent_s=time.monotonic() - began_s)
+    best = found.best if found.worth else None
+    report = tune_report(
+        options.script,
+        allowed.value,
+        options.tune_budget_s,
+        found,
+        left_out=space.left_out,
+        diff="" if best is None else change(analysis, question_of(best.parts), request.arguments).diff,
+        notes=(f"{before_s:.0f} s of the budget went into the profile.",) if subject.measured_now else (),
+    )
+    _show(report, options)
+    if options.apply and best is not None:
+        _apply(analysis, best, options, subject)
+    elif options.apply:
+        say("skyline: nothing was changed")
+    return int(ExitCode.INTERRUPTED if found.interrupted else ExitCode.OK)
+
+
+class _Kept:
+    """The trials so far, and their file next to the profile; without one they are not kept."""
+
+    def __init__(self, subject: LoadedProfile, options: argparse.Namespace) -> None:
+        from skyline.tune.trials import TuneState, load_state, state_path
+
+        self.state = TuneState(subject.profile.id)
+        self._path = None if subject.path is None else state_path(subject.path)
+        if not options.resume:
+            return
+        earlier = None if self._path is None else load_state(self._path)
+        if earlier is None or earlier.profile_id != subject.profile.id:
+            say("skyline: there are no trials of this profile to go on from", quiet=options.quiet)
+        else:
+            self.state = earlier
+            say(f"skyline: goes on from {len(earlier.trials)} trials", quiet=options.quiet)
+
+    def add(self, trial: TuneTrial) -> None:
+        """Keep one more trial."""
+        from skyline.tune.trials import encoded
+
+        self.state = self.state.with_trial(trial)
+        if self._path is None:
+            return
+        try:
+            write_whole(self._path, encoded(self.state))
+        except UsageError as error:
+            say(f"skyline: {error.message}: a later search cannot go on from this one")
+            self._path = None
+
+
+def _show(report: TuneReport, options: argparse.Namespace) -> None:
+    if options.json is not None:
+        from skyline.report.build import encode
+
+        write_data(options.json, encode(report) + b"\n")
+    if options.json != "-":
+        from skyline.report.pages.tune import tune_page
+        from skyline.report.terminal import print_document
+
+        print_document(tune_page(report, applied=options.apply), data_console())
+
+
+def _apply(analysis: Analysis, best: TuneTrial, options: argparse.Namespace, subject: LoadedProfile) -> None:
+    """Make the change; the files as they were are kept for ``--undo``."""
+    from skyline.rewrite.plan import plan
+    from skyline.source.project import check_inside
+    from skyline.source.text import SourceText
+    from skyline.tune.space import question_of
+    from skyline.tune.undo import encoded_undo, undo_path
+
+    planned = plan(analysis, question_of(best.parts), SourceText.read)
+    if planned.refused:
+        first = planned.refused[0]
+        raise RewriteRefused(f"{first.name} was not applied: {first.reason}", hint="Nothing was changed.")
+    files = {edit.span.file for edit in planned.edits}
+    # Where it writes comes out of a file, which may have come along with the folder from somebody else.
+    check_inside(Path(options.script), files, [Path.cwd()])
+    before = {file: Path(file).read_bytes() for file in files}
+    write_edits(planned.edits)
+    for note in planned.notes:
+        say(f"skyline: {note}")
+    if subject.path is not None:
+        write_whole(undo_path(subject.path, options.script), encoded_undo(before))
+        tell(f"undo: skyline tune {shlex.quote(options.script)} --undo")
+
+
+def _undo(options: argparse.Namespace) -> int:
+    from skyline.source.project import check_inside
+    from skyline.tune.undo import load_undo, undo_path
+
+    found = saved_profile(options.script).path
+    assert found is not None
+    path = undo_path(found, options.script)
+    changed = load_undo(path)
+    check_inside(Path(options.script), [one.path for one in changed], [Path.cwd()])
+    for one in changed:
+        one.check()
+    for one in changed:
+        write_whole(Path(one.path), one.before)
+        tell(f"restored {one.path}")
+    path.unlink()
+    return int(ExitCode.OK)

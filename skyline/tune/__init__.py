@@ -1,0 +1,1 @@
+"""Searches for the fastest combination of changes: simulations propose, trials decide."""

@@ -1,0 +1,64 @@
+"""The measurer of a search: verifications, each of them kept in the ledger."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+from statistics import median
+
+from skyline.analysis.analyse import Analysis
+from skyline.capture.process import Starter, start_fresh
+from skyline.capture.request import CaptureRequest, ProgressCallback
+from skyline.errors import CaptureImpossible, UsageError
+from skyline.ledger.ledger import Ledger
+from skyline.trace.profile import Profile
+from skyline.tune.search import Outcome
+from skyline.tune.space import Candidate
+from skyline.verification.change import check_unchanged
+from skyline.verification.measure import Effort
+from skyline.verification.verify import verify
+
+_STARTS = 3
+_START_S = 2.0
+"""Forking a process that has imported PyTorch, and the script's own preparations; a guess until the first trial."""
+_TURNS, _TURN_S, _LEAST_ITERATIONS = 21, 0.35, 3
+
+
+@dataclass(frozen=True, slots=True)
+class PairedTrials:
+    """Measures candidates as ``skyline verify`` does; without ``keep`` nothing goes into the ledger."""
+
+    analysis: Analysis
+    request: CaptureRequest
+    keep: bool = True
+    ledger: Ledger | None = None
+    cancel: threading.Event | None = None
+    starter: Starter = start_fresh
+
+    def __call__(self, candidate: Candidate, effort: Effort, progress: ProgressCallback) -> Outcome:
+        """The outcome of one verification."""
+        try:
+            check_unchanged(self.analysis, self.request)
+        except UsageError as error:
+            # This ends the search; a UsageError would drop the candidate alone.
+            raise CaptureImpossible(error.message, hint=error.hint) from error
+        found = verify(
+            self.analysis,
+            candidate.question,
+            request=self.request,
+            effort=effort,
+            ledger=self.ledger,
+            keep=self.keep,
+            progress=progress,
+            cancel=self.cancel,
+            starter=self.starter,
+        )
+        verdict, peak_bytes = found.verdict, found.measured.trial.peak_bytes
+        return Outcome(found.speedup, verdict.null.value, peak_bytes, verdict.reason)
+
+
+def first_guess_s(profile: Profile) -> float:
+    """Seconds of a trial before the first one: three starts with their warm-up, and the turns of all rounds."""
+    step_s = median(profile.times.steps_ms or (0.0,)) / 1e3
+    starts_s = _STARTS * (_START_S + profile.warmup_iterations * step_s)
+    return starts_s + _TURNS * max(_TURN_S, _LEAST_ITERATIONS * step_s)

@@ -1,0 +1,59 @@
+"""The files that a change replaced, kept so that it can be taken back byte for byte."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from skyline.bounded_read import read_unpacked
+from skyline.errors import UsageError
+
+_LARGEST_BYTES = 32 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class ReplacedFile:
+    """A changed file: its bytes before the change, and the digest of its bytes after it."""
+
+    path: str
+    before: bytes
+    after_sha256: str
+
+    def check(self) -> None:
+        """Raise UsageError if the file is not what the change left."""
+        if _digest(self.path) != self.after_sha256:
+            raise UsageError(
+                f"{self.path} changed since: it is not restored", hint="Nothing was changed. Edit it by hand."
+            )
+
+
+def undo_path(profile: Path, script: str) -> Path:
+    """The file with the last change of a script, in the folder of its profiles."""
+    return profile.with_name(f"{Path(script).name}.undo.json")
+
+
+def encoded_undo(before: Mapping[str, bytes]) -> bytes:
+    """The content of the file, once the files are changed."""
+    files = [ReplacedFile(path, data, _digest(path)) for path, data in before.items()]
+    return msgspec.json.encode(files)
+
+
+def load_undo(path: Path) -> tuple[ReplacedFile, ...]:
+    """The files that were replaced. Raises UsageError if there are none, or the file is damaged."""
+    try:
+        return msgspec.json.decode(read_unpacked(path, _LARGEST_BYTES), type=tuple[ReplacedFile, ...])
+    except FileNotFoundError:
+        raise UsageError("There is no change of skyline tune --apply to take back") from None
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{path} cannot be read: {error}") from error
+
+
+def _digest(path: str) -> str:
+    try:
+        return hashlib.sha256(Path(path).read_bytes()).hexdigest()
+    except OSError:
+        return ""
