@@ -62,7 +62,7 @@ async def test_a_chosen_cluster_gives_a_ranked_table_with_reasons(
         await pilot.pause()
         text = made.app.query_one("#plan-text").render().plain
         assert "15 % slower than the fastest on 8 GPUs: communication +15 %" in " ".join(text.split())
-        assert "ddp 8, micro-batch 64 x 1 needs 97.1 GB of 80.8 GB" in " ".join(text.split())
+        assert "ddp 8, micro-batch 64 x 1 on 8 GPUs needs 97.1 GB of 80.8 GB" in " ".join(text.split())
         assert "126: does not fit the GPU's memory" in text
 
 

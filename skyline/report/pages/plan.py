@@ -28,6 +28,11 @@ _TONES = {
     "communication": "communication",
     "bubble": "other",
     "optimizer": "optimizer",
+    "parameters": "forward",
+    "gradients": "backward",
+    "activations": "communication",
+    "buffers": "data",
+    "fixed": "other",
 }
 
 
@@ -56,23 +61,16 @@ def _row_section(row: PlanRow) -> Iterator[Section]:
     if row.whatifs:
         texts.append(f"The code: skyline apply SCRIPT {' '.join(row.whatifs)}")
     step = [BreakdownPart(name, _TONES[name], part) for name, part in row.step_parts_ms.items() if part > 0]
-    memory = [BreakdownPart(name, "", part) for name, part in row.memory_parts.items() if part > 0]
-    yield Section(
-        (
-            *said(*texts, tone=""),
-            Breakdown("step", tuple(step), units.format_ms),
-            Breakdown("memory of a rank", tuple(memory), units.format_bytes),
-        ),
-        f"{row.rank}: {row.label}",
-        f"on {row.gpus} GPUs",
-    )
+    memory = [BreakdownPart(name, _TONES[name], part) for name, part in row.memory_parts.items() if part > 0]
+    yield Section(tuple(said(*texts, tone="")), f"{row.rank}: {row.label}", f"on {gpus_words(row.gpus)}")
+    yield Section((Breakdown("step", tuple(step), units.format_ms),), "Step", row.limit)
+    yield Section((Breakdown("memory", tuple(memory), units.format_bytes),), "Memory of a rank")
 
 
 def _left_out(report: PlanReport) -> tuple[Section | None, ...]:
     refused = [f"{count:,}: {reason}" for reason, count in report.refused.items()]
-    several = len({one.gpus for one in report.too_large}) > 1
     refused += [
-        f"{one.label}{f' on {one.gpus} GPUs' if several else ''} needs {units.format_bytes(one.memory_bytes)} of "
+        f"{one.label} on {gpus_words(one.gpus)} needs {units.format_bytes(one.memory_bytes)} of "
         f"{units.format_bytes(one.usable_bytes)}"
         for one in report.too_large
     ]
@@ -103,6 +101,11 @@ def _cells(row: PlanRow, several: bool, paid: bool) -> Iterator[Cell]:
     texts.append(units.format_bytes(row.memory_bytes.value))
     texts += [hours_words(row.hours), dollar_words(row.usd)] if paid else []
     return (Cell(text, tone) for text in (*texts, row.objection or row.limit))
+
+
+def gpus_words(count: int) -> str:
+    """``1 GPU``, ``8 GPUs``."""
+    return f"{count} GPU{'' if count == 1 else 's'}"
 
 
 def rate_words(rate: Interval) -> str:

@@ -29,7 +29,9 @@ NOT_YET = (
     "No plan yet. Choose a cluster, which need not be present: the script is traced by shape for its GPU, and nothing "
     "is run there. A described model needs no trace."
 )
-_KEYS = "Enter opens the timeline of a row, a writes its code, x writes it for Perfetto"
+_KEYS = "Enter timeline, a code, x Perfetto"
+_NARROW = 100
+"""Cells below which the table leaves its words to the text of the row."""
 
 
 class PlanView(View):
@@ -72,7 +74,7 @@ class PlanView(View):
         """The parts, from the question to the timeline."""
         yield Static(Content.styled(NOT_YET, MUTED), id="plan-title", classes="view-title")
         yield PlanQuestion(self._uri)
-        table: SortTable[PlanRow] = SortTable(_shape(None), sorted_by=0, table_id="plan-table")
+        table: SortTable[PlanRow] = SortTable(_shape(None, narrow=True), sorted_by=0, table_id="plan-table")
         table.border_title = "Strategies"
         yield table
         with VerticalScroll(id="plan-page", classes="panel") as page:
@@ -107,7 +109,8 @@ class PlanView(View):
         """Show a plan."""
         self._asked, self._report, self._opened = asked, report, None
         self.set_class(False, "-timeline")
-        self._table.fill(report.rows, _shape(report))
+        self._table.border_subtitle = _KEYS if report.rows else ""
+        self._table.fill(report.rows, _shape(report, narrow=self.size.width < _NARROW))
         self._write()
         if report.rows:
             self._table.focus()
@@ -204,7 +207,6 @@ class PlanView(View):
                 Content.styled(f"{report.model} on {report.cluster} ({report.gpu})", "bold"),
                 Content(f"{report.fitting:,} of {report.considered:,} strategies can be used"),
                 Content(f"figures are {report.provenance}"),
-                Content.styled(_KEYS, MUTED),
             ]
             title = flow(parts, width)
         self.query_one("#plan-title", Static).update(title)
@@ -220,7 +222,7 @@ class PlanView(View):
         self.query_one("#plan-detail", Static).update(flow([*work_words(lanes), keys], width))
 
 
-def _shape(report: PlanReport | None) -> list[TableColumn[PlanRow]]:
+def _shape(report: PlanReport | None, *, narrow: bool) -> list[TableColumn[PlanRow]]:
     rows = report.rows if report is not None else ()
     times = units.time_scale([row.step_ms.value for row in rows] or [1.0])
     columns = [
@@ -269,13 +271,14 @@ def _shape(report: PlanReport | None) -> list[TableColumn[PlanRow]]:
                 largest_first=False,
             ),
         ]
-    columns.append(
-        TableColumn[PlanRow](
-            "limited by",
-            lambda row: f"! {row.objection}" if row.objection else row.limit,
-            lambda row: row.objection or row.limit,
-            left=True,
-            largest_first=False,
+    if not narrow:
+        columns.append(
+            TableColumn[PlanRow](
+                "limited by",
+                lambda row: f"! {row.objection}" if row.objection else row.limit,
+                lambda row: row.objection or row.limit,
+                left=True,
+                largest_first=False,
+            )
         )
-    )
     return columns

@@ -109,5 +109,4 @@ class PlanQuestion(Horizontal):
 
 
 def _words(one: ClusterReport) -> str:
-    price = f", ${one.usd_per_node_hour:g}/h" if one.usd_per_node_hour is not None else ""
-    return f"{one.name} ({one.gpus_per_node} x {one.gpu}{price})"
+    return f"{one.name}  {one.gpus_per_node}x {one.gpu}"
