@@ -228,7 +228,7 @@ def _advice(found: Found) -> str:
 
 
 def _kinds(one: TooLarge) -> int:
-    """The number of kinds of parallelism beside data parallelism: plain layouts are asked about first."""
+    """The number of further kinds of parallelism than data parallelism: users ask about plain layouts first."""
     strategy = one.strategy
     return sum(size > 1 for size in (strategy.tensor, strategy.pipeline, strategy.context)) + strategy.offload
 
@@ -292,7 +292,7 @@ def _parts_us(step: StepTime) -> dict[str, float]:
 
 
 def _why(row: StrategyRow, fastest: StrategyRow) -> str:
-    """How much longer a token or sample takes, and each part's share of that; the shares add up."""
+    """The additional time of a token or sample, and the share of each part in it; the shares add up."""
     whole = fastest.step.total_us / fastest.units_per_step
     other = _parts_us(fastest.step)
     more = {

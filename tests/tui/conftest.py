@@ -66,8 +66,7 @@ def _beside(name: str) -> ModuleType:
     return module
 
 
-_PICTURES = _beside("pictures")
-_PLANS = _beside("plans")
+_PICTURES, _PLANS = _beside("pictures"), _beside("plans")
 patient, brief = _beside("patience").patient, _beside("brevity").brief
 
 SCRIPT = """\

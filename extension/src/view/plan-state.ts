@@ -2,7 +2,7 @@
 
 import type { PlanChoices, PlanParams, PlanReport, TimelineReport } from "../protocol";
 
-/** What the user asks for. Empty texts set nothing. */
+/** The question of the user. Empty texts set nothing. */
 export type PlanAsked = Readonly<Pick<Required<PlanParams>, "cluster" | "model" | "gpus" | "amount" | "budget" | "deadline">>;
 
 export interface PlanState {
