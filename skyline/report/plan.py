@@ -137,7 +137,10 @@ def ranked(
     terms: Terms,
     most: int,
 ) -> Plan:
-    """The best ``most`` rows, by throughput, or by cost if there is a deadline; rows with an objection come last."""
+    """The best ``most`` rows, by throughput, or by cost if there is a deadline; rows with an objection come last.
+
+    Each size of the cluster has a row.
+    """
     billed = [
         (row, bill(row.cluster, terms.units, row.units_per_s) if terms.units else None) for row in found.rows
     ]
@@ -149,10 +152,16 @@ def ranked(
         usd = cost.usd.value if cheapest and cost and cost.usd else 0.0
         return bool(objections[index]), usd
 
-    order = sorted(range(len(billed)), key=key)[:most]
+    order = sorted(range(len(billed)), key=key)
     fastest: dict[int, StrategyRow] = {}
     for row in found.rows:
         fastest.setdefault(row.cluster.gpus, row)
+    first: dict[int, int] = {}
+    for index in order:
+        first.setdefault(found.rows[index].cluster.gpus, index)
+    # The first row of each size has a place, so that sizes can be compared.
+    others = [index for index in order if index not in first.values()]
+    order = sorted([*first.values(), *others[: max(0, most - len(first))]], key=order.index)[:most]
     best = max((row.units_per_s.value for row in found.rows), default=0.0)
     rows = tuple(
         _row(

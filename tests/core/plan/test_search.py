@@ -83,6 +83,18 @@ def test_the_reason_of_a_row_adds_up(counted):
         assert sum(parts) == pytest.approx(slower, abs=2.5)
 
 
+def test_each_size_has_a_row(counted):
+    cluster, model = cluster_named("dgx-h100"), transformer_named("gpt2")
+    sizes = [cluster.with_gpus(size) for size in (8, 16, 32)]
+    found = search(model, sizes, counted, Request(micro_batch=4))
+    rows = ranked(model, cluster, found, counted, Terms(), 6).report.rows
+    assert len(rows) == 6
+    assert {row.gpus for row in rows} == {8, 16, 32}
+    rates = [row.units_per_s.value for row in rows]
+    assert rates == sorted(rates, reverse=True)
+    assert [row.gpus for row in ranked(model, cluster, found, counted, Terms(), 1).report.rows] == [32]
+
+
 def test_choices_have_the_clusters_beside_the_script(tmp_path):
     (tmp_path / "pyproject.toml").write_text("[project]\nname = 'x'\n")
     (tmp_path / "lab.toml").write_text(
