@@ -93,14 +93,16 @@ export class PlanPanel {
     const several = new Set(report.rows.map((row) => row.gpus)).size > 1;
     const paid = report.rows.some((row) => row.hours !== null);
     const unit = timeUnit(...report.rows.map((row) => row.step_ms.value));
-    const titles = ["strategy", ...(several ? ["GPUs"] : []), "step", `${report.unit}/s`, "memory", ...(paid ? ["time", "cost"] : [])];
+    const titles = [...(several ? ["GPUs"] : []), "step", `${report.unit}/s`, "memory", ...(paid ? ["time", "cost"] : [])];
     const body = report.rows.map((row) => {
       const figures = [...(several ? [String(row.gpus)] : []), withSpread(row.step_ms, unit), rate(row.units_per_s.value), text(row.memory_bytes.value, byteUnit(row.memory_bytes.value)), ...(paid ? [hours(row), dollars(row)] : [])];
       const open = h("button", { class: "link", "data-key": `plan row ${row.rank}`, "aria-expanded": String(opened?.row === row.rank), onclick: () => this.post({ type: "planRow", row: row.rank }) }, row.label);
       const why = [row.why || "The fastest on as many GPUs", row.objection && `the training ${row.objection}`, `limited by ${row.limit}`];
-      return h("tr", { class: `${opened?.row === row.rank ? "on" : ""}${row.objection ? " muted" : ""}`.trim(), title: why.filter(Boolean).join("; ") }, h("th", { scope: "row" }, open), ...figures.map((figure) => h("td", {}, figure)));
+      const marks = [opened?.row === row.rank && "on", row.objection !== "" && "muted"].filter(Boolean).join(" ");
+      const name = h("tr", {}, h("th", { scope: "rowgroup", colspan: titles.length }, `${row.rank}. `, open));
+      return h("tbody", { class: marks, title: why.filter(Boolean).join("; ") }, name, h("tr", {}, ...figures.map((figure) => h("td", {}, figure))));
     });
-    const table = h("div", { class: "scrolled" }, h("table", {}, h("thead", {}, h("tr", {}, ...titles.map((title) => h("th", {}, title)))), h("tbody", {}, ...body)));
+    const table = h("div", { class: "scrolled" }, h("table", {}, h("thead", {}, h("tr", {}, ...titles.map((title) => h("th", {}, title)))), ...body));
     const row = report.rows.find(({ rank }) => rank === opened?.row);
     return [table, ...(row ? this.#row(row, opened?.timeline ?? null, trusted) : []), basis, leftOut(report)];
   }
