@@ -156,8 +156,8 @@ HELP = """\
                    n b next and previous work, z zooms to it
                    Home all, Enter its line, , . iterations
   Memory           ← → or a drag moves the cursor, x the peak
-  Plan             Enter opens a row as a timeline, Esc closes it
-                   a writes the code of a row, x its Perfetto file
+  Plan             Enter: timeline of a row, Esc closes it
+                   a writes its code, x its Perfetto file
 
 [b]Measure[/b]
   r                measure again          c, Esc  cancel
