@@ -16,6 +16,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.terminal_theme import TerminalTheme
 from textual.pilot import Pilot
+from textual.widgets import Input, Select
 
 from skyline.analysis.analyse import analyse
 from skyline.report.build import profile_report, whatif_report
@@ -25,7 +26,9 @@ from skyline.trace import store
 from skyline_tui.app import SkylineApp
 from skyline_tui.client import Server
 from skyline_tui.session import ServerSession
+from skyline_tui.views.plan import PlanView
 from skyline_tui.widgets.controls import Controls
+from skyline_tui.widgets.lanes import Lanes
 from skyline_tui.widgets.status import Status
 
 REPOSITORY = Path(__file__).resolve().parent.parent
@@ -87,7 +90,29 @@ async def terminal_ui(script: Path, size: tuple[int, int], *, measured: bool) ->
             await pilot.press(*keys)
             await pilot.pause(1.5)
             pictures[name] = _picture(app)
+        pictures.update(await plans(pilot, app))
     return pictures
+
+
+async def plans(pilot: Pilot[None], app: SkylineApp) -> dict[str, str]:
+    """The page of plans as SVG: a described model on a cluster, and the timeline of its best strategy."""
+    view = app.query_one(PlanView)
+    await pilot.press("9")
+    cluster = app.query_one("#plan-cluster", Select)
+    await _until(pilot, "the clusters are offered", lambda: len(cluster._options) > 1)
+    app.query_one("#plan-amount", Input).value = "15B"
+    app.query_one("#plan-gpus", Input).value = "8..32"
+    app.query_one("#plan-model", Select).value = "llama3-8b"
+    await pilot.pause(0.5)
+    cluster.value = "p5.48xlarge"
+    await _until(pilot, "the plan is made", lambda: view.row is not None)
+    await pilot.press("down", "down")
+    await pilot.pause(1.0)
+    pictures = {"tui-plan": _picture(app)}
+    await pilot.press("enter")
+    await _until(pilot, "the row is open", lambda: view.query_one(Lanes).report is not None)
+    await pilot.pause(1.0)
+    return {**pictures, "tui-plan-timeline": _picture(app)}
 
 
 async def _cancel(pilot: Pilot[None], app: SkylineApp) -> None:

@@ -15,6 +15,7 @@ import * as modules from "./scenarios/modules.mjs";
 import * as notebooks from "./scenarios/notebooks.mjs";
 import * as misfit from "./scenarios/misfit.mjs";
 import * as plain from "./scenarios/plain.mjs";
+import * as planning from "./scenarios/planning.mjs";
 import * as profiling from "./scenarios/profiling.mjs";
 import * as pythonExtension from "./scenarios/python-extension.mjs";
 import * as reloading from "./scenarios/reloading.mjs";
@@ -33,7 +34,7 @@ const OUT = path.join(HERE, "out");
 /** Those that share one window and the profile that the first of them makes. */
 const SHARED = [editing, reloading, twoFiles];
 /** Those that open windows of their own. */
-const ALONE = [...dragged, ...changed, ...verified, interpreters, plain, ...fixedAll, ...atTheLines, ...reported, ...savedByHand, pythonExtension, ...withArguments, modules, notebooks, batchSize, misfit, colours, removing];
+const ALONE = [...dragged, ...changed, ...verified, interpreters, plain, ...fixedAll, ...atTheLines, ...reported, ...savedByHand, pythonExtension, ...withArguments, modules, notebooks, batchSize, misfit, colours, removing, planning];
 
 const { values: options } = parseArgs({
   options: {

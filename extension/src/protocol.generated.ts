@@ -794,6 +794,127 @@ export interface LineChange {
   readonly after_ms: number;
 }
 
+/** The clusters and transformers to plan for: those that come with Skyline, and descriptions beside the script. */
+export interface PlanChoices {
+  readonly clusters: readonly ClusterReport[];
+  readonly models: readonly string[];
+}
+
+/** A described cluster. Rates in GB/s of one direction: inside of one GPU, between of all network of one node. */
+export interface ClusterReport {
+  readonly name: string;
+  readonly gpu: string;
+  readonly nodes: number;
+  readonly gpus_per_node: number;
+  readonly inside_gb_s: number;
+  readonly between_gb_s: number;
+  readonly usd_per_node_hour: number | null;
+  readonly source: string;
+}
+
+/** The training of a script, or of a described transformer, on a cluster (`skyline/plan`). */
+export interface PlanParams {
+  readonly uri: string;
+  readonly cluster: string;
+  readonly model?: string;
+  readonly gpus?: string;
+  readonly amount?: string;
+  readonly budget?: string;
+  readonly deadline?: string;
+  readonly globalBatch?: number | null;
+  readonly precision?: "amp_bf16" | "bf16" | "float8";
+  readonly compiled?: boolean;
+  readonly rows?: number;
+}
+
+/** `skyline.plan/1`: a ranked table of strategies. `provenance` is that of every figure. */
+export interface PlanReport {
+  readonly schema: string;
+  readonly provenance: string;
+  readonly model: string;
+  readonly unit: string;
+  readonly cluster: string;
+  readonly gpu: string;
+  readonly source: string;
+  readonly considered: number;
+  readonly fitting: number;
+  readonly refused: Readonly<Record<string, number>>;
+  readonly too_large: readonly TooLargeRow[];
+  readonly advice: string;
+  readonly rows: readonly PlanRow[];
+}
+
+/** The strategy with the least memory of a layout that does not fit. */
+export interface TooLargeRow {
+  readonly label: string;
+  readonly gpus: number;
+  readonly memory_bytes: number;
+  readonly usable_bytes: number;
+}
+
+/** One strategy on one size of the cluster. Times in ms, memory in bytes. */
+export interface PlanRow {
+  readonly rank: number;
+  readonly label: string;
+  readonly gpus: number;
+  readonly strategy: Strategy;
+  readonly step_ms: Interval;
+  readonly units_per_s: Interval;
+  readonly mfu: number;
+  readonly memory_bytes: Interval;
+  readonly memory_parts: Readonly<Record<string, number>>;
+  readonly step_parts_ms: Readonly<Record<string, number>>;
+  readonly limit: string;
+  readonly slower_than_best: number;
+  readonly hours: Interval | null;
+  readonly usd: Interval | null;
+  readonly objection: string;
+  readonly why: string;
+  readonly whatifs: readonly string[];
+}
+
+/** Sizes of the kinds of parallelism multiply to the number of ranks. */
+export interface Strategy {
+  readonly data: number;
+  readonly sharding: "ddp" | "zero1" | "zero2" | "fsdp";
+  readonly tensor: number;
+  readonly pipeline: number;
+  readonly context: number;
+  readonly expert: number;
+  readonly micro_batch: number;
+  readonly accumulation: number;
+  readonly schedule: "gpipe" | "1f1b" | "interleaved" | "zero-bubble";
+  readonly chunks: number;
+  readonly recompute: "none" | "selective" | "full";
+  readonly precision: "amp_bf16" | "bf16" | "float8";
+  readonly offload: boolean;
+  readonly compiled: boolean;
+  readonly async_tensor: boolean;
+}
+
+/** A row of a plan by its number, and what to show of its timeline, as in `TimelineParams`. */
+export interface PlanTimelineParams {
+  readonly plan: PlanParams;
+  readonly row: number;
+  readonly beginMs?: number | null;
+  readonly endMs?: number | null;
+  readonly most?: number;
+}
+
+/** A row of a plan by its number, and the file for its timeline, which ui.perfetto.dev opens. */
+export interface PlanExportParams {
+  readonly plan: PlanParams;
+  readonly row: number;
+  readonly path: string;
+}
+
+/** The outcome of a command. */
+export interface CommandResult {
+  readonly status: "started" | "running" | "restarted" | "cancelled" | "idle" | "shown" | "written" | "cleared";
+  readonly path: string | null;
+  readonly script: string | null;
+}
+
 /** The second argument of `skyline.profile`. None: as in the settings. */
 export interface ProfileOptions {
   readonly args?: readonly string[] | null;
@@ -806,13 +927,6 @@ export interface ProfileOptions {
   readonly env?: Readonly<Record<string, string>> | null;
   readonly cwd?: string | null;
   readonly module?: string | null;
-}
-
-/** The outcome of a command. */
-export interface CommandResult {
-  readonly status: "started" | "running" | "restarted" | "cancelled" | "idle" | "shown" | "written" | "cleared";
-  readonly path: string | null;
-  readonly script: string | null;
 }
 
 /** Options of `skyline.export`. `path` is relative to the script's folder; its default is the script's name. */
@@ -906,6 +1020,10 @@ export interface SkylineRequests {
   "skyline/memoryAt": { readonly sent: MemoryAtParams; readonly answer: LiveMemoryReport };
   "skyline/history": { readonly sent: UriParams; readonly answer: readonly SavedProfile[] };
   "skyline/compare": { readonly sent: CompareParams; readonly answer: ComparisonReport };
+  "skyline/planChoices": { readonly sent: UriParams; readonly answer: PlanChoices };
+  "skyline/plan": { readonly sent: PlanParams; readonly answer: PlanReport };
+  "skyline/planTimeline": { readonly sent: PlanTimelineParams; readonly answer: TimelineReport };
+  "skyline/planExport": { readonly sent: PlanExportParams; readonly answer: CommandResult };
 }
 
 /** Commands by `workspace/executeCommand`: the second argument and what comes back. */
@@ -959,6 +1077,10 @@ export const METHODS = {
   memoryAt: "skyline/memoryAt",
   history: "skyline/history",
   compare: "skyline/compare",
+  planChoices: "skyline/planChoices",
+  plan: "skyline/plan",
+  planTimeline: "skyline/planTimeline",
+  planExport: "skyline/planExport",
   commandProfile: "skyline.profile",
   commandCancel: "skyline.cancel",
   commandClear: "skyline.clear",

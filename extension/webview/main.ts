@@ -4,11 +4,13 @@ import "uplot/dist/uPlot.min.css";
 import "./style.css";
 import type { ProfileReport } from "../src/protocol";
 import type { FromView, ToView, ViewState } from "../src/view/messages";
+import { NO_PLAN } from "../src/view/plan-state";
 import { about, ofModule } from "./about";
 import { Asker } from "./asker";
 import { Board } from "./board";
 import { findings, lines, memory, phases } from "./breakdown";
 import { fill, h, section } from "./dom";
+import { PlanPanel } from "./plan";
 import { best, devices, verified } from "./results";
 import { byteUnit, number, rateUnit, share, text, timeUnit, withSpread } from "./units";
 import { verdict } from "./verdict";
@@ -22,7 +24,7 @@ interface Kept {
   readonly state: ViewState | null;
 }
 
-const SECTIONS = { whatifs: "What-ifs", phases: "Phases", lines: "Costliest lines", memory: "Memory at the peak", findings: "Findings", devices: "Other GPUs" } as const;
+const SECTIONS = { whatifs: "What-ifs", phases: "Phases", lines: "Costliest lines", memory: "Memory at the peak", findings: "Findings", devices: "Other GPUs", plan: "Clusters" } as const;
 type Name = keyof typeof SECTIONS;
 
 export function start(root: HTMLElement): void {
@@ -38,11 +40,16 @@ export function start(root: HTMLElement): void {
   const news = h("div", { class: "news" });
   const parts = Object.fromEntries(
     Object.entries(SECTIONS).map(([name, title]) => {
-      const open = kept.open[name] ?? name !== "devices";
-      return [name, section(title, open, (now) => keep({ open: { ...kept.open, [name]: now } }))];
+      const open = kept.open[name] ?? (name !== "devices" && name !== "plan");
+      return [name, section(title, open, (now) => {
+        keep({ open: { ...kept.open, [name]: now } });
+        if (name === "plan" && now) post({ type: "planChoices" });
+      })];
     }),
   ) as Record<Name, ReturnType<typeof section>>;
   parts.whatifs.body.append(whatIfs.root);
+  const plan = new PlanPanel(post);
+  parts.plan.body.append(plan.root);
   const body = h("div", { class: "ready" }, board.root, news, ...Object.values(parts).map((part) => part.root));
   const stage = h("div", { class: "stage" });
   root.replaceChildren(head, stage, body);
@@ -62,18 +69,19 @@ export function start(root: HTMLElement): void {
     fill(parts.findings.body, ...findings(post, profile));
     parts.findings.note.textContent = String(profile.findings.length);
     fill(parts.devices.body, ...devices(state.devices, state.comparing, state.trusted, post));
+    plan.show(state);
   };
 
   window.addEventListener("message", ({ data }: MessageEvent<ToView>) => {
     if (data.type === "state") {
       show(data.state);
-      keep({ state: { ...data.state, progress: "", verifying: false, comparing: false } });
+      keep({ state: { ...data.state, progress: "", verifying: false, comparing: false, plan: { ...data.state.plan, planning: false } } });
     } else {
       asker.answered(data.id, data.estimate, data.reason);
     }
   });
   // Show the state from before the reload until the server is running again.
-  if (kept.state) show(kept.state);
+  if (kept.state) show({ plan: NO_PLAN, ...(kept.state as Omit<ViewState, "plan">) });
   post({ type: "ready" });
 }
 

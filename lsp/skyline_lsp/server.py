@@ -32,6 +32,7 @@ from skyline_lsp.messages import Messages
 from skyline_lsp.opened import Traces
 from skyline_lsp.options import ProfileOptions
 from skyline_lsp.permission import Permission
+from skyline_lsp.planner import Planner
 from skyline_lsp.profiler import Profiler
 from skyline_lsp.saves import Saves
 from skyline_lsp.settings import Settings, SettingsBook
@@ -125,6 +126,7 @@ class SkylineServer(LanguageServer):
         self.saves = Saves(self)
         self.verifier = Verifier(BackgroundTask(self))
         self.comparer = Comparer(BackgroundTask(self))
+        self.planner = Planner(BackgroundTask(self))
         self.watch = FileWatch(self.saves.from_disk)
         self.refresher = Refresher(self)
         self.loops = LoopLines(self)
@@ -312,6 +314,7 @@ class SkylineServer(LanguageServer):
             self.profiler.cancel(state)
             self.verifier.task.cancel(state.path)
             self.comparer.task.cancel(state.path)
+            self.planner.task.cancel(state.path)
 
     def stop_work(self) -> None:
         """End all runs and file watches. Safe to call more than once."""
@@ -320,6 +323,7 @@ class SkylineServer(LanguageServer):
         self.code_news.close()
         self.verifier.task.close()
         self.comparer.task.close()
+        self.planner.task.close()
         if "profiler" in self.__dict__:
             self.profiler.close()
         self.watch.close()

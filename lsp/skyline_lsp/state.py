@@ -225,11 +225,11 @@ class ScriptState:
                 rf"(?<!\w){re.escape(setting.text)}(?!\w)", now.line(setting.line)
             ):
                 return True
-        return any(_differs(texts, source.path, source.text) for source in self.prepared.sources.values())
+        return any(differs(texts, source.path, source.text) for source in self.prepared.sources.values())
 
     def changed_since_attempt(self, texts: Texts) -> bool:
         """True if the code has changed in effect since the latest run."""
-        return not self.attempt or any(_differs(texts, path, text) for path, text in self.attempt.items())
+        return not self.attempt or any(differs(texts, path, text) for path, text in self.attempt.items())
 
     def estimate(self, question: Question) -> Estimate:
         """The estimate for a question, cached. Raises SkylineError if there is no profile."""
@@ -279,7 +279,8 @@ def same_text(left: str, right: str) -> bool:
     return left == right or left.replace("\r\n", "\n") == right.replace("\r\n", "\n")
 
 
-def _differs(texts: Texts, path: str, text: str | None) -> bool:
+def differs(texts: Texts, path: str, text: str | None) -> bool:
+    """True if the code of a file is in effect another one than ``text``."""
     current = texts.current(path)
     if current is None or text is None:
         return current is not None or text is not None

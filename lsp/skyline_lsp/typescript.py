@@ -18,6 +18,7 @@ from skyline.report import devices, protocol, schema
 from skyline.report.device_rows import DevicesReport
 from skyline.report.history import ComparisonReport, SavedProfile
 from skyline.report.live_memory import LiveMemoryReport
+from skyline.report.plan_report import PlanChoices, PlanReport
 from skyline.report.schema import BestReport, EstimateReport, ProfileReport, VerifyReport, WhatIfReport
 from skyline.report.timeline_report import TimelineReport
 from skyline_lsp.exported_file import ExportOptions
@@ -65,6 +66,10 @@ METHODS = (
     Method(protocol.MEMORY_AT, "request", protocol.MemoryAtParams, LiveMemoryReport),
     Method(protocol.HISTORY, "request", protocol.UriParams, tuple[SavedProfile, ...]),
     Method(protocol.COMPARE, "request", protocol.CompareParams, ComparisonReport),
+    Method(protocol.PLAN_CHOICES, "request", protocol.UriParams, PlanChoices),
+    Method(protocol.PLAN, "request", protocol.PlanParams, PlanReport),
+    Method(protocol.PLAN_TIMELINE, "request", protocol.PlanTimelineParams, TimelineReport),
+    Method(protocol.PLAN_EXPORT, "request", protocol.PlanExportParams, protocol.CommandResult),
     Method(protocol.COMMAND_PROFILE, "command", ProfileOptions, protocol.CommandResult),
     Method(protocol.COMMAND_CANCEL, "command", None, protocol.CommandResult),
     Method(protocol.COMMAND_CLEAR, "command", None, protocol.CommandResult),

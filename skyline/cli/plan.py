@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import re
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from skyline.cli.capture_options import add_options
@@ -23,7 +21,6 @@ _EXAMPLES = """\
   skyline plan train.py --cluster dgx-a100 --gpus 8 --batch-size 16
   skyline plan --model gpt2 --cluster mine.toml --budget '$500' --deadline 3d --tokens 10B
   skyline plan --model llama3-70b --cluster dgx-h100 --gpus 256 --perfetto 1 step.json.gz"""
-_BYTES_OF_A_MODEL = 1 << 20
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -49,48 +46,28 @@ def run(arguments: Sequence[str]) -> int:
             "name a script or a model", hint="As in: skyline plan --model llama3-8b --cluster dgx-h100"
         )
     from skyline.plan.cluster import cluster_named
-    from skyline.plan.money import read_budget_usd, read_count, read_deadline_s
-    from skyline.plan.search import Request, search
+    from skyline.plan.search import Request
     from skyline.plan.strategy import Precision
     from skyline.predict.registry import predictor_for
     from skyline.report.build import encode
-    from skyline.report.plan import Terms, plan_report, plan_timeline
+    from skyline.report.plan import Terms, plan
 
     cluster = cluster_named(options.cluster)
-    clusters = _sizes(cluster, options.gpus)
-    amount = options.tokens or options.samples
-    terms = Terms(
-        read_count(amount) if amount else None,
-        read_budget_usd(options.budget_usd) if options.budget_usd else None,
-        read_deadline_s(options.deadline) if options.deadline else None,
+    sizes = cluster.sizes(options.gpus or "")
+    terms = Terms.read(
+        options.tokens or options.samples or "", options.budget_usd or "", options.deadline or "", cluster
     )
-    if terms.units is None and (options.budget_usd or options.deadline):
-        raise UsageError(
-            "a budget or a deadline needs the amount of training", hint="Add --tokens 10B (or --samples)."
-        )
-    if terms.budget_usd is not None and cluster.usd_per_node_hour is None:
-        raise UsageError(
-            f"the price of {cluster.name} is not known",
-            hint="Put usd_per_node_hour into a description of your own.",
-        )
     model, micro_batch = _model(options, cluster, script_arguments)
-    predictor = predictor_for(cluster.gpu)
     request = Request(Precision(options.precision), options.global_batch, micro_batch, options.compiled)
-    found = search(model, clusters, predictor, request)
-    report = plan_report(model, cluster, found, terms, options.rows)
+    made = plan(model, cluster, sizes, predictor_for(cluster.gpu), request, terms, options.rows)
+    report = made.report
     if options.perfetto:
         number, target = options.perfetto
-        row = next((one for one in report.rows if str(one.rank) == number), None)
-        if row is None:
-            raise UsageError(f"the table has no row {number}", hint=f"It has {len(report.rows)} rows.")
-        chosen = [one for one in found.rows if one.cluster.gpus == row.gpus]
-        timeline = plan_timeline(model, chosen, row.label, predictor)
-        if timeline is not None:
-            write_data(target, timeline)
-            say(
-                f"skyline: the timeline of row {number} is in {target}; open it in ui.perfetto.dev",
-                quiet=options.quiet,
-            )
+        write_data(target, made.perfetto(int(number) if number.isdecimal() else 0))
+        say(
+            f"skyline: the timeline of row {number} is in {target}; open it in ui.perfetto.dev",
+            quiet=options.quiet,
+        )
     if options.json is not None:
         write_data(options.json, encode(report) + b"\n")
     if options.json != "-":
@@ -147,14 +124,12 @@ def _model(
 ) -> tuple[ModelWork, int | None]:
     """The model, and the micro-batch if a trace fixes it."""
     if options.model is not None:
-        from skyline.plan.transformer import transformer_from, transformer_named
+        from skyline.plan.transformer import transformer_named
 
         if arguments is not None:
             raise UsageError("a described model takes no arguments")
         if options.samples:
             raise UsageError("--samples is for scripts", hint="Use --tokens with --model.")
-        if options.model.endswith(".json"):
-            return transformer_from(_read(options.model), options.model), None
         return transformer_named(options.model, options.sequence), None
     if options.tokens:
         raise UsageError("--tokens is for described models", hint="Use --samples with a script.")
@@ -168,25 +143,3 @@ def _model(
     options.gpu = options.gpu or cluster.gpu.name
     program = traced_program(subject_of(options.source, arguments, options).profile)
     return program, program.batch
-
-
-def _read(name: str) -> bytes:
-    from skyline.bounded_read import read_bounded
-
-    try:
-        return read_bounded(Path(name), _BYTES_OF_A_MODEL)
-    except OSError as error:
-        raise UsageError(f"{name} cannot be read: {error.strerror or error}") from None
-
-
-def _sizes(cluster: ClusterSpec, text: str | None) -> list[ClusterSpec]:
-    """The cluster in each size of ``--gpus``: one number, or doublings from the first to the last."""
-    if text is None:
-        return [cluster]
-    found = re.fullmatch(r"(\d{1,6})(?:\.\.(\d{1,6}))?", text)
-    if not found or int(found[1]) < 1 or (found[2] and int(found[2]) < int(found[1])):
-        raise UsageError(f"{text!r} is not a number of GPUs", hint="As in: --gpus 64, or --gpus 8..512")
-    sizes = [int(found[1])]
-    while found[2] and sizes[-1] * 2 <= int(found[2]):
-        sizes.append(sizes[-1] * 2)
-    return [cluster.with_gpus(size) for size in sizes]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from importlib.resources import files
 from pathlib import Path
@@ -71,6 +72,22 @@ class ClusterSpec:
                 hint=f"A node has {self.gpus_per_node} GPUs.",
             )
         return replace(self, nodes=count // self.gpus_per_node)
+
+    def sizes(self, text: str) -> list[ClusterSpec]:
+        """The cluster in each size: ``64``, or doublings as in ``8..512``; as it is described without a text.
+
+        Raises:
+            UsageError: the text is no number of GPUs, or no whole number of nodes.
+        """
+        if not text.strip():
+            return [self]
+        found = re.fullmatch(r"(\d{1,6})(?:\.\.(\d{1,6}))?", text.strip())
+        if not found or int(found[1]) < 1 or (found[2] and int(found[2]) < int(found[1])):
+            raise UsageError(f"{text!r} is not a number of GPUs", hint="As in: 64, or 8..512")
+        sizes = [int(found[1])]
+        while found[2] and sizes[-1] * 2 <= int(found[2]):
+            sizes.append(sizes[-1] * 2)
+        return [self.with_gpus(size) for size in sizes]
 
 
 def cluster_names() -> tuple[str, ...]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from skyline.errors import UsageError
+from skyline.errors import Cancelled, UsageError
 from skyline.interval import Interval
 from skyline.plan.cluster import ClusterSpec
 from skyline.plan.kernel_time import KernelTimes
@@ -19,7 +20,7 @@ from skyline.predict.operator_time import OperatorPredictor
 _EXACT = 24
 """Rows that are simulated and get a range; the others have the closed form."""
 _MICRO_BATCHES = (1, 2, 4, 8, 16, 32)
-_USABLE = 0.95
+USABLE = 0.95
 """Share of the GPU's memory that a plan fills: a fuller allocator frees and allocates again in each step."""
 _CHUNKS = 2
 _MOST_ACCUMULATION = 512
@@ -54,6 +55,15 @@ class StrategyRow:
         return self.step_us.inverse(self.units_per_step * 1e6)
 
 
+@dataclass(frozen=True, slots=True)
+class TooLarge:
+    """A strategy that does not fit the GPU, and the memory that it needs."""
+
+    strategy: Strategy
+    cluster: ClusterSpec
+    peak_bytes: float
+
+
 @dataclass(slots=True)
 class Found:
     """The ranked rows, the number of strategies that were looked at, and those refused by reason."""
@@ -63,8 +73,8 @@ class Found:
     usable: int = 0
     """Strategies that fit, of which ``rows`` has the best of each layout."""
     refused: dict[str, int] = field(default_factory=dict[str, int])
-    closest: tuple[Strategy, float] | None = None
-    """Of the strategies that do not fit, the one with the least memory, and its bytes."""
+    too_large: list[TooLarge] = field(default_factory=list[TooLarge])
+    """Of each layout without a strategy that fits, the one with the least memory; the least first."""
 
     def refuse(self, reason: str) -> None:
         """Count a strategy that cannot be used."""
@@ -77,13 +87,16 @@ def search(
     predictor: OperatorPredictor,
     request: Request,
     most: int = 100_000,
+    cancel: threading.Event | None = None,
 ) -> Found:
     """All strategies on each cluster, ranked by throughput; the best are simulated exactly.
 
     Raises:
         UsageError: the fixed sizes leave no strategy.
+        Cancelled: ``cancel`` was set.
     """
     found = Found()
+    too_large: dict[tuple[object, ...], TooLarge] = {}
     candidates: list[tuple[float, Strategy, ClusterSpec, Work, RankMemory]] = []
     for cluster in clusters:
         kernels = KernelTimes(cluster.gpu, predictor)
@@ -91,6 +104,7 @@ def search(
         for strategy in strategies(model, cluster, request):
             if found.considered >= most:
                 break
+            _check(cancel)
             found.considered += 1
             reason = model.refusal(strategy)
             if reason:
@@ -102,10 +116,11 @@ def search(
                 split[key] = layers, work_of(layers, kernels, strategy.precision)
             layers, work = split[key]
             memory = rank_memory(layers, strategy)
-            if memory.peak_bytes > _USABLE * cluster.gpu.memory_bytes:
+            if memory.peak_bytes > USABLE * cluster.gpu.memory_bytes:
                 found.refuse("does not fit the GPU's memory")
-                if found.closest is None or memory.peak_bytes < found.closest[1]:
-                    found.closest = strategy, memory.peak_bytes
+                layout = _layout(strategy, cluster)
+                if layout not in too_large or memory.peak_bytes < too_large[layout].peak_bytes:
+                    too_large[layout] = TooLarge(strategy, cluster, memory.peak_bytes)
                 continue
             step = step_time(work, strategy, cluster, exact=False)
             candidates.append((step.total_us / strategy.samples_per_step, strategy, cluster, work, memory))
@@ -114,16 +129,32 @@ def search(
             "no strategy has this global batch",
             hint="The batch must be a multiple of the ranks that share it.",
         )
-    candidates.sort(key=lambda one: (round(one[0] * one[2].gpus), one[4].peak_bytes))
+    # Of equal times the one without recomputation, then the one with less memory.
+    effort = list(Recompute)
+    candidates.sort(
+        key=lambda one: (
+            round(one[0] * one[2].gpus),
+            effort.index(one[1].recompute),
+            one[4].peak_bytes,
+        )
+    )
     best: dict[tuple[object, ...], tuple[float, Strategy, ClusterSpec, Work, RankMemory]] = {}
     for one in candidates:
         best.setdefault(_layout(one[1], one[2]), one)
     found.usable = len(candidates)
+    none_fits = (one for layout, one in too_large.items() if layout not in best)
+    found.too_large = sorted(none_fits, key=lambda one: one.peak_bytes)
     order = sorted(best.values(), key=lambda one: one[0])
     for number, (_, strategy, cluster, work, memory) in enumerate(order):
+        _check(cancel)
         found.rows.append(_row(model, strategy, cluster, work, memory, exact=number < _EXACT))
     found.rows.sort(key=lambda row: -row.units_per_s.value)
     return found
+
+
+def _check(cancel: threading.Event | None) -> None:
+    if cancel is not None and cancel.is_set():
+        raise Cancelled("The search was cancelled")
 
 
 def _layout(strategy: Strategy, cluster: ClusterSpec) -> tuple[object, ...]:
@@ -213,7 +244,8 @@ def _accumulations(base: Strategy, micro_batch: int, request: Request) -> tuple[
         return tuple(
             base.pipeline * factor for factor in (1, 4, 8) if base.pipeline * factor <= _MOST_ACCUMULATION
         )
-    return (1, 8)
+    # A script of its own batch steps after each batch.
+    return (1,) if request.micro_batch is not None else (1, 8)
 
 
 def _schedules(base: Strategy, accumulation: int, blocks: int) -> Iterator[tuple[PipelineSchedule, int]]:

@@ -58,7 +58,7 @@ def traced_program(profile: Profile) -> TracedProgram:
     trace = profile.trace
     if profile.batch_size is None:
         raise UsageError(
-            "the batch size of the script is not known", hint="Describe the model with --model instead."
+            "the batch size of the script is not known", hint="Take a described model (--model) instead."
         )
     first = min((mark.index for mark in trace.iterations), default=0)
     records = [

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from importlib.resources import files
+from pathlib import Path
 
 import msgspec
 
+from skyline.bounded_read import read_bounded
 from skyline.errors import UsageError
 from skyline.plan.layers import LayerPart, Layers
 from skyline.plan.strategy import Strategy
 from skyline.trace.record import OperatorShape
 
+_BYTES_OF_A_MODEL = 1 << 20
 _FORMAT = "bfloat16"
 _WIDTH = 2
 """Bytes of a bfloat16 number."""
@@ -272,11 +275,18 @@ def transformer_names() -> tuple[str, ...]:
 
 
 def transformer_named(name: str, sequence: int | None = None) -> Transformer:
-    """A described transformer, at its usual sequence length or at ``sequence``.
+    """A described transformer, at its usual sequence length or at ``sequence``, or one from a ``.json`` file.
 
     Raises:
-        UsageError: the name is not known.
+        UsageError: the name is not known, or the file cannot be used.
     """
+    if name.endswith(".json"):
+        try:
+            data = read_bounded(Path(name), _BYTES_OF_A_MODEL)
+        except OSError as error:
+            raise UsageError(f"{name} cannot be read: {error.strerror or error}") from None
+        found = transformer_from(data, name)
+        return found if sequence is None else msgspec.structs.replace(found, sequence=sequence)
     for one in _known():
         if one.name == name.casefold():
             return one if sequence is None else msgspec.structs.replace(one, sequence=sequence)

@@ -1,67 +1,39 @@
-"""The answer of ``skyline plan`` as a document for programs, and the timeline of one of its rows."""
+"""The answer of ``skyline plan`` as a document for programs, and the timelines of its rows."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import threading
 from dataclasses import dataclass
+from pathlib import Path
 
-import msgspec
-
-from skyline.interval import Interval
-from skyline.plan.cluster import ClusterSpec
+from skyline.errors import UsageError
+from skyline.plan.cluster import ClusterSpec, cluster_named, cluster_names
 from skyline.plan.constant import FRAGMENTATION
 from skyline.plan.kernel_time import KernelTimes
 from skyline.plan.layers import ModelWork
-from skyline.plan.money import Bill, bill
-from skyline.plan.search import Found, StrategyRow
-from skyline.plan.step import work_of
-from skyline.plan.strategy import Strategy
+from skyline.plan.money import Bill, bill, read_budget_usd, read_count, read_deadline_s
+from skyline.plan.search import USABLE, Found, Request, StrategyRow, TooLarge, search
+from skyline.plan.step import StepTime, work_of
+from skyline.plan.strategy import Recompute, Sharding, Strategy
 from skyline.plan.timeline import strategy_graph
+from skyline.plan.traced import TracedProgram
+from skyline.plan.transformer import transformer_names
 from skyline.predict.operator_time import OperatorPredictor
 from skyline.report.chrome_events import document, headings, lanes_of, simulated_events
-from skyline.simulate.engine import simulate
+from skyline.report.plan_report import (
+    PLAN_SCHEMA,
+    ClusterReport,
+    PlanChoices,
+    PlanReport,
+    PlanRow,
+    TooLargeRow,
+)
+from skyline.simulate.engine import Timeline, simulate
 
-PLAN_SCHEMA = "skyline.plan/1"
 PROVENANCE = "modelled"
 _PROCESS = 1
-
-
-class PlanRow(msgspec.Struct, frozen=True):
-    """One strategy on one size of the cluster. Times in ms, memory in bytes."""
-
-    rank: int
-    label: str
-    gpus: int
-    strategy: Strategy
-    step_ms: Interval
-    units_per_s: Interval
-    mfu: float
-    memory_bytes: Interval
-    memory_parts: dict[str, float]
-    step_parts_ms: dict[str, float]
-    limit: str
-    slower_than_best: float
-    hours: Interval | None
-    usd: Interval | None
-    objection: str
-    """Why the row misses the budget or the deadline; empty if it does not."""
-
-
-class PlanReport(msgspec.Struct, frozen=True):
-    """A ranked table of strategies. ``provenance`` is that of every figure."""
-
-    schema: str
-    provenance: str
-    model: str
-    unit: str
-    cluster: str
-    gpu: str
-    source: str
-    considered: int
-    fitting: int
-    refused: dict[str, int]
-    closest: str
-    rows: tuple[PlanRow, ...]
+_LAYOUTS = 6
+"""Layouts that do not fit, in a report."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,9 +44,103 @@ class Terms:
     budget_usd: float | None = None
     deadline_s: float | None = None
 
+    @classmethod
+    def read(cls, amount: str, budget: str, deadline: str, cluster: ClusterSpec) -> Terms:
+        """Terms in words, such as ``10B``, ``$5000`` and ``3d``; an empty text is no term.
 
-def plan_report(model: ModelWork, cluster: ClusterSpec, found: Found, terms: Terms, most: int) -> PlanReport:
-    """The best ``most`` rows, by throughput, or by cost if there is a deadline; rows with an objection come last."""
+        Raises:
+            UsageError: a text cannot be read, or a budget or deadline lacks what it needs.
+        """
+        terms = cls(
+            read_count(amount) if amount else None,
+            read_budget_usd(budget) if budget else None,
+            read_deadline_s(deadline) if deadline else None,
+        )
+        if terms.units is None and (budget or deadline):
+            raise UsageError(
+                "a budget or a deadline needs the amount of training",
+                hint="Give the number of tokens or samples, as in: 10B",
+            )
+        if terms.budget_usd is not None and cluster.usd_per_node_hour is None:
+            raise UsageError(
+                f"the price of {cluster.name} is not known",
+                hint="Put usd_per_node_hour into a description of your own.",
+            )
+        return terms
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Plan:
+    """A ranked table, and what the timelines of its rows are made from."""
+
+    model: ModelWork
+    predictor: OperatorPredictor
+    report: PlanReport
+    _rows: tuple[StrategyRow, ...]
+
+    def timeline(self, number: int) -> Timeline:
+        """The simulated step of a row of the table; one rank stands for the equal ranks of its stage.
+
+        Raises:
+            UsageError: the table has no such row.
+        """
+        row = self._row(number)
+        layers = self.model.layers(row.strategy)
+        work = work_of(layers, KernelTimes(row.cluster.gpu, self.predictor), row.strategy.precision)
+        return simulate(strategy_graph(work, row.strategy, row.cluster))
+
+    def perfetto(self, number: int) -> bytes:
+        """The step of a row for ui.perfetto.dev, gzipped.
+
+        Raises:
+            UsageError: the table has no such row.
+        """
+        timeline, row = self.timeline(number), self._row(number)
+        lanes = lanes_of(timeline.graph.tasks.lanes)
+        name = f"{self.model.name} on {row.cluster.gpus} x {row.cluster.gpu.name} ({PROVENANCE})"
+        events = [*headings(_PROCESS, name, lanes), *simulated_events(_PROCESS, timeline, lanes)]
+        about = {"model": self.model.name, "strategy": row.strategy.label(), "provenance": PROVENANCE}
+        return document(events, about)
+
+    def _row(self, number: int) -> StrategyRow:
+        if not 1 <= number <= len(self._rows):
+            raise UsageError(f"the table has no row {number}", hint=f"It has {len(self._rows)} rows.")
+        return self._rows[number - 1]
+
+
+def plan(
+    model: ModelWork,
+    cluster: ClusterSpec,
+    sizes: list[ClusterSpec],
+    predictor: OperatorPredictor,
+    request: Request,
+    terms: Terms,
+    most: int,
+    cancel: threading.Event | None = None,
+) -> Plan:
+    """Search the strategies on each size of a cluster, and rank the best ``most``.
+
+    Raises:
+        UsageError: the fixed sizes leave no strategy.
+        Cancelled: ``cancel`` was set.
+    """
+    return ranked(
+        model, cluster, search(model, sizes, predictor, request, cancel=cancel), predictor, terms, most
+    )
+
+
+def ranked(
+    model: ModelWork,
+    cluster: ClusterSpec,
+    found: Found,
+    predictor: OperatorPredictor,
+    terms: Terms,
+    most: int,
+) -> Plan:
+    """The best ``most`` rows, by throughput, or by cost if there is a deadline; rows with an objection come last.
+
+    Each size of the cluster has a row.
+    """
     billed = [
         (row, bill(row.cluster, terms.units, row.units_per_s) if terms.units else None) for row in found.rows
     ]
@@ -86,16 +152,30 @@ def plan_report(model: ModelWork, cluster: ClusterSpec, found: Found, terms: Ter
         usd = cost.usd.value if cheapest and cost and cost.usd else 0.0
         return bool(objections[index]), usd
 
-    order = sorted(range(len(billed)), key=key)[:most]
+    order = sorted(range(len(billed)), key=key)
+    fastest: dict[int, StrategyRow] = {}
+    for row in found.rows:
+        fastest.setdefault(row.cluster.gpus, row)
+    first: dict[int, int] = {}
+    for index in order:
+        first.setdefault(found.rows[index].cluster.gpus, index)
+    # The first row of each size has a place, so that sizes can be compared.
+    others = [index for index in order if index not in first.values()]
+    order = sorted([*first.values(), *others[: max(0, most - len(first))]], key=order.index)[:most]
     best = max((row.units_per_s.value for row in found.rows), default=0.0)
     rows = tuple(
-        _row(number, billed[index][0], billed[index][1], objections[index], best)
+        _row(
+            model,
+            number,
+            billed[index][0],
+            billed[index][1],
+            objections[index],
+            best,
+            fastest[billed[index][0].cluster.gpus],
+        )
         for number, index in enumerate(order, start=1)
     )
-    closest = ""
-    if found.closest is not None and not found.rows:
-        closest = f"{found.closest[0].label()} needs {found.closest[1] / 1e9:.1f} GB"
-    return PlanReport(
+    report = PlanReport(
         PLAN_SCHEMA,
         PROVENANCE,
         model.name,
@@ -106,9 +186,60 @@ def plan_report(model: ModelWork, cluster: ClusterSpec, found: Found, terms: Ter
         found.considered,
         found.usable,
         dict(sorted(found.refused.items(), key=lambda one: -one[1])),
-        closest,
+        tuple(
+            TooLargeRow(
+                one.strategy.label(), one.cluster.gpus, one.peak_bytes, USABLE * cluster.gpu.memory_bytes
+            )
+            for one in sorted(found.too_large, key=_kinds)[:_LAYOUTS]
+        ),
+        "" if rows else _advice(found),
         rows,
     )
+    return Plan(model, predictor, report, tuple(billed[index][0] for index in order))
+
+
+def choices(folder: Path | None = None) -> PlanChoices:
+    """The clusters and models that come with Skyline, and the clusters described in TOML files of the folder."""
+    own: list[ClusterReport] = []
+    for path in sorted(folder.glob("*.toml")) if folder is not None else ():
+        try:
+            own.append(_cluster_report(cluster_named(str(path)), path.name))
+        except UsageError:
+            continue  # a file about something else
+    known = [_cluster_report(cluster_named(name), name) for name in cluster_names()]
+    return PlanChoices((*own, *known), transformer_names())
+
+
+def _cluster_report(cluster: ClusterSpec, name: str) -> ClusterReport:
+    return ClusterReport(
+        name,
+        cluster.gpu.name,
+        cluster.nodes,
+        cluster.gpus_per_node,
+        cluster.inside.gb_s,
+        cluster.between.gb_s,
+        cluster.usd_per_node_hour,
+        cluster.source,
+    )
+
+
+def _advice(found: Found) -> str:
+    if not found.too_large:
+        reason = max(found.refused, key=lambda one: found.refused[one], default="no size divides the model")
+        return f"No strategy can be used: {reason}. Take another number of GPUs."
+    least: TooLarge = found.too_large[0]
+    gpu = least.cluster.gpu
+    return (
+        f"No strategy fits. The least memory is that of {least.strategy.label()}: {least.peak_bytes / 1e9:.1f} GB of "
+        f"the {USABLE * gpu.memory_bytes / 1e9:.1f} GB that can be used on the {gpu.name}. Take more GPUs, or GPUs "
+        "with more memory."
+    )
+
+
+def _kinds(one: TooLarge) -> int:
+    """The number of further kinds of parallelism than data parallelism: users ask about plain layouts first."""
+    strategy = one.strategy
+    return sum(size > 1 for size in (strategy.tensor, strategy.pipeline, strategy.context)) + strategy.offload
 
 
 def _objection(cost: Bill | None, terms: Terms) -> str:
@@ -121,7 +252,15 @@ def _objection(cost: Bill | None, terms: Terms) -> str:
     return ""
 
 
-def _row(number: int, row: StrategyRow, cost: Bill | None, objection: str, best: float) -> PlanRow:
+def _row(
+    model: ModelWork,
+    number: int,
+    row: StrategyRow,
+    cost: Bill | None,
+    objection: str,
+    best: float,
+    fastest: StrategyRow,
+) -> PlanRow:
     memory, step = row.memory, row.step
     moving = FRAGMENTATION.value
     return PlanRow(
@@ -141,31 +280,49 @@ def _row(number: int, row: StrategyRow, cost: Bill | None, objection: str, best:
             "buffers": memory.buffers * moving,
             "fixed": memory.fixed,
         },
-        {
-            "computation": step.compute_us / 1e3,
-            "communication": step.exposed_us / 1e3,
-            "bubble": step.bubble_us / 1e3,
-            "optimizer": step.optimizer_us / 1e3,
-        },
+        {name: time_us / 1e3 for name, time_us in _parts_us(step).items()},
         row.limit,
         best / row.units_per_s.value,
         cost.hours if cost else None,
         cost.usd if cost else None,
         objection,
+        "" if row is fastest else _why(row, fastest),
+        _whatifs(row.strategy) if isinstance(model, TracedProgram) else (),
     )
 
 
-def plan_timeline(
-    model: ModelWork, rows: Sequence[StrategyRow], label: str, predictor: OperatorPredictor
-) -> bytes | None:
-    """The step of the row with this label for Perfetto, gzipped; None if there is no such row."""
-    row = next((one for one in rows if one.strategy.label() == label), None)
-    if row is None:
-        return None
-    layers = model.layers(row.strategy)
-    work = work_of(layers, KernelTimes(row.cluster.gpu, predictor), row.strategy.precision)
-    timeline = simulate(strategy_graph(work, row.strategy, row.cluster))
-    lanes = lanes_of(timeline.graph.tasks.lanes)
-    name = f"{model.name} on {row.cluster.gpus} x {row.cluster.gpu.name} ({PROVENANCE})"
-    events = [*headings(_PROCESS, name, lanes), *simulated_events(_PROCESS, timeline, lanes)]
-    return document(events, {"model": model.name, "strategy": label, "provenance": PROVENANCE})
+def _parts_us(step: StepTime) -> dict[str, float]:
+    return {
+        "computation": step.compute_us,
+        "communication": step.exposed_us,
+        "bubble": step.bubble_us,
+        "optimizer": step.optimizer_us,
+    }
+
+
+def _why(row: StrategyRow, fastest: StrategyRow) -> str:
+    """The additional time of a token or sample, and the share of each part in it; the shares add up."""
+    whole = fastest.step.total_us / fastest.units_per_step
+    other = _parts_us(fastest.step)
+    more = {
+        name: (time_us / row.units_per_step - other[name] / fastest.units_per_step) / whole
+        for name, time_us in _parts_us(row.step).items()
+    }
+    named = sorted(more.items(), key=lambda one: -one[1])
+    causes = [f"{name} {share * 100:+.0f} %" for name, share in named if abs(share) >= 0.005]
+    slower = f"{max(0.0, sum(more.values())) * 100:.0f} % slower than the fastest on {row.cluster.gpus} GPUs"
+    return f"{slower}: {', '.join(causes)}" if causes else slower
+
+
+def _whatifs(strategy: Strategy) -> tuple[str, ...]:
+    """Data parallelism with a step after each batch is what ``data_parallel`` writes."""
+    written = Strategy(
+        data=strategy.data,
+        sharding=Sharding.NONE,
+        micro_batch=strategy.micro_batch,
+        schedule=strategy.schedule,
+        recompute=Recompute.NONE,
+        precision=strategy.precision,
+        compiled=strategy.compiled,
+    )
+    return (f"data_parallel={strategy.data}",) if strategy.data > 1 and strategy == written else ()

@@ -5,7 +5,8 @@ Field names are camelCase because they are the wire format. A server answers ``s
 (all in ``skyline.report.schema``), ``skyline/devices`` with a ``DevicesReport`` (``skyline.report.devices``),
 ``skyline/timeline`` with a ``TimelineReport`` (``skyline.report.timelines``), ``skyline/memoryAt`` with a
 ``LiveMemoryReport`` (``skyline.report.live_memory``), ``skyline/history`` with ``SavedProfile``s and
-``skyline/compare`` with a ``ComparisonReport`` (``skyline.report.history``).
+``skyline/compare`` with a ``ComparisonReport`` (``skyline.report.history``), ``skyline/plan`` with a ``PlanReport`` and
+``skyline/planChoices`` with ``PlanChoices`` (``skyline.report.plan_report``).
 """
 
 from __future__ import annotations
@@ -37,6 +38,10 @@ TIMELINE = "skyline/timeline"
 MEMORY_AT = "skyline/memoryAt"
 HISTORY = "skyline/history"
 COMPARE = "skyline/compare"
+PLAN = "skyline/plan"
+PLAN_CHOICES = "skyline/planChoices"
+PLAN_TIMELINE = "skyline/planTimeline"
+PLAN_EXPORT = "skyline/planExport"
 
 TRUST = "skyline/trust"
 CONFIG = "skyline/config"
@@ -242,6 +247,54 @@ class CompareParams:
     uri: str
     before: str
     after: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PlanParams:
+    """The training of a script, or of a described transformer, on a cluster (``skyline/plan``).
+
+    ``cluster`` is a name of ``skyline/planChoices`` or a TOML file, ``model`` a name or a JSON file (empty: the script,
+    traced by shape for the cluster's GPU). ``gpus`` is ``64`` or ``8..512``, ``amount`` the tokens or samples of the
+    training (``10B``), ``budget`` US dollars (``$5000``), ``deadline`` a time (``3d``); empty texts set nothing.
+    """
+
+    uri: str
+    cluster: str
+    model: str = ""
+    gpus: str = ""
+    amount: str = ""
+    budget: str = ""
+    deadline: str = ""
+    globalBatch: int | None = None
+    precision: Literal["amp_bf16", "bf16", "float8"] = "amp_bf16"
+    compiled: bool = False
+    rows: int = 20
+
+
+@dataclass(frozen=True, slots=True)
+class PlanTimelineParams:
+    """A row of a plan by its number, and what to show of its timeline, as in ``TimelineParams``.
+
+    ``skyline/planTimeline`` answers with a ``TimelineReport`` whose measured side has no lanes.
+    """
+
+    plan: PlanParams
+    row: int
+    beginMs: float | None = None
+    endMs: float | None = None
+    most: int = 400
+
+
+@dataclass(frozen=True, slots=True)
+class PlanExportParams:
+    """A row of a plan by its number, and the file for its timeline, which ui.perfetto.dev opens.
+
+    ``skyline/planExport`` answers with a ``CommandResult`` whose status is ``written``.
+    """
+
+    plan: PlanParams
+    row: int
+    path: str
 
 
 @dataclass(frozen=True, slots=True)

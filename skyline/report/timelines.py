@@ -144,6 +144,15 @@ def sides_of(subject: Subject, choices: Sequence[Choice] = (), step: int | None 
     )
 
 
+def sides_of_simulation(timeline: Timeline, title: str) -> Sides:
+    """A simulation without a measured side."""
+    labels = _Codes()
+    simulated = _simulated(timeline, 0.0, timeline.makespan_us, None, labels)
+    nothing, no_times = np.zeros(0, np.int64), np.zeros(0)
+    measured = TimelineWork("", 0.0, (), nothing, no_times, no_times, nothing, nothing, nothing)
+    return Sides(0, 1, measured, replace(simulated, title=title), labels.texts, ())
+
+
 def _of_profile(
     profile: Profile, step: int, timeline: Timeline, lane: str, labels: _Codes
 ) -> tuple[TimelineWork, TimelineWork]:

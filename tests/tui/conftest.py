@@ -66,7 +66,7 @@ def _beside(name: str) -> ModuleType:
     return module
 
 
-_PICTURES = _beside("pictures")
+_PICTURES, _PLANS = _beside("pictures"), _beside("plans")
 patient, brief = _beside("patience").patient, _beside("brevity").brief
 
 SCRIPT = """\
@@ -207,7 +207,7 @@ VALUES = {"checkpointing": ("", "all", "fit")}
 
 
 @dataclass
-class FakeSession(_PICTURES.FakePictures):
+class FakeSession(_PLANS.FakePlans, _PICTURES.FakePictures):
     """Answers like the server; the file on disk is really rewritten, so that reverting can be seen."""
 
     batch_size: int = 32

@@ -141,6 +141,6 @@ async def test_the_help_folds_no_line(opened_app, size: tuple[int, int]) -> None
         await pilot.pause()
         for words in (
             "take it at once, not after a moment",
-            "5 6 7 8          Devices, Diff, Findings, Log",
+            "5 6 7 8 9        Devices, Diff, Findings, Log, Plan",
         ):
             assert words in made.text

@@ -28,17 +28,28 @@ def still(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(
     ("size", "keys"),
-    [((80, 24), ""), ((120, 40), "3"), ((160, 50), "2")],
-    ids=["overview-80x24", "timeline-120x40", "lines-160x50"],
+    [
+        ((80, 24), ("",)),
+        ((120, 40), ("3",)),
+        ((160, 50), ("2",)),
+        ((120, 40), ("9", "enter,down,enter", "down")),
+        ((80, 24), ("9", "enter,down,enter", "enter")),
+    ],
+    ids=["overview-80x24", "timeline-120x40", "lines-160x50", "plan-120x40", "plan-timeline-80x24"],
 )
 def test_picture(
-    opened_app: Callable[..., OpenedApp], snap_compare: Any, still: None, size: tuple[int, int], keys: str
+    opened_app: Callable[..., OpenedApp],
+    snap_compare: Any,
+    still: None,
+    size: tuple[int, int],
+    keys: tuple[str, ...],
 ) -> None:
     made = opened_app()
 
     async def look(pilot: Pilot[None]) -> None:
         await pilot.pause()
-        await pilot.press(*keys)
-        await pilot.pause(0.3)
+        for few in keys:
+            await pilot.press(*few.split(",") if few else ())
+            await pilot.pause(0.3)
 
     assert snap_compare(made.app, terminal_size=size, run_before=look)

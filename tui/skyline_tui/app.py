@@ -14,7 +14,7 @@ from textual.screen import Screen
 from textual.theme import Theme
 from textual.widgets import ContentSwitcher, Footer
 
-from skyline.report.protocol import BestParams, DevicesParams
+from skyline.report.protocol import BestParams, DevicesParams, QuestionParams
 from skyline_tui.conversation import Conversation
 from skyline_tui.editor import edit
 from skyline_tui.keys import IN_PALETTE, KEYS, VIEW_KEYS
@@ -32,6 +32,7 @@ from skyline_tui.views.findings import FindingsView
 from skyline_tui.views.lines import LinesView
 from skyline_tui.views.log import LogView
 from skyline_tui.views.memory import MemoryView
+from skyline_tui.views.plan import PlanView
 from skyline_tui.views.timeline import TimelineView
 from skyline_tui.views.view import Place, View
 from skyline_tui.widgets.controls import Controls
@@ -147,6 +148,7 @@ class SkylineApp(NewsApp):
             yield DiffView(self._talk.uri)
             yield FindingsView()
             yield LogView()
+            yield PlanView(self._talk.uri)
         yield Status()
         yield Footer()
 
@@ -240,9 +242,20 @@ class SkylineApp(NewsApp):
         self.push_screen(TypeBatchSize(controls.current), controls.typed)
 
     def action_apply(self) -> None:
-        """Write the question into the code."""
-        if self._is_asked():
+        """Write the question into the code; on the page of plans, the strategy of the row."""
+        if isinstance(self._view, PlanView):
+            self._write_row(self._view)
+        elif self._is_asked():
             self._write(self._bench.question)
+
+    def _write_row(self, view: PlanView) -> None:
+        row = view.row
+        if row is None or not row.whatifs:
+            self.notify(
+                "Only data parallelism (ddp) of a script is written into the code.", severity="warning"
+            )
+        else:
+            self._write(QuestionParams(self._talk.uri, None, row.whatifs))
 
     def action_undo(self) -> None:
         """Undo the last apply."""
@@ -324,9 +337,14 @@ class SkylineApp(NewsApp):
         self._do("cancel", self._talk.cancel)
 
     async def action_back(self) -> None:
-        """Cancel a comparison of GPUs, else go to the first page; there drop a verification, the question, or a run."""
-        if self._view.id == "view-devices" and self.query_one(Status).busy:
+        """Cancel a comparison or a plan, close a timeline, or go to the first page.
+
+        On the first page drop a verification, the question, or a run.
+        """
+        if self._view.id in ("view-devices", "view-plan") and self.query_one(Status).busy:
             self.action_cancel()
+        elif self._view.leave():
+            return
         elif self._view.id != "overview":
             self.action_view("overview")
         elif self._verifying is not None:

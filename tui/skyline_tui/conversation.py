@@ -15,6 +15,9 @@ from skyline.report.protocol import (
     CompareParams,
     DevicesParams,
     MemoryAtParams,
+    PlanExportParams,
+    PlanParams,
+    PlanTimelineParams,
     QuestionParams,
     RemoveParams,
     TimelineParams,
@@ -38,6 +41,7 @@ class Conversation:
         self._questions: LatestWins[QuestionParams] = LatestWins(self._simulate)
         self._curves: LatestWins[QuestionParams] = LatestWins(self._curve)
         self._moments: LatestWins[MemoryAtParams] = LatestWins(self._memory_at)
+        self._plans: LatestWins[PlanParams] = LatestWins(self._plan)
 
     @property
     def runs(self) -> bool:
@@ -63,6 +67,7 @@ class Conversation:
         await self._questions.close()
         await self._curves.close()
         await self._moments.close()
+        await self._plans.close()
         await self._session.stop()
 
     async def profile(self) -> None:
@@ -133,6 +138,23 @@ class Conversation:
         """Compare two saved profiles."""
         await self._pass_on(self._session.compare(asked), partial(messages.Compared, asked), view="diff")
 
+    async def plan_choices(self) -> None:
+        """Fetch the clusters and models to plan for."""
+        await self._pass_on(self._session.plan_choices(), messages.PlanOffered, view="plan")
+
+    def plan(self, asked: PlanParams) -> None:
+        """Ask for a plan as soon as the current one is made; only the newest one waits."""
+        self._plans.put(asked)
+
+    async def plan_timeline(self, asked: PlanTimelineParams) -> None:
+        """Fetch a window of the timeline of a row."""
+        arrived = partial(messages.PlanOpened, asked)
+        await self._pass_on(self._session.plan_timeline(asked), arrived, view="plan")
+
+    async def plan_export(self, asked: PlanExportParams) -> None:
+        """Write the timeline of a row to a file."""
+        await self._pass_on(self._session.plan_export(asked), messages.PlanWritten)
+
     async def write(self, question: QuestionParams, *, instead: bool, seen: int) -> None:
         """Make the change. With ``instead``, revert the last change first.
 
@@ -198,6 +220,9 @@ class Conversation:
 
     async def _memory_at(self, asked: MemoryAtParams) -> None:
         await self._pass_on(self._session.memory_at(asked), messages.MemoryArrived, view="memory")
+
+    async def _plan(self, asked: PlanParams) -> None:
+        await self._pass_on(self._session.plan(asked), partial(messages.PlanArrived, asked), view="plan")
 
     async def _pass_on(self, asked: Awaitable[T], arrived: Callable[[T], Message], *, view: str = "") -> None:
         """Post the answer as the message ``arrived``; a failure is shown on ``view``, or as a notification."""

@@ -119,7 +119,7 @@ IN_PALETTE = (
 HELP = """\
 [b]Pages[/b]
   1 2 3 4          Overview, Lines, Timeline, Memory
-  5 6 7 8          Devices, Diff, Findings, Log
+  5 6 7 8 9        Devices, Diff, Findings, Log, Plan
   Esc              back to the Overview
   Ctrl+P           everything by name, themes too
 
@@ -156,6 +156,8 @@ HELP = """\
                    n b next and previous work, z zooms to it
                    Home all, Enter its line, , . iterations
   Memory           ← → or a drag moves the cursor, x the peak
+  Plan             Enter: timeline of a row, Esc closes it
+                   a writes its code, x its Perfetto file
 
 [b]Measure[/b]
   r                measure again          c, Esc  cancel

@@ -11,10 +11,14 @@ from textual.message import Message
 from skyline.report.device_rows import DevicesReport
 from skyline.report.history import ComparisonReport, SavedProfile
 from skyline.report.live_memory import LiveMemoryReport
+from skyline.report.plan_report import PlanChoices, PlanReport
 from skyline.report.protocol import (
     ApplyResult,
+    CommandResult,
     CompareParams,
     Measuring,
+    PlanParams,
+    PlanTimelineParams,
     PreviewResult,
     ProfileChanged,
     QuestionParams,
@@ -223,6 +227,36 @@ class Compared(Message):
 
     asked: CompareParams
     report: ComparisonReport
+
+
+@dataclass
+class PlanOffered(Message):
+    """The clusters and models to plan for."""
+
+    choices: PlanChoices
+
+
+@dataclass
+class PlanArrived(Message):
+    """Ranked strategies, for the request with these parameters."""
+
+    asked: PlanParams
+    report: PlanReport
+
+
+@dataclass
+class PlanOpened(Message):
+    """A window of the timeline of a row of a plan."""
+
+    asked: PlanTimelineParams
+    report: TimelineReport
+
+
+@dataclass
+class PlanWritten(Message):
+    """The timeline of a row of a plan was written to a file."""
+
+    result: CommandResult
 
 
 @dataclass

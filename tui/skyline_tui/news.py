@@ -24,6 +24,7 @@ from skyline_tui.views.devices import DevicesView
 from skyline_tui.views.diff import DiffView
 from skyline_tui.views.log import LogView
 from skyline_tui.views.memory import MemoryView
+from skyline_tui.views.plan import PlanView
 from skyline_tui.views.timeline import TimelineView
 from skyline_tui.views.view import View
 from skyline_tui.widgets.controls import Controls
@@ -232,6 +233,38 @@ class NewsApp(CleanApp[None]):
     def on_devices_compared(self, message: messages.DevicesCompared) -> None:
         """Show the script on other GPUs."""
         self.query_one(DevicesView).arrived(message.report)
+
+    def on_plan_view_choices_wanted(self) -> None:
+        """Request the clusters and models."""
+        self._do("plan", self._talk.plan_choices)
+
+    def on_plan_offered(self, message: messages.PlanOffered) -> None:
+        """Show the clusters and models."""
+        self.query_one(PlanView).offer(message.choices)
+
+    def on_plan_view_plan_wanted(self, message: PlanView.PlanWanted) -> None:
+        """Request a plan."""
+        self._talk.plan(message.params)
+
+    def on_plan_arrived(self, message: messages.PlanArrived) -> None:
+        """Show a plan."""
+        self.query_one(PlanView).arrived(message.asked, message.report)
+
+    def on_plan_view_timeline_wanted(self, message: PlanView.TimelineWanted) -> None:
+        """Request the timeline of a row."""
+        self._do("plan-timeline", self._talk.plan_timeline, message.params)
+
+    def on_plan_opened(self, message: messages.PlanOpened) -> None:
+        """Show the timeline of a row."""
+        self.query_one(PlanView).opened(message.asked, message.report)
+
+    def on_plan_view_export_wanted(self, message: PlanView.ExportWanted) -> None:
+        """Request a file with the timeline of a row."""
+        self._do("plan-export", self._talk.plan_export, message.params)
+
+    def on_plan_written(self, message: messages.PlanWritten) -> None:
+        """Name the file."""
+        self.notify(f"{message.result.path} is written; open it in ui.perfetto.dev.")
 
     def on_timeline_view_window_wanted(self, message: TimelineView.WindowWanted) -> None:
         """Request a window of the timeline."""

@@ -9,13 +9,18 @@ from skyline.report import protocol
 from skyline.report.device_rows import DevicesReport
 from skyline.report.history import ComparisonReport, SavedProfile
 from skyline.report.live_memory import LiveMemoryReport
+from skyline.report.plan_report import PlanChoices, PlanReport
 from skyline.report.protocol import (
     ApplyResult,
     BestParams,
+    CommandResult,
     CompareParams,
     DevicesParams,
     MemoryAtParams,
     OpenResult,
+    PlanExportParams,
+    PlanParams,
+    PlanTimelineParams,
     PreviewResult,
     QuestionParams,
     RemoveParams,
@@ -100,6 +105,22 @@ class ServerSession:
     async def compare(self, asked: CompareParams) -> ComparisonReport:
         """Two saved profiles, compared."""
         return await self._server.request(protocol.COMPARE, asked, ComparisonReport)
+
+    async def plan_choices(self) -> PlanChoices:
+        """The clusters and models to plan for."""
+        return await self._server.request(protocol.PLAN_CHOICES, UriParams(self.uri), PlanChoices)
+
+    async def plan(self, asked: PlanParams) -> PlanReport:
+        """Ranked strategies on a cluster; takes seconds, and ``cancel`` ends it."""
+        return await self._server.request(protocol.PLAN, asked, PlanReport)
+
+    async def plan_timeline(self, asked: PlanTimelineParams) -> TimelineReport:
+        """A window of the timeline of a row."""
+        return await self._server.request(protocol.PLAN_TIMELINE, asked, TimelineReport)
+
+    async def plan_export(self, asked: PlanExportParams) -> CommandResult:
+        """The timeline of a row as a file."""
+        return await self._server.request(protocol.PLAN_EXPORT, asked, CommandResult)
 
     async def preview(self, question: QuestionParams) -> PreviewResult:
         """The edits and their diff."""

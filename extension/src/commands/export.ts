@@ -26,6 +26,21 @@ export async function exportProfile(session: Session, desk: Desk): Promise<void>
   const target = await vscode.window.showSaveDialog({ defaultUri: uri.with({ path: `${stem}.skyline${chosen.suffix}` }), title: `Export for ${chosen.label}` });
   if (!target) return;
   await session.connection?.execute(METHODS.commandExport, uri.toString(), { format: chosen.format, path: target.fsPath });
+  await reveal(target);
+}
+
+/** Write the timeline of a row of the plan for Perfetto. */
+export async function exportRow(desk: Desk, row: number): Promise<void> {
+  const { uri } = desk;
+  if (!uri) return;
+  const stem = uri.path.replace(/\.py$/, "");
+  const target = await vscode.window.showSaveDialog({ defaultUri: uri.with({ path: `${stem}.plan-${row}.perfetto.json.gz` }), title: "Export for Perfetto" });
+  if (!target) return;
+  await desk.writeRow(row, target.fsPath);
+  await reveal(target);
+}
+
+async function reveal(target: vscode.Uri): Promise<void> {
   const open = await vscode.window.showInformationMessage(`Skyline: written to ${target.fsPath}`, "Reveal");
   if (open) await vscode.commands.executeCommand("revealInExplorer", target);
 }

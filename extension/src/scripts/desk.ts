@@ -28,8 +28,10 @@ import { asLine } from "../launch/words";
 import type { Connection, Progress } from "../server/client";
 import type { Session } from "../server/session";
 import type { Stage, ViewState } from "../view/messages";
+import { NO_PLAN, type PlanAsked } from "../view/plan-state";
 import { Changes, type Outcome, UNCHANGED } from "./changes";
 import { failureOf } from "./failure";
+import { Planning } from "./planning";
 
 /** State of each script, kept while another one is shown. */
 interface Known {
@@ -53,6 +55,7 @@ interface Known {
   comparing: boolean;
   devices: DevicesReport | null;
   best: BestReport | null;
+  readonly planning: Planning;
 }
 
 /** The changes that are in the code but not in the profile. */
@@ -143,6 +146,7 @@ export class Desk implements vscode.Disposable {
       comparing: known?.comparing ?? false,
       devices: known?.devices ?? null,
       best: known?.best ?? null,
+      plan: known?.planning.state ?? NO_PLAN,
     };
   }
 
@@ -272,6 +276,32 @@ export class Desk implements vscode.Disposable {
     });
   }
 
+  /** Fetch the clusters and models to plan for. */
+  async planChoices(): Promise<void> {
+    const { known, connection } = this.#both();
+    await known.planning.offer(connection);
+  }
+
+  /** Rank strategies on a cluster, which need not be present. */
+  async plan(asked: PlanAsked): Promise<void> {
+    const { known, connection } = this.#both();
+    const source = new vscode.CancellationTokenSource();
+    await known.planning.plan(connection, asked, source.token);
+    source.dispose();
+  }
+
+  /** Open a row of the plan as a timeline, or close it. */
+  async openRow(row: number): Promise<void> {
+    const { known, connection } = this.#both();
+    await known.planning.open(connection, row);
+  }
+
+  /** Write the timeline of a row of the plan to a file. */
+  async writeRow(row: number, file: string): Promise<void> {
+    const { known, connection } = this.#both();
+    await known.planning.write(connection, row, file);
+  }
+
   /** Find the combination with the highest throughput. */
   async best(): Promise<void> {
     const { known, connection } = this.#both();
@@ -317,7 +347,10 @@ export class Desk implements vscode.Disposable {
 
   /** Clear the progress of all scripts: the server stopped or is restarting. */
   #interrupted(): void {
-    for (const known of this.#known.values()) Object.assign(known, { progress: "", verifying: false, comparing: false });
+    for (const known of this.#known.values()) {
+      Object.assign(known, { progress: "", verifying: false, comparing: false });
+      known.planning.interrupted();
+    }
     this.#changed.fire();
   }
 
@@ -417,6 +450,7 @@ export class Desk implements vscode.Disposable {
         comparing: false,
         devices: null,
         best: null,
+        planning: new Planning(key, () => this.#changed.fire()),
       };
       this.#known.set(key, known);
     }

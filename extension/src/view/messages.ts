@@ -12,6 +12,7 @@ import type {
   VerifyReport,
   WhatIfReport,
 } from "../protocol";
+import type { PlanAsked, PlanState } from "./plan-state";
 
 export type Stage = "idle" | "starting" | "module" | "unprofiled" | "profiling" | "ready" | "untrusted" | "trouble";
 
@@ -58,6 +59,7 @@ export interface ViewState {
   readonly comparing: boolean;
   readonly devices: DevicesReport | null;
   readonly best: BestReport | null;
+  readonly plan: PlanState;
 }
 
 /** A part of the page that belongs to places in the code. */
@@ -84,6 +86,10 @@ export type FromView =
   | { readonly type: "verify" }
   | { readonly type: "devices" }
   | { readonly type: "best" }
+  | { readonly type: "planChoices" }
+  | { readonly type: "plan"; readonly asked: PlanAsked }
+  | { readonly type: "planRow"; readonly row: number }
+  | { readonly type: "planPerfetto"; readonly row: number }
   | { readonly type: "snippet"; readonly name: string; readonly how: "copy" | "open" }
   | { readonly type: "open"; readonly place: Place }
   | { readonly type: "point"; readonly place: Place | null }

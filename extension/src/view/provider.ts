@@ -1,6 +1,7 @@
 /** The view in the side bar: sends the state to its page and handles the page's messages. */
 
 import * as vscode from "vscode";
+import { exportRow } from "../commands/export";
 import type { LiveNumber } from "../editor/live-number";
 import type { Pointer } from "../editor/pointer";
 import type { Desk } from "../scripts/desk";
@@ -93,6 +94,14 @@ export class ViewProvider implements vscode.WebviewViewProvider {
         return this.desk.devices();
       case "best":
         return this.desk.best();
+      case "planChoices":
+        return this.desk.planChoices();
+      case "plan":
+        return this.desk.plan(message.asked);
+      case "planRow":
+        return this.desk.openRow(message.row);
+      case "planPerfetto":
+        return this.#perfetto(message.row);
       case "snippet":
         return this.#snippet(message.name, message.how);
       case "open":
@@ -110,6 +119,14 @@ export class ViewProvider implements vscode.WebviewViewProvider {
       this.#post({ type: "estimate", id: message.id, estimate, reason: "" });
     } catch (error) {
       this.#post({ type: "estimate", id: message.id, estimate: null, reason: error instanceof Error ? error.message : String(error) });
+    }
+  }
+
+  async #perfetto(row: number): Promise<void> {
+    try {
+      await exportRow(this.desk, row);
+    } catch (error) {
+      void vscode.window.showErrorMessage(`Skyline: ${error instanceof Error ? error.message : String(error)}`);
     }
   }
 

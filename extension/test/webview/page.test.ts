@@ -1,6 +1,7 @@
 // @vitest-environment jsdom
 import { beforeEach, describe, expect, it, vi } from "vitest";
 import type { FromView, ViewState } from "../../src/view/messages";
+import { NO_PLAN } from "../../src/view/plan-state";
 import { answerTo, KINDS, recorded, type Recorded } from "../recorded";
 
 vi.mock("uplot", () => ({ default: class { over = document.createElement("div"); cursor = {}; destroy() {} setSize() {} redraw() {} } }));
@@ -31,6 +32,7 @@ const state = (news: Partial<ViewState> = {}): ViewState => ({
   comparing: false,
   devices: null,
   best: null,
+  plan: NO_PLAN,
   ...news,
 });
 

@@ -110,6 +110,7 @@ def _stop(server: SkylineServer, state: ScriptState) -> bool:
         server.profiler.cancel(state)
         | server.verifier.task.cancel(state.path)
         | server.comparer.task.cancel(state.path)
+        | server.planner.task.cancel(state.path)
     )
 
 

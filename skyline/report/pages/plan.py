@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from skyline import units
 from skyline.interval import Interval
 from skyline.report.document import (
+    Breakdown,
+    BreakdownPart,
     Cell,
     Column,
     Document,
@@ -18,25 +20,61 @@ from skyline.report.document import (
     paragraphs,
     said,
 )
-from skyline.report.plan import PlanReport, PlanRow
+from skyline.report.plan_report import PlanReport, PlanRow
 
 _DAYS_FROM_H = 48
+_TONES = {
+    "computation": "forward",
+    "communication": "communication",
+    "bubble": "other",
+    "optimizer": "optimizer",
+    "parameters": "forward",
+    "gradients": "backward",
+    "activations": "communication",
+    "buffers": "data",
+    "fixed": "other",
+}
 
 
 def plan_page(report: PlanReport) -> Document:
     """The table, the reasons of strategies that are not in it, and the basis of the figures."""
     basis = f"on {report.cluster} ({report.gpu}), figures are {report.provenance}"
     counts = f"{report.considered:,} strategies, {report.fitting:,} can be used; the best of each layout"
-    none = said("No strategy can be used here.", tone="bold")
-    refused = [f"{count:,}: {reason}" for reason, count in report.refused.items()]
-    if report.closest:
-        refused.append(f"The least memory: {report.closest}.")
+    none = said(report.advice, tone="bold")
     return document(
         Section((Title(report.model, basis),)),
         Section((_table(report),) if report.rows else tuple(none), "Strategies", counts),
-        paragraphs("Not in the table", refused),
-        paragraphs("Cluster", (report.source,)),
+        *_left_out(report),
     )
+
+
+def row_page(report: PlanReport, row: PlanRow | None) -> Document:
+    """One row by the parts of its step and its memory, and the strategies that are not in the table."""
+    shown = () if row is None else tuple(_row_section(row))
+    return document(*shown, *_left_out(report))
+
+
+def _row_section(row: PlanRow) -> Iterator[Section]:
+    texts = [f"{row.why or 'The fastest on as many GPUs'}."]
+    if row.objection:
+        texts.append(f"The training {row.objection}.")
+    if row.whatifs:
+        texts.append(f"The code: skyline apply SCRIPT {' '.join(row.whatifs)}")
+    step = [BreakdownPart(name, _TONES[name], part) for name, part in row.step_parts_ms.items() if part > 0]
+    memory = [BreakdownPart(name, _TONES[name], part) for name, part in row.memory_parts.items() if part > 0]
+    yield Section(tuple(said(*texts, tone="")), f"{row.rank}: {row.label}", f"on {gpus_words(row.gpus)}")
+    yield Section((Breakdown("step", tuple(step), units.format_ms),), "Step", row.limit)
+    yield Section((Breakdown("memory", tuple(memory), units.format_bytes),), "Memory of a rank")
+
+
+def _left_out(report: PlanReport) -> tuple[Section | None, ...]:
+    refused = [f"{count:,}: {reason}" for reason, count in report.refused.items()]
+    refused += [
+        f"{one.label} on {gpus_words(one.gpus)} needs {units.format_bytes(one.memory_bytes)} of "
+        f"{units.format_bytes(one.usable_bytes)}"
+        for one in report.too_large
+    ]
+    return paragraphs("Not in the table", refused), paragraphs("Cluster", (report.source,))
 
 
 def _table(report: PlanReport) -> TextTable:
@@ -59,21 +97,29 @@ def _table(report: PlanReport) -> TextTable:
 def _cells(row: PlanRow, several: bool, paid: bool) -> Iterator[Cell]:
     tone = "dim" if row.objection else ""
     texts = [str(row.rank), row.label, *([str(row.gpus)] if several else [])]
-    texts += [units.format_ms_interval(row.step_ms), _rate(row.units_per_s), units.format_share(row.mfu)]
+    texts += [units.format_ms_interval(row.step_ms), rate_words(row.units_per_s), units.format_share(row.mfu)]
     texts.append(units.format_bytes(row.memory_bytes.value))
-    texts += [_hours(row.hours), _dollars(row.usd)] if paid else []
+    texts += [hours_words(row.hours), dollar_words(row.usd)] if paid else []
     return (Cell(text, tone) for text in (*texts, row.objection or row.limit))
 
 
-def _rate(rate: Interval) -> str:
+def gpus_words(count: int) -> str:
+    """``1 GPU``, ``8 GPUs``."""
+    return f"{count} GPU{'' if count == 1 else 's'}"
+
+
+def rate_words(rate: Interval) -> str:
+    """Tokens or samples a second."""
     return f"{rate.value:,.0f}" if rate.value >= 100 else f"{rate.value:.3g}"
 
 
-def _hours(hours: Interval | None) -> str:
+def hours_words(hours: Interval | None) -> str:
+    """The time of the training."""
     if hours is None:
         return "-"
     return f"{hours.value / 24:.1f} d" if hours.value >= _DAYS_FROM_H else f"{hours.value:.1f} h"
 
 
-def _dollars(usd: Interval | None) -> str:
+def dollar_words(usd: Interval | None) -> str:
+    """The cost of the training."""
     return "-" if usd is None else f"${usd.value:,.0f}"

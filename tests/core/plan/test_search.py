@@ -1,15 +1,18 @@
 import json
+import re
+import threading
 from types import SimpleNamespace
 
 import pytest
 
-from skyline.errors import UsageError
-from skyline.plan.cluster import cluster_named
+from skyline.errors import Cancelled, UsageError
+from skyline.plan.cluster import cluster_named, cluster_names
 from skyline.plan.search import Request, search
+from skyline.plan.strategy import Recompute, Sharding
 from skyline.plan.traced import traced_program
 from skyline.plan.transformer import transformer_named
 from skyline.report.build import encode
-from skyline.report.plan import Terms, plan_report, plan_timeline
+from skyline.report.plan import Terms, choices, ranked
 from skyline.trace.record import OperatorShape, Phase, RecordKind
 
 
@@ -33,12 +36,75 @@ def test_global_batch_is_the_same_in_every_row(counted):
         search(transformer_named("gpt2"), [cluster], counted, Request(global_batch=100_003))
 
 
-def test_a_model_that_is_too_large_names_the_closest(counted):
-    cluster = cluster_named("two-desktops")
-    found = search(transformer_named("llama3-70b"), [cluster], counted, Request())
+def test_a_model_that_is_too_large_names_the_least_memory_and_the_next_step(counted):
+    cluster, model = cluster_named("two-desktops"), transformer_named("llama3-70b")
+    found = search(model, [cluster], counted, Request())
     assert not found.rows
-    report = plan_report(transformer_named("llama3-70b"), cluster, found, Terms(), 5)
-    assert "needs" in report.closest
+    report = ranked(model, cluster, found, counted, Terms(), 5).report
+    least = found.too_large[0]
+    assert [one.peak_bytes for one in found.too_large] == sorted(one.peak_bytes for one in found.too_large)
+    plain = report.too_large[0]
+    assert "x" not in plain.label.partition(",")[0]
+    assert plain.memory_bytes > plain.usable_bytes == pytest.approx(0.95 * cluster.gpu.memory_bytes)
+    assert least.strategy.label() in report.advice
+    assert "Take more GPUs" in report.advice
+
+
+def test_layouts_with_a_strategy_that_fits_are_not_too_large(counted):
+    cluster, model = cluster_named("dgx-h100").with_gpus(8), transformer_named("llama3-8b")
+    found = search(model, [cluster], counted, Request())
+    shown = {(row.strategy.sharding, row.strategy.tensor, row.strategy.pipeline) for row in found.rows}
+    assert (Sharding.ZERO_3, 1, 1) in shown
+    large = [one for one in found.too_large if not one.strategy.offload and one.strategy.context == 1]
+    assert not shown & {(one.strategy.sharding, one.strategy.tensor, one.strategy.pipeline) for one in large}
+    # An 8 B model in mixed precision needs 128 GB for its states without sharding.
+    assert (Sharding.NONE, 1, 1) in {
+        (one.strategy.sharding, one.strategy.tensor, one.strategy.pipeline) for one in large
+    }
+
+
+def test_a_search_can_be_cancelled(counted):
+    cancel = threading.Event()
+    cancel.set()
+    with pytest.raises(Cancelled):
+        search(transformer_named("gpt2"), [cluster_named("dgx-h100")], counted, Request(), cancel=cancel)
+
+
+def test_the_reason_of_a_row_adds_up(counted):
+    cluster, model = cluster_named("dgx-h100").with_gpus(8), transformer_named("llama3-8b")
+    report = ranked(model, cluster, search(model, [cluster], counted, Request()), counted, Terms(), 20).report
+    fastest, *others = report.rows
+    assert fastest.why == ""
+    for row in others:
+        slower, *parts = (
+            int(number) for number in re.findall(r"([+-]?\d+) %", row.why.replace("the fastest", ""))
+        )
+        assert slower == pytest.approx((row.slower_than_best - 1) * 100, abs=0.51)
+        assert sum(parts) == pytest.approx(slower, abs=2.5)
+
+
+def test_each_size_has_a_row(counted):
+    cluster, model = cluster_named("dgx-h100"), transformer_named("gpt2")
+    sizes = [cluster.with_gpus(size) for size in (8, 16, 32)]
+    found = search(model, sizes, counted, Request(micro_batch=4))
+    rows = ranked(model, cluster, found, counted, Terms(), 6).report.rows
+    assert len(rows) == 6
+    assert {row.gpus for row in rows} == {8, 16, 32}
+    rates = [row.units_per_s.value for row in rows]
+    assert rates == sorted(rates, reverse=True)
+    assert [row.gpus for row in ranked(model, cluster, found, counted, Terms(), 1).report.rows] == [32]
+
+
+def test_choices_have_the_clusters_beside_the_script(tmp_path):
+    (tmp_path / "pyproject.toml").write_text("[project]\nname = 'x'\n")
+    (tmp_path / "lab.toml").write_text(
+        'gpu = "A100"\nnodes = 2\ngpus_per_node = 4\n'
+        "[inside]\ngb_s = 300\nlatency_us = 2\n[between]\ngb_s = 25\nlatency_us = 5\n"
+    )
+    found = choices(tmp_path)
+    assert (found.clusters[0].name, found.clusters[0].gpus_per_node) == ("lab.toml", 4)
+    assert len(found.clusters) == 1 + len(cluster_names())
+    assert "llama3-8b" in found.models
 
 
 def test_budget_and_deadline_object_and_cost_ranks(counted):
@@ -47,18 +113,21 @@ def test_budget_and_deadline_object_and_cost_ranks(counted):
     found = search(model, sizes, counted, Request())
     fast = found.rows[0].units_per_s.value
     units = fast * 3600
-    report = plan_report(model, cluster, found, Terms(units, deadline_s=2 * 3600), 1000)
+    made = ranked(model, cluster, found, counted, Terms(units, deadline_s=2 * 3600), 1000)
+    report = made.report
     usable = [row for row in report.rows if not row.objection]
     assert usable
     assert [row.usd.value for row in usable] == sorted(row.usd.value for row in usable)
     assert any(row.objection.startswith("takes") for row in report.rows)
-    poor = plan_report(model, cluster, found, Terms(units, budget_usd=0.01), 3)
+    poor = ranked(model, cluster, found, counted, Terms(units, budget_usd=0.01), 3).report
     assert all(row.objection.startswith("costs") for row in poor.rows)
     document = json.loads(encode(report))
     assert document["schema"] == "skyline.plan/1"
     assert document["provenance"] == "modelled"
-    assert plan_timeline(model, found.rows, report.rows[0].label, counted)
-    assert plan_timeline(model, found.rows, "none", counted) is None
+    assert made.perfetto(1)
+    for number in (0, len(report.rows) + 1):
+        with pytest.raises(UsageError, match="no row"):
+            made.perfetto(number)
 
 
 def _profile(batch_size=4):
@@ -98,6 +167,15 @@ def test_repeated_module_of_a_trace_is_the_block(counted):
     assert found.rows
     assert all(row.strategy.tensor == row.strategy.context == 1 for row in found.rows)
     assert any("described transformer" in reason for reason in found.refused)
+    # A script steps after each batch; of its strategies, data parallelism is the one that a rewrite makes.
+    assert all(row.strategy.accumulation == 1 for row in found.rows if row.strategy.pipeline == 1)
+    report = ranked(program, cluster_named("dgx-a100"), found, counted, Terms(), 50).report
+    written = {
+        row.label: row.whatifs
+        for row in report.rows
+        if row.strategy.recompute is Recompute.NONE and row.whatifs
+    }
+    assert written == {"ddp 8, micro-batch 4 x 1": ("data_parallel=8",)}
 
 
 def test_a_trace_without_shapes_or_batch_is_refused():

@@ -12,7 +12,6 @@ from textual.content import Content
 from textual.message import Message
 from textual.widgets import Static
 
-from skyline import units
 from skyline.report.place import place
 from skyline.report.protocol import QuestionParams, TimelineParams
 from skyline.report.schema import ProfileReport
@@ -20,6 +19,7 @@ from skyline.report.timeline_report import TimelineReport
 from skyline_tui.figures import MUTED, flow
 from skyline_tui.views.view import Place, View
 from skyline_tui.widgets.lane_cells import NOTHING
+from skyline_tui.widgets.lane_work import work_words
 from skyline_tui.widgets.lanes import SIGNS, Lanes
 
 
@@ -160,21 +160,7 @@ class TimelineView(View):
         return profile is None or float(getattr(profile.phases, phase)) > 0
 
     def _detail(self, lanes: Lanes, width: int) -> Content:
-        report, lane, piece = lanes.report, lanes.lane, lanes.piece
-        assert report is not None
-        scale = units.time_scale([lanes.window.ms_per_cell * 10])
-        at = scale.text(lanes.time_ms)
-        if lane is None or piece == NOTHING:
-            return flow([Content(f"at {at}"), Content.styled("nothing runs on this lane", MUTED)], width)
-        took = lane.end_ms[piece] - lane.start_ms[piece]
-        count = lane.count[piece]
-        name = report.labels[lane.label[piece]]
-        parts = [
-            Content.styled(name if count == 1 else f"{count} pieces of work, the longest {name}", "bold"),
-            Content(units.format_ms(took)),
-            Content(f"from {scale.text(lane.start_ms[piece])}"),
-            Content(report.phases[lane.phase[piece]]),
-        ]
+        parts = work_words(lanes)
         if (own := self.place) is not None:
             base = Path(self._profile.script).parent if self._profile is not None else None
             parts.append(Content.styled(place(*own, base), "$text-primary"))

@@ -35,6 +35,10 @@ class View(Vertical):
     def shown(self) -> None:
         """Handle that the page is now in front."""
 
+    def leave(self) -> bool:
+        """Close what is open on the page; False if nothing is, so that the key leaves the page."""
+        return False
+
     def fail(self, reason: str) -> None:
         """Show the reason why the server has no data for the page."""
 

@@ -97,6 +97,7 @@ class Lanes(ScrollView, can_focus=True):
         rows = [
             _PictureRow(side, lane)
             for side in (report.measured, report.simulated)
+            if side.lanes
             for lane in (None, *side.lanes)
         ]
         if anew or not self._rows:

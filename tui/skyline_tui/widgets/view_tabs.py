@@ -20,6 +20,7 @@ VIEWS = {
     "view-diff": "Diff",
     "view-findings": "Findings",
     "view-log": "Log",
+    "view-plan": "Plan",
 }
 """Ids and titles in the order of their keys, which count from 1."""
 
@@ -71,14 +72,16 @@ class ViewTabs(Widget):
         if sum(len(text) + 3 for text in words.values()) >= self.size.width:
             words = dict(VIEWS)
         parts: list[tuple[str, Content]] = []
+        gap, before = (" ", " ") if roomy else ("", "")
         for number, (view, text) in enumerate(words.items(), 1):
-            gap = " " if roomy else ""
             if view == self._active:
                 part = Content.styled(f"{gap}[{number} {text}]{gap}", "bold $text-primary on $primary 20%")
+                before = gap
             else:
                 after = "  " if roomy else ""
                 part = Content.assemble(
-                    f"{gap} ", (str(number), "$footer-key-foreground"), (f" {text}", MUTED), after
+                    gap + before, (str(number), "$footer-key-foreground"), (f" {text}", MUTED), after
                 )
+                before = " "
             parts.append((view, part))
         return parts

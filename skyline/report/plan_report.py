@@ -1,0 +1,94 @@
+"""Strategies on a described cluster as rows, ``skyline.plan/1``, and the clusters and models to choose from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from skyline.interval import Interval
+from skyline.plan.strategy import Strategy
+
+PLAN_SCHEMA = "skyline.plan/1"
+
+
+@dataclass(frozen=True, slots=True)
+class PlanRow:
+    """One strategy on one size of the cluster. Times in ms, memory in bytes."""
+
+    rank: int
+    label: str
+    gpus: int
+    strategy: Strategy
+    step_ms: Interval
+    units_per_s: Interval
+    mfu: float
+    memory_bytes: Interval
+    memory_parts: dict[str, float]
+    step_parts_ms: dict[str, float]
+    limit: str
+    slower_than_best: float
+    hours: Interval | None
+    usd: Interval | None
+    objection: str
+    """Why the row misses the budget or the deadline; empty if it does not."""
+    why: str
+    """Why the row is slower than the fastest on as many GPUs, by part of the step; empty for that one."""
+    whatifs: tuple[str, ...]
+    """The changes of the script that make it this strategy; empty if no rewrite makes it."""
+
+
+@dataclass(frozen=True, slots=True)
+class TooLargeRow:
+    """The strategy with the least memory of a layout that does not fit."""
+
+    label: str
+    gpus: int
+    memory_bytes: float
+    usable_bytes: float
+
+
+@dataclass(frozen=True, slots=True)
+class PlanReport:
+    """``skyline.plan/1``: a ranked table of strategies. ``provenance`` is that of every figure.
+
+    ``considered`` strategies were looked at, ``fitting`` of them can be used, ``refused`` counts the others by reason.
+    ``advice`` says why no strategy can be used, and the next step; it is empty if there are rows.
+    """
+
+    schema: str
+    provenance: str
+    model: str
+    unit: str
+    cluster: str
+    gpu: str
+    source: str
+    considered: int
+    fitting: int
+    refused: dict[str, int]
+    too_large: tuple[TooLargeRow, ...]
+    advice: str
+    rows: tuple[PlanRow, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterReport:
+    """A described cluster. Rates in GB/s of one direction: inside of one GPU, between of all network of one node."""
+
+    name: str
+    gpu: str
+    nodes: int
+    gpus_per_node: int
+    inside_gb_s: float
+    between_gb_s: float
+    usd_per_node_hour: float | None
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class PlanChoices:
+    """The clusters and transformers to plan for: those that come with Skyline, and descriptions beside the script.
+
+    The name of a description beside the script is its file's.
+    """
+
+    clusters: tuple[ClusterReport, ...]
+    models: tuple[str, ...]
