@@ -63,7 +63,7 @@ class Slow(torch.utils.data.Dataset):
 
 class Slowly(io.BytesIO):
     def write(self, data):
-        time.sleep(0.02)
+        time.sleep(0.003)
         return super().write(data)
 
 
