@@ -25,8 +25,9 @@ import tempfile
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from difflib import SequenceMatcher
+from math import sqrt
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
@@ -38,7 +39,7 @@ from result_file import RESULTS, table, write
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ("rewrite", "simulate", "whatif")
-TESTS = ("rewrite", "simulate", "whatif", "findings", "plan", "predict", "report", "verification")
+TESTS = ("rewrite", "simulate", "whatif", "analysis", "findings", "plan", "predict", "report", "traced", "verification")
 """The fast tests of the packages and of those that use them."""
 GOAL = 0.8
 LIMIT_S = 300
@@ -198,6 +199,13 @@ def drawn(files: Sequence[Source], seed: int, count: int) -> list[Mutant]:
         if candidates := [mutant for mutant in source.mutants({line}) if mutant.line == line]:
             chosen.append(chance.choice(candidates))
     return chosen
+
+
+def at_home(change: Change, files: Sequence[Source]) -> Change:
+    """The change in the module where its function stands now, if that is another module of the package."""
+    homes = [source.file for source in files if change.function in source.functions]
+    own = [file for file in homes if file.split("/")[1] == change.package]
+    return replace(change, file=own[0]) if len(own) == 1 and change.file not in homes else change
 
 
 def again(files: Sequence[Source], wanted: Sequence[Change]) -> list[Mutant]:
@@ -374,15 +382,28 @@ def score(outcomes: Sequence[str]) -> tuple[int, int, float]:
     return noticed, judged, noticed / judged if judged else 0.0
 
 
+def interval(noticed: int, judged: int) -> tuple[float, float]:
+    """The 95 % interval of a share (Wilson, 1927)."""
+    share, z = noticed / judged, 1.96
+    middle = share + z**2 / (2 * judged)
+    half = z * sqrt(share * (1 - share) / judged + (z / (2 * judged)) ** 2)
+    return (middle - half) / (1 + z**2 / judged), (middle + half) / (1 + z**2 / judged)
+
+
+def _scored(outcomes: Sequence[str]) -> str:
+    noticed, judged, share = score(outcomes)
+    low, high = interval(noticed, judged)
+    return f"{noticed} of {judged}: {share:.0%} ({low:.0%} to {high:.0%})"
+
+
 def page(samples: Mapping[str, Any]) -> str:
     rows: list[list[str]] = []
     for seed, sample in samples.items():
         for package in PACKAGES:
             own = [row for row in sample["mutants"] if row["package"] == package]
-            first, now = (score([row[key] for row in own]) for key in ("first", "now"))
+            scores = [_scored([row[key] for row in own]) for key in ("first", "now")]
             counts = Counter(row["now"] for row in own)
             others = ("timed out", "survived", "no test", "equivalent", "deleted")
-            scores = [f"{noticed} of {judged} ({share:.0%})" for noticed, judged, share in (first, now)]
             if not sample.get("again"):
                 scores[1] = "not tried again"
             rows.append([seed, package, str(len(own)), *scores, *(str(counts[one]) for one in others)])
@@ -390,7 +411,7 @@ def page(samples: Mapping[str, Any]) -> str:
     body = table([*head, "no test", "equivalent", "code deleted"], rows)
     body += (
         "\n\nNoticed: killed or timed out, of those that are neither equivalent nor in deleted code. The goal is "
-        f"{GOAL:.0%}.\n\nAt first: the result of a sample when it was drawn, before anyone had seen it. It is the "
+        f"{GOAL:.0%}. In brackets the 95 % interval (Wilson) for all lines of the package.\n\nAt first: the result of a sample when it was drawn, before anyone had seen it. It is the "
         "held-out score. Now: the same mutants after tests for the survivors were added, or code without an effect "
         "was deleted.\n\nA sample holds one mutant of each drawn line. Not drawn: mutants that change only the "
         "wording of a message (a text with a space in it), only the argument `strict` of `zip`, a docstring or an "
@@ -429,12 +450,12 @@ def main() -> int:
     path = options.results / "mutation.json"
     stored = json.loads(path.read_text(encoding="utf-8"))["figures"] if path.exists() else {}
     samples: dict[str, Any] = stored.get("samples", {})
-    known: dict[Change, dict[str, str]] = {
-        _change(row): row for row in samples.get(str(options.seed), {}).get("mutants", [])
-    }
-    wanted = [one for one, row in known.items() if not options.left or row["now"] in _UNNOTICED]
     by_package = sources()
     files = [source for own in by_package.values() for source in own]
+    known: dict[Change, dict[str, str]] = {
+        at_home(_change(row), files): row for row in samples.get(str(options.seed), {}).get("mutants", [])
+    }
+    wanted = [one for one, row in known.items() if not options.left or row["now"] in _UNNOTICED]
     if options.every:
         mutants = [
             mutant

@@ -143,6 +143,11 @@ CASES = {
         HEAD + "for x in loader:\n    optimizer.zero_grad(set_to_none=True)\n    loss = model(x)\n" + STEP,
         HEAD + "for x in loader:\n    optimizer.zero_grad(set_to_none=False)\n    loss = model(x)\n" + STEP,
     ),
+    "gradients that are set to None by hand": (
+        "zero_grad", "on",
+        HEAD + LOOP + "    if v.grad is not None: v.grad = None\n    w.grad = None\n",
+        HEAD + LOOP + "    if v.grad is not None: v.grad.zero_()\n    w.grad.zero_()\n",
+    ),
     "channels last": (
         "channels_last", "on",
         (
@@ -324,6 +329,16 @@ REFUSED = {
         + "x = torch.empty(1, 3, 4, 4, memory_format=torch.channels_last)\nl = torch.channels_last\n"
         + LOOP,
         "is not the argument",
+    ),
+    "gradients that are set to None before there are any": (
+        "zero_grad",
+        HEAD + "for x in loader:\n    w.grad = None\n    loss = model(x)\n" + STEP,
+        "may come before there is a gradient",
+    ),
+    "gradients that are set to None together": (
+        "zero_grad",
+        HEAD + LOOP + "    v.grad = w.grad = None\n",
+        "`v.grad = w.grad = None` may come before",
     ),
     "workers with a timeout": (
         "num_workers",

@@ -115,6 +115,13 @@ REWRITTEN = {
         f"        att = ({Q}) * 0.5\n{MASKED.format('self.band[:T, :T] == 0')}        return F.softmax(att, -1) @ v\n",
         f"        return {CALL}(q, k, v, attn_mask=self.band[:T, :T] != 0, scale=0.5)\n",
     ),
+    "a triangle that is cut unevenly": (
+        (
+            f"        att = ({Q}) * 0.5\n{MASKED.format('self.bias[:, :, :T, :k.size(-2)] == 0')}"
+            "        return F.softmax(att, -1) @ v\n"
+        ),
+        f"        return {CALL}(q, k, v, attn_mask=self.bias[:, :, :T, :k.size(-2)] != 0, scale=0.5)\n",
+    ),
     "functional dropout": (
         f"        att = F.dropout(F.softmax({Q}, dim=-1), p=0.0, training=self.training)\n        return att @ v\n",
         f"        return {CALL}(q, k, v, dropout_p=0.0 if self.training else 0.0, scale=1.0)\n",
@@ -158,6 +165,7 @@ REFUSED = {
         f"        att = F.softmax({Q}, dim=-1)\n        q = q + 1\n        y = att @ v\n        return y + q\n",
         "bound anew",
     ),
+    "softmax over no dimension": (f"        return F.softmax({Q}) @ v\n", "No attention that is written out"),
     "another softmax": (f"        return F.softmax({Q}, dim=1) @ v\n", "No attention that is written out"),
 }  # fmt: skip
 

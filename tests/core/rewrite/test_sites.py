@@ -197,6 +197,11 @@ def test_refused_with_the_reason(context, source: str, search: Callable[..., obj
         search(context(source))
 
 
+def test_only_what_the_loop_makes_is_a_batch(context) -> None:
+    source = "for x in y:\n    x.to(device)\n    weights.to(device)\n    model(x).backward()\n"
+    assert lines(*(site.call for site in transfers(context(source, ())))) == [2]
+
+
 def test_none_is_an_answer_where_several_are_asked_for(context) -> None:
     here = context("for x in y:\n    x.backward()\n", ())
     assert (steps(here), zero_grads(here), transfers(here)) == ((), (), ())
