@@ -128,7 +128,10 @@ def test_no_workers_beside_what_needs_them(workshop) -> None:
 
 def test_workers_go_where_a_mapping_may_keep_them_only_if_the_run_kept_none(workshop) -> None:
     shop = workshop("l = DataLoader(d, num_workers=2, **options())\n", loader_line=1)
-    assert shop.after(shop.without("num_workers")).files["/project/train.py"] == "l = DataLoader(d, **options())\n"
+    assert (
+        shop.after(shop.without("num_workers")).files["/project/train.py"]
+        == "l = DataLoader(d, **options())\n"
+    )
     kept = replace(shop.profile.loaders[0], persistent_workers=True)
     shop = replace(shop, profile=replace(shop.profile, loaders=(kept,)))
     (refused,) = shop.without("num_workers").refused

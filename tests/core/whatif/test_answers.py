@@ -62,6 +62,8 @@ for block in ("blocks.0", "blocks.1"):
         ("aten::softmax", "softmax_warp_forward", F, 120, block, (PAIRS,), PAIRS, 0),
         ("aten::matmul", "ampere_sgemm_bmm", F, 300, block, (PAIRS, HEADS), HEADS, 268_435_456),
         ("aten::gelu", "gelu_kernel", F, 150, block, (TOKENS,), TOKENS, 0),
+        ("aten::add", "add_kernel", F, 6, block, ((512,), (512,)), (512,), 0),
+        ("aten::dropout", "dropout_kernel", F, 5, block, ((512,),), (512,), 0),
     ]  # fmt: skip
 WORK += [
     ("aten::linear", "ampere_sgemm_128x128", F, 4000, "head", (TOKENS, HEAD), WORDS, 62_916_657_152),
@@ -70,6 +72,7 @@ WORK += [
 ]  # fmt: skip
 for block in ("blocks.1", "blocks.0"):
     WORK += [
+        ("AddBackward0", "add_kernel", B, 6, block, ((512,),), (512,), 0),
         ("GeluBackward0", "gelu_backward", B, 160, block, (TOKENS,), TOKENS, 0),
         ("BmmBackward0", "ampere_sgemm_bmm", B, 600, block, (HEADS,), PAIRS, 536_870_912),
         ("SoftmaxBackward0", "softmax_warp_backward", B, 200, block, (PAIRS,), PAIRS, 0),
@@ -82,16 +85,33 @@ WORK += [
     ("NativeBatchNormBackward0", "batch_norm_bwd", B, 500, "norm", (IMAGE,), IMAGE, 0),
     ("ConvolutionBackward0", "cudnn_dgrad_sgemm", B, 3000, "conv", (IMAGE,), IMAGE, 1_849_688_064),
     ("EmbeddingBackward0", "embedding_backward", B, 900, "table", (TOKENS,), TABLE, 0),
+    ("torch::autograd::AccumulateGrad", "add_kernel", B, 400, "table", (TABLE,), TABLE, 0),
+    ("torch::autograd::AccumulateGrad", "add_kernel", B, 8, "conv", ((64, 64, 3, 3),), (64, 64, 3, 3), 0),
+    ("aten::zero_", "fill_kernel", S, 150, "", (TABLE,), TABLE, 0),
+    *[("aten::add_", "add_kernel", S, 4, "", ((1,),), (1,), 0)] * 12,
     *[("aten::mul_", "mul_kernel", S, 300, "", (one,), one, 0) for one in (TABLE, HEAD, WEIGHT, WEIGHT)],
     *[("aten::lerp_", "lerp_kernel", S, 500, "", (one, one), one, 0) for one in (TABLE, HEAD, WEIGHT, WEIGHT)],
     *[("aten::addcdiv_", "addcdiv", S, 700, "", (one,) * 3, one, 0) for one in (TABLE, HEAD, WEIGHT, WEIGHT)],
 ]  # fmt: skip
 ROOT, WRAPPER = "Net", "DistributedDataParallel"
-NAMES = ("", ".table", ".conv", ".norm", ".act", ".blocks.0", ".blocks.0.fc", ".blocks.1", ".blocks.1.fc", ".head")
+NAMES = (
+    "",
+    ".table",
+    ".conv",
+    ".norm",
+    ".act",
+    ".blocks.0",
+    ".blocks.0.fc",
+    ".blocks.1",
+    ".blocks.1.fc",
+    ".head",
+)
 SYNC, LAUNCH = "cudaStreamSynchronize", "cudaLaunchKernel"
 
 
-def module(path: str, kind: str, count: int = 0, kept_mb: int = 0, library: bool = True, **options) -> ModuleFact:
+def module(
+    path: str, kind: str, count: int = 0, kept_mb: int = 0, library: bool = True, **options
+) -> ModuleFact:
     return ModuleFact(path, kind, library, count, True, options, kept_bytes=kept_mb * MB)
 
 
@@ -113,7 +133,7 @@ def modules(root: str) -> tuple[ModuleFact, ...]:
 
 
 class Writer:
-    """Three iterations of the work, on a CPU, or launched to a GPU; of replicas where there is a wrapper."""
+    """Two iterations of the work, on a CPU, or launched to a GPU; of replicas where there is a wrapper."""
 
     def __init__(self, on_gpu: bool, wrapped: bool) -> None:
         self.root = f"{WRAPPER}.module" if wrapped else ROOT
@@ -122,10 +142,12 @@ class Writer:
         self.records: list[Record] = []
         self.marks: list[IterationMark] = []
         self.now = self.free = 0.0
-        rows = dict.fromkeys((name, inputs, result, flops) for name, _, _, _, _, inputs, result, flops in WORK)
+        rows = dict.fromkeys(
+            (name, inputs, result, flops) for name, _, _, _, _, inputs, result, flops in WORK
+        )
         self.shapes = tuple(map(shape_of, rows))
         self.rows = list(rows)
-        for index in range(3):
+        for index in range(2):
             self.iteration(index)
 
     def add(self, name, kind, phase, took, **given) -> None:
@@ -148,12 +170,13 @@ class Writer:
             else:
                 self.add(name, RecordKind.OPERATOR, phase, float(took), **known)
             self.add("python", RecordKind.PYTHON, phase, 40.0, module=place)
-            if name in ("AddmmBackward0", "EmbeddingBackward0") and self.wrapped and self.on_gpu:
+            if name.endswith("Backward0") and where in ("head", "table") and self.wrapped and self.on_gpu:
                 self.launch("ncclDevKernel_AllReduce_Sum_f32", Phase.COMMUNICATION, 800.0, RecordKind.KERNEL)
         if self.wrapped and not self.on_gpu:
             self.add("python", RecordKind.PYTHON, B, 6000.0)
             copy = "torch.distributed.ddp.reducer::copy_bucket_to_grad"
             self.add(copy, RecordKind.OPERATOR, B, 900.0)
+            self.add("python", RecordKind.PYTHON, F, 300.0, module=len(self.modules) - 1)
         wait = max(0.0, self.free - self.now) + 8.0
         self.add(SYNC if self.on_gpu else "python", RecordKind.RUNTIME if self.on_gpu else RecordKind.PYTHON,
                  Phase.OTHER, wait, line=2)  # fmt: skip
@@ -171,7 +194,8 @@ class Writer:
         kept = [(0.1, 90, 1), (0.15, 90, 2), (0.2, 200, 3), (0.6, -200, 3), (0.7, -90, 2), (0.75, -90, 1)]
         length = self.marks[-1].end_us - last
         events = tuple(
-            Allocation(last + part * length, size * MB, at, F if size > 0 else B, 1) for part, size, at in kept
+            Allocation(last + part * length, size * MB, at, F if size > 0 else B, 1)
+            for part, size, at in kept
         )
         lines = tuple(CodeLine("/project/train.py", number, "train") for number in (4, 5, 8))
         return Trace(tuple(self.marks), lines, self.modules, tuple(self.records), events, self.shapes)
@@ -187,8 +211,8 @@ def shape_of(row) -> OperatorShape:
 def script(profile: Profile, device: Device, **changes) -> Profile:
     on_gpu, wrapped = device.kind == "cuda", changes.get("parallel") is not None
     written = Writer(on_gpu, wrapped)
-    step = written.marks[-1].end_us / 3e3
-    parts = [sum(one.duration_us for one in written.records if one.phase is phase and one.lane == "main") / 3e3
+    step = written.marks[-1].end_us / 2e3
+    parts = [sum(one.duration_us for one in written.records if one.phase is phase and one.lane == "main") / 2e3
              for phase in (Phase.DATA, B, S)]  # fmt: skip
     tried = TriedTimes(700.0, 420.0, 1150.0, 600.0), TriedTimes(1400.0, 900.0, 2400.0, 1300.0)
     calls = (
@@ -209,6 +233,9 @@ def script(profile: Profile, device: Device, **changes) -> Profile:
         settings=TorchSettings("highest", False, False, False, "", (8, 0) if on_gpu else None),
         loaders=(LoaderFact(16, 0, 10_000, 1.0),),
         optimizers=(OptimizerFact("Adam", 1, 8, 32_000_000, 252 * MB, {"foreach": False}),),
+        trials=tuple(
+            replace(one, peak_bytes=peak * MB) for one, peak in zip(profile.trials, (760, 1200), strict=True)
+        ),
         product_trials=(ProductTrial("aten::linear", (TOKENS, WEIGHT), "bfloat16", *tried, prod(TOKENS),
                                      1_073_741_824, 2, 1),),
     )  # fmt: skip
@@ -217,24 +244,35 @@ def script(profile: Profile, device: Device, **changes) -> Profile:
 
 CPU, GPU = Device("Test CPU", "cpu"), Device("NVIDIA A100-SXM4-80GB", "cuda")
 REPLICAS = ParallelFact(WRAPPER, "gloo", 4, 25.0, False, False, False, gradient_bytes=126 * MB)
+EVALUATION = {"grad_enabled": True, "training": False, "module": ROOT, "inference_mode": False}
+OTHER = {
+    "loaders": (LoaderFact(16, 2, 10_000, 1.0, prefetch_factor=2),),
+    "optimizers": (OptimizerFact("SGD", 1, 8, 32_000_000, 0, {}),),
+    "settings": TorchSettings("high", True, True, False, "", (8, 0)),
+    "calls": (CallFact("eval forward", 1.0, None, EVALUATION),),
+}
+"""Of a script with workers and plain SGD, which evaluates in each iteration."""
 SCRIPTS = {
     "cpu": (CPU, {}),
     "gpu": (GPU, {}),
-    "replicas": (CPU, {"parallel": REPLICAS}),
-    "gpu_replicas": (GPU, {"parallel": replace(REPLICAS, backend="nccl")}),
+    "replicas": (CPU, {"parallel": replace(REPLICAS, find_unused_parameters=True), **OTHER}),
+    "gpu_replicas": (GPU, {"parallel": replace(REPLICAS, backend="nccl"), **OTHER}),
 }
+RANKS = {"data_parallel": "4", "p3": "4"}
+"""Values of what-ifs that offer none."""
 
 
 def questions(subject: Subject) -> Iterator[tuple[Choice, ...]]:
     """Each what-if at each value that it offers, with a larger batch, and with other products."""
     for name, whatif in whatifs().items():
         found = whatif.detect(subject)
-        for value in found.values or (found.default,):
+        usual = found.default or RANKS.get(name, "")
+        for value in found.values or (usual,):
             yield (Choice(name, value),)
         if found.applicable:
-            for other in (Choice("batch_size", "32"), Choice("amp", "bf16"), Choice("compile")):
+            for other in (Choice("batch_size", "32"), Choice("amp", "bf16")):
                 if other.name != name:
-                    yield Choice(name, found.default), other
+                    yield Choice(name, usual), other
 
 
 def told(subject: Subject, asked: tuple[Choice, ...]) -> str:
