@@ -45,7 +45,7 @@ TESTS = ("rewrite", "simulate", "traced", "whatif")
 """The fast tests of the packages; those of ``traced`` ask what-ifs about traces."""
 GOAL = 0.8
 BUDGET_S = 15.0
-"""Tests of a mutant, by the processor time that they take without one. The fastest run first, and no more than these."""
+"""Of tests for one mutant, by the processor time that they take without it: the fastest tests, up to this sum."""
 LIMIT_S = 90
 """Processor time for the tests of one mutant. Waiting for a busy machine does not count."""
 _NOTICED = ("killed", "timed out")
@@ -417,7 +417,8 @@ def page(samples: Mapping[str, Any]) -> str:
     body = table([*head, "no test", "equivalent", "code deleted"], rows)
     body += (
         "\n\nNoticed: killed or timed out, of those that are neither equivalent nor in deleted code. The goal is "
-        f"{GOAL:.0%}. In brackets the 95 % interval (Wilson) for all lines of the package.\n\nAt first: the result of a sample when it was drawn, before anyone had seen it. It is the "
+        f"{GOAL:.0%}. In brackets the 95 % interval (Wilson) for all lines of the package.\n\n"
+        "At first: the result of a sample when it was drawn, before anyone had seen it. It is the "
         "held-out score. Now: the same mutants after tests for the survivors were added, or code without an effect "
         "was deleted.\n\nA sample holds one mutant of each drawn line. Not drawn: mutants that change only the "
         "wording of a message (a text with a space in it), only the argument `strict` of `zip`, a docstring or an "
