@@ -14,6 +14,16 @@ LOOP = "for x in loader:\n    model(x).sum().backward()\n    opt.step()\n"
 EVALUATE = "def evaluate(model):\n    model.eval()\n    right = 0\n    for x, y in val:\n"
 HITS = "        right += (model(x) == y).sum().item()\n    return right / len(val)\n"
 
+NUMBERS = """\
+def evaluate(model):
+    model.eval()
+    loss, right = 0.0, 0
+    for x, y in val:
+        loss += model(x).item()
+        right -= -1
+    both = (loss / len(val), [right])
+    return {"both": both, "best": max(loss, 1) if right else round(loss)}
+"""
 REWRITTEN = {
     "numbers leave it": (EVALUATE + HITS, "@torch.inference_mode()\n" + EVALUATE + HITS),
     "tensors leave it": (
@@ -27,6 +37,31 @@ REWRITTEN = {
     "a comparison of tensors leaves it": (
         EVALUATE + "        y = model(x)\n    return y > 3\n",
         "@torch.no_grad()\n" + EVALUATE + "        y = model(x)\n    return y > 3\n",
+    ),
+    "numbers of many kinds": (NUMBERS, "@torch.inference_mode()\n" + NUMBERS),
+    "a sum that a tensor computes": (
+        EVALUATE + "        y = model(x)\n    return y.sum()\n",
+        "@torch.no_grad()\n" + EVALUATE + "        y = model(x)\n    return y.sum()\n",
+    ),
+    "tensors that are unpacked": (
+        EVALUATE + "        right, other = model(x)\n    return right\n",
+        "@torch.no_grad()\n" + EVALUATE + "        right, other = model(x)\n    return right\n",
+    ),
+    "a part of a tensor": (
+        EVALUATE + "        y = model(x)\n    return y[0]\n",
+        "@torch.no_grad()\n" + EVALUATE + "        y = model(x)\n    return y[0]\n",
+    ),
+    "a list that keeps tensors": (
+        EVALUATE + "        kept.append(model(x))\n",
+        "@torch.no_grad()\n" + EVALUATE + "        kept.append(model(x))\n",
+    ),
+    "a list that keeps numbers": (
+        EVALUATE + "        kept.append(model(x).item())\n",
+        "@torch.inference_mode()\n" + EVALUATE + "        kept.append(model(x).item())\n",
+    ),
+    "a function inside": (
+        EVALUATE + "        later(lambda: model(x))\n",
+        "@torch.no_grad()\n" + EVALUATE + "        later(lambda: model(x))\n",
     ),
     "nothing leaves it": (
         EVALUATE + "        print(model(x))\n",
@@ -63,6 +98,10 @@ REWRITTEN = {
 KEEPS = "class Net(torch.nn.Module):\n    def forward(self, x):\n        self.cache = x\n        return x\n"
 REWRITTEN |= {
     "a model that keeps": (KEEPS + EVALUATE + HITS, KEEPS + "@torch.no_grad()\n" + EVALUATE + HITS),
+    "a model of the same package": (
+        "from .zoo import Net\n" + EVALUATE + HITS,
+        "from .zoo import Net\n@torch.inference_mode()\n" + EVALUATE + HITS,
+    ),
     "a library's model": (
         "from zoo import Net\n" + EVALUATE + HITS,
         "from zoo import Net\n@torch.no_grad()\n" + EVALUATE + HITS,

@@ -138,6 +138,17 @@ CASES = {
             "        print(model(x))\n    # é\n    return 1\n" + LOOP
         ),
     ),
+    "evaluation that begins with a decorated function": (
+        "inference_mode", "on",
+        (
+            HEAD + "def evaluate(model):\n    model.eval()\n    with torch.no_grad():\n        @g\n"
+            "        def h(x): return model(x)\n        print(h(val))\n" + LOOP
+        ),
+        (
+            HEAD + "def evaluate(model):\n    model.eval()\n    @g\n    def h(x): return model(x)\n"
+            "    print(h(val))\n" + LOOP
+        ),
+    ),
     "gradients are kept": (
         "zero_grad", "on",
         HEAD + "for x in loader:\n    optimizer.zero_grad(set_to_none=True)\n    loss = model(x)\n" + STEP,
@@ -179,6 +190,11 @@ CASES = {
     "autocast beside another": (
         "amp", "bf16",
         HEAD + "for x, y in loader:\n    with timer, torch.autocast('cpu'):\n        loss = f(model(x), y)\n" + STEP,
+        HEAD + "for x, y in loader:\n    with timer:\n        loss = f(model(x), y)\n" + STEP,
+    ),
+    "autocast before another": (
+        "amp", "bf16",
+        HEAD + "for x, y in loader:\n    with torch.autocast('cpu'), timer:\n        loss = f(model(x), y)\n" + STEP,
         HEAD + "for x, y in loader:\n    with timer:\n        loss = f(model(x), y)\n" + STEP,
     ),
     "autocast with a scaler": (
@@ -289,6 +305,26 @@ REFUSED = {
         + "ctx = torch.autocast('cuda')\nfor x, y in loader:\n    with ctx:\n        loss = f(model(x), y)\n"
         + STEP,
         "chosen elsewhere",
+    ),
+    "autocast by a name": (
+        "amp",
+        HEAD
+        + "for x, y in loader:\n    with torch.autocast('cuda') as c:\n        loss = f(model(x), y)\n"
+        + STEP,
+        "`c` names what `with torch.autocast('cuda')` gives",
+    ),
+    "autocast among others, with a comment": (
+        "amp",
+        HEAD
+        + "for x, y in loader:\n    with (torch.autocast('cuda'),  # half\n          timer):\n"
+        + "        loss = f(model(x), y)\n"
+        + STEP,
+        "in a way that is not plain",
+    ),
+    "a comment in the call": (
+        "compile",
+        HEAD + "fast = torch.compile(  # quick\n    model\n)\n" + LOOP,
+        "has a comment inside",
     ),
     "a scaler that is saved": (
         "amp",
