@@ -23,7 +23,7 @@ from skyline.trace.facts import (
     ParallelFact,
     TorchSettings,
 )
-from skyline.trace.profile import Profile
+from skyline.trace.profile import Prediction, Profile
 from skyline.trace.record import (
     Allocation,
     BareTimes,
@@ -65,9 +65,12 @@ for block in ("blocks.0", "blocks.1"):
         ("aten::add", "add_kernel", F, 6, block, ((512,), (512,)), (512,), 0),
         ("aten::dropout", "dropout_kernel", F, 5, block, ((512,),), (512,), 0),
     ]  # fmt: skip
+ATTENTION = (HEADS,) * 3
 WORK += [
+    ("aten::scaled_dot_product_attention", "flash_fwd", F, 260, "blocks.1", ATTENTION, HEADS, 536_870_912),
     ("aten::linear", "ampere_sgemm_128x128", F, 4000, "head", (TOKENS, HEAD), WORDS, 62_916_657_152),
     ("aten::log_softmax", "softmax_forward", F, 900, "", (WORDS,), WORDS, 0),
+    ("ScaledDotProductFlashAttentionForCpuBackward0", "flash_bwd", B, 610, "blocks.1", ATTENTION, HEADS, 0),
     ("AddmmBackward0", "ampere_sgemm_128x128", B, 8000, "head", (WORDS,), TOKENS, 125_833_314_304),
 ]  # fmt: skip
 for block in ("blocks.1", "blocks.0"):
@@ -242,6 +245,7 @@ def script(profile: Profile, device: Device, **changes) -> Profile:
     return replace(made, **changes)
 
 
+PREDICTED = Prediction("H100", "roofline", "figures", Interval.exact(10.0), 0.0)
 CPU, GPU = Device("Test CPU", "cpu"), Device("NVIDIA A100-SXM4-80GB", "cuda")
 REPLICAS = ParallelFact(WRAPPER, "gloo", 4, 25.0, False, False, False, gradient_bytes=126 * MB)
 EVALUATION = {"grad_enabled": True, "training": False, "module": ROOT, "inference_mode": False}
@@ -254,6 +258,7 @@ OTHER = {
 """Of a script with workers and plain SGD, which evaluates in each iteration."""
 SCRIPTS = {
     "cpu": (CPU, {}),
+    "cpu_sgd": (CPU, OTHER),
     "gpu": (GPU, {}),
     "replicas": (CPU, {"parallel": replace(REPLICAS, find_unused_parameters=True), **OTHER}),
     "gpu_replicas": (GPU, {"parallel": replace(REPLICAS, backend="nccl"), **OTHER}),
@@ -270,8 +275,8 @@ def questions(subject: Subject) -> Iterator[tuple[Choice, ...]]:
         for value in found.values or (usual,):
             yield (Choice(name, value),)
         if found.applicable:
-            for other in (Choice("batch_size", "32"), Choice("amp", "bf16")):
-                if other.name != name:
+            for other in (Choice("batch_size", "32"), Choice("amp", "bf16"), Choice("cpu_threads", "4")):
+                if other.name != name and whatifs()[other.name].detect(subject).applicable:
                     yield Choice(name, usual), other
 
 
@@ -304,3 +309,49 @@ def test_answers(profile: Profile, name: str) -> None:
         path.parent.mkdir(exist_ok=True)
         path.write_text(found, encoding="utf-8")
     assert found == path.read_text(encoding="utf-8")
+
+
+def renamed(before: str, after: str):
+    """The script with another name for its records of one."""
+
+    def change(profile: Profile) -> Profile:
+        records = tuple(
+            replace(one, name=after) if one.name == before else one for one in profile.trace.records
+        )
+        return replace(profile, trace=replace(profile.trace, records=records))
+
+    return change
+
+
+def having(**changes):
+    return lambda profile: replace(profile, **changes)
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "asked", "reason"),
+    [
+        ("gpu", renamed("mul_kernel", "GraphLaunch"), "cuda_graphs", "CUDA graphs are in use already"),
+        ("gpu", renamed("mul_kernel", "GraphLaunch"), "compile", "CUDA graphs are in use"),
+        ("cpu", having(calls=(CallFact("compile", 0.0),)), "compile", "it is compiled already"),
+        ("cpu", having(batch_size=1), "grad_accumulation", "a batch of one sample has no parts"),
+        ("cpu", having(batch_size=17), "grad_accumulation", "a batch of 17 samples has no equal parts"),
+        ("cpu", having(optimizers=()), "fused_optimizer", "no PyTorch optimizer takes the step"),
+        ("cpu", having(optimizers=()), "offload_optimizer", "nothing ran on a GPU"),
+        ("replicas", having(prediction=PREDICTED), "ddp_bucket", "a profile that is predicted"),
+        ("replicas", renamed("torch::autograd::AccumulateGrad", "x"), "network", "where gradients arrive"),
+        ("replicas", renamed("python", "x"), "static_graph", ""),
+        ("gpu", renamed("mul_kernel", "triton_fused"), "compile", "compiled code runs already"),
+    ],
+)
+def test_reasons(profile: Profile, name: str, change, asked: str, reason: str) -> None:
+    device, changes = SCRIPTS[name]
+    found = answer(baseline(change(script(profile, device, **changes))), [Choice(asked)])
+    assert found.applicable == (not reason)
+    assert reason in (found.reason or "")
+
+
+def test_a_script_of_too_many_operators_is_asked_about_its_batch_alone(profile: Profile) -> None:
+    made = script(profile, CPU)
+    subject = baseline(replace(made, trace=replace(made.trace, sampled=True)))
+    assert answer(subject, [Choice("amp")]).reason == "an iteration has too many operators to record each"
+    assert answer(subject, [Choice("batch_size", "32")]).applicable
