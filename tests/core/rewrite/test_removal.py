@@ -227,6 +227,19 @@ CASES = {
             "            x = b(x, None)\n        return x\n"
         ),
     ),
+    "blocks that are called as one": (
+        "checkpointing", "all",
+        (
+            "import torch.utils.checkpoint as c\nfrom torch import nn\nclass Net:\n    def __init__(self):\n"
+            "        self.blocks = nn.Sequential(a, b)\n    def forward(self, x):\n        for b in self.blocks:\n"
+            "            x = c.checkpoint(b, x, use_reentrant=False)\n        return x\n"
+        ),
+        (
+            "import torch.utils.checkpoint as c\nfrom torch import nn\nclass Net:\n    def __init__(self):\n"
+            "        self.blocks = nn.Sequential(a, b)\n    def forward(self, x):\n        x = self.blocks(x)\n"
+            "        return x\n"
+        ),
+    ),
     "blocks of a model that switches them": (
         "checkpointing", "all",
         "model = make()\nmodel.gradient_checkpointing_enable()\n",
@@ -353,6 +366,14 @@ REFUSED = {
             "    if self.again:\n        x = checkpoint(self.b, x)\n    else:\n        x = self.b(x)\n    return x\n"
         ),
         "`self.again` decides",
+    ),
+    "more than a block": (
+        "checkpointing",
+        (
+            "from torch.utils.checkpoint import checkpoint\ndef forward(self, x):\n"
+            "    return checkpoint(lambda y: self.b(y) + y, x)\n"
+        ),
+        "computes more than a block again",
     ),
     "an optimizer for sparse gradients": (
         "sparse_embedding",

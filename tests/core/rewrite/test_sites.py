@@ -223,3 +223,45 @@ def test_a_line_that_does_not_make_one_loader_is_refused(workshop, calls: str, c
     assert f"Line 2 holds {count} DataLoader(…) call" in workshop(source, loader_line=2).reason(
         "num_workers=2"
     )
+
+
+AT_TOP = "import torch\nmodel = Net()\ndef make():\n    return torch.optim.Adam(model.parameters())\nmake()\n"
+IN_METHODS = """\
+import torch
+class Task:
+    def build(self):
+        self.net = Net()
+    def optimizer(self):
+        return torch.optim.Adam(self.net.parameters())
+"""
+
+
+@pytest.mark.parametrize(
+    ("source", "text", "line"), [(AT_TOP, "model", 2), (IN_METHODS, "self.net", 4)], ids=["file", "class"]
+)
+def test_a_model_that_its_optimizer_does_not_see_made(context, source: str, text: str, line: int) -> None:
+    site = model(context(source))
+    assert (site.text, site.statement.lineno, ast.unparse(site.value or ast.Name(""))) == (
+        text,
+        line,
+        "Net()",
+    )
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        (AT_TOP.replace("model = Net()\n", ""), "Where `model` is made is unknown"),
+        (IN_METHODS.replace("self.net = Net()", "pass"), "Where `self.net` is made is unknown"),
+        (AT_TOP.replace("make():", "make(model):"), "No call of `make` tells where `model` is made"),
+    ],
+)
+def test_a_model_whose_making_is_not_told(context, source: str, said: str) -> None:
+    with pytest.raises(RewriteRefused, match=said):
+        model(context(source))
+
+
+def test_only_one_model_is_trained(context) -> None:
+    source = AT_TOP + "other = Net()\ntorch.optim.SGD(other.parameters())\n"
+    with pytest.raises(RewriteRefused, match="More than one model is trained: `model`, `other`"):
+        model(context(source, (("Adam", None), ("SGD", None))))
