@@ -219,9 +219,10 @@ def again(files: Sequence[Source], wanted: Sequence[Change]) -> list[Mutant]:
     for source in files:
         own = {change for change in wanted if change.file == source.file}
         known: dict[Change, Mutant] = {}
-        if own:
-            for mutant in source.mutants(set(source.statements)):
-                known.setdefault(mutant.change, mutant)
+        inside = [node for name, node in source.functions.items() if name in {one.function for one in own}]
+        lines = {line for node in inside for line in range(node.lineno, (node.end_lineno or 0) + 1)}
+        for mutant in source.mutants(lines) if lines else ():
+            known.setdefault(mutant.change, mutant)
         found += [known[change] for change in own if change in known]
     return found
 
