@@ -41,8 +41,8 @@ from result_file import RESULTS, table, write
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ("rewrite", "simulate", "whatif")
-TESTS = ("rewrite", "simulate", "traced", "whatif")
-"""The fast tests of the packages; those of ``traced`` ask what-ifs about traces."""
+TESTS = ("analysis", "rewrite", "simulate", "traced", "whatif")
+"""The fast tests of the packages; those of ``analysis`` and ``traced`` ask what-ifs, too."""
 GOAL = 0.8
 BUDGET_S = 15.0
 """Of tests for one mutant, by the processor time that they take without it: the fastest tests, up to this sum."""
