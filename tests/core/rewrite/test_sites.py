@@ -13,6 +13,7 @@ from skyline.rewrite.context import RewriteContext
 from skyline.rewrite.sites.forward import forward
 from skyline.rewrite.sites.iteration import framework, iteration
 from skyline.rewrite.sites.model import model
+from skyline.rewrite.sites.model_uses import model_uses
 from skyline.rewrite.sites.step import backward, optimizer_calls, step, steps, zero_grad, zero_grads
 from skyline.rewrite.sites.transfer import transfers
 
@@ -265,3 +266,57 @@ def test_only_one_model_is_trained(context) -> None:
     source = AT_TOP + "other = Net()\ntorch.optim.SGD(other.parameters())\n"
     with pytest.raises(RewriteRefused, match="More than one model is trained: `model`, `other`"):
         model(context(source, (("Adam", None), ("SGD", None))))
+
+
+FOLLOWED = """\
+import torch
+class Trainer:
+    def __init__(self, net):
+        self.net = net
+    def run(self, x):
+        return self.net(x)
+class Score:
+    def forward(self, net):
+        return net.bias
+def named(net):
+    return net, 1
+def same(net):
+    return net
+model = Net()
+torch.optim.Adam(model.parameters())
+other, count = named(model)
+third = same(net=model)
+fourth: Net = third
+score = Score()
+Trainer(model)
+score(model)
+same(model)
+other(x)
+fourth(x)
+save(model)
+"""
+
+
+def test_the_model_is_followed_through_names_calls_and_objects(context) -> None:
+    here = context(FOLLOWED)
+    uses = model_uses(here, model(here))
+    assert sorted(lines(*(use.node for use in uses if use.is_forward))) == [6, 23, 24]
+    assert [ast.unparse(use.handed_to) for use in uses if use.handed_to is not None] == ["save(model)"]
+    assert 9 in lines(*(use.node for use in uses))
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("print(same(model))", r"`same\(model\)` returns the model, which cannot be followed from there"),
+        ("third.far.net = model", "`third.far.net` is bound to the model, and cannot be followed"),
+        ("every = [model]", r"The model goes into `\[model\]`"),
+        ("def rest(*nets): pass\nrest(model)", "takes the model in a way that cannot be followed"),
+        ("Trainer(model).net.eval()", "may be the model of Trainer"),
+        ("one, two = same(model)", r"`\(one, two\)` is bound to the model, and cannot be followed"),
+    ],
+)
+def test_a_model_that_cannot_be_followed(context, line: str, said: str) -> None:
+    here = context(FOLLOWED + line + "\n")
+    with pytest.raises(RewriteRefused, match=said):
+        model_uses(here, model(here))
