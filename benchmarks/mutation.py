@@ -17,7 +17,6 @@ import ast
 import json
 import os
 import random
-import resource
 import shutil
 import signal
 import subprocess
@@ -257,36 +256,51 @@ class Copy:
                     changed = True
         return changed
 
-    def run(self, *arguments: str, limit_s: int | None = None, **variables: str) -> int | None:
-        """The exit code of Python; None past the limit of processor time."""
+    def environment(self, **variables: str) -> dict[str, str]:
+        """The variables of processes that run the tests of this copy."""
         paths = [self.folder, *(self.folder / name for name in ("lsp", "tui", "predictors", "benchmarks"))]
         shared = os.environ.get("SKYLINE_SHARED_DATA", str(ROOT.parent / "shared" / "data"))
         environment = {**os.environ, "SKYLINE_SHARED_DATA": shared, **variables}
         environment["PYTHONPATH"] = os.pathsep.join(map(str, paths))
+        return environment
+
+    def run(self, *arguments: str, **variables: str) -> int:
+        """The exit code of Python."""
         with (self.folder / "output.txt").open("w") as output:
-            process = subprocess.Popen(
+            return subprocess.run(
                 [sys.executable, *arguments],
+                check=False,
                 cwd=self.folder,
-                env=environment,
+                env=self.environment(**variables),
                 stdout=output,
                 stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
-            if limit_s is not None:
-                resource.prlimit(process.pid, resource.RLIMIT_CPU, (limit_s, limit_s))
-            code = process.wait()
-            return None if code in (-signal.SIGXCPU, -signal.SIGKILL) else code
+            ).returncode
 
-    def outcome(self, mutant: Mutant, reach: Reach) -> str:
+    def server(self) -> subprocess.Popen[str]:
+        """A process that runs tests of this copy; it writes no bytecode, which would outlive a mutant."""
+        return subprocess.Popen(
+            [sys.executable, "-m", "mutation_server"],
+            cwd=self.folder,
+            env=self.environment(PYTHONDONTWRITEBYTECODE="1"),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def outcome(self, mutant: Mutant, reach: Reach, server: subprocess.Popen[str]) -> str:
         path = self.folder / mutant.change.file
         tests = reach.tests(mutant)
         if not tests:
             return "no test"
+        assert server.stdin is not None
+        assert server.stdout is not None
         try:
             path.write_text(mutant.text, encoding="utf-8")
-            # A file of bytecode would outlive the mutant.
-            code = self.run(*_PYTEST, *_FAST, *tests, limit_s=LIMIT_S, PYTHONDONTWRITEBYTECODE="1")
-            return "survived" if code == 0 else "timed out" if code is None else "killed"
+            asked = [*_PYTEST[2:], *_FAST, *tests], LIMIT_S
+            print(json.dumps(asked), file=server.stdin, flush=True)
+            code = int(server.stdout.readline())
+            stopped = code in (-signal.SIGXCPU, -signal.SIGKILL)
+            return "survived" if code == 0 else "timed out" if stopped else "killed"
         finally:
             shutil.copy2(ROOT / mutant.change.file, path)
 
@@ -343,19 +357,19 @@ class Reach:
 
 def tried(mutants: Sequence[Mutant], copies: Sequence[Copy], reach: Reach) -> dict[Change, str]:
     """The outcome by change; each copy holds one mutant at a time."""
-    free: SimpleQueue[Copy] = SimpleQueue()
+    free: SimpleQueue[tuple[Copy, subprocess.Popen[str]]] = SimpleQueue()
     for copy in copies:
         copy.fill()
         copy.run("-m", "compileall", "-q", "skyline")
         copy.run(*_PYTEST, *_FAST, "--collect-only", *(f"tests/core/{name}" for name in TESTS))
-        free.put(copy)
+        free.put((copy, copy.server()))
 
     def one(mutant: Mutant) -> str:
-        copy = free.get()
+        copy, server = free.get()
         try:
-            outcome = copy.outcome(mutant, reach)
+            outcome = copy.outcome(mutant, reach, server)
         finally:
-            free.put(copy)
+            free.put((copy, server))
         print(
             outcome,
             mutant.change.file,
@@ -369,6 +383,9 @@ def tried(mutants: Sequence[Mutant], copies: Sequence[Copy], reach: Reach) -> di
 
     with ThreadPoolExecutor(len(copies)) as pool:
         outcomes = list(pool.map(one, mutants))
+    while not free.empty():
+        _, server = free.get()
+        server.terminate()
     return {mutant.change: outcome for mutant, outcome in zip(mutants, outcomes, strict=True)}
 
 
