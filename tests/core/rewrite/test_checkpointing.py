@@ -287,6 +287,13 @@ def test_models_of_libraries(workshop) -> None:
     assert "model.set_grad_checkpointing()\n" in workshop(timm, optimizers=(("Adam", 4),)).edited(
         "checkpointing"
     )
+    named = timm.replace("import timm", "from timm import create_model").replace(
+        "timm.create_model", "create_model"
+    )
+    named = named.replace(".to('cuda')", "")
+    assert "model.set_grad_checkpointing()\n" in workshop(named, optimizers=(("Adam", 4),)).edited(
+        "checkpointing"
+    )
     trainer = "from transformers import TrainingArguments as A\nA('out')\n"
     assert workshop(trainer).edited("checkpointing") == trainer.replace(
         "'out'", "'out', gradient_checkpointing=True"

@@ -102,6 +102,14 @@ REWRITTEN |= {
         "from .zoo import Net\n" + EVALUATE + HITS,
         "from .zoo import Net\n@torch.inference_mode()\n" + EVALUATE + HITS,
     ),
+    "a library that defines no models": (
+        "import torchvision.transforms\n" + EVALUATE + HITS,
+        "import torchvision.transforms\n@torch.inference_mode()\n" + EVALUATE + HITS,
+    ),
+    "a library's model by its package": (
+        "import zoo.nets\n" + EVALUATE + HITS,
+        "import zoo.nets\n@torch.no_grad()\n" + EVALUATE + HITS,
+    ),
     "a library's model": (
         "from zoo import Net\n" + EVALUATE + HITS,
         "from zoo import Net\n@torch.no_grad()\n" + EVALUATE + HITS,
@@ -121,6 +129,14 @@ def test_rewritten(workshop, shape):
     before, after = REWRITTEN[shape]
     assert workshop(HEAD + before + LOOP).edited("inference_mode") == HEAD + after + LOOP
     assert workshop(HEAD + after + LOOP).edited("inference_mode") == HEAD + after + LOOP
+
+
+def test_a_model_of_the_program_is_read(workshop):
+    source = HEAD + "from nets import Net\n" + EVALUATE + HITS + LOOP
+    plain = workshop(source, others={"nets.py": "class Net: pass\n"})
+    assert "@torch.inference_mode()\n" in plain.edited("inference_mode")
+    keeping = workshop(source, others={"nets.py": "import torch\n" + KEEPS})
+    assert "@torch.no_grad()\n" in keeping.edited("inference_mode")
 
 
 @pytest.mark.parametrize("shape", REFUSED)

@@ -160,6 +160,10 @@ REWRITTEN = {
         f"        return F.softmax(({Q}) * (2.0 / math.sqrt(q.size(-1) * 4)), dim=-1) @ v\n",
         f"        return {CALL}(q, k, v, scale=2.0 / math.sqrt(q.size(-1) * 4))\n",
     ),
+    "twice the usual scale": (
+        f"        return F.softmax(({Q}) * (2.0 / math.sqrt(q.size(-1))), dim=-1) @ v\n",
+        f"        return {CALL}(q, k, v, scale=2.0 / math.sqrt(q.size(-1)))\n",
+    ),
     "a scale by a name": (
         f"        factor = -(-0.5)\n        return F.softmax(({Q}) * factor, dim=-1) @ v\n",
         f"        return {CALL}(q, k, v, scale=factor)\n",
