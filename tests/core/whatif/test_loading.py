@@ -210,7 +210,7 @@ def test_threads_are_of_no_use_where_the_gpu_computes_or_nothing_is_split(profil
 def test_the_number_of_threads_that_is_suggested(profile):
     assert THREADS.detect(start_of(profile, cpu_count=8, intraop_threads=2)).default == "8"
     assert THREADS.detect(start_of(profile, cpu_count=8, intraop_threads=8)).default == "4"
-    # One core is left beside the workers, and no number is lower than one.
+    # Three workers leave one core, which it uses, and no number is lower than one.
     busy = replace(ENDLESS, num_workers=3)
     assert THREADS.detect(start_of(profile, loader=busy, cpu_count=4, intraop_threads=1)).default == "2"
 
