@@ -22,33 +22,28 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
 from difflib import SequenceMatcher
 from itertools import accumulate
-from math import sqrt
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
 
 from coverage import CoverageData
 from machine import Machine
+from mutation_page import GOAL, PACKAGES, UNNOTICED, page, score, shown
 from mutmut.mutation.file_mutation import mutate_file_contents
-from result_file import RESULTS, table, write
+from result_file import RESULTS, write
 
 ROOT = Path(__file__).resolve().parent.parent
-PACKAGES = ("rewrite", "simulate", "whatif")
 TESTS = ("analysis", "rewrite", "simulate", "traced", "whatif")
 """The fast tests of the packages; those of ``analysis`` and ``traced`` ask what-ifs, too."""
-GOAL = 0.8
 BUDGET_S = 15.0
 """Of tests for one mutant, by the processor time that they take without it: the fastest tests, up to this sum."""
 LIMIT_S = 90
 """Processor time for the tests of one mutant. Waiting for a busy machine does not count."""
-_NOTICED = ("killed", "timed out")
-_UNNOTICED = ("survived", "no test")
 _PYTEST = ("-m", "pytest", "-q", "-x", "-n", "0", "-p", "no:cacheprovider", "--hypothesis-profile=ci")
 _FAST = ("-m", "not long and not capture", "--ignore=tests/core/whatif/test_laws.py")
 """Without the laws of all answers, which take longer than the budget."""
@@ -398,66 +393,6 @@ def _change(row: Mapping[str, str]) -> Change:
     return Change(row["file"], row["function"], row["before"], row["after"])
 
 
-def score(outcomes: Sequence[str]) -> tuple[int, int, float]:
-    """The number noticed, the number judged (neither equivalent nor deleted), and their ratio."""
-    counts = Counter(outcomes)
-    noticed = sum(counts[one] for one in _NOTICED)
-    judged = noticed + sum(counts[one] for one in _UNNOTICED)
-    return noticed, judged, noticed / judged if judged else 0.0
-
-
-def interval(noticed: int, judged: int) -> tuple[float, float]:
-    """The 95 % interval of a share (Wilson, 1927)."""
-    share, z = noticed / judged, 1.96
-    middle = share + z**2 / (2 * judged)
-    half = z * sqrt(share * (1 - share) / judged + (z / (2 * judged)) ** 2)
-    return (middle - half) / (1 + z**2 / judged), (middle + half) / (1 + z**2 / judged)
-
-
-def _scored(outcomes: Sequence[str]) -> str:
-    noticed, judged, share = score(outcomes)
-    low, high = interval(noticed, judged)
-    return f"{noticed} of {judged}: {share:.0%} ({low:.0%} to {high:.0%})"
-
-
-def page(samples: Mapping[str, Any]) -> str:
-    rows: list[list[str]] = []
-    for seed, sample in samples.items():
-        for package in PACKAGES:
-            own = [row for row in sample["mutants"] if row["package"] == package]
-            scores = [_scored([row[key] for row in own]) for key in ("first", "now")]
-            counts = Counter(row["now"] for row in own)
-            others = ("timed out", "survived", "no test", "equivalent", "deleted")
-            if not sample.get("again"):
-                scores[1] = "not tried again"
-            rows.append([seed, package, str(len(own)), *scores, *(str(counts[one]) for one in others)])
-    head = ["seed", "package", "mutants", "noticed at first", "noticed now", "timed out", "survived"]
-    body = table([*head, "no test", "equivalent", "code deleted"], rows)
-    body += (
-        "\n\nNoticed: killed or timed out, of those that are neither equivalent nor in deleted code. The goal is "
-        f"{GOAL:.0%}. In brackets the 95 % interval (Wilson) for all lines of the package.\n\n"
-        "At first: the result of a sample when it was drawn, before anyone had seen it. It is the "
-        "held-out score. Now: the same mutants after tests for the survivors were added, or code without an effect "
-        "was deleted.\n\nA sample holds one mutant of each drawn line. Not drawn: mutants that change only the "
-        "wording of a message (a text with a space in it), only the argument `strict` of `zip`, a docstring or an "
-        "annotation. mutmut changes no decorated functions, such as properties and compiled loops. "
-        "Equivalent: no caller can observe the change, for the reason given below."
-    )
-    for seed, sample in samples.items():
-        for title, key in (("Survivors now", _UNNOTICED), ("Equivalent", ("equivalent",))):
-            left = [row for row in sample["mutants"] if row["now"] in key]
-            body += f"\n\n## {title}, seed {seed}\n" if left else ""
-            body += "".join(map(_shown, left))
-    return body
-
-
-def _shown(row: Mapping[str, str]) -> str:
-    signed = [f"- {line}" for line in row["before"].splitlines()]
-    signed += [f"+ {line}" for line in row["after"].splitlines()]
-    changes, about = "\n".join(signed), f": {row['reason']}" if row["reason"] else ""
-    return f"\n`{row['file']}`, `{row['function']}`{about}\n\n```diff\n{changes}\n```\n"
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -480,7 +415,7 @@ def main() -> int:
     known: dict[Change, dict[str, str]] = {
         at_home(_change(row), files): row for row in samples.get(str(options.seed), {}).get("mutants", [])
     }
-    wanted = [one for one, row in known.items() if not options.left or row["now"] in _UNNOTICED]
+    wanted = [one for one, row in known.items() if not options.left or row["now"] in UNNOTICED]
     if options.every:
         mutants = [
             mutant
@@ -502,9 +437,9 @@ def main() -> int:
     if options.every:
         print(
             *(
-                _shown({**asdict(one), "reason": result})
+                shown({**asdict(one), "reason": result})
                 for one, result in outcomes.items()
-                if result in _UNNOTICED
+                if result in UNNOTICED
             )
         )
         print(*score(list(outcomes.values())))
@@ -515,7 +450,7 @@ def main() -> int:
         result = outcomes.get(one, "deleted" if one in wanted else known[one]["now"] if known else "")
         first = known[one]["first"] if known else result
         if reason:
-            result, first = ("equivalent" if kind in _UNNOTICED else kind for kind in (result, first))
+            result, first = ("equivalent" if kind in UNNOTICED else kind for kind in (result, first))
         rows.append({"package": one.package, **asdict(one), "first": first, "now": result, "reason": reason})
     samples[str(options.seed)] = {"machine": machine.as_json(), "again": bool(known), "mutants": rows}
     title = "Mutants that the tests notice"
