@@ -1,4 +1,4 @@
-"""What is not plain stays in the code, with its place and the reason."""
+"""Changes that are not plain stay in the code; the refusal names their place and the reason."""
 
 from __future__ import annotations
 
