@@ -1,9 +1,9 @@
 """Mutation testing of what-ifs, simulation and rewrites: which changes of the code no test notices.
 
 A seed draws lines of the functions of each package, so that a module counts by the code that it holds. mutmut makes the
-mutants of a line, of which the seed draws one. The tests run that reach the line, then the rest of their files, up to
-the first failure and within a limit of time. Not drawn are mutants that change only the wording of a message or only
-the argument `strict` of `zip`. The work happens in copies of the repository.
+mutants of a line, of which the seed draws one. The tests run that reach the line, then the rest of their files: the
+fastest first, up to the first failure, and within a budget of processor time. Not drawn are mutants that change only
+the wording of a message or only the argument `strict` of `zip`. The work happens in copies of the repository.
 
 The first result of a seed stays in the result file with the latest one. The first is a held-out score: nobody has
 seen the sample. A later run of the same seed tries the same mutants, found again by their text, after tests were added
@@ -22,31 +22,31 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from difflib import SequenceMatcher
+from itertools import accumulate
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
 
 from coverage import CoverageData
 from machine import Machine
+from mutation_page import GOAL, PACKAGES, UNNOTICED, page, score, shown
 from mutmut.mutation.file_mutation import mutate_file_contents
-from result_file import RESULTS, table, write
+from result_file import RESULTS, write
 
 ROOT = Path(__file__).resolve().parent.parent
-PACKAGES = ("rewrite", "simulate", "whatif")
-TESTS = ("rewrite", "simulate", "whatif", "findings", "plan", "predict", "report", "verification")
-"""The fast tests of the packages and of those that use them."""
-GOAL = 0.8
-LIMIT_S = 300
-"""For the tests of one mutant. All fast tests of the three packages take 100 s on two idle cores."""
-_NOTICED = ("killed", "timed out")
-_UNNOTICED = ("survived", "no test")
+TESTS = ("analysis", "rewrite", "simulate", "traced", "whatif")
+"""The fast tests of the packages; those of ``analysis`` and ``traced`` ask what-ifs, too."""
+BUDGET_S = 15.0
+"""Of tests for one mutant, by the processor time that they take without it: the fastest tests, up to this sum."""
+LIMIT_S = 90
+"""Processor time for the tests of one mutant. Waiting for a busy machine does not count."""
 _PYTEST = ("-m", "pytest", "-q", "-x", "-n", "0", "-p", "no:cacheprovider", "--hypothesis-profile=ci")
-_FAST = ("-m", "not long and not capture")
+_FAST = ("-m", "not long and not capture", "--ignore=tests/core/whatif/test_laws.py")
+"""Without the laws of all answers, which take longer than the budget."""
 _EQUIVALENT = Path(__file__).parent / "mutation_equivalent.json"
 """Mutants that change nothing that a caller can observe: function, text before and after, and the reason."""
 
@@ -200,15 +200,23 @@ def drawn(files: Sequence[Source], seed: int, count: int) -> list[Mutant]:
     return chosen
 
 
+def at_home(change: Change, files: Sequence[Source]) -> Change:
+    """The change in the module where its function stands now, if that is another module of the package."""
+    homes = [source.file for source in files if change.function in source.functions]
+    own = [file for file in homes if file.split("/")[1] == change.package]
+    return replace(change, file=own[0]) if len(own) == 1 and change.file not in homes else change
+
+
 def again(files: Sequence[Source], wanted: Sequence[Change]) -> list[Mutant]:
     """The mutants of these changes that can still be made."""
     found: list[Mutant] = []
     for source in files:
         own = {change for change in wanted if change.file == source.file}
         known: dict[Change, Mutant] = {}
-        if own:
-            for mutant in source.mutants(set(source.statements)):
-                known.setdefault(mutant.change, mutant)
+        inside = [node for name, node in source.functions.items() if name in {one.function for one in own}]
+        lines = {line for node in inside for line in range(node.lineno, (node.end_lineno or 0) + 1)}
+        for mutant in source.mutants(lines) if lines else ():
+            known.setdefault(mutant.change, mutant)
         found += [known[change] for change in own if change in known]
     return found
 
@@ -243,42 +251,51 @@ class Copy:
                     changed = True
         return changed
 
-    def run(self, *arguments: str, limit_s: float | None = None, **variables: str) -> int | None:
-        """The exit code of Python; None past the limit."""
+    def environment(self, **variables: str) -> dict[str, str]:
+        """The variables of processes that run the tests of this copy."""
         paths = [self.folder, *(self.folder / name for name in ("lsp", "tui", "predictors", "benchmarks"))]
         shared = os.environ.get("SKYLINE_SHARED_DATA", str(ROOT.parent / "shared" / "data"))
         environment = {**os.environ, "SKYLINE_SHARED_DATA": shared, **variables}
         environment["PYTHONPATH"] = os.pathsep.join(map(str, paths))
+        return environment
+
+    def run(self, *arguments: str, **variables: str) -> int:
+        """The exit code of Python."""
         with (self.folder / "output.txt").open("w") as output:
-            process = subprocess.Popen(
+            return subprocess.run(
                 [sys.executable, *arguments],
+                check=False,
                 cwd=self.folder,
-                env=environment,
+                env=self.environment(**variables),
                 stdout=output,
                 stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
-            try:
-                return process.wait(limit_s)
-            except subprocess.TimeoutExpired:
-                os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
-                return None
+            ).returncode
 
-    def outcome(self, mutant: Mutant, reach: Reach) -> str:
+    def server(self) -> subprocess.Popen[str]:
+        """A process that runs tests of this copy; it writes no bytecode, which would outlive a mutant."""
+        return subprocess.Popen(
+            [sys.executable, "-m", "mutation_server"],
+            cwd=self.folder,
+            env=self.environment(PYTHONDONTWRITEBYTECODE="1"),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def outcome(self, mutant: Mutant, reach: Reach, server: subprocess.Popen[str]) -> str:
         path = self.folder / mutant.change.file
         tests = reach.tests(mutant)
         if not tests:
             return "no test"
-        runs = [tests, sorted({test.partition("::")[0] for test in tests})]
+        assert server.stdin is not None
+        assert server.stdout is not None
         try:
             path.write_text(mutant.text, encoding="utf-8")
-            for chosen in runs:
-                # A file of bytecode would outlive the mutant.
-                code = self.run(*_PYTEST, *_FAST, *chosen, limit_s=LIMIT_S, PYTHONDONTWRITEBYTECODE="1")
-                if code != 0:
-                    return "timed out" if code is None else "killed"
-            return "survived"
+            asked = [*_PYTEST[2:], *_FAST, *tests], LIMIT_S
+            print(json.dumps(asked), file=server.stdin, flush=True)
+            code = int(server.stdout.readline())
+            stopped = code in (-signal.SIGXCPU, -signal.SIGKILL)
+            return "survived" if code == 0 else "timed out" if stopped else "killed"
         finally:
             shutil.copy2(ROOT / mutant.change.file, path)
 
@@ -322,25 +339,32 @@ class Reach:
         found = {test for line in lines for test in contexts.get(line, ())}
         if found == {""}:
             # Reached while modules are imported: any test of the package may notice.
-            return [f"tests/core/{mutant.change.package}"]
-        return sorted(found - {""}, key=lambda test: (self.seconds.get(test, 0.0), test))
+            found = {test for test in self.seconds if f"/{mutant.change.package}/" in test}
+        files = {test.partition("::")[0] for test in found - {""}}
+        beside = {test for test in self.seconds if test.partition("::")[0] in files} - found
+        fastest = [*self._by_speed(found - {""}), *self._by_speed(beside)]
+        spent = accumulate(self.seconds.get(test, 0.0) for test in fastest)
+        return [test for test, until in zip(fastest, spent, strict=True) if until <= BUDGET_S] or fastest[:1]
+
+    def _by_speed(self, tests: set[str]) -> list[str]:
+        return sorted(tests, key=lambda test: (self.seconds.get(test, 0.0), test))
 
 
 def tried(mutants: Sequence[Mutant], copies: Sequence[Copy], reach: Reach) -> dict[Change, str]:
     """The outcome by change; each copy holds one mutant at a time."""
-    free: SimpleQueue[Copy] = SimpleQueue()
+    free: SimpleQueue[tuple[Copy, subprocess.Popen[str]]] = SimpleQueue()
     for copy in copies:
         copy.fill()
         copy.run("-m", "compileall", "-q", "skyline")
         copy.run(*_PYTEST, *_FAST, "--collect-only", *(f"tests/core/{name}" for name in TESTS))
-        free.put(copy)
+        free.put((copy, copy.server()))
 
     def one(mutant: Mutant) -> str:
-        copy = free.get()
+        copy, server = free.get()
         try:
-            outcome = copy.outcome(mutant, reach)
+            outcome = copy.outcome(mutant, reach, server)
         finally:
-            free.put(copy)
+            free.put((copy, server))
         print(
             outcome,
             mutant.change.file,
@@ -354,6 +378,9 @@ def tried(mutants: Sequence[Mutant], copies: Sequence[Copy], reach: Reach) -> di
 
     with ThreadPoolExecutor(len(copies)) as pool:
         outcomes = list(pool.map(one, mutants))
+    while not free.empty():
+        _, server = free.get()
+        server.terminate()
     return {mutant.change: outcome for mutant, outcome in zip(mutants, outcomes, strict=True)}
 
 
@@ -364,52 +391,6 @@ def equivalents() -> dict[Change, str]:
 
 def _change(row: Mapping[str, str]) -> Change:
     return Change(row["file"], row["function"], row["before"], row["after"])
-
-
-def score(outcomes: Sequence[str]) -> tuple[int, int, float]:
-    """The number noticed, the number judged (neither equivalent nor deleted), and their ratio."""
-    counts = Counter(outcomes)
-    noticed = sum(counts[one] for one in _NOTICED)
-    judged = noticed + sum(counts[one] for one in _UNNOTICED)
-    return noticed, judged, noticed / judged if judged else 0.0
-
-
-def page(samples: Mapping[str, Any]) -> str:
-    rows: list[list[str]] = []
-    for seed, sample in samples.items():
-        for package in PACKAGES:
-            own = [row for row in sample["mutants"] if row["package"] == package]
-            first, now = (score([row[key] for row in own]) for key in ("first", "now"))
-            counts = Counter(row["now"] for row in own)
-            others = ("timed out", "survived", "no test", "equivalent", "deleted")
-            scores = [f"{noticed} of {judged} ({share:.0%})" for noticed, judged, share in (first, now)]
-            if not sample.get("again"):
-                scores[1] = "not tried again"
-            rows.append([seed, package, str(len(own)), *scores, *(str(counts[one]) for one in others)])
-    head = ["seed", "package", "mutants", "noticed at first", "noticed now", "timed out", "survived"]
-    body = table([*head, "no test", "equivalent", "code deleted"], rows)
-    body += (
-        "\n\nNoticed: killed or timed out, of those that are neither equivalent nor in deleted code. The goal is "
-        f"{GOAL:.0%}.\n\nAt first: the result of a sample when it was drawn, before anyone had seen it. It is the "
-        "held-out score. Now: the same mutants after tests for the survivors were added, or code without an effect "
-        "was deleted.\n\nA sample holds one mutant of each drawn line. Not drawn: mutants that change only the "
-        "wording of a message (a text with a space in it), only the argument `strict` of `zip`, a docstring or an "
-        "annotation. mutmut changes no decorated functions, such as properties and compiled loops. "
-        "Equivalent: no caller can observe the change, for the reason given below."
-    )
-    for seed, sample in samples.items():
-        for title, key in (("Survivors now", _UNNOTICED), ("Equivalent", ("equivalent",))):
-            left = [row for row in sample["mutants"] if row["now"] in key]
-            body += f"\n\n## {title}, seed {seed}\n" if left else ""
-            body += "".join(map(_shown, left))
-    return body
-
-
-def _shown(row: Mapping[str, str]) -> str:
-    signed = [f"- {line}" for line in row["before"].splitlines()]
-    signed += [f"+ {line}" for line in row["after"].splitlines()]
-    changes, about = "\n".join(signed), f": {row['reason']}" if row["reason"] else ""
-    return f"\n`{row['file']}`, `{row['function']}`{about}\n\n```diff\n{changes}\n```\n"
 
 
 def main() -> int:
@@ -429,12 +410,12 @@ def main() -> int:
     path = options.results / "mutation.json"
     stored = json.loads(path.read_text(encoding="utf-8"))["figures"] if path.exists() else {}
     samples: dict[str, Any] = stored.get("samples", {})
-    known: dict[Change, dict[str, str]] = {
-        _change(row): row for row in samples.get(str(options.seed), {}).get("mutants", [])
-    }
-    wanted = [one for one, row in known.items() if not options.left or row["now"] in _UNNOTICED]
     by_package = sources()
     files = [source for own in by_package.values() for source in own]
+    known: dict[Change, dict[str, str]] = {
+        at_home(_change(row), files): row for row in samples.get(str(options.seed), {}).get("mutants", [])
+    }
+    wanted = [one for one, row in known.items() if not options.left or row["now"] in UNNOTICED]
     if options.every:
         mutants = [
             mutant
@@ -456,9 +437,9 @@ def main() -> int:
     if options.every:
         print(
             *(
-                _shown({**asdict(one), "reason": result})
+                shown({**asdict(one), "reason": result})
                 for one, result in outcomes.items()
-                if result in _UNNOTICED
+                if result in UNNOTICED
             )
         )
         print(*score(list(outcomes.values())))
@@ -469,7 +450,7 @@ def main() -> int:
         result = outcomes.get(one, "deleted" if one in wanted else known[one]["now"] if known else "")
         first = known[one]["first"] if known else result
         if reason:
-            result, first = ("equivalent" if kind in _UNNOTICED else kind for kind in (result, first))
+            result, first = ("equivalent" if kind in UNNOTICED else kind for kind in (result, first))
         rows.append({"package": one.package, **asdict(one), "first": first, "now": result, "reason": reason})
     samples[str(options.seed)] = {"machine": machine.as_json(), "again": bool(known), "mutants": rows}
     title = "Mutants that the tests notice"

@@ -31,9 +31,9 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
     test = item.nodeid.partition("[")[0]
     _forget()
     measuring.switch_context(test)
-    start = time.perf_counter()
+    start = time.process_time()
     yield
-    _seconds[test] = _seconds.get(test, 0.0) + time.perf_counter() - start
+    _seconds[test] = _seconds.get(test, 0.0) + time.process_time() - start
     measuring.switch_context("")
 
 

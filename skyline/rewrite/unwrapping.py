@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import tokenize
 
-from skyline.errors import RewriteRefused
 from skyline.rewrite.blocks import remove
 from skyline.rewrite.context import refusal
 from skyline.source.program import Module
@@ -27,9 +26,6 @@ def unwrap(module: Module, block: ast.With | ast.For) -> tuple[TextEdit, ...]:
     start, _ = offsets_of(source, block)
     line, column = source.position(start)
     indent = source.line(line)[:column]
-    if indent.strip():
-        message = f"`{text_of(block)}` shares its line with others"
-        raise RewriteRefused(message, file=module.path, line=line, hint="Take it out there.")
     begin, _ = offsets_of(source, _decorated(first))
     tokens = tokens_of(source)
     if isinstance(first, Function | ast.ClassDef) and first.decorator_list:
@@ -40,9 +36,6 @@ def unwrap(module: Module, block: ast.With | ast.For) -> tuple[TextEdit, ...]:
     if body_line == line or not tokens.starts_logical_line(begin):
         return (source.edit(source.span(start, begin), ""),)
     inner = source.line(body_line)[:body_column]
-    if not inner.startswith(indent) or len(inner) <= len(indent):
-        message = f"The lines in `{text_of(block)}` are indented in another way than the line itself"
-        raise RewriteRefused(message, file=module.path, line=line, hint="Take it out there.")
     unit = inner[len(indent) :]
     below = _below_header(module, block)
     # Comments between the header and the first statement stay, and move with the others.
@@ -76,8 +69,6 @@ def without_call(module: Module, call: ast.Call, given: ast.expr) -> tuple[TextE
     plain = plain or (isinstance(parent, ast.Call) and call is not parent.func)
     several_lines = plain and "\n" in source.text[first:last] and not isinstance(given, _ATOMS)
     bracketed = not isinstance(given, _ATOMS) and (not plain or several_lines)
-    if isinstance(given, ast.Constant) and not plain:
-        bracketed = True
     opening, closing = ("(", ")") if bracketed else ("", "")
     return (
         source.edit(source.span(start, first), opening),
@@ -89,14 +80,10 @@ def without_decorator(
     module: Module, owner: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef, decorator: ast.expr
 ) -> tuple[TextEdit, ...]:
     """A function or class without one of its decorators, whose line goes with it."""
-    source, tokens = module.source, tokens_of(module.source)
+    source = module.source
     start, end = offsets_of(source, decorator)
-    sign = tokens.before(start)
-    while sign is not None and sign.text != "@":
-        sign = tokens.before(sign.start)
-    if sign is None:
-        raise refusal("The decorator cannot be read", module, owner)
-    first, last = source.position(sign.start)[0], source.position(tokens.ends_logical_line(end))[0]
+    first = source.position(start)[0]
+    last = source.position(tokens_of(source).ends_logical_line(end))[0]
     after = source.offset(last + 1, 0) if last < source.line_count else len(source.text)
     return (source.edit(source.span(source.offset(first, 0), after), ""),)
 

@@ -29,11 +29,11 @@ class Passed:
 
 
 def passed(call: ast.Call, name: str, position: int | None) -> Passed:
-    """The argument for the parameter ``name``; ``position`` is its index among positional parameters."""
+    """The argument for the parameter ``name``; ``position`` is its index among positional ones, below 0 of ``self``."""
     for keyword in call.keywords:
         if keyword.arg == name:
             return Passed(keyword.value)
-    if position is not None and position < len(call.args):
+    if position is not None and 0 <= position < len(call.args):
         before = call.args[: position + 1]
         if not any(isinstance(argument, ast.Starred) for argument in before):
             return Passed(call.args[position])

@@ -85,6 +85,7 @@ class Question:
         """Raise UsageError for a batch size that none can be: it comes from outside in many ways."""
         size = self.batch_size
         if size is not None and not 1 <= size <= MOST:
-            # As text a number of thousands of digits would be refused by Python itself.
-            told = f"a batch size of {size}" if abs(size) < 10**24 else "the batch size"
-            raise UsageError(f"{told} is out of range", hint=f"Give a whole number from 1 to {MOST:,}.")
+            # Python itself refuses to print thousands of digits.
+            raise UsageError(
+                "the batch size is out of range", hint=f"Give a whole number from 1 to {MOST:,}."
+            )

@@ -414,11 +414,6 @@ def shapes(subject: Subject, graph: Graph, chosen: Indices) -> list[OperatorShap
     return [trace.shapes[shape] if shape >= 0 else None for shape in of_rows]
 
 
-def flops(subject: Subject, graph: Graph, chosen: Indices) -> Times:
-    """Arithmetic of each chosen task, 0 where it is none or not known."""
-    return np.array([0.0 if one is None else float(one.flops) for one in shapes(subject, graph, chosen)])
-
-
 def bytes_moved(subject: Subject, graph: Graph, chosen: Indices) -> Times:
     """Bytes that each chosen task reads and writes at least, 0 where that is not known; of copies those copied."""
     if subject.recording is not None:

@@ -62,10 +62,8 @@ def rewrite(context: RewriteContext, value: str) -> tuple[TextEdit, ...]:
         if given is None:
             raise refusal(f"`{name}` is not written in `{text_of(call)}`", module, call)
         sites.append(_Site(module, given, name, size))
-    try:
-        return _in_literals(context, sites, multiple)
-    except RewriteRefused:
-        return _in_layers(context, sites, multiple)
+    edits = _in_literals(context, sites, multiple)
+    return _in_layers(context, sites, multiple) if edits is None else edits
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -78,10 +76,14 @@ class _Site:
     size: int
 
 
-def _in_literals(context: RewriteContext, sites: list[_Site], multiple: int) -> tuple[TextEdit, ...]:
+def _in_literals(context: RewriteContext, sites: list[_Site], multiple: int) -> tuple[TextEdit, ...] | None:
+    """None where a size is not set by one literal alone."""
     edits: dict[tuple[str, int, int], tuple[TextEdit, ...]] = {}
     for site in sites:
-        where, node = _literal(context, site.module, site.given, site.name, site.size, multiple)
+        found = _literal(context, site, multiple)
+        if found is None:
+            return None
+        where, node = found
         edits[where.path, node.lineno, node.col_offset] = _replaced(where, node, site.size, multiple)
     for size in {site.size for site in sites}:
         check_drawing(context, size, padded(size, multiple))
@@ -131,27 +133,21 @@ def _replaced(module: Module, node: ast.expr, size: int, multiple: int) -> tuple
     return () if written else replace(module, node, str(padded(size, multiple)))
 
 
-def _literal(
-    context: RewriteContext, module: Module, node: ast.expr, name: str, size: int, multiple: int
-) -> tuple[Module, ast.expr]:
-    """The one number that sets a size; refused where it is computed, or sets something else as well."""
-    route = Route(KnobKind.CALL_ARGUMENT, name)
-    found = context.resolver.literals(node, Frame(module, module.scope(node)), route)
+def _literal(context: RewriteContext, site: _Site, multiple: int) -> tuple[Module, ast.expr] | None:
+    """The one number that sets a size; None where it is computed, or sets something else as well."""
+    route = Route(KnobKind.CALL_ARGUMENT, site.name)
+    frame = Frame(site.module, site.module.scope(site.given))
+    found = context.resolver.literals(site.given, frame, route)
     places = {(one.module.path, one.node.lineno, one.node.col_offset) for one in found}
-    said = f"`{text_of(node)}`"
-    if len(places) != 1 or found[0].literal not in (size, padded(size, multiple)):
-        raise refusal(f"Which number sets {said} could not be told", module, node)
+    if len(places) != 1 or found[0].literal not in (site.size, padded(site.size, multiple)):
+        return None
     origin = found[0]
-    if origin.route.computed or origin.route.option is not None:
-        raise refusal(f"{said} is decided when the script runs", origin.module, origin.node)
     holders = [holder for one in found for holder in one.route.holders]
     names = {holder.name for holder in holders}
-    for holder in holders:
-        for where, use in reads(context.program, holder):
-            if not _goes_along(context, where, use, names):
-                line = where.source.line(use.lineno).strip()
-                message = f"`{holder.name}` is also used in `{line}`, which would change with it"
-                raise refusal(message, where, use)
+    uses = (use for holder in holders for use in reads(context.program, holder))
+    computed = origin.route.computed or origin.route.option is not None
+    if computed or not all(_goes_along(context, *use, names) for use in uses):
+        return None
     return origin.module, origin.node
 
 

@@ -258,6 +258,21 @@ def test_half_precision_gets_a_scaler(workshop, name: str) -> None:
             "bf16",
             "call of the model",
         ),
+        (
+            "for x in l:\n    loss = model(x)\n    loss.backward()\n    n = optimizer.step()\n",
+            "fp16",
+            "The result of `optimizer.step()` is used",
+        ),
+        (
+            "for x in l:\n    loss = model(x)\n    loss.backward(g)\n    optimizer.step()\n",
+            "fp16",
+            "is more than a plain backward pass",
+        ),
+        (
+            "def go():\n    optimizer.step()\nfor x in l:\n    loss = model(x)\n    loss.backward()\n    go()\n",
+            "fp16",
+            "are not in the same function",
+        ),
         ("x = 1\n", "bf16", "No loop"),
         (
             "for x in l:\n    loss = model(x)\n    loss.backward()\n    optimizer.step(closure)\n",

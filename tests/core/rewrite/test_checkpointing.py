@@ -250,6 +250,12 @@ def test_what_is_bound_anew_may_change(model) -> None:
             "could be read",
         ),
         ("        x = self.blocks(x)\n        return self.blocks(x)\n", "gone through more than once"),
+        (
+            "        for a, b, c in self.blocks:\n            x = a(x)\n        return x\n",
+            "`for (a, b, c) in …` takes the blocks apart",
+        ),
+        ("        x = self.blocks(  # all\n            x)\n        return x\n", "has a comment inside"),
+        ("        y = self.blocks(f(\n            x))\n        return y\n", "goes over several lines"),
         ("        return go(self)\n", "could be read"),
     ],
 )
@@ -281,6 +287,13 @@ def test_models_of_libraries(workshop) -> None:
     assert "model.set_grad_checkpointing()\n" in workshop(timm, optimizers=(("Adam", 4),)).edited(
         "checkpointing"
     )
+    named = timm.replace("import timm", "from timm import create_model").replace(
+        "timm.create_model", "create_model"
+    )
+    named = named.replace(".to('cuda')", "")
+    assert "model.set_grad_checkpointing()\n" in workshop(named, optimizers=(("Adam", 4),)).edited(
+        "checkpointing"
+    )
     trainer = "from transformers import TrainingArguments as A\nA('out')\n"
     assert workshop(trainer).edited("checkpointing") == trainer.replace(
         "'out'", "'out', gradient_checkpointing=True"
@@ -293,3 +306,22 @@ def test_blocks_of_other_peoples_code(model, workshop) -> None:
     facts = tuple(replace(fact, class_line=None) for fact in shop.profile.modules)
     shop = replace(shop, profile=replace(shop.profile, modules=facts))
     assert "not the program's own code" in shop.reason("checkpointing")
+
+
+def test_a_call_over_several_lines_is_not_made_a_choice(model) -> None:
+    forward = (
+        "    def forward(self, x):\n        for b in self.blocks:\n            x = b(\n                x)\n"
+    )
+    assert "goes over several lines" in model(forward).reason("checkpointing=1")
+
+
+def test_a_block_with_a_name_is_called_once(model) -> None:
+    names = ("first", "second")
+    forward = (
+        "    def forward(self, x):\n        x = self.first(self.first(x))\n        return self.second(x)\n"
+    )
+    assert "`self.first` is called more than once" in model(forward, names=names).reason("checkpointing")
+    forward = "    def forward(self, x):\n        return self.second(self.rest(x))\n"
+    assert "`self.first` is called in no way that could be read" in model(forward, names=names).reason(
+        "checkpointing"
+    )

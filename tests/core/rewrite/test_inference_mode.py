@@ -14,6 +14,16 @@ LOOP = "for x in loader:\n    model(x).sum().backward()\n    opt.step()\n"
 EVALUATE = "def evaluate(model):\n    model.eval()\n    right = 0\n    for x, y in val:\n"
 HITS = "        right += (model(x) == y).sum().item()\n    return right / len(val)\n"
 
+NUMBERS = """\
+def evaluate(model):
+    model.eval()
+    loss, right = 0.0, 0
+    for x, y in val:
+        loss += model(x).item()
+        right -= -1
+    both = (loss / len(val), [right])
+    return {"both": both, "best": max(loss, 1) if right else round(loss)}
+"""
 REWRITTEN = {
     "numbers leave it": (EVALUATE + HITS, "@torch.inference_mode()\n" + EVALUATE + HITS),
     "tensors leave it": (
@@ -27,6 +37,31 @@ REWRITTEN = {
     "a comparison of tensors leaves it": (
         EVALUATE + "        y = model(x)\n    return y > 3\n",
         "@torch.no_grad()\n" + EVALUATE + "        y = model(x)\n    return y > 3\n",
+    ),
+    "numbers of many kinds": (NUMBERS, "@torch.inference_mode()\n" + NUMBERS),
+    "a sum that a tensor computes": (
+        EVALUATE + "        y = model(x)\n    return y.sum()\n",
+        "@torch.no_grad()\n" + EVALUATE + "        y = model(x)\n    return y.sum()\n",
+    ),
+    "tensors that are unpacked": (
+        EVALUATE + "        right, other = model(x)\n    return right\n",
+        "@torch.no_grad()\n" + EVALUATE + "        right, other = model(x)\n    return right\n",
+    ),
+    "a part of a tensor": (
+        EVALUATE + "        y = model(x)\n    return y[0]\n",
+        "@torch.no_grad()\n" + EVALUATE + "        y = model(x)\n    return y[0]\n",
+    ),
+    "a list that keeps tensors": (
+        EVALUATE + "        kept.append(model(x))\n",
+        "@torch.no_grad()\n" + EVALUATE + "        kept.append(model(x))\n",
+    ),
+    "a list that keeps numbers": (
+        EVALUATE + "        kept.append(model(x).item())\n",
+        "@torch.inference_mode()\n" + EVALUATE + "        kept.append(model(x).item())\n",
+    ),
+    "a function inside": (
+        EVALUATE + "        later(lambda: model(x))\n",
+        "@torch.no_grad()\n" + EVALUATE + "        later(lambda: model(x))\n",
     ),
     "nothing leaves it": (
         EVALUATE + "        print(model(x))\n",
@@ -63,6 +98,18 @@ REWRITTEN = {
 KEEPS = "class Net(torch.nn.Module):\n    def forward(self, x):\n        self.cache = x\n        return x\n"
 REWRITTEN |= {
     "a model that keeps": (KEEPS + EVALUATE + HITS, KEEPS + "@torch.no_grad()\n" + EVALUATE + HITS),
+    "a model of the same package": (
+        "from .zoo import Net\n" + EVALUATE + HITS,
+        "from .zoo import Net\n@torch.inference_mode()\n" + EVALUATE + HITS,
+    ),
+    "a library that defines no models": (
+        "import torchvision.transforms\n" + EVALUATE + HITS,
+        "import torchvision.transforms\n@torch.inference_mode()\n" + EVALUATE + HITS,
+    ),
+    "a library's model by its package": (
+        "import zoo.nets\n" + EVALUATE + HITS,
+        "import zoo.nets\n@torch.no_grad()\n" + EVALUATE + HITS,
+    ),
     "a library's model": (
         "from zoo import Net\n" + EVALUATE + HITS,
         "from zoo import Net\n@torch.no_grad()\n" + EVALUATE + HITS,
@@ -82,6 +129,14 @@ def test_rewritten(workshop, shape):
     before, after = REWRITTEN[shape]
     assert workshop(HEAD + before + LOOP).edited("inference_mode") == HEAD + after + LOOP
     assert workshop(HEAD + after + LOOP).edited("inference_mode") == HEAD + after + LOOP
+
+
+def test_a_model_of_the_program_is_read(workshop):
+    source = HEAD + "from nets import Net\n" + EVALUATE + HITS + LOOP
+    plain = workshop(source, others={"nets.py": "class Net: pass\n"})
+    assert "@torch.inference_mode()\n" in plain.edited("inference_mode")
+    keeping = workshop(source, others={"nets.py": "import torch\n" + KEEPS})
+    assert "@torch.no_grad()\n" in keeping.edited("inference_mode")
 
 
 @pytest.mark.parametrize("shape", REFUSED)

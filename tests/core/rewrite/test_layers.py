@@ -173,6 +173,15 @@ class Net(nn.Module):
         return self.head(self.table(x))
 net = Net(number)
 """
+OPTION = """\
+from torch import nn
+import argparse
+p = argparse.ArgumentParser()
+p.add_argument('--vocab', type=int, default=50257)
+n = p.parse_args().vocab
+m = nn.Embedding(n, 64)
+h = nn.Linear(64, n)
+"""
 MORE = COMPUTED.replace("(size,", "(size + 1,").replace("64, size", "64, size + 1")
 SETTINGS = """\
 from torch import nn
@@ -195,6 +204,7 @@ net = Net(settings)
         (SETTINGS, 'config["words"]', '-(-config["words"] // 64) * 64'),
         (COMPUTED.replace("(number)", "(prime + 2)") + "data = torch.arange(prime)\n", "size", "-(-size // 64) * 64"),
         (MORE, "size + 1", "-(-(size + 1) // 64) * 64"),
+        (OPTION, "n", "-(-n // 64) * 64"),
         (NAMED.replace("50257", "50000 + 257").replace(".view(-1, VOCAB)", ""), "vocab", "-(-vocab // 64) * 64"),
     ],
 )  # fmt: skip
@@ -255,11 +265,7 @@ def test_words_that_are_none_are_not_to_be_drawn(workshop):
         (COMPUTED + "other = Stranger(number)\n", "also used in `other"),
         (LITERALS + "k = nn.Linear(2, 3)\n", "More than one call"),
         (
-            (
-                "from torch import nn\nimport argparse\np = argparse.ArgumentParser()\n"
-                "p.add_argument('--vocab', type=int, default=50257)\nn = p.parse_args().vocab\n"
-                "m = nn.Embedding(n, 64)\nh = nn.Linear(64, n)\nprint(make(n))\n"
-            ),
+            OPTION + "print(make(n))\n",
             "also used in `print(make(n))`, which would not agree with padded layers",
         ),
     ],

@@ -126,6 +126,18 @@ def test_no_workers_beside_what_needs_them(workshop) -> None:
     assert "persistent_workers" in shop.reason("num_workers=0")
 
 
+def test_workers_go_where_a_mapping_may_keep_them_only_if_the_run_kept_none(workshop) -> None:
+    shop = workshop("l = DataLoader(d, num_workers=2, **options())\n", loader_line=1)
+    assert (
+        shop.after(shop.without("num_workers")).files["/project/train.py"]
+        == "l = DataLoader(d, **options())\n"
+    )
+    kept = replace(shop.profile.loaders[0], persistent_workers=True)
+    shop = replace(shop, profile=replace(shop.profile, loaders=(kept,)))
+    (refused,) = shop.without("num_workers").refused
+    assert "`**options()` may already set" in refused.reason
+
+
 def test_without_a_guard_workers_cannot_import_the_script(workshop) -> None:
     shop = workshop("l = DataLoader(d)\n", loader_line=1)
     elsewhere = replace(shop.profile.environment, platform="macOS-14")
@@ -144,3 +156,39 @@ def test_a_line_that_changed_is_refused(workshop) -> None:
     assert moved.edited("num_workers=2") == "\nx = 1\nl = DataLoader(d, num_workers=2)\n"
     elsewhere = replace(shop, files={"/project/train.py": "l = DataLoader(d)\nx = 1\n"})
     assert elsewhere.edited("num_workers=2") == "l = DataLoader(d, num_workers=2)\nx = 1\n"
+
+
+ARGUMENT = "from argparse import ArgumentParser as P\np = P()\np.add_argument('--num-workers', type=int, default=4)\n"
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "from transformers import TrainingArguments as A\nA('out', dataloader_num_workers=4)\n",
+        "class Config:\n    num_workers: int = 4\n",
+        "config = {'num_workers': 4, 'width': 3}\n",
+        "def data(num_workers=4): pass\n",
+        "num_workers = 4\n",
+        ARGUMENT,
+    ],
+)
+def test_a_loader_of_a_library_takes_its_workers_from_a_named_literal(workshop, source: str) -> None:
+    shop = with_workers(workshop(source), 4)
+    planned = shop.plan("num_workers=2")
+    assert shop.after(planned).files["/project/train.py"] == source.replace("4", "2")
+    assert shop.plan("num_workers=4").edits == ()
+
+
+def with_workers(shop, number: int):
+    return replace(
+        shop, profile=replace(shop.profile, loaders=(replace(shop.profile.loaders[0], num_workers=number),))
+    )
+
+
+def test_a_named_literal_that_does_not_decide(workshop) -> None:
+    twice = with_workers(workshop("num_workers = 4\nconfig = {'num_workers': 4}\n"), 4)
+    assert "num_workers is 4 in several places: train.py:1, train.py:2" in twice.reason("num_workers=2")
+    forced = with_workers(workshop(ARGUMENT, arguments=("--num-workers", "4")), 4)
+    assert "The command line sets --num-workers" in forced.reason("num_workers=2")
+    other = with_workers(workshop("num_workers = 8\n"), 4)
+    assert "no DataLoader" in other.reason("num_workers=2")

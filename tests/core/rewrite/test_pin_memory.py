@@ -75,3 +75,24 @@ def test_refused_with_the_code_to_write(workshop, loader, move, said) -> None:
     assert planned.edits == ()
     assert said in planned.refused[0].reason
     assert "non_blocking=True" in planned.refused[0].snippet
+
+
+MOVED = "for x in l:\n    x = x.to(device)\n    model(x).backward()\n    o.step()\n"
+OPTION = (
+    "from argparse import ArgumentParser\np = ArgumentParser()\np.add_argument('--pin', type=int, default=0)\n"
+    "a = p.parse_args()\nl = DataLoader(d, pin_memory=a.pin)\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("source", "arguments", "said"),
+    [
+        (OPTION, ("--pin=0",), "The command line sets --pin (`--pin=0`): change it there"),
+        ("PIN = 0\nprint(PIN)\nl = DataLoader(d, pin_memory=PIN)\n", (), "is read on lines 2, 3"),
+        ("l = DataLoader(d, pin_memory=find())\n", (), "is decided when the script runs"),
+        ("l = DataLoader(d)\nl.x.to(a, b, c)\n", (), "No move of the batch"),
+    ],
+)
+def test_what_else_decides_is_named(workshop, source: str, arguments: tuple[str, ...], said: str) -> None:
+    body = MOVED if "No move" not in said else MOVED.replace("x = x.to(device)", "pass")
+    assert said in workshop(source + body, arguments=arguments).reason("pin_memory")

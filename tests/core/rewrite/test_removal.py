@@ -9,7 +9,7 @@ import pytest
 
 from skyline.rewrite.registry import RewriteEntry, entries
 from skyline.rewrite.removal import removal_edits, removals
-from skyline.trace.facts import BatchFact, CallFact, TorchSettings
+from skyline.trace.facts import BatchFact, CallFact
 from skyline.trace.profile import SourceFile
 from skyline.trace.record import CodeLine
 
@@ -138,10 +138,26 @@ CASES = {
             "        print(model(x))\n    # é\n    return 1\n" + LOOP
         ),
     ),
+    "evaluation that begins with a decorated function": (
+        "inference_mode", "on",
+        (
+            HEAD + "def evaluate(model):\n    model.eval()\n    with torch.no_grad():\n        @g\n"
+            "        def h(x): return model(x)\n        print(h(val))\n" + LOOP
+        ),
+        (
+            HEAD + "def evaluate(model):\n    model.eval()\n    @g\n    def h(x): return model(x)\n"
+            "    print(h(val))\n" + LOOP
+        ),
+    ),
     "gradients are kept": (
         "zero_grad", "on",
         HEAD + "for x in loader:\n    optimizer.zero_grad(set_to_none=True)\n    loss = model(x)\n" + STEP,
         HEAD + "for x in loader:\n    optimizer.zero_grad(set_to_none=False)\n    loss = model(x)\n" + STEP,
+    ),
+    "gradients that are set to None by hand": (
+        "zero_grad", "on",
+        HEAD + LOOP + "    if v.grad is not None: v.grad = None\n    w.grad = None\n",
+        HEAD + LOOP + "    if v.grad is not None: v.grad.zero_()\n    w.grad.zero_()\n",
     ),
     "channels last": (
         "channels_last", "on",
@@ -176,6 +192,11 @@ CASES = {
         HEAD + "for x, y in loader:\n    with timer, torch.autocast('cpu'):\n        loss = f(model(x), y)\n" + STEP,
         HEAD + "for x, y in loader:\n    with timer:\n        loss = f(model(x), y)\n" + STEP,
     ),
+    "autocast before another": (
+        "amp", "bf16",
+        HEAD + "for x, y in loader:\n    with torch.autocast('cpu'), timer:\n        loss = f(model(x), y)\n" + STEP,
+        HEAD + "for x, y in loader:\n    with timer:\n        loss = f(model(x), y)\n" + STEP,
+    ),
     "autocast with a scaler": (
         "amp", "fp16",
         (
@@ -204,6 +225,19 @@ CASES = {
         (
             "import torch.utils.checkpoint as c\nclass Net:\n    def forward(self, x):\n        for b in self.blocks:\n"
             "            x = b(x, None)\n        return x\n"
+        ),
+    ),
+    "blocks that are called as one": (
+        "checkpointing", "all",
+        (
+            "import torch.utils.checkpoint as c\nfrom torch import nn\nclass Net:\n    def __init__(self):\n"
+            "        self.blocks = nn.Sequential(a, b)\n    def forward(self, x):\n        for b in self.blocks:\n"
+            "            x = c.checkpoint(b, x, use_reentrant=False)\n        return x\n"
+        ),
+        (
+            "import torch.utils.checkpoint as c\nfrom torch import nn\nclass Net:\n    def __init__(self):\n"
+            "        self.blocks = nn.Sequential(a, b)\n    def forward(self, x):\n        x = self.blocks(x)\n"
+            "        return x\n"
         ),
     ),
     "blocks of a model that switches them": (
@@ -253,105 +287,6 @@ def test_other_line_ends_stay(workshop, case: str) -> None:
     name, _, before, after = CASES[case]
     shop = workshop(before.replace("\n", "\r\n"))
     assert shop.after(shop.without(name)).files[SCRIPT] == after.replace("\n", "\r\n")
-
-
-REFUSED = {
-    "a decision of the run": (
-        "cpu_threads",
-        "import torch\nn = torch.set_num_threads(2)\n",
-        "part of a larger expression",
-    ),
-    "an option that compiles": (
-        "compile",
-        HEAD + "if args.compile:\n    model = torch.compile(model)\n" + LOOP,
-        "on a condition",
-    ),
-    "the model inside": (
-        "compile",
-        HEAD + "model = torch.compile(model)\ntorch.save(model._orig_mod, 'm')\n" + LOOP,
-        "`model._orig_mod`",
-    ),
-    "an option of autocast": (
-        "amp",
-        HEAD
-        + "for x, y in loader:\n    with torch.autocast('cuda', enabled=args.amp):\n        loss = f(model(x), y)\n"
-        + STEP,
-        "`enabled=args.amp` decides",
-    ),
-    "autocast that is chosen elsewhere": (
-        "amp",
-        HEAD
-        + "ctx = torch.autocast('cuda')\nfor x, y in loader:\n    with ctx:\n        loss = f(model(x), y)\n"
-        + STEP,
-        "chosen elsewhere",
-    ),
-    "a scaler that is saved": (
-        "amp",
-        HEAD
-        + "scaler = torch.amp.GradScaler('cuda')\nfor x, y in loader:\n    with torch.autocast('cuda'):\n"
-        "        loss = f(model(x), y)\n    scaler.scale(loss).backward()\n    scaler.step(optimizer)\n"
-        "    scaler.update()\ntorch.save(scaler.state_dict(), 's')\n",
-        "`scaler.state_dict()` uses the gradient scaler",
-    ),
-    "numbers for NumPy": (
-        "inference_mode",
-        HEAD
-        + "@torch.no_grad()\ndef evaluate(model):\n    model.eval()\n    return model(x).numpy()\n"
-        + LOOP,
-        "may fail on tensors",
-    ),
-    "attention": (
-        "sdpa",
-        "import torch.nn.functional as F\ny = F.scaled_dot_product_attention(q, k, v)\n",
-        "does not contain",
-    ),
-    "two ways of calling a block": (
-        "checkpointing",
-        (
-            "from torch.utils.checkpoint import checkpoint\ndef forward(self, x):\n"
-            "    if self.again:\n        x = checkpoint(self.b, x)\n    else:\n        x = self.b(x)\n    return x\n"
-        ),
-        "`self.again` decides",
-    ),
-    "an optimizer for sparse gradients": (
-        "sparse_embedding",
-        "import torch\nm = torch.nn.Embedding(1, 1, sparse=True)\no = torch.optim.SparseAdam(m.parameters())\n",
-        "SparseAdam",
-    ),
-    "a layout that is made": (
-        "channels_last",
-        HEAD
-        + "x = torch.empty(1, 3, 4, 4, memory_format=torch.channels_last)\nl = torch.channels_last\n"
-        + LOOP,
-        "is not the argument",
-    ),
-    "workers with a timeout": (
-        "num_workers",
-        "l = DataLoader(d, num_workers=2, timeout=30)\n",
-        "`timeout=30`",
-    ),
-    "parts in another way": (
-        "grad_accumulation",
-        HEAD
-        + "for x in loader:\n    for p in x.chunk(4):\n        loss = model(p) / 4\n        loss.backward()\n"
-        + "    optimizer.step()\n",
-        "not one that Skyline wrote",
-    ),
-}
-
-
-@pytest.mark.parametrize("case", REFUSED)
-def test_what_is_not_plain_is_refused_with_its_place(workshop, case: str) -> None:
-    name, source, said = REFUSED[case]
-    shop = workshop(source)
-    settings = TorchSettings(autocast="float16")
-    facts = (CallFact("compile", 0.0, None, {}),)
-    shop = replace(shop, profile=replace(shop.profile, settings=settings, calls=facts))
-    assert shop.present(name) is not None
-    planned = shop.without(name)
-    assert planned.edits == ()
-    assert said in planned.refused[0].reason
-    assert f"({SCRIPT}:" in planned.refused[0].reason
 
 
 ABSENT = {

@@ -115,6 +115,59 @@ REWRITTEN = {
         f"        att = ({Q}) * 0.5\n{MASKED.format('self.band[:T, :T] == 0')}        return F.softmax(att, -1) @ v\n",
         f"        return {CALL}(q, k, v, attn_mask=self.band[:T, :T] != 0, scale=0.5)\n",
     ),
+    "a triangle that is cut unevenly": (
+        (
+            f"        att = ({Q}) * 0.5\n{MASKED.format('self.bias[:, :, :T, :k.size(-2)] == 0')}"
+            "        return F.softmax(att, -1) @ v\n"
+        ),
+        f"        return {CALL}(q, k, v, attn_mask=self.bias[:, :, :T, :k.size(-2)] != 0, scale=0.5)\n",
+    ),
+    "a mask of what counts": (
+        f"        att = {Q}\n{MASKED.format('~mask.bool()')}        return F.softmax(att, -1) @ v\n",
+        f"        return {CALL}(q, k, v, attn_mask=mask.bool(), scale=1.0)\n",
+    ),
+    "a mask that is compared otherwise": (
+        f"        att = {Q}\n{MASKED.format('mask != 1')}        return F.softmax(att, -1) @ v\n",
+        f"        return {CALL}(q, k, v, attn_mask=mask == 1, scale=1.0)\n",
+    ),
+    "a mask of what is hidden": (
+        f"        att = {Q}\n{MASKED.format('(1 - mask).bool()')}        return F.softmax(att, -1) @ v\n",
+        f"        return {CALL}(q, k, v, attn_mask=(1 - mask).bool().logical_not(), scale=1.0)\n",
+    ),
+    "an upper triangle that is compared": (
+        f"        att = {Q}\n{MASKED.format('self.upper[:T, :T] != 0')}        return F.softmax(att, -1) @ v\n",
+        f"        return {CALL}(q, k, v, is_causal=True, scale=1.0)\n",
+    ),
+    "a triangle by a method, turned": (
+        (
+            f"        att = {Q}\n{MASKED.format('torch.ones(T, T).tril().logical_not()')}"
+            "        return F.softmax(att, -1) @ v\n"
+        ),
+        f"        return {CALL}(q, k, v, is_causal=True, scale=1.0)\n",
+    ),
+    "a triangle turned by a function": (
+        (
+            f"        low = torch.tril(torch.ones(T, T).float())\n        att = {Q}\n"
+            f"{MASKED.format('torch.logical_not(low)')}        return F.softmax(att, -1) @ v\n"
+        ),
+        f"        return {CALL}(q, k, v, is_causal=True, scale=1.0)\n",
+    ),
+    "the width by a name": (
+        f"        d = q.size(-1)\n        return F.softmax(({Q}) / d ** 0.5, dim=-1) @ v\n",
+        f"        d = q.size(-1)\n        return {CALL}(q, k, v)\n",
+    ),
+    "a scale that is computed": (
+        f"        return F.softmax(({Q}) * (2.0 / math.sqrt(q.size(-1) * 4)), dim=-1) @ v\n",
+        f"        return {CALL}(q, k, v, scale=2.0 / math.sqrt(q.size(-1) * 4))\n",
+    ),
+    "twice the usual scale": (
+        f"        return F.softmax(({Q}) * (2.0 / math.sqrt(q.size(-1))), dim=-1) @ v\n",
+        f"        return {CALL}(q, k, v, scale=2.0 / math.sqrt(q.size(-1)))\n",
+    ),
+    "a scale by a name": (
+        f"        factor = -(-0.5)\n        return F.softmax(({Q}) * factor, dim=-1) @ v\n",
+        f"        return {CALL}(q, k, v, scale=factor)\n",
+    ),
     "functional dropout": (
         f"        att = F.dropout(F.softmax({Q}, dim=-1), p=0.0, training=self.training)\n        return att @ v\n",
         f"        return {CALL}(q, k, v, dropout_p=0.0 if self.training else 0.0, scale=1.0)\n",
@@ -158,6 +211,14 @@ REFUSED = {
         f"        att = F.softmax({Q}, dim=-1)\n        q = q + 1\n        y = att @ v\n        return y + q\n",
         "bound anew",
     ),
+    "two scales": (f"        return F.softmax(({Q}) * 0.5 / 2, dim=-1) @ v\n", "scaled more than once"),
+    "outside of a function": (f"\ny = F.softmax({Q}, dim=-1) @ v\n", "outside of any function"),
+    "a softmax that nothing multiplies": (f"        return F.softmax({Q}, dim=-1)\n", "in no matrix product"),
+    "a scale that is a tensor": (
+        f"        return F.softmax(({Q}) * torch.tensor(0.5), dim=-1) @ v\n",
+        "whether `torch.tensor(0.5)` is a plain number",
+    ),
+    "softmax over no dimension": (f"        return F.softmax({Q}) @ v\n", "No attention that is written out"),
     "another softmax": (f"        return F.softmax({Q}, dim=1) @ v\n", "No attention that is written out"),
 }  # fmt: skip
 
@@ -204,6 +265,10 @@ def test_refused_with_a_snippet(workshop, name):
     assert planned.edits == ()
     assert reason in planned.refused[0].reason
     assert "scaled_dot_product_attention" in planned.refused[0].snippet
+
+
+def test_it_takes_no_value(workshop):
+    assert "not a value" in workshop(HEAD).reason("sdpa=maybe")
 
 
 def test_three_dimensions_get_a_fourth(workshop):

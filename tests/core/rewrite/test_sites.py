@@ -13,6 +13,7 @@ from skyline.rewrite.context import RewriteContext
 from skyline.rewrite.sites.forward import forward
 from skyline.rewrite.sites.iteration import framework, iteration
 from skyline.rewrite.sites.model import model
+from skyline.rewrite.sites.model_uses import model_uses
 from skyline.rewrite.sites.step import backward, optimizer_calls, step, steps, zero_grad, zero_grads
 from skyline.rewrite.sites.transfer import transfers
 
@@ -197,6 +198,11 @@ def test_refused_with_the_reason(context, source: str, search: Callable[..., obj
         search(context(source))
 
 
+def test_only_what_the_loop_makes_is_a_batch(context) -> None:
+    source = "for x in y:\n    x.to(device)\n    weights.to(device)\n    model(x).backward()\n"
+    assert lines(*(site.call for site in transfers(context(source, ())))) == [2]
+
+
 def test_none_is_an_answer_where_several_are_asked_for(context) -> None:
     here = context("for x in y:\n    x.backward()\n", ())
     assert (steps(here), zero_grads(here), transfers(here)) == ((), (), ())
@@ -218,3 +224,99 @@ def test_a_line_that_does_not_make_one_loader_is_refused(workshop, calls: str, c
     assert f"Line 2 holds {count} DataLoader(…) call" in workshop(source, loader_line=2).reason(
         "num_workers=2"
     )
+
+
+AT_TOP = "import torch\nmodel = Net()\ndef make():\n    return torch.optim.Adam(model.parameters())\nmake()\n"
+IN_METHODS = """\
+import torch
+class Task:
+    def build(self):
+        self.net = Net()
+    def optimizer(self):
+        return torch.optim.Adam(self.net.parameters())
+"""
+
+
+@pytest.mark.parametrize(
+    ("source", "text", "line"), [(AT_TOP, "model", 2), (IN_METHODS, "self.net", 4)], ids=["file", "class"]
+)
+def test_a_model_that_its_optimizer_does_not_see_made(context, source: str, text: str, line: int) -> None:
+    site = model(context(source))
+    assert (site.text, site.statement.lineno, ast.unparse(site.value or ast.Name(""))) == (
+        text,
+        line,
+        "Net()",
+    )
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        (AT_TOP.replace("model = Net()\n", ""), "Where `model` is made is unknown"),
+        (IN_METHODS.replace("self.net = Net()", "pass"), "Where `self.net` is made is unknown"),
+        (AT_TOP.replace("make():", "make(model):"), "No call of `make` tells where `model` is made"),
+    ],
+)
+def test_a_model_whose_making_is_not_told(context, source: str, said: str) -> None:
+    with pytest.raises(RewriteRefused, match=said):
+        model(context(source))
+
+
+def test_only_one_model_is_trained(context) -> None:
+    source = AT_TOP + "other = Net()\ntorch.optim.SGD(other.parameters())\n"
+    with pytest.raises(RewriteRefused, match="More than one model is trained: `model`, `other`"):
+        model(context(source, (("Adam", None), ("SGD", None))))
+
+
+FOLLOWED = """\
+import torch
+class Trainer:
+    def __init__(self, net):
+        self.net = net
+    def run(self, x):
+        return self.net(x)
+class Score:
+    def forward(self, net):
+        return net.bias
+def named(net):
+    return net, 1
+def same(net):
+    return net
+model = Net()
+torch.optim.Adam(model.parameters())
+other, count = named(model)
+third = same(net=model)
+fourth: Net = third
+score = Score()
+Trainer(model)
+score(model)
+same(model)
+other(x)
+fourth(x)
+save(model)
+"""
+
+
+def test_the_model_is_followed_through_names_calls_and_objects(context) -> None:
+    here = context(FOLLOWED)
+    uses = model_uses(here, model(here))
+    assert sorted(lines(*(use.node for use in uses if use.is_forward))) == [6, 23, 24]
+    assert [ast.unparse(use.handed_to) for use in uses if use.handed_to is not None] == ["save(model)"]
+    assert 9 in lines(*(use.node for use in uses))
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("print(same(model))", r"`same\(model\)` returns the model, which cannot be followed from there"),
+        ("third.far.net = model", "`third.far.net` is bound to the model, and cannot be followed"),
+        ("every = [model]", r"The model goes into `\[model\]`"),
+        ("def rest(*nets): pass\nrest(model)", "takes the model in a way that cannot be followed"),
+        ("Trainer(model).net.eval()", "may be the model of Trainer"),
+        ("one, two = same(model)", r"`\(one, two\)` is bound to the model, and cannot be followed"),
+    ],
+)
+def test_a_model_that_cannot_be_followed(context, line: str, said: str) -> None:
+    here = context(FOLLOWED + line + "\n")
+    with pytest.raises(RewriteRefused, match=said):
+        model_uses(here, model(here))

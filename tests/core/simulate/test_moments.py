@@ -58,6 +58,12 @@ def test_of_two_in_a_group_the_elder_has_the_moment() -> None:
     assert owned[on(made, "b")[0]].tolist() == [3]
 
 
+def test_of_many_that_begin_at_once_the_first_has_the_moment() -> None:
+    lanes = [f"lane {number}" for number in range(100)]
+    made = timeline(*((lane, 0, 5) for lane in lanes))
+    assert moments_us(made, [np.arange(100)]).tolist() == [5, *[0] * 99]
+
+
 def test_nothing_is_of_nobody() -> None:
     made = timeline(("a", 0, 5))
     assert not moments_us(made, []).any()

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from dataclasses import astuple
+from dataclasses import asdict, astuple, replace
 from importlib.util import find_spec
 
 import numpy as np
@@ -65,6 +65,25 @@ def test_replay_of_what_was_recorded(profile, recorded_gpu):
     assert replay_error(build(profile.trace), profile.trace) == pytest.approx(0, abs=1e-9)
     trace = recorded_gpu()
     assert replay_error(build(trace), trace) < 0.01
+
+
+def test_an_iteration_ends_with_the_scripts_own_lane(recorded_gpu):
+    # Nothing waits for the GPU, which works on when the script is done.
+    trace = recorded_gpu(iterations=1, kernel_us=500)
+    calls = tuple(one for one in trace.records if one.name != "cudaStreamSynchronize")
+    mark = replace(trace.iterations[0], end_us=max(one.end_us for one in calls if one.lane == "main"))
+    trace = replace(trace, records=calls, iterations=(mark,))
+    assert simulate(build(trace)).makespan_us > 2 * mark.end_us
+    assert replay_error(build(trace), trace) == pytest.approx(0, abs=1e-9)
+
+
+@pytest.mark.parametrize(("cause", "billed"), [(Cause.LAUNCH, "launch"), (Cause.SYNC, "idle")])
+def test_time_between_two_tasks_is_billed_to_what_links_them(chain, cause, billed):
+    timeline = simulate(chain(("main", 4), ("gpu", 2), waits=(Dependency(0, 1, cause, 3.0),)))
+    shares = asdict(critical_path(timeline))
+    assert {name: share for name, share in shares.items() if share} == pytest.approx(
+        {"cpu": 6 / 9, billed: 3 / 9}
+    )
 
 
 def test_the_critical_path_of_a_gpu_bound_step_is_the_gpu(recorded_gpu):

@@ -30,13 +30,29 @@ def test_lanes_that_do_not_wait_for_one_another_take_what_the_slowest_takes(chai
     assert steady_step_ms(chain(("a", 3), ("b", 7), gaps={1: 1})) == pytest.approx(0.008)
 
 
+@pytest.mark.parametrize("unit", [1.0, 1e-6])
+def test_lanes_that_are_ahead_by_turns_take_the_mean_in_any_unit(chain, way, unit):
+    # Each lane starts its second task some time after the other began: repetitions take 5 and 3 by turns.
+    turns = chain(
+        ("a", 0),
+        ("b", 0),
+        ("a", unit),
+        ("b", unit),
+        waits=(Dependency(1, 2, Cause.SYNC, 4 * unit), Dependency(0, 3, Cause.SYNC, 2 * unit)),
+    )
+    assert simulate(stitch(turns, 2)).makespan_us == pytest.approx(8 * unit)
+    assert steady_step_ms(turns, at_most=40) == pytest.approx(0.004 * unit)
+
+
 def test_nothing_takes_no_time(way):
     assert steady_step_ms(Graph(Structure(()), ())) == 0
 
 
 def test_a_schedule_of_ones_own_is_kept(chain, way):
     graph = chain(("net", 4), ("net", 1))
-    assert steady_step_ms(Graph(graph.structure, graph.durations, graph.gaps, [1, 2])) == pytest.approx(0.005)
+    graph = Graph(graph.structure, graph.durations, graph.gaps, [1, 2])
+    assert steady_step_ms(graph) == pytest.approx(0.005)
+    assert steady_step_ms(stitch(graph, 3)) == pytest.approx(0.005)
 
 
 @settings(deadline=None)

@@ -207,6 +207,14 @@ def test_threads_are_of_no_use_where_the_gpu_computes_or_nothing_is_split(profil
     assert "no operator" in THREADS.detect(baseline(replace(profile, trace=short))).reason
 
 
+def test_the_number_of_threads_that_is_suggested(profile):
+    assert THREADS.detect(start_of(profile, cpu_count=8, intraop_threads=2)).default == "8"
+    assert THREADS.detect(start_of(profile, cpu_count=8, intraop_threads=8)).default == "4"
+    # Three workers leave one core, which it uses, and no number is lower than one.
+    busy = replace(ENDLESS, num_workers=3)
+    assert THREADS.detect(start_of(profile, loader=busy, cpu_count=4, intraop_threads=1)).default == "2"
+
+
 def test_fewer_threads_leave_a_core_to_the_worker(profile):
     # Ten of twelve ms of loading are hidden behind one thread; two threads and the worker hold each other up.
     start = start_of(with_data(profile, (4.0,)), cpu_count=2, intraop_threads=2)
