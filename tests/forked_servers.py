@@ -16,9 +16,10 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 from unittest import mock
 
+SERVER = Path(__file__).with_name("brief_measurements.py")
 PROGRAM = Path(__file__).with_name("forking_server.py")
 # As in the environment of each run.
 VARIABLES = {"SKYLINE_RUN": "0" * 16, "KINETO_LOG_LEVEL": "5"}
@@ -68,8 +69,15 @@ class ForkedServers:
 
     @contextmanager
     def in_place_of_programs(self) -> Iterator[None]:
-        """Programs that asyncio is asked to start meanwhile are servers."""
-        with mock.patch.object(asyncio, "create_subprocess_exec", self._start):
+        """Servers that asyncio is asked to start meanwhile are forked."""
+        start = asyncio.create_subprocess_exec
+
+        async def started(program: str, *arguments: str, **options: Any) -> Any:
+            if arguments != (str(SERVER), "lsp"):
+                return await start(program, *arguments, **options)
+            return await self._start(arguments, new_session=options.get("start_new_session", False))
+
+        with mock.patch.object(asyncio, "create_subprocess_exec", started):
             yield
 
     def close(self) -> None:
@@ -77,14 +85,12 @@ class ForkedServers:
             self._control.close()
             self._process.wait()
 
-    async def _start(
-        self, program: str, *arguments: str, start_new_session: bool = False, **_: object
-    ) -> ForkedServer:
+    async def _start(self, arguments: tuple[str, ...], *, new_session: bool) -> ForkedServer:
         request = {
             "arguments": list(arguments),
             "directory": os.getcwd(),
             "environment": dict(os.environ),
-            "session": start_new_session,
+            "session": new_session,
         }
         pipes = [os.pipe() for _ in range(4)]
         (given, stdin), (stdout, out), (stderr, err), (ended, end) = pipes
