@@ -102,8 +102,8 @@ def _become_server(request: dict, standard: list[int]) -> NoReturn:
         os.dup2(descriptor, number)
     os.closerange(3, 1024)
     # Those of the process above were opened on other kinds of files.
-    sys.stdin, sys.stdout = open(0, closefd=False), open(1, "w", closefd=False)
-    sys.stderr = open(2, "w", buffering=1, errors="backslashreplace", closefd=False)
+    sys.stdin, sys.stdout = os.fdopen(0, closefd=False), os.fdopen(1, "w", closefd=False)
+    sys.stderr = os.fdopen(2, "w", buffering=1, errors="backslashreplace", closefd=False)
     warm_parent.start_resident = Nursery().start
     os.chdir(request["directory"])
     os.environ.clear()
