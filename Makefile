@@ -3,8 +3,13 @@
 PYTHON ?= python3
 VENV ?= .venv
 PIP = $(VENV)/bin/python -m pip --disable-pip-version-check -qq
-PYTEST_FLAGS ?= -n 2 --dist loadgroup
+# One worker more than cores: tests wait for processes, time limits and files that settle for a quarter of their time.
+WORKERS ?= $(shell echo $$(( $$(getconf _NPROCESSORS_ONLN) + 1 )))
+PYTEST_FLAGS ?= -n $(WORKERS) --dist loadgroup
 DATA ?= ../shared/data/gpu_latency
+
+# Where the environment sets this, each of the thousand processes of a test run would compile Skyline anew.
+export PYTHONDONTWRITEBYTECODE =
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test check fix validate train-predictors mutate screenshots extension check-extension test-extension docs clean

@@ -8,6 +8,8 @@ import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -67,15 +69,34 @@ def shared_data() -> Path:
     return folder
 
 
+def _loaded(name: str, path: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="session")
+def all_servers() -> Iterator[Any]:
+    """The language servers of this worker, forked from one process."""
+    servers = _loaded("forked_servers", REPOSITORY / "tests" / "forked_servers.py").ForkedServers()
+    yield servers
+    servers.close()
+
+
+@pytest.fixture
+def forked_servers(request: pytest.FixtureRequest) -> Any:
+    """Starts language servers quickly; None for tests of fresh ones, and off Linux, where none can be forked."""
+    fresh = request.node.get_closest_marker("fresh") is not None or sys.platform != "linux"
+    return None if fresh else request.getfixturevalue("all_servers")
+
+
 @pytest.fixture(scope="session")
 def gpu_python(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An interpreter in which PyTorch finds a GPU: the simulated one of ``simulated_gpu``, compiled the first time."""
-    path = REPOSITORY / "tests" / "simulated_gpu" / "build.py"
-    spec = importlib.util.spec_from_file_location("simulated_gpu_build", path)
-    assert spec is not None
-    assert spec.loader is not None
-    builder = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(builder)
+    builder = _loaded("simulated_gpu_build", REPOSITORY / "tests" / "simulated_gpu" / "build.py")
     try:
         return builder.interpreter(tmp_path_factory.mktemp("gpu") / "environment")
     except builder.NotBuildable as missing:

@@ -76,6 +76,20 @@ def _is_over(pid: int) -> bool:
         return False
 
 
+def start_resident(start: Start, descriptor: int) -> subprocess.Popen[bytes]:
+    """The resident process itself, which serves the channel of this descriptor."""
+    return subprocess.Popen(
+        [start.interpreter, str(ENTRY), "--warm", str(descriptor)],
+        cwd=start.working_directory,
+        env={**start.environment, RUN_TAG: _NO_RUN},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        pass_fds=(descriptor,),
+        start_new_session=True,
+    )
+
+
 class WarmParent:
     """One resident process; it ends when this end of its channel closes, with everything it forked."""
 
@@ -92,16 +106,7 @@ class WarmParent:
         self._socket, theirs = socket.socketpair()
         self._control = Connection(os.dup(self._socket.fileno()))
         try:
-            self._process = subprocess.Popen(
-                [start.interpreter, str(ENTRY), "--warm", str(theirs.fileno())],
-                cwd=start.working_directory,
-                env={**start.environment, RUN_TAG: _NO_RUN},
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                pass_fds=(theirs.fileno(),),
-                start_new_session=True,
-            )
+            self._process = start_resident(start, theirs.fileno())
         except OSError:
             self._control.close()
             self._socket.close()

@@ -12,6 +12,7 @@ from skyline.cli.streams import data_console, say, write_data
 from skyline.cli.subject import changed_sources, saved_profile
 from skyline.errors import ExitCode
 from skyline.trace.kineto.container import is_trace
+from skyline.uncollected import uncollected
 
 _EXAMPLES = """\
   skyline show                                the latest profile of this folder
@@ -20,6 +21,7 @@ _EXAMPLES = """\
   skyline show FILE --format html > page.html"""
 
 
+@uncollected()
 def run(arguments: Sequence[str]) -> int:
     """Run the command."""
     command = parser(

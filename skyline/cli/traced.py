@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING
 
 from skyline.cli.streams import data_console, write_data
 from skyline.errors import ExitCode, UsageError
+from skyline.uncollected import uncollected
 
 if TYPE_CHECKING:
     from skyline.whatif.subject import Subject
 
 
+@uncollected()
 def ask(source: str, names: Sequence[str], json: str | None) -> int:
     """``skyline whatif TRACE``: the whole page, or the answers to what was asked."""
     from skyline.cli.command_line import parse_question

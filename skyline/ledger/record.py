@@ -5,9 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from skyline.interval import median
-from skyline.ledger.ledger import Conditions, LedgerEntry
+
+if TYPE_CHECKING:
+    from skyline.ledger.ledger import Conditions, LedgerEntry
 
 LEAST_FOR_CORRECTION = 4
 """Least number of verifications for a correction."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -16,8 +17,6 @@ from skyline.analysis.verdict import verdict
 from skyline.findings.base import Finding
 from skyline.findings.bounds import busy_by_device
 from skyline.interval import Interval
-from skyline.ledger.ledger import Conditions, LedgerEntry
-from skyline.ledger.record import track_record
 from skyline.memory.peak import usable_bytes
 from skyline.memory.timeline import memory_timeline
 from skyline.report.basis import whatif_key
@@ -42,6 +41,9 @@ from skyline.trace.record import ON_DEVICE, Phase, PhaseTimes, Trace
 from skyline.whatif.base import throughput_at
 from skyline.whatif.question import Choice, Question
 from skyline.whatif.subject import Subject
+
+if TYPE_CHECKING:
+    from skyline.ledger.ledger import LedgerEntry
 
 _MOST_AT_PEAK = 20
 
@@ -156,6 +158,10 @@ def with_ledger(answer: WhatIfReport, analysis: Analysis, entries: Iterable[Ledg
     known = tuple(entries)
     if not known:
         return answer
+    # A saved profile is shown without the ledger and its database.
+    from skyline.ledger.ledger import Conditions
+    from skyline.ledger.record import track_record
+
     machine = Conditions.of(analysis.profile)
     asked = [*answer.estimates, *([answer.combined] if answer.combined is not None else [])]
     names = dict.fromkeys(whatif_key(estimate, answer) for estimate in asked if estimate.applicable)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import gc
 import io
 import re
 import token as kinds
@@ -19,6 +18,7 @@ from skyline.bounded_read import LARGEST_TEXT_BYTES, read_bounded
 from skyline.errors import RewriteRefused, UsageError
 from skyline.source.cells import headings, is_notebook
 from skyline.source.notebook import Notebook
+from skyline.uncollected import uncollected
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,10 +268,8 @@ _MARKS = (ast.expr_context, ast.operator, ast.unaryop, ast.boolop, ast.cmpop)
 
 def parse(source: SourceText) -> ast.Module:
     """The syntax tree; raises UsageError, with file and line, if the text is not Python."""
-    collecting = gc.isenabled()
-    gc.disable()  # parsing allocates many live nodes, which the collector would scan repeatedly
     try:
-        with warnings.catch_warnings():
+        with uncollected(), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # invalid escapes in the user's code are not for us to report
             return ast.parse(source.text, source.path)
     except SyntaxError as error:
@@ -281,9 +279,6 @@ def parse(source: SourceText) -> ast.Module:
         ) from None
     except (ValueError, RecursionError, MemoryError) as error:
         raise UsageError(f"not valid Python: {error}", file=source.path, line=1) from None
-    finally:
-        if collecting:
-            gc.enable()
 
 
 def children(node: ast.AST) -> Iterator[ast.AST]:

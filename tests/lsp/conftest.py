@@ -67,7 +67,8 @@ for epoch in range(100):
 class Editor:
     """A client that behaves as an editor does: it holds documents, takes edits and tells of them."""
 
-    def __init__(self) -> None:
+    def __init__(self, servers: Any = None) -> None:
+        self.servers = servers
         self.client = pytest_lsp.LanguageClient(converter_factory=_plain_results)
         pytest_lsp.client.register_lsp_features(self.client)
         self.documents: dict[str, TextDocument] = {}
@@ -128,7 +129,8 @@ class Editor:
         capabilities: types.ClientCapabilities | None = None,
     ) -> types.InitializeResult:
         self.client.set_configuration({"skyline": settings or {}})
-        await self.client.start_io(sys.executable, str(BRIEF), "lsp")
+        with self.servers.in_place_of_programs() if self.servers is not None else contextlib.nullcontext():
+            await self.client.start_io(sys.executable, str(BRIEF), "lsp")
         return await self.client.initialize_session(
             types.InitializeParams(
                 capabilities=capabilities or client_capabilities(),
@@ -373,12 +375,12 @@ StartEditor = Callable[..., Awaitable[Editor]]
 
 
 @pytest.fixture
-async def start_editor(tmp_path: Path) -> AsyncIterator[StartEditor]:
+async def start_editor(tmp_path: Path, forked_servers: Any) -> AsyncIterator[StartEditor]:
     """Starts editors on the test's folder; each has a server process of its own, ended with the test."""
     editors: list[Editor] = []
 
     async def start(settings: dict[str, Any] | None = None, **more: Any) -> Editor:
-        editor = Editor()
+        editor = Editor(forked_servers)
         editors.append(editor)
         await editor.start(tmp_path.resolve(), settings, **more)
         return editor

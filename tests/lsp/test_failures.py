@@ -104,6 +104,7 @@ async def test_settings_that_make_no_sense_are_named_once(start_editor) -> None:
     assert "skyline.inlayHints.minShare" in editor.client.messages[0].message
 
 
+@pytest.mark.fresh
 @pytest.mark.parametrize("way", ["shutdown", "end of input", "SIGTERM", "SIGKILL"])
 async def test_no_process_is_left_behind(editor, project: Path, way: str) -> None:
     train = editor.open(project / "train.py")

@@ -14,7 +14,10 @@ import pytest
 from skyline.report import protocol
 from skyline.trace import store
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the kernel says how much memory was used")
+pytestmark = [
+    pytest.mark.fresh,
+    pytest.mark.skipif(sys.platform != "linux", reason="the kernel says how much memory was used"),
+]
 
 MB = 1 << 20
 

@@ -8,7 +8,7 @@ import pytest
 
 from skyline.report import protocol
 
-pytestmark = [pytest.mark.capture, pytest.mark.xdist_group("gpu")]
+pytestmark = [pytest.mark.capture, pytest.mark.fresh, pytest.mark.xdist_group("gpu")]
 
 BOUND = Path(__file__).resolve().parents[1] / "e2e" / "gpu" / "scripts" / "bound.py"
 

@@ -101,6 +101,7 @@ async def test_a_syntax_error_names_its_line_and_saving_a_cure_measures(tmp_path
         await until(pilot, lambda: app.profile is not None and not trouble.display, "the profile")
 
 
+@pytest.mark.fresh
 async def test_leaving_during_a_measurement_leaves_no_process(tmp_path: Path) -> None:
     script = tmp_path / "train.py"
     script.write_bytes(SCRIPT)

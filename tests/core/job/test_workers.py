@@ -64,7 +64,8 @@ def test_two_workers_of_a_cluster(cluster, job_on_disk, tmp_path):
     assert isinstance(missing[0], Unread)
 
 
-def test_a_cluster_that_does_not_answer():
+def test_a_cluster_that_does_not_answer(monkeypatch):
     pytest.importorskip("distributed")
+    monkeypatch.setattr("skyline.job.workers._ANSWERS_WITHIN_S", 0.5)
     with pytest.raises(UsageError, match="no Dask scheduler answers"), on_cluster("tcp://127.0.0.1:9"):
         pass
