@@ -87,7 +87,7 @@ def train(folders: list[Path]) -> Model:
     """All families, from the training files in the folders."""
     began = time.process_time()
     sets, calls, rows = measured(folders)
-    fits = _fits(sets, tuple(sets))
+    fits = _fits(sets, tuple(sets), _STEPS, _SEEDS)
     known: dict[Family, list[Spread]] = {}
     unknown: dict[Family, list[Spread]] = {}
     own: dict[Family, Forest] = {}
@@ -125,17 +125,17 @@ def model_for_others(sets: Sets, shortest_us: Calls) -> Model:
     record = Trained(models.FORMAT, "", {}, {}, {}, 0.0, {})
     unmeasured: dict[Family, list[str]] = {family: [] for family in sets}
     unsure = {family: [Spread(0.5, 2.0)] * (len(models.LONGER_US) + 1) for family in sets}
-    fits = _fits(sets, _CORRECTED)
+    fits = _fits(sets, _CORRECTED, _STEPS_LEFT_OUT, _SEEDS[:1])
     return _model(sets, fits, unmeasured, (unsure, unsure), shortest_us, record, {})
 
 
-def _fits(sets: Sets, left_out_too: Sequence[Family]) -> dict[Family, _Fit]:
+def _fits(sets: Sets, left_out_too: Sequence[Family], steps: int, seeds: Sequence[int]) -> dict[Family, _Fit]:
     """Those of all families; of some, each GPU is also left out."""
     physics = START
     found: dict[Family, _Fit] = {}
     for family in sorted(sets, key=lambda one: one.value):
         kernels = sets[family]
-        physics = min((fitted(family, kernels, physics, _STEPS, seed) for seed in _SEEDS), key=_loss)[0]
+        physics = min((fitted(family, kernels, physics, steps, seed) for seed in seeds), key=_loss)[0]
         corrected = family in _CORRECTED
         shared = grown(family, kernels, physics, own=False) if corrected else None
         held: list[Held] = []
