@@ -24,7 +24,14 @@ _ROWS = (
     "::var",
     "::std",
 )
-_SUMS = ("::mean", "::sum", "::amax", "::amin", "adaptive_avg_pool", "::max", "::min")
+_SUMS = ("::mean", "::sum", "::amax", "::amin", "adaptive_avg_pool")
+_WINDOWS = ("max_pool", "::avg_pool", "upsample", "im2col", "col2im")
+"""Calls that read each number several times: the compiler stores their inputs first."""
+_MOVES = ("::roll", "::flip", "_pad", "::_unsafe_index", "::repeat", "pixel_")
+"""Calls that read numbers in another order: a reduction that makes the numbers cannot take them along."""
+_COPIES = ("aten::clone", "aten::copy_", "aten::_to_copy")
+_JOINED_INPUTS = 8
+"""The most inputs of a concatenation that are read where its result is needed; of more, the result is stored."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,50 +55,121 @@ class Seen:
 
 
 class _Region:
-    """Calls that become one kernel."""
+    """Calls that become one kernel; ``read`` has the tensors that come from outside, with their bytes."""
 
-    def __init__(self, level: int, first: int) -> None:
+    def __init__(self, level: int) -> None:
         self.level = level
         self.members: list[int] = []
-        self.first = first
         self.space = 0
         self.reduces = False
+        self.read: dict[int, tuple[Sized, int]] = {}
+        self.made: set[int] = set()
+
+
+class _Regions:
+    """The kernels of a program, found call by call.
+
+    The level of a number counts what parts it from the program's inputs: library calls and stored numbers.
+    ``recomputed`` are calls and blocks that they would read: what made them is computed again from its own inputs.
+    """
+
+    def __init__(self) -> None:
+        self.placed: list[_Region | int] = []
+        self.recomputed: set[tuple[int, int]] = set()
+        self._level: dict[int, int] = {}
+        self._maker: dict[int, _Region] = {}
+        self._reader: dict[int, _Region] = {}
+        self._stored: dict[int, int] = {}
+
+    def keep(self, place: int, call: Seen) -> None:
+        """A library call."""
+        self.placed.append(place)
+        level = self._level_of(call) + 1
+        for block in call.writes:
+            self._maker.pop(block, None)
+        self._written(call, level)
+
+    def join(self, place: int, call: Seen) -> None:
+        """A call that has generated code."""
+        level = self._level_of(call)
+        makers = {block: self._maker[block] for block in call.reads if block in self._maker}
+        makers = {block: one for block, one in makers.items() if one.level == level}
+        moved = {block for block, one in makers.items() if one.reduces and _moves(call)}
+        if moved or (makers and _stores_inputs(call)):
+            self.recomputed |= {(place, block) for block in moved}
+            region, level = None, level + 1
+        elif makers:
+            region = _joined(_space(call), list(makers.values()))
+        else:
+            region = self._beside(call, level)
+        if region is None:
+            region = _Region(level)
+            self.placed.append(region)
+        region.members.append(place)
+        region.space = max(region.space, _space(call))
+        region.reduces = region.reduces or _reduces(call.operator)
+        self._reads(region, call)
+        stored = _is_long(call)
+        self._written(call, level + stored)
+        for block in call.writes:
+            region.made.add(block)
+            if stored:
+                self._maker.pop(block, None)
+            else:
+                self._maker[block] = region
+
+    def _reads(self, region: _Region, call: Seen) -> None:
+        """Count what a call reads: of a block that is read in parts, all parts; of others, once."""
+        for block, sized, size in zip(call.reads, call.inputs, call.read_bytes, strict=True):
+            stored = self._stored.get(block)
+            if size == stored:
+                self._reader[block] = region
+            if block in region.made:
+                continue
+            # The statistics of groups are complete before the first number of a group is normalized.
+            again = "group_norm" in call.operator and block not in self._maker
+            before = region.read.get(block)
+            if before is None:
+                region.read[block] = sized, size * (1 + again)
+            elif stored is not None and size < stored:
+                region.read[block] = before[0], min(stored, before[1] + size)
+            elif before[1] < size:
+                region.read[block] = sized, size
+
+    def _level_of(self, call: Seen) -> int:
+        return max((self._level.get(block, 0) for block in call.reads), default=0)
+
+    def _written(self, call: Seen, level: int) -> None:
+        for block, size in zip(call.writes, call.write_bytes, strict=True):
+            self._level[block], self._stored[block] = level, size
+            self._reader.pop(block, None)
+
+    def _beside(self, call: Seen, level: int) -> _Region | None:
+        """The region that reads the same numbers, all of them, and goes over as many."""
+        for block, size in zip(call.reads, call.read_bytes, strict=True):
+            region = self._reader.get(block)
+            if region is None or region.level != level or size != self._stored[block]:
+                continue
+            if region.space == _space(call):
+                return region
+        return None
 
 
 def fuse(calls: Sequence[Seen]) -> list[Seen]:
     """The calls of the compiled program, in order."""
     calls = _laid_out(calls)
-    level_of: dict[int, int] = {}
-    region_of: dict[int, _Region] = {}
-    regions: list[_Region] = []
-    placed: list[_Region | int] = []
-    for place, call in enumerate(calls):
-        level = max((level_of.get(block, 0) for block in call.reads), default=0)
-        if is_kept(call.operator):
-            placed.append(place)
-            for block in call.writes:
-                level_of[block] = level + 1
-                region_of.pop(block, None)
-            continue
-        region = _joined(call, level, region_of)
-        if region is None:
-            region = _Region(level, place)
-            regions.append(region)
-            placed.append(region)
-        region.members.append(place)
-        region.space = max(region.space, _space(call))
-        region.reduces = region.reduces or any(mark in call.operator for mark in (*_ROWS, *_SUMS))
-        for block in call.writes:
-            level_of[block] = level
-            region_of[block] = region
+    regions = _Regions()
     last_read: dict[int, int] = {}
     for place, call in enumerate(calls):
+        (regions.keep if is_kept(call.operator) else regions.join)(place, call)
         for block in call.reads:
             last_read[block] = place
     written = set(calls[-1].writes) if calls else set[int]()
     return [
-        _without_bias(calls[one]) if isinstance(one, int) else _one_kernel(one, calls, last_read, written)
-        for one in placed
+        _without_bias(calls[one])
+        if isinstance(one, int)
+        else _one_kernel(one, calls, last_read, written, regions.recomputed)
+        for one in regions.placed
     ]
 
 
@@ -107,48 +185,65 @@ def is_kept(operator: str) -> bool:
     return any(mark in operator for mark in _KEPT)
 
 
-def _joined(call: Seen, level: int, region_of: dict[int, _Region]) -> _Region | None:
-    """The region of a producer that goes over the same numbers and that no library call parts from this one."""
-    found: _Region | None = None
-    space = _space(call)
-    for block in call.reads:
-        region = region_of.get(block)
-        if region is None or region.level != level:
-            continue
-        if region.reduces and region.space != space:
-            continue
-        if max(region.space, space) > 8 * max(1, min(region.space, space)):
-            continue
-        if found is None or region.space > found.space:
-            found = region
-    return found
+def _reduces(operator: str) -> bool:
+    return any(mark in operator for mark in (*_ROWS, *_SUMS))
+
+
+def _moves(call: Seen) -> bool:
+    """True for calls that read numbers in another order than that in which they are made."""
+    return any(mark in call.operator for mark in _MOVES) or (
+        call.operator in _COPIES and call.layout == "mixed"
+    )
+
+
+def _is_long(call: Seen) -> bool:
+    return call.operator == "aten::cat" and len(call.inputs) > _JOINED_INPUTS
+
+
+def _stores_inputs(call: Seen) -> bool:
+    """True for calls whose inputs have to be in memory: they are read several times, or late."""
+    return any(mark in call.operator for mark in (*_WINDOWS, "group_norm")) or _is_long(call)
+
+
+def _joined(space: int, makers: Sequence[_Region]) -> _Region | None:
+    """The largest of the regions that make what a call reads, if it goes over the same numbers."""
+    fitting = [
+        one
+        for one in makers
+        if (one.space == space or not one.reduces)
+        and max(one.space, space) <= 8 * max(1, min(one.space, space))
+    ]
+    return max(fitting, key=lambda one: one.space, default=None)
 
 
 def _space(call: Seen) -> int:
     return max((prod(size) for size, _ in (*call.inputs, *call.outputs)), default=1)
 
 
-def _one_kernel(region: _Region, calls: Sequence[Seen], last_read: dict[int, int], ends: set[int]) -> Seen:
+def _one_kernel(
+    region: _Region, calls: Sequence[Seen], last_read: dict[int, int], ends: set[int],
+    recomputed: set[tuple[int, int]],
+) -> Seen:  # fmt: skip
     members = set(region.members)
     written: dict[int, tuple[Sized, int]] = {}
-    read: dict[int, tuple[Sized, int]] = {}
     for place in region.members:
         call = calls[place]
-        for block, sized, size in zip(call.reads, call.inputs, call.read_bytes, strict=True):
-            if block not in written and (block not in read or read[block][1] < size):
-                read[block] = sized, size
         for block, sized, size in zip(call.writes, call.outputs, call.write_bytes, strict=True):
             written[block] = sized, size
-    readers: set[int] = set()
-    for block in written:
-        outside = any(
-            place > region.members[0] and place not in members and block in calls[place].reads
-            for place in range(region.members[0], last_read.get(block, -1) + 1)
-        )
-        if outside or block in ends:
-            readers.add(block)
-    outputs = [written[block] for block in written if block in readers] or list(written.values())[-1:]
-    inputs = list(read.values())
+    outputs = list(written.values())[-1:]
+    kept: list[tuple[Sized, int]] = []
+    for block, tensor in written.items():
+        later = [
+            place
+            for place in range(region.members[0] + 1, last_read.get(block, -1) + 1)
+            if place not in members and block in calls[place].reads
+        ]
+        if later and all((place, block) in recomputed for place in later):
+            outputs = []
+        elif later or block in ends:
+            kept.append(tensor)
+    outputs = kept or outputs
+    inputs = list(region.read.values())
     sizes = [size for _, size in (*inputs, *outputs)]
     fixed = sum(size for size in sizes if size % TRACED_BATCH)
     each = sum(size // TRACED_BATCH for size in sizes if size % TRACED_BATCH == 0)

@@ -143,14 +143,23 @@ class ProgramFollower:
         self._tracer.start()
 
     def follow(
-        self, name: str, size: int, mode: str, precision: str, layout: str, fused: bool, parameters_m: float
+        self,
+        name: str,
+        size: int,
+        mode: str,
+        precision: str,
+        layout: str,
+        fused: bool,
+        widened: bool,
+        parameters_m: float,
     ) -> dict[str, Any]:
         """The operators of a program at the traced batch size, or why there are none.
 
-        ``parameters_m`` is how many million parameters the measured model had, which tells those whose branches were
-        joined before.
-        """
+        ``widened`` attention without a fused kernel is computed in float32. ``parameters_m`` is how many million
+        parameters the measured model had, which tells those whose branches were joined before.
+        """  # fmt: skip
         self._timm.layers.set_fused_attn(fused)
+        torch.backends.cuda.allow_fp16_bf16_reduction_math_sdp(not widened)
         why = ""
         for given in ({}, {"img_size": size}):
             try:

@@ -16,6 +16,10 @@ from operator_table import OperatorTable, TableStore
 
 FIRST_FUSED = (2, 0)
 """The version of PyTorch that brought fused attention, and optimizers that step over all parameters at once."""
+FIRST_WIDENED = (2, 5)
+"""The version since which attention without a fused kernel is computed in float32, in 16 bits before."""
+_UNFUSED = "_safe_softmax"
+"""The call that only attention without a fused kernel makes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +40,7 @@ class ImageRow:
     parameters_m: float
 
     @property
-    def program(self) -> tuple[str, int, str, str, str, bool, float]:
+    def program(self) -> tuple[str, int, str, str, str, bool, bool, float]:
         """What is traced for it: rows of one program differ in batch, GPU and 16-bit format only."""
         precision = "amp" if self.precision.startswith("amp") else self.precision
         mode = "train" if self.training else "infer"
@@ -47,6 +51,7 @@ class ImageRow:
             precision,
             self.layout,
             self.torch >= FIRST_FUSED,
+            self.torch >= FIRST_WIDENED,
             self.parameters_m,
         )
 
@@ -127,24 +132,30 @@ class Programs:
 
     def key(self, row: ImageRow) -> str:
         """The name of a program in the store, tracing it where it is not there yet."""
-        key = json.dumps(row.program)
-        if key not in self.store:
-            fused = json.dumps((*row.program[:5], True, row.parameters_m))
-            table = self.store.get(fused) if fused != key and not row.training else None
-            if table is not None and not any("scaled_dot_product" in one.operator for one in table.calls):
-                # Without attention both versions of PyTorch run the same.
-                return fused
-            self.store.put(key, self._trace(row.program))
+        found = self._known(row)
+        if found is None:
+            found = json.dumps(row.program)
+            self.store.put(found, self._trace(row.program))
             self.traced += 1
-        return key
+        return found
 
     def stored(self, row: ImageRow) -> bool:
         """Whether a row's program need not be traced."""
-        key, fused = json.dumps(row.program), json.dumps((*row.program[:5], True, row.parameters_m))
+        return self._known(row) is not None
+
+    def _known(self, row: ImageRow) -> str | None:
+        """The name of a stored program that makes the row's calls: its own, or that of the newest version."""
+        key, newest = json.dumps(row.program), json.dumps((*row.program[:5], True, True, row.parameters_m))
         if key in self.store:
-            return True
-        table = self.store.get(fused) if not row.training else None
-        return table is not None and not any("scaled_dot_product" in one.operator for one in table.calls)
+            return key
+        if row.training or newest not in self.store:
+            return None
+        table = self.store.get(newest)
+        if table is None:
+            return newest
+        # Versions differ in attention: before fused kernels in all of it, then in what has no fused kernel.
+        differs = ("scaled_dot_product", _UNFUSED) if row.torch < FIRST_FUSED else (_UNFUSED,)
+        return None if any(mark in one.operator for one in table.calls for mark in differs) else newest
 
     def close(self) -> None:
         """End the tracing process."""

@@ -59,9 +59,12 @@ class Twins:
 
 def kind_of(row: ImageRow) -> StepKind:
     """The kind of the step that a row measured."""
+    last = row.layout == "nhwc"
     if row.training:
-        return StepKind.TRAINING
-    return StepKind.COMPILED if row.compiled else StepKind.INFERENCE
+        return StepKind.TRAINING_LAST if last else StepKind.TRAINING
+    if row.compiled:
+        return StepKind.COMPILED
+    return StepKind.INFERENCE_LAST if last else StepKind.INFERENCE
 
 
 def ends(spread: Mapping[str, float], shares: Shares, factor: float | Floats = 1.0) -> Ends:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -224,3 +225,121 @@ def test_constants_other_than_those_in_the_package_are_named(capsys):
     assert different(values()) == 0
     assert different({**values(), "softmax": 1.01 * values()["softmax"]}) == 1
     assert "softmax: fitted" in capsys.readouterr().out
+
+
+def test_numbers_that_a_window_reads_are_stored_first():
+    from fused_regions import fuse
+
+    image, small = (1009, 8, 8, 8), (1009, 8, 4, 4)
+    calls = [
+        seen("aten::relu", (image,), (image,), (1,), (2,)),
+        seen("aten::max_pool2d_with_indices", (image,), (small,), (2,), (3,)),
+        seen("aten::relu", (small,), (small,), (3,), (4,)),
+    ]
+    first, second = fuse(calls)
+    assert first.moved == (0, 2 * 2 * 8 * 8 * 8)
+    assert second.operator == "inductor::pointwise"
+    assert second.moved == (0, 2 * 8 * 8 * 8 + 2 * 8 * 4 * 4)
+
+
+def test_calls_that_read_the_same_numbers_become_one_kernel():
+    from fused_regions import fuse
+
+    size = (1009, 64)
+    product = seen("aten::mm", (size, (64, 64)), (size,), (1, 2), (3,))
+    whole = [
+        product,
+        seen("aten::gelu", (size,), (size,), (3,), (4,)),
+        seen("aten::sigmoid", (size,), (size,), (3,), (5,)),
+        seen("aten::mm", (size, (64, 64)), (size,), (4, 2), (6,)),
+        seen("aten::mm", (size, (64, 64)), (size,), (5, 2), (7,)),
+    ]
+    assert [one.operator for one in fuse(whole)] == [
+        "aten::mm",
+        "inductor::pointwise",
+        "aten::mm",
+        "aten::mm",
+    ]
+    half = (1009, 32)
+    parts = [
+        product,
+        seen("aten::gelu", (half,), (half,), (3,), (4,)),
+        seen("aten::sigmoid", (half,), (half,), (3,), (5,)),
+    ]
+    # Halves of one block are different numbers.
+    assert len(fuse(parts)) == 3
+
+
+def test_a_normalization_does_not_take_a_shift_along():
+    from fused_regions import fuse
+
+    size = (1009, 8, 8, 64)
+    calls = [
+        seen("aten::native_layer_norm", (size,), (size,), (1,), (2,)),
+        seen("aten::roll", (size,), (size,), (2,), (3,)),
+    ]
+    assert [one.operator for one in fuse(calls)] == ["inductor::reduction", "inductor::pointwise"]
+
+
+def test_numbers_of_a_group_are_stored_before_they_are_normalized():
+    from fused_regions import fuse
+
+    image = (1009, 8, 8, 8)
+    calls = [
+        seen("aten::relu", (image,), (image,), (1,), (2,)),
+        seen("aten::native_group_norm", (image,), (image,), (2,), (3,)),
+        seen("aten::gelu", (image,), (image,), (3,), (4,)),
+    ]
+    assert [one.moved for one in fuse(calls)] == [(0, 2 * 2 * 8 * 8 * 8)] * 2
+
+
+def test_a_long_concatenation_is_stored():
+    from fused_regions import fuse
+
+    part, whole = (1009, 4), (1009, 36)
+    parts = tuple(range(10, 19))
+    calls = [
+        *(seen("aten::mm", (part, (4, 4)), (part,), (1, 2), (block,)) for block in parts),
+        seen("aten::cat", (part,) * 9, (whole,), parts, (3,)),
+        seen("aten::relu", (whole,), (whole,), (3,), (4,)),
+    ]
+    assert [one.operator for one in fuse(calls)][-2:] == ["inductor::pointwise"] * 2
+    short = [*calls[:8], seen("aten::cat", (part,) * 8, ((1009, 32),), parts[:8], (3,))]
+    short.append(seen("aten::relu", ((1009, 32),), ((1009, 32),), (3,), (4,)))
+    assert [one.operator for one in fuse(short)][-2:] == ["aten::mm", "inductor::pointwise"]
+
+
+def test_both_halves_of_a_block_are_read():
+    from fused_regions import fuse
+
+    whole, half = (1009, 64), (1009, 32)
+    calls = [
+        seen("aten::mm", (whole, (64, 64)), (whole,), (1, 2), (3,)),
+        seen("aten::gelu", (half,), (half,), (3,), (4,)),
+        seen("aten::mul", (half, half), (half,), (4, 3), (5,)),
+    ]
+    _, joined = fuse(calls)
+    assert joined.moved == (0, 2 * (64 + 32))
+
+
+def test_versions_share_programs_without_attention(tmp_path):
+    from image_rows import ImageRow, Programs
+    from operator_table import TableStore
+
+    def row(torch: tuple[int, int]) -> ImageRow:
+        return ImageRow("m", "f", False, "RTX3090", "amp", "nchw", False, torch, 224, 8, 1.0, 1.0)
+
+    def programs(operator: str) -> Programs:
+        store = TableStore(tmp_path / "none.xz")
+        call = (operator, ((-1, 4),), ("float16",), ((-1, 4),), ("float16",), "", (0, 0), (0, 16))
+        table = {"calls": [(call, 1)], "fused": [], "peaks": [[0, 16]], "held": 0}
+        store.put(json.dumps(row((2, 9)).program), table)
+        return Programs(store)
+
+    versions = ((1, 13), (2, 4), (2, 9))
+    for operator, alike in (
+        ("aten::relu", (True, True, True)),
+        ("aten::_scaled_dot_product_flash_attention", (False, True, True)),
+        ("aten::_safe_softmax", (False, False, True)),
+    ):
+        assert tuple(programs(operator).stored(row(version)) for version in versions) == alike

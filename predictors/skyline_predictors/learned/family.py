@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from skyline.trace.record import OperatorShape
 from skyline_predictors.learned import convolution, product, stream
+from skyline_predictors.learned.convolution import ConvolutionConstants
 from skyline_predictors.learned.machine import LearnedGpu
 from skyline_predictors.learned.product import BatchedProducts, ProductConstants
 from skyline_predictors.learned.stream import StreamConstants, Streams
@@ -40,7 +41,7 @@ class Physics(msgspec.Struct, frozen=True):
     """The constants of each family's physics."""
 
     product: ProductConstants
-    convolution: ProductConstants
+    convolution: ConvolutionConstants
     elementwise: StreamConstants
     softmax: StreamConstants
     normalization: StreamConstants

@@ -49,9 +49,9 @@ class LearnedFigures(msgspec.Struct, frozen=True):
 
     ``reach`` are by family the least and the largest of each size that was learned from, as logarithms to the base of
     2. ``generations`` are those measured, by family. ``trust`` is the share of the shared correction that is taken on
-    a generation that was not. ``known`` and ``unknown`` are the intervals for the two, of short, longer and long
-    kernels, as ``LONGER_US`` divides them. ``shortest_us`` is by operator
-    and generation what the shortest measured call takes; under an empty generation, that of any other.
+    a generation that was not, where there is such a correction. ``known`` and ``unknown`` are the intervals for the
+    two, of short, longer and long kernels, as ``LONGER_US`` divides them. ``shortest_us`` is by operator and
+    generation what the shortest measured call takes; under an empty generation, that of any other.
     """
 
     physics: Physics
@@ -91,7 +91,7 @@ class Model:
             told = with_generation(seen, gpu.generation, generations)
             correction = self.own[family].predict(told)
         else:
-            trust = self.learned.trust[family]
+            trust = self.learned.trust.get(family, 0.0)
             correction = trust * self.shared[family].predict(seen) if trust else np.zeros(len(seen))
         correction = correction * self.within_reach(family, sizes)
         return np.maximum(families.least_us(sizes, gpu), physics * np.exp(correction))
@@ -142,7 +142,7 @@ def read(record: bytes, weights: bytes) -> Model:
     with np.load(io.BytesIO(weights), allow_pickle=False) as arrays:
         made: dict[str, dict[Family, Forest]] = {_SHARED: {}, _OWN: {}}
         for kind, forests in made.items():
-            for family in learned.generations:
+            for family in learned.trust if kind == _SHARED else learned.generations:
                 key = f"{family.value}.{kind}"
                 forests[family] = Forest(
                     float(arrays[f"{key}.base"]),

@@ -20,7 +20,6 @@ TILES = ((32, 32), (64, 64), (128, 64), (64, 128), (128, 128), (256, 128), (128,
 _SPLITS = (1, 4, 16)
 _LEAST_INNER = 128
 _ELEMENT = 4
-_SHARPNESS = 4.0
 
 
 class ProductConstants(msgspec.Struct, frozen=True):
@@ -110,9 +109,8 @@ def physics_us(
 
 
 def _stretch(times_us: Floats, gpu: LearnedGpu) -> Floats:
-    """Factor on kernels that are long enough for the clock to fall to the power limit."""
-    settled = (1.0 + gpu.held_back**_SHARPNESS) ** (1 / _SHARPNESS) - 1.0
-    return np.asarray(1.0 + settled * times_us / (times_us + gpu.settles_us))
+    """Factor on kernels that are long enough for the clock to fall to what the power sustains."""
+    return np.asarray(1.0 + (1 / gpu.sustained_clock - 1) * times_us / (times_us + gpu.settles_us))
 
 
 def _with_tile(

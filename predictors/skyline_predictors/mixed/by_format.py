@@ -11,15 +11,13 @@ from skyline.predict.operator_time import OperatorPredictor, OperatorTime
 from skyline.trace.record import OperatorShape
 from skyline_predictors.call_time import shown_us
 from skyline_predictors.learned.predictor import LearnedPredictor
-from skyline_predictors.mixed.call_kind import CallKind
+from skyline_predictors.mixed.call_kind import CONVOLUTIONS, CallKind
 from skyline_predictors.mixed.call_reading import read_call
 from skyline_predictors.mixed.predictor import Mixed, unit_format
 from skyline_predictors.number_format import MEASURED
 
 _FIRST_UNITS = (7, 0)
-_MULTIPLYING = frozenset(
-    {CallKind.PRODUCT, CallKind.CONVOLUTION, CallKind.GROUPED, CallKind.DEPTHWISE, CallKind.ATTENTION}
-)
+_MULTIPLYING = CONVOLUTIONS | {CallKind.PRODUCT, CallKind.ATTENTION}
 
 
 class ByFormat:

@@ -31,6 +31,7 @@ class CallKind(str, Enum):
     RECURRENT = "recurrent"
 
 
+CONVOLUTIONS = frozenset({CallKind.CONVOLUTION, CallKind.GROUPED, CallKind.DEPTHWISE})
 _MARKS: tuple[tuple[CallKind, tuple[str, ...]], ...] = (
     (CallKind.FUSED, ("inductor::",)),
     (CallKind.HOST_COPY, ("memcpy htod", "memcpy dtoh")),

@@ -10,7 +10,13 @@ import numpy as np
 
 from skyline.trace.record import OperatorShape
 from skyline_predictors.memory_levels import Floats
-from skyline_predictors.mixed.call_kind import CallKind, call_kind, convolution_tensors, is_backward
+from skyline_predictors.mixed.call_kind import (
+    CONVOLUTIONS,
+    CallKind,
+    call_kind,
+    convolution_tensors,
+    is_backward,
+)
 from skyline_predictors.number_format import ELEMENT_BYTES
 from skyline_predictors.shape_reading import deciding_format, matrix_shape
 
@@ -56,7 +62,7 @@ def read_call(shape: OperatorShape) -> tuple[CallKind, tuple[float, ...]]:
     kind = call_kind(shape)
     if kind is CallKind.PRODUCT:
         return kind, _product(shape)
-    if kind in (CallKind.CONVOLUTION, CallKind.GROUPED, CallKind.DEPTHWISE):
+    if kind in CONVOLUTIONS:
         return kind, _convolution(shape, grouped=kind is not CallKind.CONVOLUTION)
     if kind is CallKind.ATTENTION:
         return kind, _attention(shape)
@@ -159,9 +165,13 @@ def _stream(shape: OperatorShape) -> tuple[float, ...]:
     training = "no_training" not in name and (statistics or not shape.outputs)
     out = prod(shape.outputs[0]) if shape.outputs else 1
     taps = max(1.0, prod(first) / max(1, out)) if "pool" in name else 1.0
+    moved = _moved(shape)
+    if "group_norm" in name and not is_backward(shape):
+        # The statistics of a group are complete before its first number is normalized: one more pass.
+        moved += read
     costly = any(mark in name for mark in COSTLY) or name == "inductor::reduction"
     return (
-        _moved(shape), float(read), float(max(1, prod(biggest))), _element(shape),
+        moved, float(read), float(max(1, prod(biggest))), _element(shape),
         float(shape.layout == "channels last"), float(shape.layout == "mixed"), float(is_backward(shape)),
         float(training), float(costly), float(first[-1] if first else 1), taps,
         float(max(1, first[1]) if len(first) > 2 else 1),

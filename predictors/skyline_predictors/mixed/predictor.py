@@ -14,7 +14,7 @@ from skyline.predict.operator_time import OperatorTime
 from skyline.trace.record import OperatorShape
 from skyline_predictors.memory_levels import Floats
 from skyline_predictors.mixed.board import board
-from skyline_predictors.mixed.call_kind import CallKind
+from skyline_predictors.mixed.call_kind import CONVOLUTIONS, CallKind
 from skyline_predictors.mixed.call_reading import as_columns, read_call
 from skyline_predictors.mixed.constants import spreads, values
 from skyline_predictors.mixed.formulas import call_us
@@ -22,7 +22,6 @@ from skyline_predictors.mixed.step_width import width_factor
 from skyline_predictors.number_format import MEASURED
 from skyline_predictors.shape_reading import deciding_format
 
-_CONVOLUTIONS = frozenset({CallKind.CONVOLUTION, CallKind.GROUPED, CallKind.DEPTHWISE})
 _FIRST_UNITS = (7, 0)
 _UNKNOWN_SPREAD = 0.5
 """Standard deviation of the logarithm where nothing of a kind was measured."""
@@ -73,6 +72,6 @@ class Mixed:
 def unit_format(shape: OperatorShape, kind: CallKind, gpu: GpuSpec) -> str:
     """The format in which a call multiplies: cuDNN's default turns float32 into TF32 where there are units for it."""
     number_format = deciding_format(shape)
-    if kind in _CONVOLUTIONS and number_format == MEASURED and gpu.tflops_tf32 and gpu.vendor == "NVIDIA":
+    if kind in CONVOLUTIONS and number_format == MEASURED and gpu.tflops_tf32 and gpu.vendor == "NVIDIA":
         return "tfloat32"
     return number_format

@@ -1,4 +1,4 @@
-"""The width of the interval of a step: by its kind, and by whether such steps were measured on its GPU."""
+"""The width of the interval of a step: by its kind and layout, and by whether such steps were measured on its GPU."""
 
 from __future__ import annotations
 
@@ -11,14 +11,16 @@ import msgspec
 
 from skyline.predict.gpu_spec import GpuSpec
 from skyline.trace.record import OperatorShape
-from skyline_predictors.mixed.call_kind import is_backward
+from skyline_predictors.mixed.call_kind import CONVOLUTIONS, call_kind, is_backward
 
 
 class StepKind(str, Enum):
     """Kinds of steps whose errors differ."""
 
     TRAINING = "training"
+    TRAINING_LAST = "training, channels last"
     INFERENCE = "inference"
+    INFERENCE_LAST = "inference, channels last"
     COMPILED = "compiled inference"
 
 
@@ -34,13 +36,23 @@ class StepWidth(msgspec.Struct, frozen=True):
 
 
 def step_kind(shapes: Iterable[OperatorShape]) -> StepKind:
-    """The kind of the step that consists of these calls."""
-    compiled = False
+    """The kind of the step that consists of these calls, in their order.
+
+    The first convolution says in which layout images come: those after it may see other ones.
+    """
+    compiled = backward = False
+    first: OperatorShape | None = None
     for shape in shapes:
-        if is_backward(shape):
-            return StepKind.TRAINING
+        backward = backward or is_backward(shape)
         compiled = compiled or shape.operator.startswith("inductor::")
-    return StepKind.COMPILED if compiled else StepKind.INFERENCE
+        if first is None and call_kind(shape) in CONVOLUTIONS:
+            first = shape
+    last = first is not None and first.layout == "channels last"
+    if backward:
+        return StepKind.TRAINING_LAST if last else StepKind.TRAINING
+    if compiled:
+        return StepKind.COMPILED
+    return StepKind.INFERENCE_LAST if last else StepKind.INFERENCE
 
 
 @cache

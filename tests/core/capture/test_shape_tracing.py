@@ -117,6 +117,26 @@ def test_a_script_runs_on_a_gpu_that_is_not_there(script: Write, traced: Run) ->
     assert call_lines == {line_number(path, "loss.backward()")}
 
 
+def test_one_mask_for_all_samples_keeps_attention_in_one_kernel(script: Write, traced: Run) -> None:
+    path = script(
+        """
+        import torch
+        from torch.nn import functional as F
+        device = "cuda"
+        model = torch.nn.Linear(64, 64).to(device)
+        mask = torch.zeros(4, 16, 16, device=device)
+        for step in range(100_000):
+            inputs = torch.randn(8, 16, 64, device=device)
+            heads = model(inputs).view(8, 16, 4, 16).transpose(1, 2)
+            loss = F.scaled_dot_product_attention(heads, heads, heads, attn_mask=mask).square().mean()
+            loss.backward()
+        """
+    )
+    names = {record.name for record in traced(path).trace.records}
+    assert "aten::_scaled_dot_product_efficient_attention" in names
+    assert not any("softmax" in name for name in names)
+
+
 def test_waiting_and_branching_on_a_number_is_told_with_its_line(script: Write, traced: Run) -> None:
     path = script(ATTENTION)
     profile = traced(path)

@@ -305,13 +305,15 @@ def _stepped(self, optimizer, optimizer_state, *args, **kwargs):
 
 
 def _fused_attention(attention):
-    """The GPU's fused kernel takes dropout as well; the CPU's, which stands in for it, would not."""
+    """The GPU's fused kernel takes dropout, and one mask for all samples; the CPU's, which stands in, would not."""
 
     def scaled_dot_product_attention(
         query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False
     ):
         if isinstance(query, VirtualTensor) and query.on_gpu:
             dropout_p = 0.0
+            if attn_mask is not None and attn_mask.dim() == 3 and query.dim() == 4:
+                attn_mask = attn_mask[None]
         return attention(
             query,
             key,
