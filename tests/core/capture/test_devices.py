@@ -26,7 +26,7 @@ from skyline.capture.child.recording.recordings import Recordings
 
 CHILD = Path(skyline.capture.__file__).parent / "child"
 _ASKS = re.compile(r"torch\.(cuda|xpu|mps|accelerator)\b|\.is_cuda\b|torch\.backends\.mps")
-_MAY_ASK = {"observer.py": 1}
+_MAY_ASK = {"observer.py": 1, "watching/hooks.py": 1}
 """The class of the gradient scaler stands in a module of CUDA's in earlier versions of PyTorch."""
 
 
