@@ -92,7 +92,7 @@ class CaptureJob(Generic[Result]):
             return gpu_profile(
                 self.request,
                 progress=self._on_progress,
-                output=_log_output,
+                output=log_output,
                 cancel=self._cancel,
                 on_partial=self._on_partial,
                 starter=self._starter,
@@ -100,14 +100,15 @@ class CaptureJob(Generic[Result]):
         return capture(
             self.request,
             progress=self._on_progress,
-            output=_log_output,
+            output=log_output,
             cancel=self._cancel,
             on_partial=self._on_partial,
             starter=self._starter,
         )
 
 
-def _log_output(text: str) -> None:
+def log_output(text: str) -> None:
+    """Log what a script prints, a long text in part."""
     words = text[:_LONGEST_OUTPUT].rstrip()
     if words:
         # A script may print faster than the client reads the log.

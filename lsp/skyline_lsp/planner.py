@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections import OrderedDict
 from dataclasses import dataclass, field, replace
@@ -23,9 +22,8 @@ from skyline.report.plan import Plan, Terms, plan
 from skyline.report.protocol import PlanParams
 from skyline.trace.profile import Profile
 from skyline_lsp.background_task import BackgroundTask, Report
+from skyline_lsp.job import log_output
 from skyline_lsp.state import ScriptState, differs
-
-logger = logging.getLogger(__name__)
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")
@@ -69,7 +67,7 @@ class Planner:
             used = trace
             if model is None and used is None:
                 used = gpu_profile(
-                    request, progress=report, output=_log_output, cancel=cancel, starter=starter
+                    request, progress=report, output=log_output, cancel=cancel, starter=starter
                 )
             report(Progress("plan", f"strategies on {cluster.name}", 0.9))
             program = traced_program(used) if used is not None else None
@@ -152,8 +150,3 @@ def _keep(known: OrderedDict[Key, Value], key: Key, value: Value) -> None:
     known[key] = value
     if len(known) > _REMEMBERED:
         known.popitem(last=False)
-
-
-def _log_output(text: str) -> None:
-    if words := text[:2000].rstrip():
-        logger.info("script: %s", words)

@@ -11,6 +11,8 @@ CPU = "cpu"
 _KNOWN = ("cuda", "xpu", "mps")
 _GRAPHS = ("CUDAGraph", "XPUGraph")
 _UNNAMED = "privateuseone"
+_NO_EVENTS = (AttributeError, NotImplementedError, RuntimeError, TypeError)
+"""Errors of backends without timing events."""
 _ACCELERATOR_NAMES = {"mem_get_info": "get_memory_info"}
 """Names that differ in ``torch.accelerator``."""
 _WITHOUT_INITIALISING = "PYTORCH_NVML_BASED_CUDA_CHECK"
@@ -45,13 +47,21 @@ class Backend:
         event.record(self._module.current_stream(index))
         return event
 
+    def event_with_query(self, index):
+        """Such an event that also tells whether the device has reached it; None where there is none."""
+        try:
+            event = self.event(index)
+        except _NO_EVENTS:
+            return None
+        return event if hasattr(event, "query") else None
+
     def times(self, index):
         """True if events measure times."""
         try:
             first, second = self.event(index), self.event(index)
             second.synchronize()
             return first.elapsed_time(second) >= 0
-        except (AttributeError, NotImplementedError, RuntimeError, TypeError):
+        except _NO_EVENTS:
             return False
 
     def is_capturing(self):

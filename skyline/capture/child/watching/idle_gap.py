@@ -19,11 +19,8 @@ class IdleGap:
     @classmethod
     def begin(cls, backend, index):
         """At the end of an iteration; None where events measure no time."""
-        try:
-            first = backend.event(index)
-        except (AttributeError, NotImplementedError, RuntimeError, TypeError):
-            return None
-        return cls(backend, index, first) if hasattr(first, "query") else None
+        first = backend.event_with_query(index)
+        return cls(backend, index, first) if first is not None else None
 
     def batch_arrived(self):
         """The first batch after it is there."""

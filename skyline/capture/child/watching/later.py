@@ -27,10 +27,7 @@ class Later:
             copied = torch.stack(rows).to("cpu", non_blocking=True)
         backend = backend_of(device.type)
         index = device.index if device.index is not None else 0
-        try:
-            event = backend.event(index)
-        except (AttributeError, NotImplementedError, RuntimeError, TypeError):
-            event = None
+        event = backend.event_with_query(index)
         self._waiting.append([copied, event, _PATIENCE, (backend, index), then])
 
     def deliver(self):
@@ -38,7 +35,7 @@ class Later:
         while self._waiting:
             entry = self._waiting[0]
             copied, event, patience, (backend, index), then = entry
-            if event is not None and hasattr(event, "query"):
+            if event is not None:
                 if not event.query():
                     return
             elif patience:
