@@ -7,6 +7,8 @@ from pathlib import Path
 from textual.content import Content
 from textual.widgets import Static
 
+from skyline.report.cells import told_in_cells
+from skyline.source.cells import is_notebook
 from skyline_tui.figures import MUTED
 
 TAIL_LINES = 6
@@ -23,10 +25,13 @@ class Trouble(Static):
 
     def show(self, message: str, *, script: Path, line: int | None, has_profile: bool) -> None:
         """Show an error; of a long one the end, where a traceback gives the cause."""
+        notebook = is_notebook(script)
+        # Messages name the place in a notebook by its cell.
+        message = told_in_cells(message) if notebook else message
         self.message = message
         lines = message.strip().splitlines() or ["The server gave no reason."]
         shown = lines if len(lines) <= TAIL_LINES else [lines[0], "…", *lines[-TAIL_LINES + 2 :]]
-        where = Content.styled(f"{script.name}:{line}  ", "bold") if line else Content("")
+        where = Content.styled(f"{script.name}:{line}  ", "bold") if line and not notebook else Content("")
         text = where + Content("\n".join(shown))
         kept = "The numbers shown are from before." if has_profile else ""
         todo = Content.styled(f"{kept} r measures again, o opens the editor".strip(), MUTED)
