@@ -63,11 +63,12 @@ class SmokeRun:
 class Smoke:
     """The runs of one sitting, all in one folder."""
 
-    def __init__(self, interpreter: str, folder: Path, *, small: bool, steps: int) -> None:
+    def __init__(self, interpreter: str, folder: Path, *, small: bool, steps: int, trials_s: float) -> None:
         self._interpreter = interpreter
         self._folder = folder
         self._words = ["--small"] if small else []
         self._steps = steps
+        self._trials = ["--budget", str(trials_s)]
         self._environment = dict(os.environ, SKYLINE_DATA_DIR=str(folder / "data"), PYTHONUNBUFFERED="1")
 
     def gpu(self) -> str:
@@ -90,7 +91,16 @@ class Smoke:
         report = self._folder / f"{kind}.json"
         under = self._skyline(
             ["profile", "--json", str(report), "--output-dir", str(self._folder / kind)],
-            ["--interpreter", self._interpreter, "--timeout", "60", str(_SCRIPT), kind, *self._words],
+            [
+                "--interpreter",
+                self._interpreter,
+                "--timeout",
+                "60",
+                *self._trials,
+                str(_SCRIPT),
+                kind,
+                *self._words,
+            ],
             self._ranks(kind, 29512),
         )
         if report.is_file():
@@ -182,13 +192,22 @@ def main() -> int:
     parser.add_argument("--steps", type=int, default=220, help="steps of the runs without Skyline")
     parser.add_argument("--small", action="store_true", help="a model of a size for processors")
     parser.add_argument("--minutes", type=float, default=2.0, help="of calibration, and of ground truth")
+    parser.add_argument(
+        "--trials", type=float, default=5.0, metavar="S", help="seconds for other batch sizes of each script"
+    )
     parser.add_argument("--keep", type=Path, help="folder for profiles, calibration and figures")
     parser.add_argument("--results", type=Path, default=RESULTS)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
         folder = (options.keep or Path(temporary)).resolve()
         folder.mkdir(parents=True, exist_ok=True)
-        smoke = Smoke(options.interpreter, folder, small=options.small, steps=options.steps)
+        smoke = Smoke(
+            options.interpreter,
+            folder,
+            small=options.small,
+            steps=options.steps,
+            trials_s=options.trials,
+        )
         gpu = smoke.gpu()
         machine = Machine.here()
         title = "Ten minutes on a GPU"

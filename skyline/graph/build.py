@@ -134,16 +134,22 @@ class _GraphBuilder:
     def _latency_us(
         self, device: Sequence[int], launched: Mapping[int, int], explained: Collection[int]
     ) -> float:
-        """Only an idle stream that waits for nothing starts a kernel as soon as the launch arrives."""
+        """Only an idle stream that waits for nothing starts a kernel as soon as the launch arrives.
+
+        Of a CUDA graph that is the first node alone: the others wait for nodes before them.
+        """
         previous_end: dict[str, float] = {}
         latencies: list[float] = []
+        begun: set[int] = set()
         for kernel in device:
             record = self.records[kernel]
             call = launched.get(kernel)
-            if call is not None and kernel not in explained:
+            if call is not None and kernel not in explained and call not in begun:
                 latency = record.start_us - self.records[call].start_us
                 if previous_end.get(record.lane, 0.0) <= self.records[call].start_us and latency >= 0:
                     latencies.append(latency)
+            if call is not None and launches_graph(self.records[call].name):
+                begun.add(call)
             previous_end[record.lane] = record.end_us
         return median(latencies) if latencies else 0.0
 
@@ -157,10 +163,11 @@ class _GraphBuilder:
         """Kernels wait for their launch; graph nodes also wait for nodes that the profiler omitted.
 
         A launched CUDA graph needs nothing more from the host. A pause of its stream is therefore GPU time, unless a
-        wait for another stream explains it.
+        wait for another stream explains it, or a node of the same graph on another stream that ended in the pause.
         """
         found: list[Dependency] = []
         previous: dict[str, int] = {}
+        latest: dict[int, int] = {}
         for kernel in device:
             record = self.records[kernel]
             before, call = previous.get(record.lane), launched.get(kernel)
@@ -171,6 +178,11 @@ class _GraphBuilder:
             if launches_graph(self.records[call].name) and kernel not in explained:
                 arrives = self.records[call].start_us + lag
                 free = arrives if before is None else self.records[before].end_us + times.turnaround_us
+                awaited = self._latest_ended(latest, call, kernel)
+                if awaited is not None and self.records[awaited].end_us > max(arrives, free):
+                    found.append(Dependency(awaited, kernel, Cause.EVENT))
+                    free = self.records[awaited].end_us
+                    before = awaited
                 pause = record.start_us - max(arrives, free)
                 if pause > _UNRECORDED_US and before is not None and free > arrives:
                     self.gaps[before] += pause
@@ -178,6 +190,15 @@ class _GraphBuilder:
                     lag += pause
             found.append(Dependency(call, kernel, Cause.LAUNCH, lag, from_start=True))
         return found + self._backlog([kernel for kernel in device if kernel not in launched])
+
+    def _latest_ended(self, latest: dict[int, int], call: int, kernel: int) -> int | None:
+        """The node that ended last before this one started, of the graph that ``call`` launched. Notes this one."""
+        before = latest.get(call)
+        if before is None or self.records[kernel].end_us >= self.records[before].end_us:
+            latest[call] = kernel
+        if before is None or self.records[before].end_us > self.records[kernel].start_us + _PAUSE_US:
+            return None
+        return before if self.records[before].lane != self.records[kernel].lane else None
 
     def _stream_waits(
         self, device: Sequence[int], launched: Mapping[int, int], times: LaunchConstants

@@ -54,7 +54,7 @@ def _keep(run, above, watched):
     _close_all()
     set_name(_NAME)
     gone = [_opened(pid) for pid in (above, *watched)]
-    woken = wake_at_signals()
+    woken, _ = wake_at_signals()
     told = []
     signal.signal(signal.SIGTERM, lambda number, frame: told.append(number))
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _BLOCKED)
@@ -158,13 +158,17 @@ def _close_all():
 
 
 def wake_at_signals():
-    """A descriptor that becomes readable with each signal, the end of a process included."""
+    """A pipe whose first end becomes readable with each signal, the end of a process included.
+
+    The caller keeps both ends. Signals write to the second one, and Python does not always tell its number again:
+    from Python 3.12 on, a fork that has imported asyncio no longer has it.
+    """
     woken, wake = os.pipe()
     for end in (woken, wake):
         os.set_blocking(end, False)
     signal.signal(signal.SIGCHLD, lambda number, frame: None)
     signal.set_wakeup_fd(wake)
-    return woken
+    return woken, wake
 
 
 def drain(descriptor):

@@ -50,7 +50,7 @@ def serve(descriptor):
     # Imported objects stay out of every later collection, so that the pages stay shared with the forks.
     gc.freeze()
     handlers = {number: signal.getsignal(number) for number in _SIGNALS}
-    woken = subreaper.wake_at_signals()
+    woken, wake = subreaper.wake_at_signals()
     _send(control, {"event": "ready", "files": _foundations()})
     running = set()
     above = os.getppid()
@@ -65,7 +65,7 @@ def serve(descriptor):
                 _leave(running)
             pid, started = _fork()
             if pid == 0:
-                wake = signal.set_wakeup_fd(-1)
+                signal.set_wakeup_fd(-1)
                 for number, handler in handlers.items():
                     signal.signal(number, handler)
                 control.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import warnings
 
 import torch
 
@@ -55,7 +56,10 @@ class Recorder:
     def start(self):
         """Begin with the first iteration."""
         self._profiler = self._new_profiler()
-        self._profiler.start()
+        with warnings.catch_warnings():
+            # PyTorch 2.10 and later advise anybody who starts a profiler, about cycles that there are not here.
+            warnings.filterwarnings("ignore", message="Warning: Profiler clears events")
+            self._profiler.start()
         if self._samples is not None:
             # After the profiler, which would otherwise trace this thread as well.
             self._samples.start()
