@@ -5,9 +5,11 @@ A million tasks take 40 MB, and selection is vectorised.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -51,24 +53,35 @@ class WorkClass(str, Enum):
     OTHER = "other"
 
 
-_NAMES = (
-    (WorkClass.CONVOLUTION, ("conv", "wgrad", "dgrad", "fprop", "winograd", "scudnn", "84cudnn", "88cudnn")),
-    (WorkClass.ATTENTION, ("scaled_dot_product", "flash", "fmha")),
-    (WorkClass.MATMUL, ("mm", "gemm", "linear", "matmul", "einsum", "lstm", "gru", "cijk")),
+_NO_PRODUCT = re.compile(
+    r"^triton_(poi|red|per)_|upsample|element_?wise|multi_tensor_apply|_workspace_|^convert|::convert|elemwise",
+    re.IGNORECASE,
+)
+"""Kernels with the name of a product or of what they are fused with, which multiply no matrices."""
+_CLASSES = (
+    (WorkClass.ATTENTION, re.compile(r"scaled_dot_product|flash|fmha|sdpa", re.IGNORECASE)),
+    (WorkClass.CONVOLUTION, re.compile(r"conv|wgrad|dgrad|fprop|winograd|scudnn|8[48]cudnn", re.IGNORECASE)),
+    (
+        WorkClass.MATMUL,
+        re.compile(
+            r"gemm|matmul|einsum|cijk|nvjet|linear|lstm|gru|(?<![a-z])(add|addb|baddb|b|s|sp|hsp|sspadd)?mm(?![a-z])"
+            r"|(?-i:(M|Addm|Bm|Baddbm|Addbm|Spm)m(?![a-z]))",
+            re.IGNORECASE,
+        ),
+    ),
 )
 
 
+@lru_cache(maxsize=1 << 14)
 def work_class(name: str) -> WorkClass:
     """The class of an operator or kernel by its name: ``aten::addmm``, ``AddmmBackward0``, ``ampere_sgemm_128x64_nn``.
 
-    ``volta_scudnn_…`` is a cuDNN convolution, ``Cijk_…`` a matrix product of AMD's libraries.
+    ``volta_scudnn_…`` is a cuDNN convolution, ``Cijk_…`` a matrix product of AMD's libraries, ``nvjet_…`` one of
+    cuBLAS from Hopper on.
     """
-    # ``ncclDevComm`` and similar parts of collective kernels' names do not indicate a product.
-    lowered = name.lower().replace("comm", "")
-    for kind, marks in _NAMES:
-        if any(mark in lowered for mark in marks):
-            return kind
-    return WorkClass.OTHER
+    if _NO_PRODUCT.search(name):
+        return WorkClass.OTHER
+    return next((kind for kind, pattern in _CLASSES if pattern.search(name)), WorkClass.OTHER)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
@@ -17,8 +17,7 @@ from skyline.graph.task import WORK, WorkClass
 from skyline.interval import Interval
 from skyline.predict.gpu_spec import GpuSpec
 from skyline.predict.gpus import gpu_named
-from skyline.predict.operator_time import OperatorPredictor
-from skyline.predict.registry import across_formats
+from skyline.predict.registry import predictor_for
 from skyline.trace.record import OperatorShape
 from skyline.whatif.recording import compute_capability
 from skyline.whatif.subject import Subject, shapes
@@ -36,16 +35,24 @@ a third on a GPU whose peaks are 8 apart: that is 8 to the power of 0.53."""
 _OWN_BEST, _OWN_WORST = 1.4, 0.5
 """Exponents of the ratio that the predictor gives for a product's own size."""
 _KERNELS = (
-    (BFLOAT16, re.compile(r"bf16|bfloat16", re.IGNORECASE)),
+    (BFLOAT16, re.compile(r"bf16|bfloat16|nvjet_(sm\d+_)?t", re.IGNORECASE)),
     (
         FLOAT16,
-        re.compile(r"(?<![a-z])(fp16|f16|h?884|half|hgemm)(?![0-9])|h1688|h16816|__half", re.IGNORECASE),
+        re.compile(
+            r"(?<![a-z])(fp16|f16|h?884|half|hgemm)(?![0-9])|h1688|h16816|__half|nvjet_(sm\d+_)?h",
+            re.IGNORECASE,
+        ),
     ),
     (BFLOAT16, re.compile(r"s16816(gemm|fprop|dgrad|wgrad)")),
-    (TF32, re.compile(r"tf32|s1688(gemm|fprop|dgrad|wgrad)|tensor16x8x8", re.IGNORECASE)),
+    (TF32, re.compile(r"tf32|s1688(gemm|fprop|dgrad|wgrad)|tensor16x8x8|nvjet_(sm\d+_)?s", re.IGNORECASE)),
 )
 """Marks in the names of kernels; the format of those without is float32. ``s1688`` is the instruction that multiplies
-float32 numbers in TF32, ``s16816`` its counterpart of 16 bits (CUTLASS, ``include/cutlass/arch``)."""
+float32 numbers in TF32, ``s16816`` its counterpart of 16 bits (CUTLASS, ``include/cutlass/arch``). cuBLAS's products
+from Hopper on, ``nvjet_…``, name the format of the first matrix: t for bfloat16, h for float16, s for float32."""
+
+
+_Product = tuple[OperatorShape | None, str]
+"""A product's call, None where its size is not known, and the format that it computes in."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,20 +132,14 @@ def allows_tf32(subject: Subject, *, convolution: bool) -> bool:
 def factors(subject: Subject, graph: Graph, chosen: Indices, target: str) -> Factors:
     """The time of products in another format, over their time now.
 
-    With shapes and a known GPU the installed predictor says how near to its limits a product of this size comes in
-    either format; what it really reached is carried over. Without shapes the peaks alone give a range.
+    With shapes and a known GPU the predictor of that GPU gives the ratio of a product of this size in both formats,
+    and the recorded time is multiplied by it. Without shapes the peaks alone give a range.
     """
     spec = gpu(subject)
     now = formats(subject, graph, chosen)
     sizes = shapes(subject, graph, chosen)
-    predictor = across_formats() if spec is not None else None
-    known: dict[tuple[OperatorShape | None, str], Interval] = {}
-    rows: list[Interval] = []
-    for shape, present in zip(sizes, now, strict=True):
-        key = shape, present
-        if key not in known:
-            known[key] = _factor(shape, present, target, spec, predictor)
-        rows.append(known[key])
+    known = _known_factors(tuple(dict.fromkeys(zip(sizes, now, strict=True))), target, spec)
+    rows = [known[pair] for pair in zip(sizes, now, strict=True)]
     least = [
         _least_factor(*row, target, spec) for row in zip(sizes, now, graph.durations[chosen], strict=True)
     ]
@@ -162,25 +163,42 @@ def _least_factor(
     return min(1.0, after_us / max(now_us, before_us))
 
 
-def _factor(
-    shape: OperatorShape | None,
-    present: str,
-    target: str,
-    spec: GpuSpec | None,
-    predictor: OperatorPredictor | None,
-) -> Interval:
+def _known_factors(
+    products: Sequence[_Product], target: str, spec: GpuSpec | None
+) -> dict[_Product, Interval]:
+    found = {(shape, present): _by_peaks(present, target, spec) for shape, present in products}
+    sized = [
+        (shape, present)
+        for shape, present in products
+        if shape is not None and shape.flops > 0 and present != target and present not in NARROW
+    ]
+    if spec is None or not sized:
+        return found
+    predictor = predictor_for(spec)
+    before, after = (
+        [one.time_us.value for one in predictor.predict(tuple(asked), spec)]
+        for asked in (
+            [_in(shape, present) for shape, present in sized],
+            [_in(shape, target) for shape, _ in sized],
+        )
+    )
+    for (shape, present), before_us, after_us in zip(sized, before, after, strict=True):
+        ratio = min(1.0, _peak(spec, present) / _peak(spec, target))
+        value = min(1.0, after_us / before_us) if before_us > 0 else 1.0
+        found[shape, present] = Interval(
+            value, min(value, max(ratio, value**_OWN_BEST)), max(value, value**_OWN_WORST)
+        )
+    return found
+
+
+def _by_peaks(present: str, target: str, spec: GpuSpec | None) -> Interval:
+    """The factor for a product of unknown size."""
     if present == target or present in NARROW:
         return Interval.exact(1.0)
     if spec is None:
         return UNKNOWN_GPU if present == FLOAT32 else Interval(0.75, 0.5, 1.0)
     ratio = min(1.0, _peak(spec, present) / _peak(spec, target))
-    if shape is None or predictor is None or shape.flops <= 0:
-        return Interval(ratio**_TYPICAL, ratio**_BEST, ratio**_WORST)
-    before, after = (
-        one.time_us.value for one in predictor.predict((_in(shape, present), _in(shape, target)), spec)
-    )
-    value = min(1.0, after / before) if before > 0 else 1.0
-    return Interval(value, min(value, max(ratio, value**_OWN_BEST)), max(value, value**_OWN_WORST))
+    return Interval(ratio**_TYPICAL, ratio**_BEST, ratio**_WORST)
 
 
 def _peak(spec: GpuSpec, number_format: str) -> float:

@@ -10,7 +10,7 @@ from skyline.capture.child.recording.enrichment import enrich
 def operator(name: str, start_us: float, line: int = 0, iteration: int = 0, shape: int = -1) -> dict:
     return {
         "name": name, "line": line, "iteration": iteration, "start_us": start_us, "duration_us": 10.0,
-        "shape": shape, "flops": 100 * max(0, shape), "whole": True,
+        "shape": shape, "flops": 100 * max(0, shape), "kind": "operator", "whole": True,
     }  # fmt: skip
 
 

@@ -123,7 +123,7 @@ def trace_of(recorded: Any, version: str) -> Trace:
     both = recordings.Recordings(Device("cuda"), None, 1, 3)
     for _ in range(2):
         read_into(both, recorded, version)
-    assert both._light is not None
+    assert both._light is not None, both._light_failure
     return msgspec.convert(both.result()["trace"], Trace)
 
 

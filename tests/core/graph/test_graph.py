@@ -61,6 +61,20 @@ def test_stitch_repeats_whole_iterations(chain):
         ("aten::scaled_dot_product_attention", WorkClass.ATTENTION),
         ("aten::relu", WorkClass.OTHER),
         ("aten::add_", WorkClass.OTHER),
+        ("GroupedMmBackward0", WorkClass.MATMUL),
+        ("aten::_scaled_mm", WorkClass.MATMUL),
+        ("nvjet_sm90_tst_192x128_64x5_1x2_h_bz_coopB_NNT", WorkClass.MATMUL),
+        ("cudnn_generated_fort_native_sdpa_sm90_flash_fprop_wgmma_f16_knob_7", WorkClass.ATTENTION),
+        (
+            "void at::native::(anonymous namespace)::GammaBetaBackwardCUDAKernelTemplate<float>",
+            WorkClass.OTHER,
+        ),
+        ("multi_tensor_apply_kernel<TensorListMetadata<4>, FusedAdamMathFunctor<float, 4>>", WorkClass.OTHER),
+        ("aten::upsample_bilinear2d", WorkClass.OTHER),
+        ("triton_poi_fused_addmm_relu_0", WorkClass.OTHER),
+        ("triton_tem_fused_mm_0", WorkClass.MATMUL),
+        ("aten::lgamma", WorkClass.OTHER),
+        ("aten::cummax", WorkClass.OTHER),
     ],
 )
 def test_work_is_classed_by_name(name, expected):

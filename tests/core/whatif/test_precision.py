@@ -71,6 +71,9 @@ def changed_by(start, *names):
         ("volta_fp16_s884gemm_fp16_128x128_ldg8_f2f_nn", "float16"),
         ("turing_h1688gemm_128x128_ldg8_stages_32x1_tn", "float16"),
         ("void cutlass::Kernel<cutlass_tensorop_f16_s1688dgrad_optimized_f16_128x128>", "float16"),
+        ("nvjet_sm90_tst_192x128_64x5_1x2_h_bz_coopB_NNT", "bfloat16"),
+        ("nvjet_sm90_hsh_256x128_64x4_1x2_h_bz_coopA_NNT", "float16"),
+        ("nvjet_sss_128x128_32x6_2x1_v_bz_TNN", "tfloat32"),
     ],
 )
 def test_kernels_tell_their_format(name, number_format):

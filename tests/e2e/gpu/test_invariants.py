@@ -27,6 +27,19 @@ def test_all_time_is_there_once_and_every_kernel_has_its_launch_and_line(
     assert misses(profile) == []
 
 
+def test_the_kernels_of_products_have_the_shapes_of_their_operators(
+    scripts: Path, profiled: Callable[..., Profile]
+) -> None:
+    trace = profiled(scripts / "plain.py", kernel_us=200).trace
+    kernels = [record for record in trace.records if record.kind.value == "kernel"]
+    products = [record for record in kernels if "mm_kernel" in record.name]
+    called = [trace.shapes[record.shape] for record in products if record.shape >= 0]
+    assert len(called) == len(products) > 0
+    assert all(shape.operator in ("aten::mm", "aten::addmm") and shape.flops > 0 for shape in called)
+    assert {record.phase.value for record in products} == {"forward", "backward"}
+    assert not [record for record in kernels if record.shape >= 0 and "mm_kernel" not in record.name]
+
+
 @pytest.mark.parametrize(
     "example",
     [

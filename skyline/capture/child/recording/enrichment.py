@@ -26,17 +26,27 @@ def enrich(light, full):
                     unknown_us += record["duration_us"]
                 else:
                     record["shape"], record["flops"] = source["shape"], source["flops"]
+    for record, source in _kernels(light, full):
+        record["shape"] = source["shape"]
     light["shapes"] = full["shapes"]
     light["allocations"] = _moved_allocations(light, full)
     return unknown_us / total_us if total_us else 0.0
 
 
-def _by_place(trace):
-    """Whole operators by their line and name, then by iteration, in order."""
+def _kernels(light, full):
+    """Pairs of a kernel of the light recording and the same one of the full recording, where there are as many."""
+    known = _by_place(full, kernels=True)
+    for place, rows in _by_place(light, kernels=True).items():
+        for records in rows.values():
+            yield from zip(records, _same_number(known.get(place, {}), len(records)) or (), strict=False)
+
+
+def _by_place(trace, *, kernels=False):
+    """Whole operators, or kernels, by their line and name, then by iteration, in order."""
     found = {}
     for record in trace["records"]:
-        if record["whole"]:
-            place = (_line(trace, record["line"]), record["name"])
+        if record["kind"] == "kernel" if kernels else record["whole"]:
+            place = (_line(trace, record.get("line", -1)), record["name"])
             found.setdefault(place, {}).setdefault(record["iteration"], []).append(record)
     return found
 

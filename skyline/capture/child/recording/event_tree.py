@@ -12,7 +12,7 @@ from .line_samples import WORTH_SPLITTING_NS
 from .operator_lines import is_mark, is_operator
 from .places import PlaceTable
 from .rows import clipped, coalesced, iterations_between, kept_bytes, settle_phases
-from .shapes import Shapes, operator_flops
+from .shapes import Shapes, multiplies, operator_flops
 from .tree_nodes import has_python_call, is_closure, is_user_span, named, reads_clock, start_ns, text_of
 
 _STEP_PREFIX = "Optimizer.step#"
@@ -44,6 +44,7 @@ class EventTree:
         self.iterations = iterations_between(marks, self.microseconds)
         self._places = None
         self._shapes = Shapes()
+        self._multiplied = {}
         self._records = []
         self._allocations = []
         self._causes = {}
@@ -58,10 +59,8 @@ class EventTree:
 
     def iteration_at(self, time_us):
         """The index of the iteration a moment lies in, or None."""
-        for mark in self.iterations:
-            if mark["start_us"] <= time_us < mark["end_us"]:
-                return mark["index"]
-        return None
+        within = (mark for mark in self.iterations if mark["start_us"] <= time_us < mark["end_us"])
+        return next((mark["index"] for mark in within), None)
 
     def trace(self, loop, module_names, device_kind):
         """The recording as a dictionary in the shape of ``skyline.trace.Trace``.
@@ -101,6 +100,10 @@ class EventTree:
                 if last["start_us"] <= allocation["time_us"] <= last["end_us"]
             ],
         }
+
+    def multiplied(self, correlation):
+        """The row of the product or attention that a call launched; -1 for other work and before ``trace``."""
+        return self._multiplied.get(correlation, -1)
 
     def observed_calls(self, evaluated):
         """The calls seen, after ``trace`` of a full recording (see ``CallsSeen.finish``)."""
@@ -352,17 +355,20 @@ class EventTree:
     def _absorb(self, node, context):
         """Allocations below an operator are taken in; its runtime calls, and how many operators it calls."""
         runtime_calls, inner = [], 0
-        waiting = list(node.children)
+        waiting = [(child, node) for child in node.children]
         while waiting:
-            child = waiting.pop()
+            child, outer = waiting.pop()
             kind = type(child.extra_fields).__name__
             if kind == "_ExtraFields_Allocation":
                 self._allocated(child, child.extra_fields, context)
             elif kind == "_ExtraFields_Kineto":
                 runtime_calls.append(child)
+                if self._full and multiplies(outer):
+                    self._multiplied[child.correlation_id] = self._shapes.number(outer)
             else:
                 inner += 1
-                waiting.extend(child.children)
+                within = child if multiplies(child) or not multiplies(outer) else outer
+                waiting.extend((each, within) for each in child.children)
         runtime_calls.sort(key=lambda call: call.start_time_ns)
         return runtime_calls, inner
 

@@ -186,6 +186,7 @@ def gpu_records(work, records, tree):
             "start_us": start_us,
             "duration_us": activity.duration_ns / 1e3,
             "correlation": activity.correlation,
+            "shape": tree.multiplied(activity.correlation),
             "whole": False,
         }
         launch = launches.get(activity.correlation)

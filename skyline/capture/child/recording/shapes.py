@@ -7,6 +7,9 @@ import torch
 from . import flops
 from .backward_thread import BACKWARD_PREFIX
 
+CONVOLUTION = "aten::convolution"
+"""Its arithmetic follows from its output, which the profiler does not note."""
+
 _NOT_TENSORS = (int, float, bool, complex, str, list, tuple)
 
 
@@ -15,6 +18,7 @@ class Shapes:
 
     def __init__(self):
         self._rows = {}
+        self._outputs = {}
 
     @property
     def rows(self):
@@ -24,9 +28,11 @@ class Shapes:
                 "operator": operator,
                 "inputs": inputs,
                 "dtypes": dtypes,
+                "outputs": self._outputs.get(number, ()),
+                "output_dtypes": dtypes[:1] if number in self._outputs else (),
                 "flops": count,
             }
-            for (operator, inputs, dtypes), (_, count) in self._rows.items()
+            for (operator, inputs, dtypes), (number, count) in self._rows.items()
         ]
 
     def correct(self, number, flops_of_row):
@@ -51,8 +57,15 @@ class Shapes:
                 if not record["flops"]:
                     record["flops"] = size
                     self.correct(record["shape"], size)
+                self._learn_output(shapes[1:3], shapes[0], size)
                 return
             waiting.extend(child.children)
+
+    def _learn_output(self, inputs, output, size):
+        for (operator, known, _), (number, _) in list(self._rows.items()):
+            if operator == CONVOLUTION and known[:2] == inputs and number not in self._outputs:
+                self._outputs[number] = (output,)
+                self.correct(number, size)
 
     def number_of_shown(self, node):
         """The number of an operator's row; a backward node shows the arguments of the first operator in it."""
@@ -81,6 +94,11 @@ def tensors_of(node):
             inputs.append(tuple(tensor.sizes))
             dtypes.append(str(tensor.dtype).replace("torch.", ""))
     return tuple(inputs), tuple(dtypes)
+
+
+def multiplies(node):
+    """True for an operator that does arithmetic of its own: a product, a convolution or attention."""
+    return node.name == CONVOLUTION or flops.is_known(node.name)
 
 
 def operator_flops(node):

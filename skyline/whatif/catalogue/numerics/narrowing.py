@@ -36,6 +36,13 @@ _WIDE = re.compile(
 )
 """Work that stays as wide as it is: the float32 list of autocast (PyTorch, automatic mixed precision, "ops that
 autocast to float32"), lookups in float32 tables, gradients that are exchanged, and what has no input."""
+_OF_ACTIVATIONS = re.compile(r"bmm|matmul|einsum|attention|flash|fmha", re.IGNORECASE)
+"""Products of two activations."""
+_KEEP_WIDE_ON_GPU = re.compile(r"softmax|layer_norm|group_norm|rms_norm|loss|aten::pow")
+_KEEP_WIDE_ON_CPU = re.compile(r"layer_norm|group_norm|rms_norm")
+_KEEP_NARROW = re.compile(r"relu|gelu|silu|sigmoid|tanh|dropout|pool|batch_norm|softmax")
+"""Operators that keep their inputs in float32, by autocast's lists for either device, or in 16 bits. Batch norms take
+either format."""
 LIGHT = Constant(
     0.65,
     0.5,
@@ -172,12 +179,10 @@ def kept_factor(subject: Subject, graph: Graph) -> Interval:
 
     Tensors that norms, softmax and losses keep stay in float32. Without shapes a range.
     """
-    forward = select(graph, phase=Phase.FORWARD, kind=TaskKind.KERNEL if subject.on_gpu else TaskKind.CPU)
-    # Autocast keeps softmax in float32 on a GPU and not on a CPU; batch norms take either format everywhere.
-    wide_marks = (
-        r"softmax|layer_norm|group_norm|rms_norm" if subject.on_gpu else r"layer_norm|group_norm|rms_norm"
-    )
-    narrow_marks = r"relu|gelu|silu|sigmoid|tanh|dropout|pool|batch_norm|softmax"
+    # Of a recorded GPU the operators have the shapes of all their tensors, and only some of the kernels.
+    predicted = subject.profile is not None and subject.profile.prediction is not None
+    forward = select(graph, phase=Phase.FORWARD, kind=TaskKind.KERNEL if predicted else TaskKind.CPU)
+    keeps_wide = _KEEP_WIDE_ON_GPU if subject.on_gpu else _KEEP_WIDE_ON_CPU
     narrow = wide = 0
     tasks = graph.tasks
     heavy = [WORK[one] for one in _HEAVY]
@@ -187,9 +192,9 @@ def kept_factor(subject: Subject, graph: Graph) -> Interval:
         name = tasks.names[int(tasks.name[index])]
         if tasks.work[index] in heavy:
             narrow += prod(_activation(shape))
-        elif re.search(wide_marks, name):
+        elif keeps_wide.search(name):
             wide += prod(shape.inputs[0])
-        elif re.search(narrow_marks, name):
+        elif _KEEP_NARROW.search(name):
             narrow += prod(shape.inputs[0])
     if not narrow + wide:
         return Interval(0.65, 0.5, 0.9)
@@ -203,7 +208,7 @@ def weight_copies_bytes(subject: Subject, graph: Graph) -> float | None:
     Tables that are looked up and scales of norms stay as they are.
     """
     heavy = heavy_tasks(subject, graph)
-    forward = heavy[_has_weight(graph, heavy)]
+    forward = heavy[_has_weight(subject, graph, heavy)]
     forward = forward[graph.tasks.phase[forward] == PHASE[Phase.FORWARD]]
     known = [shape for shape in shapes(subject, graph, forward) if shape is not None]
     if not known:
@@ -228,7 +233,7 @@ def _on_gpu(
     beyond = np.maximum(0.0, durations[light] - _LEAST_US.value)
     least = durations[light] * _least_part(subject, graph, light)
     durations[light] = np.maximum(durations[light] - (1 - lighter) * beyond, least)
-    weighted = heavy[_has_weight(graph, heavy)]
+    weighted = heavy[_has_weight(subject, graph, heavy)]
     durations[weighted] += casting * _cast_us(subject, graph, weighted)
     if converted:
         images = heavy[graph.tasks.work[heavy] == WORK[WorkClass.CONVOLUTION]]
@@ -295,7 +300,7 @@ def _on_cpu(
         following = following[~np.isfinite(in_place[following])]
         lighter = [getattr(_CPU_LIGHT[graph.tasks.names[name]], end) for name in graph.tasks.name[following]]
         durations[following] *= np.array(lighter, np.float64)
-    has_weight = _has_weight(graph, heavy)
+    has_weight = _has_weight(subject, graph, heavy)
     if known.any():
         weighted = heavy[has_weight & known]
         durations[weighted] += _casts_on_cpu_us(subject, graph, weighted, larger)
@@ -377,13 +382,12 @@ def _recorded(subject: Subject, graph: Graph, chosen: Indices) -> Indices:
     return chosen[np.isin(subject.recording.trace.category[origin], GPU_WORK)]
 
 
-def _has_weight(graph: Graph, heavy: Indices) -> npt.NDArray[np.bool_]:
+def _has_weight(subject: Subject, graph: Graph, heavy: Indices) -> npt.NDArray[np.bool_]:
     """Flags of products with a parameter: products of two activations have none."""
-    table = [
-        re.search(r"bmm|matmul|einsum|attention|flash|fmha", name, re.IGNORECASE) is None
-        for name in graph.tasks.names
-    ]
-    return np.array(table, np.bool_)[graph.tasks.name[heavy]] if len(heavy) else np.zeros(0, np.bool_)
+    names = [graph.tasks.names[name] for name in graph.tasks.name[heavy]]
+    called = zip(shapes(subject, graph, heavy), names, strict=True)
+    operators = [name if shape is None else shape.operator for shape, name in called]
+    return np.array([_OF_ACTIVATIONS.search(one) is None for one in operators], np.bool_)
 
 
 def _cast_us(subject: Subject, graph: Graph, weighted: Indices) -> npt.NDArray[np.float64]:

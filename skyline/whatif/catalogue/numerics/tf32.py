@@ -29,6 +29,7 @@ from skyline.whatif.number_formats import (
     formats,
     gpu,
 )
+from skyline.whatif.subject import shapes
 
 _PRODUCTS = Criteria(work=WorkClass.MATMUL, kind=TaskKind.KERNEL)
 _NARROWED = "products run in 16 bits by another change: TF32 adds nothing to that"
@@ -71,8 +72,10 @@ class Tf32(UsualWhatIf):
         likely, least, most = (
             scale(graph, chosen, factor) for factor in factors(subject, graph, chosen, TF32)
         )
-        assumed = ("products keep the share of the GPU's peak that a product of their size can reach",)
-        sized = gpu(subject) is not None and subject.profile is not None
+        assumed = ("products are as much faster as the predictor tells for their sizes",)
+        sized = gpu(subject) is not None and any(
+            shape is not None for shape in shapes(subject, graph, chosen)
+        )
         if not sized:
             assumed = ("a range for products of unknown size: small ones gain nothing",)
         provenance = Provenance.MODELLED if sized else Provenance.ASSUMED
