@@ -84,7 +84,7 @@ def measure(name: str, batch: int, form: str, channels_last: bool) -> dict[str, 
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as taken:
         step()
         torch.cuda.synchronize()
-    kernels = [event for event in taken.events() if event.device_type == torch.autograd.DeviceType.CUDA]
+    kernels = [event for event in taken.events() or () if event.device_type.name == "CUDA"]
     return {
         "model": name,
         "batch": batch,
@@ -120,14 +120,14 @@ def main() -> None:
     for one in settings():
         if one in done or time.monotonic() > end:
             continue
+        row: dict[str, object] = dict(zip(("model", "batch", "format", "channels_last"), one, strict=True))
         try:
             row = measure(*one)
         except Exception as error:  # a model that does not train here costs its own row alone
-            row = dict(zip(("model", "batch", "format", "channels_last"), one, strict=True))
             row["error"] = f"{type(error).__name__}: {error}"[:300]
         with options.out.open("a", encoding="utf-8") as file:
             file.write(json.dumps(row) + "\n")
-        print(*one, f"{row.get('step_ms', 0):.2f} ms", row.get("error", ""), flush=True)
+        print(*one, row.get("step_ms", ""), "ms", row.get("error", ""), flush=True)
         gc.collect()
         torch.cuda.empty_cache()
 

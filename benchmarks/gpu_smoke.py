@@ -5,6 +5,9 @@ its peak, and whether the recording holds (all time once, every kernel with its 
 calibrated, small models are held against what was told of them, and the plain script is predicted with ``--gpu`` of
 the same card, before the calibration and after it. Without a GPU the page says so, and nothing more.
 
+The page is written after each script, so that a sitting that ends early keeps what it has. ``--join`` writes the page
+from files of earlier sittings on one GPU and looks at their recordings again; nothing is run.
+
 ``--interpreter`` may be one with the simulated GPU of the tests, to try this script itself: what it then writes is no
 measurement, says so, and does not go among the results.
 """
@@ -45,6 +48,7 @@ _TIME_TOLERANCE, _PEAK_TOLERANCE = 0.05, 0.02
 _NO_GPU = "No GPU could be had: nothing was measured."
 _PROBE = "import torch; print(torch.cuda.get_device_name() if torch.cuda.is_available() else '')"
 _SIMULATED = "Simulated"
+_TITLE = "Ten minutes on a GPU"
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,9 +199,17 @@ def main() -> int:
     parser.add_argument(
         "--trials", type=float, default=5.0, metavar="S", help="seconds for other batch sizes of each script"
     )
+    parser.add_argument(
+        "--join",
+        type=Path,
+        metavar="FILE",
+        help="write the page of these figures; recordings lie beside them",
+    )
     parser.add_argument("--keep", type=Path, help="folder for profiles, calibration and figures")
     parser.add_argument("--results", type=Path, default=RESULTS)
     options = parser.parse_args()
+    if options.join is not None:
+        return _joined(options.join, options.results)
     with tempfile.TemporaryDirectory() as temporary:
         folder = (options.keep or Path(temporary)).resolve()
         folder.mkdir(parents=True, exist_ok=True)
@@ -210,23 +222,23 @@ def main() -> int:
         )
         gpu = smoke.gpu()
         machine = Machine.here()
-        title = "Ten minutes on a GPU"
         if not gpu:
-            print(write("gpu_smoke", title, machine, _NO_GPU, {"gpu": None}, results=options.results))
+            print(write("gpu_smoke", _TITLE, machine, _NO_GPU, {"gpu": None}, results=options.results))
             return 0
         if gpu.startswith(_SIMULATED) and options.results.resolve() == RESULTS.resolve():
             parser.error("a simulated GPU is no GPU: name a folder of your own with --results")
-        body, figures, missed = _sitting(smoke, gpu, options)
-        print(write("gpu_smoke", title, machine, body, figures, results=options.results))
-    return 1 if missed else 0
+        print(_sitting(smoke, gpu, machine, options))
+    return 0
 
 
-def _sitting(smoke: Smoke, gpu: str, options: argparse.Namespace) -> tuple[str, dict[str, object], bool]:
+def _sitting(smoke: Smoke, gpu: str, machine: Machine, options: argparse.Namespace) -> str:
     began = time.monotonic()
     tried: list[SmokeRun] = []
+    page = ""
     for kind in options.kinds:
         tried.append(smoke.tried(kind))
         print(f"{kind}: {'; '.join(tried[-1].misses) or 'holds'}", file=sys.stderr)
+        page = _written(gpu, tried, machine, options.results, began)
     before = after = None
     troubles: list[str] = []
     if options.minutes > 0:
@@ -234,17 +246,50 @@ def _sitting(smoke: Smoke, gpu: str, options: argparse.Namespace) -> tuple[str, 
         troubles += [smoke.calibrate(options.minutes), smoke.ground_truth(options.minutes)]
         after = smoke.predicted_ms(gpu, troubles)
     troubles = [trouble for trouble in troubles if trouble]
-    took_minutes = (time.monotonic() - began) / 60
+    if options.minutes > 0:
+        page = _written(gpu, tried, machine, options.results, began, before, after, troubles)
+    return page
+
+
+def _written(
+    gpu: str,
+    tried: list[SmokeRun],
+    machine: Machine,
+    results: Path,
+    began: float,
+    before: float | None = None,
+    after: float | None = None,
+    troubles: list[str] | None = None,
+) -> str:
     figures: dict[str, object] = {
         "gpu": gpu,
         "simulated": gpu.startswith(_SIMULATED),
         "kinds": [asdict(one) for one in tried],
         "predicted_ms": {"before": before, "after": after},
-        "troubles": troubles,
-        "minutes": took_minutes,
+        "troubles": troubles or [],
+        "minutes": (time.monotonic() - began) / 60,
     }
-    missed = bool(troubles) or any(one.misses for one in tried)
-    return _page(gpu, tried, before, after, troubles), figures, missed
+    body = _page(gpu, tried, before, after, troubles or [])
+    return write("gpu_smoke", _TITLE, machine, body, figures, results=results)
+
+
+def _joined(path: Path, results: Path) -> int:
+    """The page of figures that were kept, with the recordings looked at again by the product as it is now."""
+    kept = json.loads(path.read_text(encoding="utf-8"))
+    figures = kept["figures"]
+    tried: list[SmokeRun] = []
+    for row in figures["kinds"]:
+        recording = path.with_name(f"smoke_{row['kind']}.profile.json.gz")
+        check = RecordingCheck.of(store.load(recording)) if recording.is_file() else None
+        misses = [*_beyond("time", row["alone_ms"], row["skyline_ms"], _TIME_TOLERANCE)]
+        misses += _beyond("peak", row["alone_peak"], row["skyline_peak"], _PEAK_TOLERANCE)
+        misses += check.misses() if check is not None else []
+        tried.append(SmokeRun(**row, check=check, misses=tuple(misses)))
+    body = _page(figures["gpu"], tried, None, None, [])
+    body += "".join(f"\n\n{note}" for note in figures["notes"])
+    figures["kinds"] = [asdict(one) for one in tried]
+    print(write("gpu_smoke", _TITLE, Machine(**kept["machine"]), body, figures, results=results))
+    return int(any(one.misses for one in tried))
 
 
 def _page(

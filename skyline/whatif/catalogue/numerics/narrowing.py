@@ -384,7 +384,8 @@ def _recorded(subject: Subject, graph: Graph, chosen: Indices) -> Indices:
 
 def _has_weight(subject: Subject, graph: Graph, heavy: Indices) -> npt.NDArray[np.bool_]:
     """Flags of products with a parameter: products of two activations have none."""
-    names = [graph.tasks.names[name] for name in graph.tasks.name[heavy]]
+    codes: list[int] = graph.tasks.name[heavy].tolist()
+    names = [graph.tasks.names[code] for code in codes]
     called = zip(shapes(subject, graph, heavy), names, strict=True)
     operators = [name if shape is None else shape.operator for shape, name in called]
     return np.array([_OF_ACTIVATIONS.search(one) is None for one in operators], np.bool_)

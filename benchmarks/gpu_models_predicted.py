@@ -1,0 +1,201 @@
+"""Trainings measured on a GPU against the times that ``skyline profile --gpu`` tells of them without running them.
+
+Reads the rows that ``gpu_models.py`` measured. Each training is traced by shape here, on a processor, and told by the
+product's predictor and by the roofline. The step holds the host's launches as well, so that the kernels alone are
+compared beside it. No row has set a constant of a predictor.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from machine import Machine
+from result_file import RESULTS, table, write
+
+from skyline.capture.process import start_fresh
+from skyline.capture.request import CaptureRequest
+from skyline.errors import SkylineError
+from skyline.predict.gpus import gpu_named
+from skyline.predict.predicted_times import timed
+from skyline.predict.registry import predictor_for, predictor_named
+from skyline.predict.tracer import ScriptTracer
+from skyline.trace.profile import Profile
+from skyline.trace.record import RecordKind
+
+_HERE = Path(__file__).resolve().parent
+ROWS = _HERE / "gpu_h200" / "rows.jsonl"
+_SCRIPT = _HERE / "gpu_models_training.py"
+_CONVOLUTIONAL = ("net", "vgg", "inception", "convnext")
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """A training as it was measured and as it is told; times in ms."""
+
+    model: str
+    batch: int
+    format: str
+    channels_last: bool
+    step_ms: float
+    kernels_ms: float
+    peak_bytes: int
+    told_ms: float
+    low_ms: float
+    high_ms: float
+    told_kernels_ms: float
+    told_peak_bytes: float
+    roofline_ms: float
+
+    @property
+    def inside(self) -> bool:
+        """True if the measured step lies in the told range."""
+        return self.low_ms <= self.step_ms <= self.high_ms
+
+    @property
+    def bound_by_host(self) -> bool:
+        """True if the kernels take less than nine tenths of the measured step."""
+        return self.kernels_ms < 0.9 * self.step_ms
+
+
+def told(row: dict[str, object], interpreter: str) -> Told:
+    """One row. Raises SkylineError where the training cannot be traced."""
+    device = gpu_named(str(row["gpu"]))
+    arguments = [str(row["model"]), str(row["batch"]), "--format", str(row["format"])]
+    arguments += ["--channels-last"] if row["channels_last"] else []
+    request = CaptureRequest(
+        _SCRIPT, tuple(arguments), interpreter=interpreter, gpu=device.name, batch_points=0
+    )
+    traced = ScriptTracer(request, device, lambda _: None, None, None, start_fresh).trace()
+    product = timed(traced, device, predictor_for(device))
+    roofline = timed(traced, device, predictor_named("roofline"))
+    assert product.prediction is not None
+    assert roofline.prediction is not None
+    step = product.prediction.iteration_ms
+    kept = {
+        name: row[name] for name in ("model", "batch", "format", "channels_last", "step_ms", "kernels_ms")
+    }
+    return Told(
+        **kept,  # type: ignore[arg-type]
+        peak_bytes=int(str(row["peak_bytes"])),
+        told_ms=step.value,
+        low_ms=step.low,
+        high_ms=step.high,
+        told_kernels_ms=_kernels_ms(product),
+        told_peak_bytes=float(product.peak_bytes or 0),
+        roofline_ms=roofline.prediction.iteration_ms.value,
+    )
+
+
+def _kernels_ms(profile: Profile) -> float:
+    work = (RecordKind.KERNEL, RecordKind.COPY)
+    steps = max(1, len(profile.trace.iterations))
+    return sum(one.duration_us for one in profile.trace.records if one.kind in work) / 1e3 / steps
+
+
+def _page(rows: Sequence[Told], failed: Sequence[str]) -> str:
+    head = [
+        "model", "batch", "format", "step, ms", "told, ms", "error", "inside", "kernels, ms", "told, ms", "error",
+        "peak, GB", "told",
+    ]  # fmt: skip
+    cells = [
+        [
+            one.model,
+            str(one.batch),
+            one.format + (", channels last" if one.channels_last else ""),
+            f"{one.step_ms:.1f}",
+            f"{one.told_ms:.1f} ({one.low_ms:.1f} to {one.high_ms:.1f})",
+            f"{one.told_ms / one.step_ms - 1:+.0%}",
+            "yes" if one.inside else "no",
+            f"{one.kernels_ms:.1f}",
+            f"{one.told_kernels_ms:.1f}",
+            f"{one.told_kernels_ms / one.kernels_ms - 1:+.0%}",
+            f"{one.peak_bytes / 1e9:.1f}",
+            f"{one.told_peak_bytes / one.peak_bytes - 1:+.0%}",
+        ]
+        for one in rows
+    ]
+    groups: list[tuple[str, Callable[[Told], bool]]] = [
+        ("all", lambda one: True),
+        ("language models and transformers", lambda one: not _is_convolutional(one)),
+        ("convolutional networks", _is_convolutional),
+        ("float32", lambda one: one.format == "float32"),
+        ("TF32, fp16 and bf16", lambda one: one.format != "float32"),
+        ("the GPU bounds the step", lambda one: not one.bound_by_host),
+        ("the host bounds the step", lambda one: one.bound_by_host),
+    ]
+    summary = [
+        _summary(name, [one for one in rows if chosen(one)])
+        for name, chosen in groups
+        if any(chosen(one) for one in rows)
+    ]
+    parts = [
+        table(["trainings", "number", "error of the step", "inside", "error of the kernels", "error of the "
+               "peak", "roofline"], summary),
+        table(head, cells),
+        *(f"Not told: {one}." for one in failed),
+    ]  # fmt: skip
+    return "\n\n".join(parts)
+
+
+def _summary(name: str, rows: Sequence[Told]) -> list[str]:
+    def mean(errors: list[float]) -> str:
+        return f"{statistics.fmean(errors):.1%}"
+
+    return [
+        name,
+        str(len(rows)),
+        mean([abs(one.told_ms / one.step_ms - 1) for one in rows]),
+        f"{sum(one.inside for one in rows)} of {len(rows)}",
+        mean([abs(one.told_kernels_ms / one.kernels_ms - 1) for one in rows]),
+        mean([abs(one.told_peak_bytes / one.peak_bytes - 1) for one in rows]),
+        mean([abs(one.roofline_ms / one.step_ms - 1) for one in rows]),
+    ]
+
+
+def _is_convolutional(one: Told) -> bool:
+    return any(mark in one.model for mark in _CONVOLUTIONAL)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--rows", type=Path, default=ROWS, help="what gpu_models.py measured")
+    parser.add_argument(
+        "--interpreter", default=sys.executable, help="a Python with timm and transformers, of their versions"
+    )
+    parser.add_argument("--results", type=Path, default=RESULTS)
+    options = parser.parse_args()
+    machine = Machine.here()
+    measured = [json.loads(line) for line in options.rows.read_text(encoding="utf-8").splitlines()]
+    rows: list[Told] = []
+    failed: list[str] = []
+    for row in measured:
+        if "error" in row:
+            continue
+        try:
+            rows.append(told(row, options.interpreter))
+        except SkylineError as error:
+            failed.append(f"{row['model']} in {row['format']}: {error.message.splitlines()[0]}")
+            continue
+        one = rows[-1]
+        print(f"{one.model} {one.format} {one.step_ms:.1f} ms, told {one.told_ms:.1f}", file=sys.stderr)
+    gpu = f"{measured[0]['gpu']}, PyTorch {measured[0]['torch']}"
+    body = (
+        f"Measured on: {gpu}. Told on the machine above, from shapes alone. A step is one forward and backward pass and "
+        f"an SGD step with momentum on data that lie on the GPU; its time is the median by the GPU's events. Errors are "
+        f"means of |told / measured - 1|.\n\n{_page(rows, failed)}"
+    )
+    title = "Trainings on a GPU, told without it"
+    print(write("gpu_models", title, machine, body, [asdict(one) for one in rows], results=options.results))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
