@@ -13,6 +13,7 @@ from skyline_predictors.call_time import shown_us
 from skyline_predictors.learned.predictor import LearnedPredictor
 from skyline_predictors.mixed.call_kind import CONVOLUTIONS, CallKind
 from skyline_predictors.mixed.call_reading import read_call
+from skyline_predictors.mixed.channel_blocks import with_channel_blocks
 from skyline_predictors.mixed.predictor import Mixed, unit_format
 from skyline_predictors.number_format import MEASURED
 
@@ -41,6 +42,9 @@ class ByFormat:
         """The time of each shape."""
         if not has_units(device):
             return self._plain.predict(shapes, device)
+        return with_channel_blocks(shapes, self._by_format(shapes, device), device)
+
+    def _by_format(self, shapes: Sequence[OperatorShape], device: GpuSpec) -> Sequence[OperatorTime]:
         formats = [_multiplied_in(shape, device) for shape in shapes]
         if any(one not in ("", MEASURED, "tfloat32") for one in formats):
             return self._units.predict(shapes, device)
