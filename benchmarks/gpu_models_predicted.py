@@ -1,7 +1,7 @@
 """Trainings measured on a GPU against the times that ``skyline profile --gpu`` tells of them without running them.
 
-Reads the rows that ``gpu_models.py`` measured. Each training is traced by shape here, on a processor, and predicted by the
-product's predictor and by the roofline. The step holds the host's launches as well, so that the kernels alone are
+Reads the rows that ``gpu_models.py`` measured. Each training is traced by shape here, on a processor, and predicted by
+the product's predictor and by the roofline. The step holds the host's launches as well, so that the kernels alone are
 compared beside it. ``gpu_models_first`` is the page of the first prediction, before anything had been measured on this
 GPU. Since then the recording of one training has set constants: its row is shown and not scored.
 """
@@ -104,8 +104,8 @@ def _kernels_ms(profile: Profile) -> float:
 
 def _page(rows: Sequence[Prediction], failed: Sequence[str], results: Path) -> str:
     head = [
-        "model", "batch", "format", "step, ms", "predicted, ms", "error", "inside", "kernels, ms", "predicted, ms", "error",
-        "peak, GB", "error",
+        "model", "batch", "format", "step, ms", "predicted, ms", "error", "inside", "kernels, ms", "predicted, ms",
+        "error", "peak, GB", "error",
     ]  # fmt: skip
     cells = [
         [

@@ -24,7 +24,7 @@ from result_file import table, write
 from step_scores import Pair, Score, in_proportion, score, signs
 
 from skyline.predict.operator_time import OperatorPredictor
-from skyline_predictors.mixed.predictor import Mixed
+from skyline_predictors.mixed.by_format import ByFormat
 from skyline_predictors.roofline import Roofline
 
 _GOALS = {
@@ -83,7 +83,7 @@ def main() -> None:
         rows = unseen(rows)
     if options.sample:
         rows = sampled(rows, options.sample)
-    predictors: dict[str, OperatorPredictor] = {"mixed": Mixed(), "roofline": Roofline()}
+    predictors: dict[str, OperatorPredictor] = {"mixed": ByFormat(), "roofline": Roofline()}
     try:
         results, left_out = row_results(rows, programs, predictors)
         nvidia, nvidia_left_out = nvidia_results(options.data, programs, predictors)

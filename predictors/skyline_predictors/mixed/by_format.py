@@ -18,6 +18,8 @@ from skyline_predictors.mixed.predictor import Mixed, unit_format
 from skyline_predictors.number_format import MEASURED
 
 _FIRST_UNITS = (7, 0)
+_OF_FEW_CHANNELS = (CallKind.GROUPED, CallKind.DEPTHWISE)
+"""The measured kernels in float32 hold no such convolutions; the formulas do, and scale with the format's peak."""
 _MULTIPLYING = CONVOLUTIONS | {CallKind.PRODUCT, CallKind.ATTENTION}
 
 
@@ -48,7 +50,10 @@ class ByFormat:
         formats = [_multiplied_in(shape, device) for shape in shapes]
         if any(one not in ("", MEASURED, "tfloat32") for one in formats):
             return self._units.predict(shapes, device)
-        on_units = [one == "tfloat32" for one in formats]
+        on_units = [
+            one == "tfloat32" or read_call(shape)[0] in _OF_FEW_CHANNELS
+            for one, shape in zip(formats, shapes, strict=True)
+        ]
         told = {
             True: iter(self._units.predict(_chosen(shapes, on_units, True), device)),
             False: iter(self._plain.predict(_chosen(shapes, on_units, False), device)),
