@@ -112,6 +112,20 @@ def gpu_counter(name: str, identities: tuple[str, ...] = ()) -> Counter | None:
     return Counter("NVML", of, read, joules_between)
 
 
+def gpu_names() -> tuple[str, ...]:
+    """Names of the NVIDIA boards whose driver answers; each once."""
+    try:
+        nvml: Any = import_module("pynvml")
+    except ImportError:
+        return ()
+    try:
+        nvml.nvmlInit()
+        handles = [nvml.nvmlDeviceGetHandleByIndex(index) for index in range(nvml.nvmlDeviceGetCount())]
+        return tuple(dict.fromkeys(_decoded(nvml.nvmlDeviceGetName(handle)) for handle in handles))
+    except nvml.NVMLError:
+        return ()
+
+
 def _is_part(name: str) -> bool:
     """True if this names an instance of a GPU that is divided (MIG): a board's energy is that of all its parts."""
     return "MIG" in name.replace("-", " ").split()

@@ -45,7 +45,7 @@ def run(arguments: Sequence[str]) -> int:
         owners(_distributions("skyline")),
         *_interpreter_checks(script.absolute(), options.interpreter),
         _processor(),
-        _energy(),
+        energy_check(),
         _own_devices(),
         _saving(script.absolute()),
         _protection(),
@@ -149,13 +149,15 @@ def _features() -> list[str]:
     return [name for name in wanted if name in flags]
 
 
-def _energy() -> Check:
+def energy_check() -> Check:
     """Check that the energy of an iteration can be measured; without a counter none is shown."""
-    from skyline.capture.power import gpu_counter, processor_counter
+    from skyline.capture.power import gpu_counter, gpu_names, processor_counter
 
-    found = [counter for counter in (gpu_counter(""), processor_counter()) if counter is not None]
+    asked = (*(gpu_counter(name) for name in gpu_names()), processor_counter())
+    found = [counter for counter in asked if counter is not None]
     if found:
-        return Check("energy", "ok", f"measured by the counters of {', '.join(one.source for one in found)}")
+        sources = dict.fromkeys(f"{one.of} ({one.source})" for one in found)
+        return Check("energy", "ok", f"measured by the counters of {', '.join(sources)}")
     finding = "no counter of energy can be read here: none is shown"
     if os.path.isdir("/sys/class/powercap"):
         finding += "; processors have one, which only root may read"

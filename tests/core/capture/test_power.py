@@ -10,7 +10,15 @@ from types import ModuleType
 import pytest
 
 from skyline.analysis.analyse import analyse
-from skyline.capture.power import Counter, counter_of, gpu_counter, measured, processor_counter
+from skyline.capture.power import (
+    Counter,
+    counter_of,
+    gpu_counter,
+    gpu_names,
+    measured,
+    processor_counter,
+)
+from skyline.cli.doctor import energy_check
 from skyline.report.basis import energy_remark
 from skyline.report.build import profile_report
 from skyline.trace.facts import PowerFact
@@ -160,6 +168,15 @@ def test_a_part_of_a_board_has_no_counter_of_its_own(mixed: MixedDriver, monkeyp
 
 def test_other_accelerators_have_no_counter(mixed: MixedDriver):
     assert counter_of("mps", "Example A") is None
+
+
+def test_doctor_names_the_boards_that_have_a_counter(monkeypatch: pytest.MonkeyPatch):
+    driver = Driver("pynvml")
+    monkeypatch.setitem(sys.modules, "pynvml", driver)
+    assert gpu_names()
+    assert f"the board of the {gpu_names()[0]} (NVML)" in energy_check().finding
+    monkeypatch.setitem(sys.modules, "pynvml", None)
+    assert gpu_names() == ()
 
 
 def test_without_the_library_there_is_no_figure(monkeypatch: pytest.MonkeyPatch):
