@@ -46,10 +46,12 @@ class _DetailTally:
     work_us: float = 0.0
     critical_us: float = 0.0
 
-    def add(self, record: Record, trace: Trace) -> None:
+    def add(self, record: Record, trace: Trace, *, traced: bool) -> None:
+        """``traced``: the kernels stand for the operators; else the kernels of products repeat their operators."""
         self.by_kind[record.kind] += record.duration_us  # type: ignore[assignment]
-        self.kernels += record.kind in (RecordKind.KERNEL, RecordKind.COPY)
-        if 0 <= record.shape < len(trace.shapes):
+        on_device = record.kind in (RecordKind.KERNEL, RecordKind.COPY)
+        self.kernels += on_device
+        if 0 <= record.shape < len(trace.shapes) and (traced or not on_device):
             self.shapes[record.shape] += record.duration_us  # type: ignore[assignment]
             self.flops += trace.shapes[record.shape].flops
             self.bytes_moved += trace.shapes[record.shape].bytes_moved
@@ -71,7 +73,9 @@ def line_details(analysis: Analysis) -> dict[Place, LineDetail]:
         return tally
 
     for record in trace.records:
-        tally_of(record.line if record.line >= 0 else record.call_line).add(record, trace)
+        tally_of(record.line if record.line >= 0 else record.call_line).add(
+            record, trace, traced=analysis.profile.prediction is not None
+        )
     tasks, timeline = analysis.timeline.graph.tasks, analysis.timeline
     spent = timeline.freed - timeline.starts
     lines = np.where(tasks.line >= 0, tasks.line, tasks.call_line)
