@@ -61,11 +61,15 @@ def traced_program(profile: Profile) -> TracedProgram:
             "the batch size of the script is not known", hint="Take a described model (--model) instead."
         )
     first = min((mark.index for mark in trace.iterations), default=0)
+    own = [one for one in trace.records if one.iteration == first]
+    records = [one for one in own if one.kind is RecordKind.KERNEL]
     # The kernels of a traced script all have shapes; of a recorded one those of products do, and all operators.
-    kind = RecordKind.KERNEL if profile.prediction is not None else RecordKind.OPERATOR
-    records = [one for one in trace.records if one.iteration == first and one.shape >= 0 and one.kind is kind]
+    if not records or any(one.shape < 0 for one in records):
+        records = [one for one in own if one.kind is RecordKind.OPERATOR]
     shapes = [
-        (one, trace.shapes[one.shape]) for one in records if one.phase in (Phase.FORWARD, Phase.BACKWARD)
+        (one, trace.shapes[one.shape])
+        for one in records
+        if one.shape >= 0 and one.phase in (Phase.FORWARD, Phase.BACKWARD)
     ]
     if not shapes:
         raise UsageError(
