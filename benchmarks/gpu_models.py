@@ -1,8 +1,8 @@
-"""How long published models train per step on this GPU, in each number format and layout: measured, without Skyline.
+"""Step times of published models on this GPU, in each number format and layout, without Skyline.
 
-Each row is the median time of a step by the GPU's own events, its spread, the time that kernels run (one recorded
-step) and the peak. Rows are written as they are measured. ``gpu_models_predicted.py`` holds them against what
-``skyline profile --gpu`` says of the same trainings.
+Each row has the median time of a step by the GPU's own events, its spread, the sum of its kernels (one recorded step)
+and the peak of memory. Rows are written as they are measured. ``gpu_models_predicted.py`` compares predictions with
+them.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Trainings measured on a GPU against the times that ``skyline profile --gpu`` tells of them without running them.
+"""Step times of trainings on a GPU, predicted from shapes and compared with measurements.
 
-Reads the rows that ``gpu_models.py`` measured. Each training is traced by shape here, on a processor, and predicted by
-the product's predictor and by the roofline. The step holds the host's launches as well, so that the kernels alone are
-compared beside it. ``gpu_models_first`` is the page of the first prediction, before anything had been measured on this
-GPU. Since then the recording of one training has set constants: its row is shown and not scored.
+Reads the rows that ``gpu_models.py`` measured. Traces each training by shape on a processor, and predicts it with the
+product's predictor and with the roofline. A step contains the host's launches; the kernels are compared alone as well.
+``gpu_models_first`` is the page of the first prediction, before anything had been measured on this GPU. Since then the
+recording of one training has set constants: its row is shown and not scored.
 """
 
 from __future__ import annotations
