@@ -63,6 +63,7 @@ export interface ProfileReport {
   readonly machine_busy: boolean;
   readonly set_aside: boolean;
   readonly gpu_phases: PhaseTimes | null;
+  readonly gpu_busy_share: number | null;
   readonly kernels: readonly LineKernel[];
 }
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from skyline.analysis.in_force import known_absent
 from skyline.errors import RewriteRefused, SkylineError, UsageError
 from skyline.rewrite.context import RewriteContext
 from skyline.rewrite.plan import edits_for
@@ -42,7 +43,7 @@ class TriedRewrite:
 
 @dataclass(frozen=True, slots=True)
 class Presence:
-    """The value of a change in the profiled code, None if absent; and whether it can be removed."""
+    """The value of a change in the profiled code, None if absent or not in force; and whether it can be removed."""
 
     value: str | None
     removal: Literal["available", "refused", "none"] = "none"
@@ -56,6 +57,7 @@ class Rewrites:
     """
 
     def __init__(self, profile: Profile) -> None:
+        self._profile = profile
         self._sources = {source.path: source.text for source in profile.sources}
         self._settings_files = settings_files(profile)
         self._context = RewriteContext(profile, self._read)
@@ -89,7 +91,7 @@ class Rewrites:
 
     def _look_for(self, name: str) -> Presence:
         value = present(self._context, name)
-        if value is None:
+        if value is None or known_absent(self._profile, name):
             return Presence(None)
         try:
             edits = removal_edits(self._context, name)

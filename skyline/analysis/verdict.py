@@ -72,18 +72,19 @@ _OF_PHASE = {
 
 def _gpu_bound(subject: Subject) -> tuple[str, CodeLine | None]:
     path, busy = subject.critical_path, busy_share(subject)
-    waits = {
+    works = f"The GPU works for {format_share(busy)} of the step"
+    if busy >= _BUSY:
+        return f"{works}: its kernels set the pace.", None
+    causes = {
         "Python and kernel launches": path.cpu + path.launch,
         "data": path.data,
         "communication": path.gpu_communication,
+        "kernels": path.gpu_compute,
     }
-    works = f"The GPU works for {format_share(busy)} of the step"
-    if busy >= _BUSY or path.gpu_compute >= max(waits.values()):
-        return f"{works}: its kernels set the pace.", None
-    ordered = sorted(waits, key=lambda name: -waits[name])
-    named = [f"{name} ({format_share(waits[name])})" for name in ordered if waits[name] >= _WORTH_NAMING]
+    ordered = sorted(causes, key=lambda name: -causes[name])
+    named = [f"{name} ({format_share(causes[name])})" for name in ordered if causes[name] >= _WORTH_NAMING]
     place = _line(subject, Phase.DATA) if ordered[0] == "data" else None
-    return f"{works}. The step waits for {', '.join(named)}.", place
+    return f"{works}. The critical path of the step is {', '.join(named)}.", place
 
 
 def _line(subject: Subject, *phases: Phase) -> CodeLine | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import secrets
 import signal
@@ -26,6 +27,7 @@ from skyline.capture.redactor import Redactor
 from skyline.capture.request import OutputCallback
 from skyline.capture.scratch import make_scratch
 from skyline.capture.side_effects import last_words, read_protection, read_side_effects
+from skyline.capture.warm_parent import ForkedProcess
 from skyline.errors import ArgumentsRefused, BudgetExceeded, Cancelled, CaptureImpossible, ScriptFailed
 from skyline.trace.facts import Protection, SideEffect
 from skyline.trace.record import CodeLine
@@ -36,6 +38,9 @@ _GONE_GRACE_S = 2.0
 _END_TIMEOUT_S = 10.0
 _USAGE_STATUS = 2
 _DEFAULT_LIMITS = RunLimits()
+_STARTED_ANEW = "The forked process ended before the script began: a fresh interpreter ran it instead."
+
+logger = logging.getLogger(__name__)
 
 
 class ScriptEnded(Exception):
@@ -81,46 +86,68 @@ class ChildProcess:
                 hint="Set TMPDIR to a folder with a short path.",
             ) from error
         self._terminal = empty_terminal()
-        tag = secrets.token_hex(8)
         environment = dict(os.environ, KINETO_LOG_LEVEL="5")
-        environment[RUN_TAG] = tag
+        environment[RUN_TAG] = secrets.token_hex(8)
         if side_effects == "redirect":
             environment["WANDB_MODE"] = "disabled"
         environment.update(variables or {})
         if device == "cpu":
             # Last: variables of the user's settings may name GPUs. AMD's runtime reads either name.
             environment["CUDA_VISIBLE_DEVICES"] = environment["HIP_VISIBLE_DEVICES"] = ""
+        start = Start(
+            interpreter,
+            working_directory,
+            environment,
+            self._event_bus.address,
+            key,
+            self._cancel,
+            self._terminal.descriptor if self._terminal is not None else None,
+        )
+        self._limits = limits
+        self._called = False
+        self.notes: tuple[str, ...] = ()
+        """On how the process was started."""
         try:
-            self._process = starter(
-                Start(
-                    interpreter,
-                    working_directory,
-                    environment,
-                    self._event_bus.address,
-                    key,
-                    self._cancel,
-                    self._terminal.descriptor if self._terminal is not None else None,
-                )
-            )
-        except OSError as error:
-            self._let_go()
-            raise CaptureImpossible(
-                f"{interpreter} could not be started: {error.strerror or error}",
-                hint="Choose another interpreter with --interpreter.",
-            ) from error
+            self._begin(starter, start, output)
         except BaseException:
             self._let_go()
             raise
-        assert self._process.stdout is not None
-        self._family = ProcessFamily(self._process.pid, tag, subreaper=HAS_SUBREAPER)
-        self._death_reaper.watch(self._process.pid)
-        self.output = ScriptOutput(self._process.stdout, output)
-        self._guard = Guard(self._family, self.scratch, limits)
         try:
-            self._await_call()
+            try:
+                self._await_call()
+            except CaptureImpossible as failed:
+                if not isinstance(self._process, ForkedProcess) or self._process.poll() is None:
+                    raise
+                logger.warning("a forked process failed, a fresh one takes its place: %s", failed)
+                self._end_process()
+                self._death_reaper.close()
+                self._death_reaper = ParentDeathReaper(self.scratch, subreaper=HAS_SUBREAPER)
+                self.notes = (_STARTED_ANEW,)
+                self._begin(start_fresh, start, output)
+                self._await_call()
         except BaseException:
             self.close()
             raise
+
+    def _begin(self, starter: Starter, start: Start, output: OutputCallback | None) -> None:
+        try:
+            self._process = starter(start)
+        except OSError as error:
+            raise CaptureImpossible(
+                f"{start.interpreter} could not be started: {error.strerror or error}",
+                hint="Choose another interpreter with --interpreter.",
+            ) from error
+        assert self._process.stdout is not None
+        self._family = ProcessFamily(self._process.pid, start.environment[RUN_TAG], subreaper=HAS_SUBREAPER)
+        self._death_reaper.watch(self._process.pid)
+
+        def pass_on(text: str) -> None:
+            # Before its call the process has printed nothing of the script's.
+            if output is not None and self._called:
+                output(text)
+
+        self.output = ScriptOutput(self._process.stdout, None if output is None else pass_on)
+        self._guard = Guard(self._family, self.scratch, self._limits)
 
     def __enter__(self) -> ChildProcess:
         return self
@@ -205,6 +232,10 @@ class ChildProcess:
 
     def close(self) -> None:
         """End the run and everything it started."""
+        self._end_process()
+        self._let_go()
+
+    def _end_process(self) -> None:
         self._guard.stop()
         self.keep_downloads()
         self._family.end()
@@ -215,7 +246,6 @@ class ChildProcess:
             os.kill(self._process.pid, signal.SIGKILL)
             self._process.wait()
         self.output.close()
-        self._let_go()
 
     def _let_go(self) -> None:
         self._event_bus.close()
@@ -233,6 +263,7 @@ class ChildProcess:
                 raise CaptureImpossible(
                     "The interpreter did not start in time", hint="Is the machine overloaded?"
                 )
+        self._called = True
 
     def _next_event(self, deadline: float) -> Event | None:
         while True:
@@ -258,21 +289,33 @@ class ChildProcess:
         if excess is not None:
             raise BudgetExceeded(excess.message, hint=excess.hint)
 
-    def _gone(self) -> ScriptFailed:
-        """The child's process ended without a word: a crash in native code, or ``os._exit``."""
+    def _gone(self) -> ScriptFailed | CaptureImpossible:
+        """The child's process ended without a word: a crash in native code, or ``os._exit``.
+
+        Before it called, that was in Skyline's own code, or in the interpreter.
+        """
         # The guard may have ended it a moment ago.
         self._check_limits()
         try:
             status = self._process.wait(_GONE_GRACE_S)
         except subprocess.TimeoutExpired:
             status = 0
+        who = "script" if self._called else "interpreter"
         if status < 0:
             name = signal.Signals(-status).name if -status in set(signal.Signals) else str(-status)
-            message = f"The script was ended by signal {name}"
+            message = f"The {who} was ended by signal {name}"
         else:
-            message = f"The script left with status {status} before it could be measured"
-        message = last_words(self.scratch) or message
+            message = f"The {who} left with status {status}"
         tail = self._redactor.scrub(self.output.tail())
+        if not self._called:
+            cause = tail.strip().rpartition("\n")[2]
+            return CaptureImpossible(
+                f"{message} before the script began" + (f": {cause}" if cause else ""),
+                hint=tail or "It printed nothing. Try another interpreter with --interpreter.",
+            )
+        message = last_words(self.scratch) or message + (
+            " before it could be measured" if status >= 0 else ""
+        )
         return ScriptFailed(message, traceback=tail, hint="" if tail else "It printed nothing.")
 
     def _failed(self, failed: Failed) -> ScriptFailed | CaptureImpossible:

@@ -207,6 +207,7 @@ class CaptureSession:
             knobs=knobs,
             notes=(
                 *self._notes,
+                *child.notes,
                 *notes_on_cutting(ready.facts),
                 *notes_on(recording, ready.facts.environment.device.kind),
                 *slower,

@@ -127,7 +127,7 @@ def _traced(launcher: ScriptLauncher, gpu: GpuTarget | None) -> Profile:
             rows=BareRows([row]),
             recording=recording,
             knobs=knobs,
-            notes=_notes(traced, gpu),
+            notes=(*child.notes, *_notes(traced, gpu)),
             side_effects=child.side_effects(),
             protection=child.protection(),
             output_tail=child.output.tail_now(),

@@ -15,7 +15,7 @@ from skyline.analysis.line_kernels import line_kernels
 from skyline.analysis.rewrites import Rewrites
 from skyline.analysis.verdict import verdict
 from skyline.findings.base import Finding
-from skyline.findings.bounds import busy_by_device
+from skyline.findings.bounds import busy_by_device, busy_share
 from skyline.interval import Interval
 from skyline.memory.peak import usable_bytes
 from skyline.memory.timeline import memory_timeline
@@ -64,6 +64,7 @@ def profile_report(analysis: Analysis) -> ProfileReport:
         curve=analysis.curve,
         notes=(*analysis.notes, *notebook_notes(profile)),
         gpu_phases=gpu_phases(profile.trace),
+        gpu_busy_share=busy_share(start) if start.gpu_recorded else None,
         kernels=line_kernels(profile.trace),
     )
     return with_cells(report, profile)

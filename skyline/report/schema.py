@@ -165,6 +165,8 @@ class ProfileReport:
     """True if a later measurement exists that was made on a busy machine and is not shown."""
     gpu_phases: PhaseTimes | None = None
     """Time of kernels and copies per iteration, of all streams added up; null where none was recorded."""
+    gpu_busy_share: float | None = None
+    """The share of the iteration in which at least one of them runs; null where none was recorded."""
     kernels: tuple[KernelReport, ...] = ()
     """The longest kernels and copies of each line that launched any."""
 

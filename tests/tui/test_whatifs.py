@@ -115,8 +115,10 @@ def test_what_a_change_costs_once_stands_in_its_row(width: int) -> None:
     never = replace(costly, name="other", break_even_iterations=None)
     rows = dict(whatif_rows({"compile": costly, "other": never, "amp": CATALOGUE["amp"]}, (), NOW, width))
     words = " ".join(rows["compile"].plain.split())
-    assert words.endswith("once: 38.0 s ±18.0, paid back after 7,600 iterations")
-    assert " ".join(rows["other"].plain.split()).endswith("once: 38.0 s ±18.0, never paid back")
+    assert words.endswith("once: 38.0 s ±18.0 of processor time, paid back after 7,600 iterations")
+    assert " ".join(rows["other"].plain.split()).endswith(
+        "once: 38.0 s ±18.0 of processor time, never paid back"
+    )
     assert "once" not in rows["amp"].plain
     assert all(len(line) <= width for row in rows.values() for line in row.plain.splitlines())
 

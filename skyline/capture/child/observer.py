@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import sys
 import weakref
+from collections.abc import Mapping
 
 import torch
 from torch.optim.optimizer import (
@@ -334,8 +335,12 @@ class Observer:
             self.evaluated.setdefault(id(module), torch.is_inference_mode_enabled())
         elif self._await_root:
             self._await_root = False
-            self._see_leading(args)
-            self._see_fed(args)
+            inputs = [value for value in args if _holds_tensors(value)]
+            if not inputs:
+                named = _named_inputs(sys._getframe(1))
+                inputs = [value for value in named.values() if _holds_tensors(value)]
+            self._see_leading(inputs)
+            self._see_fed(inputs)
 
     def _see_leading(self, batch):
         first, second = [], []
@@ -350,6 +355,18 @@ class Observer:
             _collect_leading(value, first, second, 0)
             _add(self.fed_dimensions[0], first[:1])
             _add(self.fed_dimensions[1], second[:1])
+
+
+def _named_inputs(frame):
+    """The keyword arguments of the module's call under way, which hooks on all modules are not given."""
+    named = frame.f_locals.get("kwargs")
+    return named if isinstance(named, dict) else {}
+
+
+def _holds_tensors(value):
+    first = []
+    _collect_leading(value, first, [], 0)
+    return bool(first)
 
 
 def _gradient_scaler():
@@ -375,6 +392,6 @@ def _collect_leading(value, first, second, depth):
     elif isinstance(value, (list, tuple)) and depth < 3:
         for item in value[:8]:
             _collect_leading(item, first, second, depth + 1)
-    elif isinstance(value, dict) and depth < 3:
+    elif isinstance(value, Mapping) and depth < 3:
         for item in list(value.values())[:8]:
             _collect_leading(item, first, second, depth + 1)

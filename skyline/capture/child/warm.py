@@ -65,6 +65,8 @@ def serve(descriptor):
                 _leave(running)
             pid, started = _fork()
             if pid == 0:
+                # From here on a traceback reaches who asked for the run.
+                os.dup2(descriptors[0], 2)
                 signal.set_wakeup_fd(-1)
                 for number, handler in handlers.items():
                     signal.signal(number, handler)

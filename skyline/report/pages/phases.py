@@ -53,7 +53,8 @@ def phases_section(report: ProfileReport, base: Path | None) -> Section:
     work = report.gpu_phases
     if work is not None and work.total > 0:
         parts = phase_parts(work)
-        share = units.format_share(work.total / total)
+        busy = report.gpu_busy_share
+        share = units.format_share(min(1.0, work.total / total) if busy is None else busy)
         named = ", ".join(f"{part.name} {scale.text(part.value)}" for part in parts)
         # Streams side by side may do more than an iteration's worth.
         of = max(work.total, total)

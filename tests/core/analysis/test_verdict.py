@@ -9,10 +9,10 @@ import pytest
 from skyline.analysis.analyse import analyse
 from skyline.analysis.verdict import WORTH, verdict
 from skyline.interval import Interval
-from skyline.report.build import whatif_report
+from skyline.report.build import profile_report, whatif_report
 from skyline.report.schema import EstimateReport
 from skyline.trace.facts import MachineLoad
-from skyline.trace.record import PhaseTimes
+from skyline.trace.record import PhaseTimes, RecordKind
 from skyline.whatif.question import Choice, Question
 
 
@@ -67,6 +67,24 @@ def test_the_line_with_the_largest_part_is_the_place(profile, subject) -> None:
 def test_a_gpu_that_waits_and_one_that_works(gpu_profile, recorded_gpu, kernel_us, words) -> None:
     found = verdict(analyse(replace(gpu_profile, trace=recorded_gpu(kernel_us=kernel_us))).baseline, ())
     assert words in found.bound
+
+
+def test_the_share_of_a_gpu_counts_streams_side_by_side_once(gpu_profile, recorded_gpu) -> None:
+    """Two streams at work all the time do two iterations' worth of work; the sentence says how long any works."""
+    trace = recorded_gpu(iterations=1, kernels=4, kernel_us=400)
+    work = [one for one in trace.records if one.kind is RecordKind.KERNEL]
+    beside = tuple(replace(one, lane="stream 8", correlation=0) for one in work)
+    step_ms = 2 * sum(one.duration_us for one in work) / 1e3
+    profile = replace(
+        gpu_profile,
+        trace=replace(trace, records=(*trace.records, *beside)),
+        times=replace(gpu_profile.times, steps_ms=(step_ms,) * 5),
+    )
+    report = profile_report(analyse(profile))
+    assert report.gpu_phases is not None
+    assert report.gpu_phases.total == pytest.approx(step_ms)
+    assert report.gpu_busy_share == pytest.approx(0.5)
+    assert verdict(analyse(profile).baseline, ()).bound.startswith("The GPU works for 50 % of the step. ")
 
 
 def test_the_surest_gain_is_recommended(subject, estimates) -> None:

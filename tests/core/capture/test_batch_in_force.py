@@ -260,6 +260,48 @@ def test_an_evaluation_between_steps_has_no_say(script: Write, run: Run) -> None
     assert shown(profile) == (16, "16")
 
 
+BY_NAME = """
+import argparse
+import torch
+parser = argparse.ArgumentParser()
+parser.add_argument("batch", type=int)
+batch_size = parser.parse_args().batch
+
+class Language(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.words = torch.nn.Embedding(50, 8)
+        self.head = torch.nn.Linear(8, 50)
+
+    def forward(self, input_ids=None, labels=None, return_dict=True):
+        rows = self.words(input_ids.flatten())
+        return torch.nn.functional.cross_entropy(self.head(rows), labels.flatten())
+
+model = Language()
+tokens = torch.randint(0, 50, (batch_size, 12))
+
+def loss_of():
+    return model(return_dict=True, input_ids=tokens, labels=tokens)
+
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+while True:
+    loss = loss_of()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+"""The inputs have names, are made before the loop, and are flattened before the first module that is fed in order."""
+
+
+def test_inputs_that_are_fed_by_name_show_the_batch(
+    script: Write, run: Run, tmp_path: Path, starter: Starter
+) -> None:
+    path = script(BY_NAME)
+    assert shown(run(path, "16")) == (16, '"batch"')
+    request = CaptureRequest(path, ("16",), working_directory=tmp_path)
+    assert shown(trace_shapes(request, None, progress=lambda _: None, starter=starter)) == (16, '"batch"')
+
+
 def test_a_traced_script_follows_the_loader(script: Write, tmp_path: Path, starter: Starter) -> None:
     path = script(HEAD + "config = Config(int('16'))\n" + LOADER + TRAINING)
     request = CaptureRequest(path, working_directory=tmp_path)

@@ -148,3 +148,27 @@ def test_a_span_left_open_ends_with_its_recording() -> None:
     assert span.record is not opened
     span.__exit__(None, None, None)
     assert recorder.read(None, {})["iterations"]
+
+
+ADVISED = """
+import warnings
+import torch
+
+begin = torch.profiler.profile.start
+
+def start(profiler):
+    warnings.warn("Warning: Profiler clears events at the end of each cycle. Only the current cycle is reported.")
+    begin(profiler)
+
+torch.profiler.profile.start = start
+warnings.simplefilter("always")
+"""
+"""A profiler that gives the advice of PyTorch 2.10 and 2.11 at its first start; later versions keep it for a second."""
+
+
+def test_the_profilers_advice_about_cycles_is_not_shown(
+    script: Callable[..., Path], run: Callable[..., Profile]
+) -> None:
+    profile = run(script(ADVISED + SYMBOLS), "1000")
+    assert profile.trace.records
+    assert "Profiler clears events" not in profile.output_tail

@@ -207,6 +207,64 @@ def test_a_script_that_kills_its_parent_costs_only_its_own_run(script: Write, wa
     assert warm_pool.pids == before
 
 
+@pytest.fixture
+def at_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """Has every interpreter that a run starts execute these lines first."""
+
+    def execute(source: str) -> None:
+        folder = tmp_path / "at start"
+        folder.mkdir()
+        (folder / "sitecustomize.py").write_text(source)
+        monkeypatch.setenv("PYTHONPATH", str(folder))
+
+    return execute
+
+
+def test_a_fork_may_forget_where_signals_write_to(
+    script: Write, own_nursery: WarmPool, at_start: Callable[[str], None]
+) -> None:
+    """As in every process that has imported asyncio, from Python 3.12 on."""
+    at_start("import os, signal\nos.register_at_fork(after_in_child=lambda: signal.set_wakeup_fd(-1))\n")
+    own = "print('pipes', sum(os.path.realpath(f'/proc/self/fd/{n}').count('pipe:') for n in range(64)))\n"
+    path = script(f"import os\n{own}{TRAINING}")
+    profile, printed = run(path, own_nursery.start)
+    assert (bool(profile.times.steps_ms), profile.notes) == (True, ())
+    # The pipe of the signals does not stay open in the run.
+    assert printed.splitlines()[0] == run(path, start_fresh)[1].splitlines()[0]
+
+
+def test_a_fork_that_fails_before_the_script_gives_way_to_a_fresh_interpreter(
+    script: Write, own_nursery: WarmPool, at_start: Callable[[str], None]
+) -> None:
+    at_start(
+        "import os\n"
+        "def fail(*arguments): raise OSError(9, 'no way into it')\n"
+        "os.register_at_fork(after_in_child=lambda: setattr(os, 'chdir', fail))\n"
+        "sys.addaudithook(lambda name, given: None)\n"
+    )
+    profile, printed = run(script("print('begun', flush=True)\n" + TRAINING), own_nursery.start)
+    assert profile.times.steps_ms
+    assert [note for note in profile.notes if "a fresh interpreter ran it instead" in note]
+    # Nothing of the failure is shown as the script's output.
+    assert printed.split() == ["begun"]
+
+
+def test_a_failure_before_the_script_is_told_with_its_traceback(
+    script: Write, own_nursery: WarmPool, at_start: Callable[[str], None]
+) -> None:
+    at_start(
+        "import os\n"
+        "def fail(*arguments): raise OSError(9, 'no session for it')\n"
+        "os.register_at_fork(after_in_child=lambda: setattr(os, 'setsid', fail))\n"
+    )
+    for starter in (own_nursery.start, start_fresh):
+        with pytest.raises(
+            CaptureImpossible, match=r"before the script began: OSError.*no session for it"
+        ) as told:
+            run(script(TRAINING), starter)
+        assert "continue_below" in told.value.hint
+
+
 def test_an_install_beside_torch_replaces_the_resident_process(
     script: Write, own_nursery: WarmPool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

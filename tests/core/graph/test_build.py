@@ -10,7 +10,7 @@ from skyline.graph.graph import Cause
 from skyline.graph.part import Part, part_shares, phase_times
 from skyline.graph.task import TaskKind
 from skyline.graph.threads import thread_use
-from skyline.simulate.engine import simulate
+from skyline.simulate.engine import replay_error, simulate
 from skyline.trace.record import BareTimes, IterationMark, Phase, Record, RecordKind, Trace
 
 
@@ -178,6 +178,34 @@ def test_what_a_graph_did_not_show_is_gpu_time():
     graph, _ = beside(records, "node two")
     index = next(i for i, task in enumerate(graph.tasks) if task.name == "node two")
     assert simulate(graph).starts[index] == pytest.approx(306, abs=8)
+
+
+def test_nodes_of_a_graph_on_two_streams_keep_their_order():
+    """One launch, three nodes: the second runs on another stream after the first, the third after the second."""
+    records = [
+        Record("aten::add", RecordKind.OPERATOR, Phase.OTHER, "main", 0, 10, 990),
+        call("cudaGraphLaunch", 0, 8, number=1),
+        kernel("node one", 6, 200, 1),
+        kernel("node two", 207, 300, 1, "stream 8"),
+        kernel("node three", 508, 150, 1),
+    ]
+    trace = Trace((IterationMark(0, 0.0, 1000.0),), (), (), tuple(records))
+    graph = build(trace, merged=False)
+    index = {task.name: number for number, task in enumerate(graph.tasks)}
+    waits = {
+        name: [
+            (graph.tasks[d.source].name, d.lag_us)
+            for d in graph.structure.incoming[index[name]]
+            if d.cause is Cause.LAUNCH
+        ]
+        for name in index
+    }
+    # The launch latency is that of the first node alone; the others wait for nodes before them.
+    assert waits["node one"] == [("cudaGraphLaunch", 6)]
+    starts = simulate(graph).starts
+    found = [starts[index[f"node {number}"]] for number in ("one", "two", "three")]
+    assert found == pytest.approx([6, 207, 508], abs=3)
+    assert replay_error(graph, trace) < 0.01
 
 
 def test_other_threads_keep_their_distance_from_the_scripts():

@@ -80,8 +80,8 @@ def test_what_compiling_costs_stands_below_the_table(whatif_report: WhatIfReport
     )
     never = replace(once, value="max-autotune", break_even_iterations=None)
     page = shown(replace(whatif_report, estimates=(once, never), combined=None))
-    assert "compile costs once: 38.0 s ±18.0, paid back after 7,600 iterations" in page
-    assert "compile=max-autotune costs once: 38.0 s ±18.0, never paid back" in page
+    assert "compile costs once: 38.0 s ±18.0 of processor time, paid back after 7,600 iterations" in page
+    assert "compile=max-autotune costs once: 38.0 s ±18.0 of processor time, never paid back" in page
     assert "costs once" not in shown(replace(whatif_report, combined=None))
 
 
