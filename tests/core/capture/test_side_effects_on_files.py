@@ -47,6 +47,16 @@ WRITES = {
         assert not path.exists() and pathlib.Path("runs/y.txt").is_file()
         pathlib.Path("notes.txt").touch()
         """,
+    "names found by patterns": """
+        here = pathlib.Path(".")
+        (here / "runs" / "1").mkdir(parents=True)
+        (here / "runs" / "1" / "a.pt").write_text("1")
+        (here / "data" / "a.txt").unlink()
+        assert list(here.glob("runs/*/*.pt")) == [here / "runs" / "1" / "a.pt"]
+        assert list(here.glob("data/a.txt")) == [] and [p.name for p in here.glob("data/*")] == ["b.txt"]
+        assert list((here / "runs").rglob("*.pt")) == [here / "runs" / "1" / "a.pt"]
+        assert [p.name for p in here.rglob("*.txt")].count("a.txt") == 0
+        """,
     "cleaning the output folder": """
         shutil.rmtree("out")
         assert not os.path.exists("out") and "out" not in os.listdir(".")
