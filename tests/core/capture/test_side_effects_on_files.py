@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -216,6 +217,19 @@ def test_the_folder_is_as_it_was_and_the_script_sees_its_own_doing(
     assert picture(folder) == before
     assert all(effect["outcome"] in ("redirected", "held back") for effect in effects)
     assert effects or what == "compiled modules"
+
+
+def test_it_is_so_under_other_pythons(
+    other_python: str, folder: Path, sandboxed: Sandboxed, sandboxed_command: list[str]
+) -> None:
+    """Each version of the standard library reaches files by other calls."""
+    sandboxed_command[0] = other_python
+    before = picture(folder)
+
+    for what in WRITES.keys() - {"numpy"}:
+        sandboxed(WRITES[what])
+        shutil.rmtree(folder.parent / "scratch")
+        assert picture(folder) == before, what
 
 
 def test_each_effect_is_noted_once_with_its_line(folder: Path, sandboxed: Sandboxed) -> None:
