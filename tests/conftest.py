@@ -113,7 +113,9 @@ def _python(version: str) -> str | None:
     return None
 
 
-@pytest.fixture(scope="session", params=[version for version in PYTHONS if version != platform.python_version()[:4]])
+@pytest.fixture(
+    scope="session", params=[version for version in PYTHONS if version != platform.python_version()[:4]]
+)
 def other_python(request: pytest.FixtureRequest) -> str:
     """An interpreter of another version than the one that runs the tests; it has the standard library alone."""
     found = _python(request.param)

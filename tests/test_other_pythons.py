@@ -12,7 +12,11 @@ CHILD = REPOSITORY / "skyline" / "capture" / "child"
 
 def run(python: str, program: str, *arguments: str) -> str:
     done = subprocess.run(
-        [python, "-W", "error", "-c", program, *arguments], capture_output=True, text=True, check=False, timeout=60
+        [python, "-W", "error", "-c", program, *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
