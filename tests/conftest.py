@@ -106,7 +106,7 @@ def _python(version: str) -> str | None:
     pyenv = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv") / "versions"
     found = (shutil.which(f"python{version}"), *sorted(map(str, pyenv.glob(f"{version}.*/bin/python"))))
     for path in filter(None, found):
-        # What pyenv puts on the PATH fails for versions that are not chosen.
+        # Shims of pyenv on the PATH fail for versions that are not chosen.
         told = subprocess.run([path, "-c", _VERSION], capture_output=True, text=True, check=False)
         if told.stdout.strip() == version:
             return path

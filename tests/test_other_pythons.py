@@ -91,6 +91,6 @@ os.waitpid(resident, 0)
 
 
 def test_the_resident_process_forks_runs_and_hears_of_their_end(other_python: str) -> None:
-    """A run is a fork of a fork of a process with asyncio, which from Python 3.12 on resets signals in forks."""
+    """Runs are forked from a process with asyncio, whose hook resets the wake-up descriptor of signals from 3.12 on."""
     told = run(other_python, SERVE, str(CHILD))
     assert told.splitlines() == ["run at here b'\\x00'"] * 2
