@@ -5,6 +5,9 @@ from __future__ import annotations
 import gc
 import importlib.util
 import os
+import platform
+import shutil
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -91,6 +94,34 @@ def forked_servers(request: pytest.FixtureRequest) -> Any:
     """Starts language servers quickly; None for tests of fresh ones, and off Linux, where none can be forked."""
     fresh = request.node.get_closest_marker("fresh") is not None or sys.platform != "linux"
     return None if fresh else request.getfixturevalue("all_servers")
+
+
+PYTHONS = ("3.10", "3.11", "3.12", "3.13", "3.14")
+"""The versions that the documentation names."""
+_VERSION = "import sys; print('%d.%d' % sys.version_info[:2])"
+
+
+def _python(version: str) -> str | None:
+    """An interpreter of this version, from the PATH or from pyenv."""
+    pyenv = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv") / "versions"
+    found = (shutil.which(f"python{version}"), *sorted(map(str, pyenv.glob(f"{version}.*/bin/python"))))
+    for path in filter(None, found):
+        # Shims of pyenv on the PATH fail for versions that are not chosen.
+        told = subprocess.run([path, "-c", _VERSION], capture_output=True, text=True, check=False)
+        if told.stdout.strip() == version:
+            return path
+    return None
+
+
+@pytest.fixture(
+    scope="session", params=[version for version in PYTHONS if version != platform.python_version()[:4]]
+)
+def other_python(request: pytest.FixtureRequest) -> str:
+    """An interpreter of another version than the one that runs the tests; it has the standard library alone."""
+    found = _python(request.param)
+    if found is None:
+        pytest.skip(f"no Python {request.param} on the PATH or in pyenv")
+    return found
 
 
 @pytest.fixture(scope="session")

@@ -62,7 +62,7 @@ def main(descriptor: int) -> NoReturn:
     control = socket.socket(fileno=descriptor)
     subreaper = sys.modules[f"{CHILD}.warm"].subreaper
     before = signal.getsignal(signal.SIGCHLD)
-    woken = subreaper.wake_at_signals()
+    woken, _ = subreaper.wake_at_signals()
     servers: dict[int, int] = {}
     while True:
         readable = select.select([control, woken], [], [])[0]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -46,6 +47,16 @@ WRITES = {
         path.rename("runs/y.txt")
         assert not path.exists() and pathlib.Path("runs/y.txt").is_file()
         pathlib.Path("notes.txt").touch()
+        """,
+    "names found by patterns": """
+        here = pathlib.Path(".")
+        (here / "runs" / "1").mkdir(parents=True)
+        (here / "runs" / "1" / "a.pt").write_text("1")
+        (here / "data" / "a.txt").unlink()
+        assert list(here.glob("runs/*/*.pt")) == [here / "runs" / "1" / "a.pt"]
+        assert list(here.glob("data/a.txt")) == [] and [p.name for p in here.glob("data/*")] == ["b.txt"]
+        assert list((here / "runs").rglob("*.pt")) == [here / "runs" / "1" / "a.pt"]
+        assert [p.name for p in here.rglob("*.txt")].count("a.txt") == 0
         """,
     "cleaning the output folder": """
         shutil.rmtree("out")
@@ -206,6 +217,19 @@ def test_the_folder_is_as_it_was_and_the_script_sees_its_own_doing(
     assert picture(folder) == before
     assert all(effect["outcome"] in ("redirected", "held back") for effect in effects)
     assert effects or what == "compiled modules"
+
+
+def test_it_is_so_under_other_pythons(
+    other_python: str, folder: Path, sandboxed: Sandboxed, sandboxed_command: list[str]
+) -> None:
+    """Each version of the standard library reaches files by other calls."""
+    sandboxed_command[0] = other_python
+    before = picture(folder)
+
+    for what in WRITES.keys() - {"numpy"}:
+        sandboxed(WRITES[what])
+        shutil.rmtree(folder.parent / "scratch")
+        assert picture(folder) == before, what
 
 
 def test_each_effect_is_noted_once_with_its_line(folder: Path, sandboxed: Sandboxed) -> None:

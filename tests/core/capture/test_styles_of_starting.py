@@ -101,6 +101,39 @@ def test_training_in_spawned_processes_is_observed_in_the_first(script: Write, r
     assert "on rank 0 of 2" in fact.meaning
 
 
+@pytest.mark.parametrize("how", ["spawn", "forkserver"])
+def test_a_process_that_multiprocessing_starts_is_observed_and_its_files_are_kept(
+    how: str, script: Write, run: Run
+) -> None:
+    """The server of forkserver, the default on Linux from Python 3.14 on, imports the script too."""
+    path = script(
+        f"""
+        import multiprocessing
+        import torch
+
+        open("imported", "w").close()
+
+        def train():
+            open("trained", "w").close()
+            model = torch.nn.Linear(4, 1)
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            while True:
+                optimizer.zero_grad()
+                model(torch.randn(2, 4)).sum().backward()
+                optimizer.step()
+
+        if __name__ == "__main__":
+            process = multiprocessing.get_context({how!r}).Process(target=train)
+            process.start()
+            process.join()
+        """
+    )
+    profile = run(path, **SHORT)
+
+    assert profile.iteration is not None
+    assert {path.name for path in path.parent.iterdir()} == {"train.py"}
+
+
 RANKS = """
 import datetime, os, sys
 import torch

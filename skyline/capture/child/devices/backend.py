@@ -140,16 +140,20 @@ class Backend:
         return next(filter(None, (getattr(self._module, name, None) for name in _GRAPHS)), None)
 
     def _asked(self, name, *arguments):
-        ask = getattr(self._module, name, None)
-        if ask is None:
-            ask = getattr(getattr(torch, "accelerator", None), _ACCELERATOR_NAMES.get(name, name), None)
-        if ask is None:
-            return None
         try:
-            return ask(*arguments)
+            ask = getattr(self._module, name, None) or self._accelerators(name)
+            return ask(*arguments) if ask is not None else None
         except (AssertionError, AttributeError, NotImplementedError, RuntimeError, TypeError):
             # Built without it, with an allocator that keeps no account, or by a version that does not tell.
             return None
+
+    def _accelerators(self, name):
+        """The same call of PyTorch's common module, where that speaks of this kind: it answers for one alone."""
+        common = getattr(torch, "accelerator", None)
+        kind = common.current_accelerator() if common is not None else None
+        if kind is None or kind.type != self.kind:
+            return None
+        return getattr(common, _ACCELERATOR_NAMES.get(name, name), None)
 
 
 class AppleBackend(Backend):

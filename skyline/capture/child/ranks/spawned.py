@@ -14,25 +14,35 @@ _FILE = "spawned.json"
 def install(request):
     """Have every process that multiprocessing spawns from now on begin with ``begin``.
 
-    Forked ones inherit the hooks as they are.
+    So does the server that multiprocessing forks from, the default on Linux from Python 3.14 on: it imports the script,
+    and what it forks inherits the hooks. Those that the script forks itself have them as they are.
     """
-    from multiprocessing import spawn
+    from multiprocessing import spawn, util
 
     watch_starts()
     path = os.path.join(request["scratch"], _FILE)
     entry = os.path.join(user_code.FOLDER, "__main__.py")
     with open(path, "w") as file:
         json.dump(request, file)
-    command_line = spawn.get_command_line
+    first = f"import runpy; runpy.run_path({entry!r})['begin_spawned']({path!r}); "
+    command_line, start = spawn.get_command_line, util.spawnv_passfds
 
     def observed_command_line(**kwds):
-        words = command_line(**kwds)
-        if "-c" in words:
-            at = words.index("-c") + 1
-            words[at] = f"import runpy; runpy.run_path({entry!r})['begin_spawned']({path!r}); {words[at]}"
-        return words
+        return _after(first, command_line(**kwds))
 
-    spawn.get_command_line = observed_command_line
+    def observed_start(program, words, descriptors):
+        server = isinstance(words[-1], str) and "multiprocessing.forkserver" in words[-1]
+        return start(program, _after(first, words) if server else words, descriptors)
+
+    spawn.get_command_line, util.spawnv_passfds = observed_command_line, observed_start
+
+
+def _after(first, words):
+    """A command line whose program, if it is given with ``-c``, runs after ``first``."""
+    words = list(words)
+    if "-c" in words:
+        words[words.index("-c") + 1] = first + words[words.index("-c") + 1]
+    return words
 
 
 def begin(path):

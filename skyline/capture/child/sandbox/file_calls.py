@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import functools
+import glob
 import io
 import os
 import pathlib
@@ -64,12 +65,12 @@ def _sweep(replaced):
                 continue
             if wrapper is not None:
                 setattr(sys.modules[name], attribute, wrapper)
-    accessor = getattr(pathlib, "_NormalAccessor", None)
-    if accessor is not None:  # Python 3.9 and 3.10 keep the calls of pathlib in a class
-        for attribute, value in list(vars(accessor).items()):
+    # Python 3.10 keeps the calls of pathlib in a class; Python 3.13 keeps those of its patterns in another.
+    for holder in (getattr(pathlib, "_NormalAccessor", None), getattr(glob, "_StringGlobber", None)):
+        for attribute, value in list(vars(holder).items()) if holder is not None else ():
             native = getattr(value, "__func__", value)
             if callable(native) and native in replaced:
-                setattr(accessor, attribute, staticmethod(replaced[native]))
+                setattr(holder, attribute, staticmethod(replaced[native]))
 
 
 def _opening(overlay):

@@ -60,7 +60,10 @@ def test_brackets_within_brackets(tmp_path: Path, text: bytes) -> None:
 def test_an_event_with_brackets_within_brackets_is_left_out(tmp_path: Path) -> None:
     path = tmp_path / "deep.json"
     deep = (
-        b'{"ph":"X","cat":"cpu_op","name":"a","ts":1,"dur":1,"args":{"x":' + b"[" * 9000 + b"]" * 9000 + b"}}"
+        b'{"ph":"X","cat":"cpu_op","name":"a","ts":1,"dur":1,"args":{"x":'
+        + b"[" * 100_000
+        + b"]" * 100_000
+        + b"}}"
     )
     path.write_bytes(HEAD + EVENT + b"," + deep + b"," + EVENT + b"]}")
     assert len(read(path)) == 2
