@@ -28,10 +28,10 @@ QUESTIONS = {"tf32": Choice("tf32"), "amp": Choice("amp", "fp16"), "bf16": Choic
 _DEVICE_SIDE = 1.1
 """A step within this factor of its kernels' time is bound by the GPU."""
 _NOTES = """
-`fp16` is autocast with a `GradScaler`, as in the measured script. Bound by: the GPU where the step is within 10 % of the
-time of its kernels, else the host or its wait for the GPU. The rows come from one virtual machine with 16 cores. After
-the first recording of a process the recorder of kernels may have stayed attached to it: rows behind the first of each
-run may have a slower host than a script by itself has.
+`fp16` is autocast with a `GradScaler`, as in the measured script. Bound by: the GPU where the step is within 10 % of
+the time of its kernels, else the host or its wait for the GPU. The rows come from one virtual machine with 16 cores.
+After the first recording of a process the recorder of kernels may have stayed attached to it: rows behind the first of
+each run may have a slower host than a script by itself has.
 """
 
 
@@ -138,8 +138,8 @@ def page(found: list[Compared], hosts: dict[str, dict[str, float]]) -> str:
         "range",
     )
     summary = (
-        f"{len(found)} questions: {sum(one.inside for one in found)} measured steps lie in the range. The mean absolute "
-        f"error is {statistics.fmean(errors):.0%} (worst {max(errors):.0%}). 'No change' is "
+        f"{len(found)} questions: {sum(one.inside for one in found)} measured steps lie in the range. The mean "
+        f"absolute error is {statistics.fmean(errors):.0%} (worst {max(errors):.0%}). 'No change' is "
         f"{statistics.fmean(unchanged):.0%} off (worst {max(unchanged):.0%}). Times in ms."
     )
     of_host = table(
