@@ -26,6 +26,9 @@ _OWN_LAUNCHES = Constant.at(
     "``torch.amp.GradScaler`` calls so many kernels and copies a step: the scale of the loss, its inverse, the flag "
     "for infinities and what reads and updates them",
 )
+_MOST_CALL_US = Constant.at(
+    40.0, "an assumption: an operator that takes longer between two launches does other work than a cast"
+)
 _WALK = Constant.at(
     0.15,
     "an assumption: Python looks at a gradient before it is unscaled in this part of the time of a call with a launch",
@@ -66,7 +69,7 @@ def call_us(graph: Graph) -> float:
     lane = tasks.lane[calls[0]]
     mine = np.isin(tasks.kind, [KIND[TaskKind.CPU], KIND[TaskKind.LAUNCH]]) & in_passes & (tasks.lane == lane)
     spent = np.cumsum(np.where(mine, graph.durations, 0.0))[calls[tasks.lane[calls] == lane]]
-    return float(np.median(np.diff(spent, prepend=0.0)))
+    return min(_MOST_CALL_US.value, float(np.median(np.diff(spent, prepend=0.0))))
 
 
 def scaler_call_us(subject: Subject, graph: Graph) -> float:
