@@ -33,9 +33,9 @@ the time of its kernels, else the host or its wait for the GPU. The rows come fr
 After the first recording of a process the recorder of kernels may have stayed attached to it: rows behind the first of
 each run may have a slower host than a script by itself has.
 
-The first score, with the product as it was before it saw these rows: 4 of 6 in the range, mean absolute error 21 %, worst
-44 %. The model of the host was changed afterwards with these profiles in view: the profile of ResNet-50 sets the constant
-for a recorder that stays attached. The next score of this model needs other rows.
+The first score, with the product as it was before it saw these rows: 4 of 6 in the range, mean absolute error 21 %,
+worst 44 %. The model of the host was changed afterwards with these profiles in view. The profile of ResNet-50 sets the
+constant for a recorder that stays attached. The next score of this model needs other rows.
 """
 
 

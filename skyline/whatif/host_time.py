@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from statistics import median
 
 import numpy as np
@@ -17,6 +17,7 @@ from skyline.interval import Interval
 from skyline.simulate.engine import Timeline, simulate, steady_step_ms
 from skyline.trace.profile import Profile
 from skyline.trace.record import BareTimes
+from skyline.whatif.calibration import REPETITIONS
 from skyline.whatif.constant import Constant
 
 _UNHELD = Constant.at(
@@ -31,13 +32,12 @@ _ATTACHED = Constant.at(
     machine="a virtual machine with an NVIDIA H200",
 )
 _MEASURED = (Part.LOADER, Part.BACKWARD, Part.OPTIMIZER)
-_LEAST = 0.1
-"""Least share of the recorded host time that is its own."""
-_ROUNDS, _NEAR = 6, 0.01
-_MOST_UNSURE = 0.5
-"""A less certain lead tells nothing of the host."""
-_REPETITIONS = 8
-_AS_KNOWN = Interval.exact(1.0)
+_LEAST = Constant.at(0.1, "an assumption: the least share of the recorded host time that is its own")
+_NEAR = Constant.at(
+    0.01, "an assumption: a simulated time as near as this to the measured one is not improved"
+)
+_MOST_UNSURE = Constant.at(0.5, "an assumption: a factor less certain than that tells nothing of the host")
+_ROUNDS = Constant.at(6, "an assumption: so many simulations find the factor")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class OwnHost:
     """
 
     parts: tuple[float, ...] = ()
-    spread: Interval = _AS_KNOWN
+    spread: Interval = field(default_factory=lambda: Interval.exact(1.0))
 
     def applied(self, graph: Graph, lane: str) -> Graph:
         """The graph with the host's own time."""
@@ -148,7 +148,7 @@ def _lead(profile: Profile, waiting: Graph, running: Graph, lane: str, own_ms: f
 
     def lead_ms(factor: float) -> float:
         waited = simulate(scale_host_to(waiting, lane, factor)).iteration_ms(lane)
-        return waited - steady_step_ms(scale_host_to(running, lane, factor), at_most=_REPETITIONS)
+        return waited - steady_step_ms(scale_host_to(running, lane, factor), at_most=REPETITIONS)
 
     most = min(1.0, median(steps) / own_ms)
     return _Observed(found, found - unsure, found + unsure, lead_ms, most, _ATTACHED.value)
@@ -156,14 +156,14 @@ def _lead(profile: Profile, waiting: Graph, running: Graph, lane: str, own_ms: f
 
 def _factor(seen: _Observed) -> Interval | None:
     """The factor on the host that gives what was observed; None where that hardly depends on it."""
-    low, high = min(_LEAST, seen.most), seen.most
+    low, high = min(_LEAST.value, seen.most), seen.most
     at_low, at_high = seen.of(low), seen.of(high)
     slope = (at_high - at_low) / (high - low) if high > low else 0.0
     if slope <= 0:
         return None
     value = _solved(seen.of, seen.ms, (low, at_low), (high, at_high))
     below, above = (max(0.0, one) / slope for one in (seen.ms - seen.low, seen.high - seen.ms))
-    if below + above > 2 * _MOST_UNSURE * seen.most:
+    if below + above > 2 * _MOST_UNSURE.value * seen.most:
         return None
     return Interval(value, max(low, value - below) * seen.quicker, min(high, value + above))
 
@@ -178,11 +178,11 @@ def _solved(
     if wanted >= at_high:
         return high
     middle = low
-    for _ in range(_ROUNDS):
+    for _ in range(int(_ROUNDS.value)):
         part = min(0.9, max(0.1, (wanted - at_low) / (at_high - at_low)))
         middle = low + part * (high - low)
         at = of(middle)
-        if abs(at - wanted) <= _NEAR * abs(wanted):
+        if abs(at - wanted) <= _NEAR.value * abs(wanted):
             break
         if at < wanted:
             low, at_low = middle, at

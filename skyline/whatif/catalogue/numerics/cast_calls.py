@@ -18,8 +18,9 @@ from skyline.whatif.subject import Subject, shapes
 
 _PASSES = (Phase.FORWARD, Phase.BACKWARD)
 _PRODUCTS = (WorkClass.MATMUL, WorkClass.CONVOLUTION)
-_USUAL = {Phase.FORWARD: 2.0, Phase.BACKWARD: 1.0}
-"""Casts for each kernel of a product with a weight, where no shapes tell."""
+USUAL_CASTS = {Phase.FORWARD: 2.0, Phase.BACKWARD: 1.0}
+"""Casts for each kernel of a product with a weight, where no shapes tell: a weight and its bias or, often enough, an
+input; on the way back the gradient of one of them."""
 _OF_TWO_ACTIVATIONS = ("aten::bmm", "aten::baddbmm", "aten::matmul", "aten::einsum")
 _OWN_LAUNCHES = Constant.at(
     10.0,
@@ -47,7 +48,7 @@ def cast_calls(subject: Subject, graph: Graph, weighted: Indices) -> Mapping[Pha
         (row, one) for row, one in zip(forward.tolist(), shapes(subject, graph, forward), strict=True) if one
     ]
     if not called:
-        return _USUAL
+        return USUAL_CASTS
     rows = np.array([row for row, _ in called], np.int64)
     parameters = sum(max(1, len(shape.inputs) - 1) for _, shape in called)
     wide = sum(wide_inputs(graph, rows, _operators(graph)))

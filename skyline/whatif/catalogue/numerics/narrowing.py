@@ -16,7 +16,7 @@ from skyline.graph.task import PHASE, WORK, TaskKind, WorkClass
 from skyline.interval import Interval
 from skyline.trace.kineto.category import GPU_WORK
 from skyline.trace.record import OperatorShape, Phase
-from skyline.whatif.catalogue.numerics.cast_calls import call_us, cast_calls
+from skyline.whatif.catalogue.numerics.cast_calls import USUAL_CASTS, call_us, cast_calls
 from skyline.whatif.catalogue.numerics.narrow_trials import (
     iteration_factors,
     python_factors,
@@ -51,8 +51,6 @@ _CONVERSIONS = Constant.at(
     "two conversions in 16 bits for each convolution, over the mean of the kernels between the convolutions",
     machine="a recording of ResNet-50 on an RTX 3060 Ti, which holds 414 in TF32",
 )
-_CASTS = {Phase.FORWARD: 2.0, Phase.BACKWARD: 1.0}
-"""For each product: a weight and its bias or, often enough, an input; on the way back the gradient of one of them."""
 _USUAL_BYTES_PER_US = Constant.at(500e3, "an assumption for a GPU of unknown bandwidth: 500 GB/s")
 _CPU_CAST_US = Constant.at(6.0, "an assumption: µs to call a cast on a CPU")
 _CPU_BYTES_PER_US = Constant.at(20e3, "an assumption: 20 GB/s between a core and memory")
@@ -386,7 +384,7 @@ def _cast_us(subject: Subject, graph: Graph, weighted: Indices) -> npt.NDArray[n
     spec = gpu(subject)
     rate = spec.bandwidth_gb_s * 1e3 if spec is not None else _USUAL_BYTES_PER_US.value
     forward = graph.tasks.phase[weighted] == PHASE[Phase.FORWARD]
-    casts = np.where(forward, _CASTS[Phase.FORWARD], _CASTS[Phase.BACKWARD])
+    casts = np.where(forward, USUAL_CASTS[Phase.FORWARD], USUAL_CASTS[Phase.BACKWARD])
     return np.maximum(
         casts * _LEAST_US.value, _CAST_BYTES.value * _cast_elements(subject, graph, weighted) / rate
     )
