@@ -166,10 +166,13 @@ def _times(subject: Subject, composed: Composition) -> tuple[Interval, Interval,
     change = value - now.value
     # For a trace nothing was measured with a change: the simulation error is also that of the change.
     doubt = 0.0 if subject.recording is None else max(subject.replay_error, _NEVER_LESS_SURE) * abs(change)
-    unsure = before_ms > 0 and subject.host_spread > 1
-    slower = _with_slower_host(subject, composed) * now.value - value if unsure else 0.0
-    below = hypot(scenario.below_ms, doubt, min(0.0, slower))
-    above = hypot(scenario.above_ms, doubt, max(0.0, slower))
+    spread = (subject.host.spread.low, subject.host.spread.high) if before_ms > 0 else ()
+    by_host = [_with_host(subject, composed, one) * now.value - value for one in spread if one != 1]
+    below = hypot(scenario.below_ms, doubt, min(0.0, *by_host, 0.0))
+    above = hypot(scenario.above_ms, doubt, max(0.0, *by_host, 0.0))
+    if value <= now.value >= value + max(scenario.above_ms, doubt, *by_host, 0.0):
+        # What lengthens no step alone lengthens none together.
+        above = min(above, now.value - value)
     runs_anew = bool(composed.made) and scenario is not composed.start
     apart = process_spread(subject) * value if runs_anew else 0.0
 
@@ -199,10 +202,10 @@ def _at_least(least: float, found: Interval) -> Interval:
     return Interval(found.value, max(least, found.low), found.high)
 
 
-def _with_slower_host(subject: Subject, composed: Composition) -> float:
-    """The simulated ratio, were the host as slow as its bare times allow."""
+def _with_host(subject: Subject, composed: Composition, factor: float) -> float:
+    """The simulated ratio, were the host slower or quicker by a factor, as what is known of it allows."""
     after, before = (
-        subject.step_ms(scale_host_to(graph, subject.lane, subject.host_spread))
+        subject.step_ms(scale_host_to(graph, subject.lane, factor))
         for graph in (composed.scenario.graph, composed.start.graph)
     )
     return after / before

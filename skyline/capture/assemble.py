@@ -32,7 +32,7 @@ from skyline.trace.facts import (
     SideEffect,
 )
 from skyline.trace.profile import CAPTURE_SCHEMA, Profile, SourceFile
-from skyline.trace.record import CodeLine
+from skyline.trace.record import BareTimes, CodeLine
 from skyline.trace.trial import ProductTrial, Trial
 
 
@@ -58,6 +58,8 @@ class ScriptRun:
     """True if the run failed after it was recorded, so that nothing more can be asked of it."""
     paired_ms: tuple[float, ...] = ()
     """Bare iterations from directly before and after the recorded ones."""
+    from_idle: BareTimes | None = None
+    """Iterations that each began with an idle GPU."""
     power: PowerFact | None = None
     load: MachineLoad | None = None
     side_effects: tuple[SideEffect, ...] = ()
@@ -158,6 +160,7 @@ def _assembled(run: ScriptRun, trials: tuple[Trial, ...], products: tuple[Produc
         warmup_iterations=run.ready.warmup,
         warmup_reason=run.ready.warmup_reason,
         paired_ms=run.paired_ms,
+        from_idle=run.from_idle,
         power=run.power,
         load=run.load,
         module=run.request.module,

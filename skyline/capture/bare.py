@@ -18,6 +18,8 @@ _TURN_S = 1.0
 _LEAST_STEPS = 3
 _PATIENCE_MS = 300.0
 _RECORDED_MS = 3_000.0
+_FROM_IDLE = 5
+"""Iterations with an idle device at their start: the median of five, since the host's time scatters."""
 _SLOWER = 0.05
 LONG_MS = 4_000.0
 """Of a longer iteration one is timed and one recorded: a pause before it and the caches hardly change its time."""
@@ -48,6 +50,7 @@ class BareRows:
             tuple(row.backward_ms for row in rows),
             tuple(row.optimizer_ms for row in rows),
             tuple(row.memory_bytes for row in rows) if all(row.memory_bytes for row in rows) else (),
+            tuple(row.host_ms for row in rows) if all(row.host_ms for row in rows) else (),
         )
 
     @property
@@ -100,6 +103,19 @@ def first_steps(
     if on_first is not None:
         on_first(rows)
     return rows
+
+
+def from_idle(child: ChildProcess, request: CaptureRequest, rows: BareRows) -> BareTimes | None:
+    """Iterations that each begin with an idle device: the host launches them without waiting for a full queue.
+
+    Call it before anything is recorded: the recorder of a device's kernels may stay attached and slow each launch. None
+    where iterations are long, or few are left.
+    """
+    affordable = int(_RECORDED_MS / max(rows.median_ms, 0.01))
+    count = min(_FROM_IDLE, affordable)
+    if request.recorded <= 1 or count < _LEAST_STEPS:
+        return None
+    return BareRows(list(run_bare(child, count + 1, waiting=True)[1:])).times()
 
 
 def iterations_to_record(request: CaptureRequest, rows: BareRows) -> tuple[int, int]:

@@ -21,6 +21,8 @@ class StepRow:
     optimizer_steps: int = 1
     memory_bytes: int = 0
     """In use at its end; 0 where that is not known."""
+    host_ms: float = 0.0
+    """Time of the script's thread, without waiting for the device at the end; 0 if unknown."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from skyline.capture.bare import (
     BareRows,
     beside_recording,
     first_steps,
+    from_idle,
     iterations_to_record,
     run_bare,
     settle,
@@ -181,6 +182,8 @@ class CaptureSession:
 
         meter = LoadMeter(child)
         rows = first_steps(child, request, held.typical_ms, ready.last, tell)
+        on_device = ready.facts.environment.device.kind != "cpu"
+        idle = from_idle(child, request, rows) if on_device else None
         self._launcher.say("record", "recording iterations", 0.4)
         lightly, full = iterations_to_record(request, rows)
         recording = record(child, lightly, full=full)
@@ -191,7 +194,6 @@ class CaptureSession:
             self._launcher.say("measure", "timing more iterations", 0.45)
             failed = _Later(failed=True)
             later = late.to("time more iterations", lambda: self._more(child, ready, rows), failed)
-        on_device = ready.facts.environment.device.kind != "cpu"
         slower = slower_since(rows, before) if on_device else ()
         load = late.to("read how busy the machine is", meter.read, None)
         run = ScriptRun(
@@ -216,6 +218,7 @@ class CaptureSession:
             ended_after=later.ended_after,
             failed=later.failed,
             paired_ms=later.paired_ms,
+            from_idle=idle,
             power=later.power,
             load=load,
             side_effects=child.side_effects(),

@@ -104,6 +104,8 @@ class Profile:
     """The reason why warm-up ended, in words."""
     paired_ms: tuple[float, ...] = ()
     """Unrecorded iterations directly before and after the recorded ones: the reference for the recording overhead."""
+    from_idle: BareTimes | None = None
+    """Iterations that each began with an idle GPU, from before any recording; None without a GPU and in a short run."""
     module: str = ""
     """The dotted module name of the script, as for ``python -m``; empty if it ran as a file."""
     mode: Literal["measured", "predicted"] = "measured"

@@ -61,6 +61,12 @@ class BareTimes:
     backward_ms: tuple[float, ...]
     optimizer_ms: tuple[float, ...]
     memory_bytes: tuple[int, ...] = ()
+    host_ms: tuple[float, ...] = ()
+    """Time of the script's thread from the start of an iteration to the start of the next; empty if unknown.
+
+    While the thread is far ahead of a GPU, it waits in launches: only iterations that begin with an idle GPU show the
+    host's own time.
+    """
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,6 +38,8 @@ def check(profile: Profile) -> None:
     """Raise ValueError, with the place and the problem, for values that no run can produce."""
     _check_fields((profile,), "")
     _check_times(profile.times, "times")
+    if profile.from_idle is not None:
+        _check_times(profile.from_idle, "from_idle")
     for trial in profile.trials:
         size = trial.choices.batch_size
         _require(size is None or size > 0, "trials.choices.batch_size", "not above 0")
@@ -60,7 +62,8 @@ def _check_times(times: BareTimes, at: str) -> None:
     _require(count > 0, f"{at}.steps_ms", "empty")
     _require(all(step > 0 for step in times.steps_ms), f"{at}.steps_ms", "not above 0")
     same = all(len(part) == count for part in (times.data_ms, times.backward_ms, times.optimizer_ms))
-    _require(same and len(times.memory_bytes) in {0, count}, at, "of unequal lengths")
+    same = same and all(len(part) in {0, count} for part in (times.memory_bytes, times.host_ms))
+    _require(same, at, "of unequal lengths")
 
 
 def _check_trace(trace: Trace) -> None:

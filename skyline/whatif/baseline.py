@@ -15,8 +15,9 @@ from skyline.simulate.engine import replay_error, simulate
 from skyline.simulate.moments import billed_phases, billed_us
 from skyline.trace.profile import Profile
 from skyline.trace.record import PhaseTimes
-from skyline.whatif.calibration import calibrated, host_spread, settled, simulated_ms, without_lines
+from skyline.whatif.calibration import calibrated, settled, simulated_ms, without_lines
 from skyline.whatif.cost.tried_iterations import tried_iterations
+from skyline.whatif.host_time import OwnHost, own_host
 from skyline.whatif.subject import Subject
 
 
@@ -30,9 +31,11 @@ def baseline(profile: Profile) -> Subject:
     tried = tried_iterations(profile)
     measured_on_gpu = said is None and bool(ON_GPU[recorded.tasks.kind].any())
     running = one_iteration_ahead(recorded, lane) if measured_on_gpu else recorded
-    bare = profile.times if measured_on_gpu else None
     quiet = coalesce(settled(running, tried))
-    graph = calibrated(quiet, lane, parts_ms, iteration_ms, ahead=measured_on_gpu, bare=bare)
+    host = OwnHost()
+    if measured_on_gpu:
+        host = own_host(profile, coalesce(settled(recorded, tried)), quiet, lane)
+    graph = calibrated(host.applied(quiet, lane), lane, parts_ms, iteration_ms, ahead=measured_on_gpu)
     timeline = simulate(graph)
     if said is not None or measured_on_gpu:
         billed = billed_us(timeline, lane)
@@ -62,7 +65,7 @@ def baseline(profile: Profile) -> Subject:
         batch_tensors=_batch_tensors(profile),
         billed_us=billed,
         tried=tried,
-        host_spread=1.0 if bare is None else host_spread(graph, lane, bare, iteration_ms.value),
+        host=host,
     )
 
 

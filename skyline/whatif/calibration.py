@@ -11,11 +11,9 @@ from skyline.graph.calibrate import calibrate, scale_host_to, steadied
 from skyline.graph.column import Times
 from skyline.graph.graph import Graph, scale
 from skyline.graph.merging import coalesce
-from skyline.graph.part import PARTS, Part, parts_of
+from skyline.graph.part import Part
 from skyline.interval import Interval
 from skyline.simulate.engine import simulate, steady_step_ms
-from skyline.trace.record import BareTimes
-from skyline.whatif.constant import Constant
 from skyline.whatif.cost.tried_iterations import TriedIterations
 
 ROUNDING = 1e-6
@@ -25,11 +23,6 @@ _ROUNDS = (8, 7, 6, 5, 4, 3, 2, 1, 1, 1)
 """
 _FITTED = 1e-5
 """A step as near as this to its time is not corrected, in the logarithm."""
-_UNHELD = Constant.at(
-    0.1,
-    "quantile of a part's bare times that is the host's own: waiting for a GPU or a full queue only adds to it",
-)
-_MEASURED = (Part.LOADER, Part.BACKWARD, Part.OPTIMIZER)
 
 REPETITIONS = 8
 """Of the recorded iterations; after as many, lanes that do not wait for one another tell which is the slowest."""
@@ -52,53 +45,20 @@ def calibrated(
     iteration_ms: Interval,
     *,
     ahead: bool,
-    bare: BareTimes | None = None,
 ) -> Graph:
     """With the times that the recording inflated scaled so that the graph simulates to the bare iteration.
 
-    ``bare`` is given where the script's thread was timed as it runs ahead of a GPU.
+    With ``ahead`` the script's thread runs ahead of a GPU, and its host takes its own time already.
     """
     if len(recorded.structure.lanes) == 1:
         return calibrate(recorded, lane, parts_ms)
-    unheld = recorded if bare is None else _unheld(recorded, lane, bare)
-    return fitted(unheld, lane, iteration_ms.value, ahead)
+    return fitted(recorded, lane, iteration_ms.value, ahead)
 
 
 def without_lines(graph: Graph) -> Graph:
     """The graph with neighbours of one kind, phase and iteration as one task each."""
     tasks = graph.tasks
     return coalesce(graph, (tasks.kind, tasks.work, tasks.iteration, tasks.phase))
-
-
-def _unheld(graph: Graph, lane: str, bare: BareTimes) -> Graph:
-    """The host as fast as its own bare times show it where nothing held it; recording never makes it quicker."""
-    tasks, took = graph.tasks, graph.durations + graph.gaps
-    chosen = np.flatnonzero(tasks.lane == tasks.lane_code(lane))
-    part = parts_of(tasks)[chosen]
-    recorded_ms = np.bincount(part, took[chosen], len(PARTS)) / 1e3 / max(1, len(graph.iterations))
-    own_ms = np.zeros(len(PARTS))
-    for one, samples in zip(_MEASURED, (bare.data_ms, bare.backward_ms, bare.optimizer_ms), strict=True):
-        own_ms[PARTS.index(one)] = np.quantile(samples, _UNHELD.value) if samples else 0.0
-    known = (own_ms > 0) & (recorded_ms > 0)
-    # Batches are fetched by other code than launches work; what was not timed launches work, too.
-    launching = known & (np.arange(len(PARTS)) != PARTS.index(Part.LOADER))
-    rest = own_ms[launching].sum() / recorded_ms[launching].sum() if launching.any() else 1.0
-    factors = np.divide(own_ms, recorded_ms, out=np.full(len(PARTS), rest), where=known)
-    return scale(graph, chosen, np.minimum(1.0, factors)[part], gaps=True)
-
-
-def host_spread(graph: Graph, lane: str, bare: BareTimes, step_ms: float) -> float:
-    """The factor by which the host may be slower than in the calibrated graph, because its bare times scatter.
-
-    Longer than the step it cannot be: then the step would be longer.
-    """
-    sums = np.sum([bare.data_ms, bare.backward_ms, bare.optimizer_ms], axis=0)
-    own_ms = float(np.quantile(sums, _UNHELD.value)) if len(sums) else 0.0
-    host = graph.tasks.lane == graph.tasks.lane_code(lane)
-    host_ms = float((graph.durations + graph.gaps)[host].sum()) / 1e3 / max(1, len(graph.iterations))
-    if own_ms <= 0 or host_ms <= 0:
-        return 1.0
-    return max(1.0, min(float(np.median(sums)) / own_ms, step_ms / host_ms))
 
 
 def fitted(graph: Graph, lane: str, target_ms: float, ahead: bool) -> Graph:

@@ -28,6 +28,7 @@ from skyline.units import format_share
 from skyline.whatif.blocks import open_blocks
 from skyline.whatif.calibration import REPETITIONS, calibrated, settled
 from skyline.whatif.cost.tried_iterations import TriedIterations
+from skyline.whatif.host_time import OwnHost
 from skyline.whatif.recording import Recording
 
 
@@ -168,6 +169,7 @@ def _in_place_us(records: Sequence[Record], call_us: float) -> float:
     return median(tuple(by_iteration.values())) if by_iteration else 0.0
 
 
+_AS_RECORDED = OwnHost()
 _NO_PEAK = MemoryBreakdown(0, 0, 0, 0, 0)
 _NO_CURVE = BatchCurve(None, (), NEEDS_PROFILE)
 _NO_STEP = StepCost(1.0, 0.0)
@@ -224,8 +226,8 @@ class Subject:
     """Bytes of each tensor of a batch as the loader gives it."""
     billed_us: tuple[float, ...] = ()
     """By task of ``graph``, the time on the script's own thread, and of a GPU while it works."""
-    host_spread: float = 1.0
-    """Factor by which the host may be slower than in the graphs, where its GPU bounds the step."""
+    host: OwnHost = _AS_RECORDED
+    """The host's own time, which the graphs have, and how much quicker or slower it may be."""
     range_factors: Mapping[str, float] = field(default_factory=dict[str, float])
     """By what-if, or combination, the factor for modelled ranges that earlier verifications on this machine give."""
     tried: TriedIterations | None = None
@@ -370,10 +372,8 @@ class Subject:
         if self.runs_ahead:
             recorded = one_iteration_ahead(recorded, self.lane)
         quiet = settled(recorded, self.tried)
-        bare = self.profile.times if self.runs_ahead else None
-        return calibrated(
-            quiet, self.lane, self.parts_ms, self.iteration_ms, ahead=self.runs_ahead, bare=bare
-        )
+        own = self.host.applied(quiet, self.lane)
+        return calibrated(own, self.lane, self.parts_ms, self.iteration_ms, ahead=self.runs_ahead)
 
     @cached_property
     def thread_use(self) -> ThreadUse:

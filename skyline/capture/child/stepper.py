@@ -101,6 +101,7 @@ class Stepper:
         if self._channel is None:
             self._begin(channel)
             self._look_at_devices()
+        self._clock.reach()
         if self._waits:
             self._devices.wait()
         if self._recordings is None:
@@ -199,6 +200,7 @@ class Stepper:
             "backward_calls": parts.backward_calls,
             "optimizer_steps": parts.optimizer_steps,
             "memory_bytes": self._in_use_bytes(),
+            "host_ms": self._clock.host_ms(),
         }
 
     def _recording(self, frame):

@@ -91,6 +91,12 @@ def test_an_iteration_takes_what_it_takes_without_us(
     profile = profiled(scripts / "plain.py", "--host-ms", str(host_ms), options=options, **gpu)
     assert as_alone(median(profile.times.steps_ms), host_ms, gpu), (profile.times.steps_ms, known)
     assert profile.peak_bytes == pytest.approx(known.peak_bytes, rel=0.02)
+    idle = profile.from_idle
+    assert idle is not None
+    assert host_ms <= median(idle.host_ms) <= max(idle.steps_ms), idle
+    if gpu == BUSY:
+        # The host is done long before the device, whose work the iteration then waits for.
+        assert median(idle.host_ms) < 0.9 * median(idle.steps_ms), idle
     if curve:
         # Another batch size takes as long, since each kernel does whatever it computes.
         [other] = batch_trials(profile.trials).values()

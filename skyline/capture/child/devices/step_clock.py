@@ -32,6 +32,7 @@ class StepClock:
         self.devices = DevicesInUse()
         self._origin = None
         self._left = None
+        self._reached = 0.0
         self._steps = []
 
     @property
@@ -49,6 +50,14 @@ class StepClock:
         devices.wait()
         self._origin = self._left = None
         self._steps = []
+
+    def reach(self):
+        """The host is done with an iteration; its devices may have work left."""
+        self._reached = _clock()
+
+    def host_ms(self):
+        """Time of the host in the iteration that ends: from leaving the last boundary to reaching this one."""
+        return 0.0 if self._left is None else (self._reached - self._left.at) * 1e3
 
     def arrive(self):
         """An iteration ends here."""

@@ -25,6 +25,7 @@ from skyline.whatif.base import (
     UsualWhatIf,
 )
 from skyline.whatif.catalogue.models.channels_last import CONVERSIONS, lie_channels_last
+from skyline.whatif.catalogue.numerics.cast_calls import scaler_call_us
 from skyline.whatif.catalogue.numerics.narrowing import (
     EMULATED_CPU,
     emulated,
@@ -126,7 +127,7 @@ def _changed(memory: Memory, kept: Interval, copies: float | None) -> Memory:
 
 
 def _unscaled(subject: Subject, graph: Graph) -> Graph:
-    """With a pass over all gradients before each step, for which the script waits."""
+    """With a pass over all gradients before each step, for which the script waits, and the host's calls for it."""
     tasks = graph.tasks
     streams = tasks.lane[launches(graph).target]
     if not len(streams):
@@ -137,6 +138,7 @@ def _unscaled(subject: Subject, graph: Graph) -> Graph:
     _, places = np.unique(tasks.iteration[stepping], return_index=True)
     work: list[InsertedGpuWork] = []
     waits: list[Dependency] = []
+    gaps, scaler_us = graph.gaps.copy(), scaler_call_us(subject, graph)
     for first in stepping[places].tolist():
         before = own[np.searchsorted(own, first) - 1]
         if before >= first:
@@ -145,10 +147,14 @@ def _unscaled(subject: Subject, graph: Graph) -> Graph:
             "unscale", TaskKind.KERNEL, WorkClass.OTHER, lane, Phase.OPTIMIZER, int(tasks.iteration[first])
         )
         waits.append(Dependency(len(graph) + len(work), first, Cause.SYNC))
+        gaps[before] += scaler_us
         work.append(InsertedGpuWork(made, _unscale_us(subject), int(before)))
     # A recording of a script that runs ahead would wait for work of steps before it; what a settled step takes
     # is then the stream's time in any case.
-    return insert_gpu_work(graph, work, dependencies=() if subject.gpu_lags else waits) if work else graph
+    if not work:
+        return graph
+    waited = () if subject.gpu_lags else waits
+    return insert_gpu_work(graph.with_times(gaps=gaps), work, dependencies=waited)
 
 
 def _unscale_us(subject: Subject) -> float:

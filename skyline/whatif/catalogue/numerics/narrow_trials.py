@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from skyline.graph.column import Indices
+from skyline.graph.column import Flags, Indices
 from skyline.graph.graph import Graph
 from skyline.graph.selection import select
 from skyline.graph.task import WORK, TaskKind, WorkClass
@@ -110,14 +110,21 @@ def _of_larger(
     return np.where(factors < 1, factors * (1 - standing + standing / grown), factors)
 
 
-def wide_inputs(graph: Graph, products: Indices) -> list[bool]:
-    """Flags of forward products whose input is in float32 under autocast: no operator before it leaves 16 bits."""
+def wide_inputs(graph: Graph, products: Indices, operators: Flags | None = None) -> list[bool]:
+    """Flags of forward products whose input is in float32 under autocast: no operator before it leaves 16 bits.
+
+    ``operators`` are flags of the tasks to look at, None for all: a GPU's kernels and launches lie between them, and
+    cut an operator into several tasks.
+    """
+    order = np.arange(len(graph)) if operators is None else np.flatnonzero(operators)
     tasks, found = graph.tasks, list[bool]()
     names = [name.removeprefix("aten::") if name.startswith("aten::") else "" for name in tasks.names]
-    for row in products.tolist():
-        before = row - 1
-        while before >= max(0, row - _AS_FAR_BACK) and names[tasks.name[before]] in _PASSES_ON:
+    for place in np.searchsorted(order, products).tolist():
+        before = place - 1
+        while operators is not None and before >= 0 and tasks.name[order[before]] == tasks.name[order[place]]:
             before -= 1
-        name = names[tasks.name[before]] if before >= 0 else ""
+        while before >= max(0, place - _AS_FAR_BACK) and names[tasks.name[order[before]]] in _PASSES_ON:
+            before -= 1
+        name = names[tasks.name[order[before]]] if before >= 0 else ""
         found.append(not (name in _STAYS_NARROW or f"aten::{name}" in PRODUCTS))
     return found

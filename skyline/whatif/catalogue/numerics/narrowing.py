@@ -10,12 +10,13 @@ import numpy.typing as npt
 
 from skyline.graph.column import Indices, Times
 from skyline.graph.graph import Graph
-from skyline.graph.launching import launches, launches_of
+from skyline.graph.launching import launches_of
 from skyline.graph.selection import Criteria, select
-from skyline.graph.task import KIND, PHASE, WORK, TaskKind, WorkClass
+from skyline.graph.task import PHASE, WORK, TaskKind, WorkClass
 from skyline.interval import Interval
 from skyline.trace.kineto.category import GPU_WORK
 from skyline.trace.record import OperatorShape, Phase
+from skyline.whatif.catalogue.numerics.cast_calls import USUAL_CASTS, call_us, cast_calls
 from skyline.whatif.catalogue.numerics.narrow_trials import (
     iteration_factors,
     python_factors,
@@ -57,13 +58,6 @@ _CONVERSIONS = Constant.at(
     "two conversions in 16 bits for each convolution, over the mean of the kernels between the convolutions",
     machine="a recording of ResNet-50 on an RTX 3060 Ti, which holds 414 in TF32",
 )
-_CASTS = {Phase.FORWARD: 2.0, Phase.BACKWARD: 1.0}
-"""For each product: a weight and its bias or, often enough, an input; on the way back the gradient of one of them."""
-_PLAIN_CALL = Constant.at(
-    0.7,
-    "an assumption: an operator calls a cast itself, which takes less time than Python's calls",
-)
-_MOST_HOST_US = Constant.at(12.0, "an assumption: a slower host than that calls more than kernels")
 _USUAL_BYTES_PER_US = Constant.at(500e3, "an assumption for a GPU of unknown bandwidth: 500 GB/s")
 _CPU_CAST_US = Constant.at(6.0, "an assumption: µs to call a cast on a CPU")
 _CPU_BYTES_PER_US = Constant.at(20e3, "an assumption: 20 GB/s between a core and memory")
@@ -238,8 +232,8 @@ def _on_gpu(
     if converted:
         images = heavy[graph.tasks.work[heavy] == WORK[WorkClass.CONVOLUTION]]
         durations[images] += casting * _conversions_us(subject, graph, images, light)
-    host_us = _PLAIN_CALL.value * _host_us(graph)
-    for phase, casts in _CASTS.items():
+    host_us = call_us(graph)
+    for phase, casts in cast_calls(subject, graph, weighted).items():
         called = launches_of(graph, weighted[graph.tasks.phase[weighted] == PHASE[phase]])
         durations[called] += casting * casts * host_us
     return graph.with_times(durations=durations)
@@ -395,7 +389,7 @@ def _cast_us(subject: Subject, graph: Graph, weighted: Indices) -> npt.NDArray[n
     spec = gpu(subject)
     rate = spec.bandwidth_gb_s * 1e3 if spec is not None else _USUAL_BYTES_PER_US.value
     forward = graph.tasks.phase[weighted] == PHASE[Phase.FORWARD]
-    casts = np.where(forward, _CASTS[Phase.FORWARD], _CASTS[Phase.BACKWARD])
+    casts = np.where(forward, USUAL_CASTS[Phase.FORWARD], USUAL_CASTS[Phase.BACKWARD])
     return np.maximum(
         casts * _LEAST_US.value, _CAST_BYTES.value * _cast_elements(subject, graph, weighted) / rate
     )
@@ -413,13 +407,3 @@ def _cast_elements(subject: Subject, graph: Graph, weighted: Indices) -> npt.NDA
 
 def _activation(shape: OperatorShape) -> tuple[int, ...]:
     return max((each for each in shape.inputs if len(each) > 1), key=prod, default=())
-
-
-def _host_us(graph: Graph) -> float:
-    """The host's time for one more kernel: its time in the passes over their launches."""
-    tasks = graph.tasks
-    in_passes = np.isin(tasks.phase, [PHASE[one] for one in _PASSES])
-    on_host = in_passes & np.isin(tasks.kind, [KIND[TaskKind.CPU], KIND[TaskKind.LAUNCH]])
-    launched = len(np.unique(launches(graph).source)) * float(in_passes.mean() if len(graph) else 0.0)
-    total = float((graph.durations + graph.gaps)[on_host].sum())
-    return min(_MOST_HOST_US.value, total / launched) if launched else 0.0
