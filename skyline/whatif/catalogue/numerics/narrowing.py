@@ -41,6 +41,8 @@ _OF_ACTIVATIONS = re.compile(r"bmm|matmul|einsum|attention|flash|fmha", re.IGNOR
 """Products of two activations."""
 _KEEP_WIDE_ON_GPU = re.compile(r"softmax|layer_norm|group_norm|rms_norm|loss|aten::pow")
 _KEEP_WIDE_ON_CPU = re.compile(r"layer_norm|group_norm|rms_norm")
+_WIDE_NORM = re.compile(r"layer_norm|group_norm|rms_norm")
+_ELEMENTWISE = re.compile(r"aten::(add|sub|mul|div)_?")
 _KEEP_NARROW = re.compile(r"relu|gelu|silu|sigmoid|tanh|dropout|pool|batch_norm|softmax")
 """Operators that keep their inputs in float32, by autocast's lists for either device, or in 16 bits. Batch norms take
 either format."""
@@ -154,11 +156,11 @@ def narrowed(
         )
         return likely, least, most
     products = factors(subject, graph, heavy, target)
+    part = _narrow_part(subject, graph)
+    lighter = (part * LIGHT.value + 1 - part, LIGHT.low, part * LIGHT.high + 1 - part)
     likely, least, most = (
         _on_gpu(subject, graph, heavy, factor, light, *ends, converted=converted)
-        for factor, ends in zip(
-            products, ((LIGHT.value, 1.0), (LIGHT.low, 0.5), (LIGHT.high, 1.5)), strict=True
-        )
+        for factor, ends in zip(products, zip(lighter, (1.0, 0.5, 1.5), strict=True), strict=True)
     )
     return likely, least, most
 
@@ -194,6 +196,28 @@ def kept_factor(subject: Subject, graph: Graph) -> Interval:
         return Interval(0.65, 0.5, 0.9)
     value = (0.5 * narrow + wide) / (narrow + wide)
     return Interval(value, max(0.5, value - 0.15), min(1.1, value + 0.15))
+
+
+def _narrow_part(subject: Subject, graph: Graph) -> float:
+    """The part of the elements between products that have 16 bits under autocast, by forward operators.
+
+    A sum of numbers in 16 and 32 bits has 32. Where norms are computed in float32, sums and products element by element
+    therefore stay as wide. 1 where no shapes tell.
+    """
+    forward = select(graph, phase=Phase.FORWARD, kind=TaskKind.CPU, work=WorkClass.OTHER)
+    codes: list[int] = graph.tasks.name[forward].tolist()
+    names = [graph.tasks.names[code] for code in codes]
+    called = list(zip(names, shapes(subject, graph, forward), strict=True))
+    follows_norms = any(_WIDE_NORM.search(name) for name, _ in called)
+    narrow = wide = 0
+    for name, shape in called:
+        if shape is None or not shape.inputs:
+            continue
+        if _KEEP_WIDE_ON_GPU.search(name) or (follows_norms and _ELEMENTWISE.fullmatch(name)):
+            wide += prod(shape.inputs[0])
+        elif _KEEP_NARROW.search(name) or _ELEMENTWISE.fullmatch(name):
+            narrow += prod(shape.inputs[0])
+    return narrow / (narrow + wide) if narrow else 1.0
 
 
 def weight_copies_bytes(subject: Subject, graph: Graph) -> float | None:
