@@ -1,16 +1,18 @@
 """Step times of published models on this GPU, in each number format and layout, without Skyline.
 
 Each row has the median time of a step by the GPU's own events, its spread, the sum of its kernels (one recorded step)
-and the peak of memory. Rows are written as they are measured. ``gpu_models_predicted.py`` compares predictions with
-them.
+and the peak of memory. Each is measured in a process of its own: a recorder of kernels may stay attached to a process
+and slow every later launch. Rows are written as they are measured. ``gpu_models_predicted.py`` compares predictions
+with them.
 """
 
 from __future__ import annotations
 
 import argparse
-import gc
 import json
 import statistics
+import subprocess
+import sys
 import time
 from itertools import pairwise
 from pathlib import Path
@@ -108,10 +110,14 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--minutes", type=float, default=4.0, help="for how long (default: 4)")
+    parser.add_argument("--only", nargs=4, help=argparse.SUPPRESS)
     parser.add_argument(
         "--out", type=Path, required=True, metavar="FILE", help="rows, one JSON object per line"
     )
     options = parser.parse_args()
+    if options.only:
+        _measure_alone(options.only, options.out)
+        return
     end = time.monotonic() + options.minutes * 60
     done: set[tuple[object, ...]] = set()
     if options.out.exists():
@@ -120,16 +126,21 @@ def main() -> None:
     for one in settings():
         if one in done or time.monotonic() > end:
             continue
-        row: dict[str, object] = dict(zip(("model", "batch", "format", "channels_last"), one, strict=True))
-        try:
-            row = measure(*one)
-        except Exception as error:  # a model that does not train here costs its own row alone
-            row["error"] = f"{type(error).__name__}: {error}"[:300]
-        with options.out.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(row) + "\n")
-        print(*one, row.get("step_ms", ""), "ms", row.get("error", ""), flush=True)
-        gc.collect()
-        torch.cuda.empty_cache()
+        name, batch, form, channels_last = one
+        own = [sys.executable, __file__, "--out", str(options.out), "--only", name, str(batch), form]
+        subprocess.run([*own, str(int(channels_last))], check=False)
+
+
+def _measure_alone(only: list[str], out: Path) -> None:
+    one = (only[0], int(only[1]), only[2], only[3] == "1")
+    row: dict[str, object] = dict(zip(("model", "batch", "format", "channels_last"), one, strict=True))
+    try:
+        row = measure(*one)
+    except Exception as error:  # a model that does not train here costs its own row alone
+        row["error"] = f"{type(error).__name__}: {error}"[:300]
+    with out.open("a", encoding="utf-8") as file:
+        file.write(json.dumps(row) + "\n")
+    print(*one, row.get("step_ms", ""), "ms", row.get("error", ""), flush=True)
 
 
 if __name__ == "__main__":

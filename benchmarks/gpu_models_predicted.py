@@ -209,8 +209,9 @@ def main() -> int:
     body = (
         f"Measured on: {gpu}. Predicted on the machine above, from shapes alone. A step is one forward and backward "
         "pass and an SGD step with momentum on data that lie on the GPU; its time is the median by the GPU's events. "
-        "Errors are means of |predicted / measured - 1|. The recording of ResNet-50 in float32 set the rates of batch "
-        f"normalization: its row is not scored.\n\n{_page(rows, failed, options.results)}"
+        "Errors are means of |predicted / measured - 1|. Rows behind the first of their process may have a slower host "
+        "than a script by itself: a recorder of kernels may have stayed attached to it. The recording of ResNet-50 in "
+        f"float32 set rates of batch normalization: its row is not scored.\n\n{_page(rows, failed, options.results)}"
     )
     title = "Trainings on a GPU, predicted without it"
     print(write("gpu_models", title, machine, body, [asdict(one) for one in rows], results=options.results))

@@ -34,11 +34,12 @@ After the first recording of a process the recorder of kernels may have stayed a
 each run may have a slower host than a script by itself has.
 
 The first score, with the product as it was before it saw these rows: 4 of 6 in the range, mean absolute error 21 %,
-worst 44 %. The model of the host, and which kernels autocast leaves in float32, were changed afterwards with these profiles
-in view. The profile of ResNet-50 sets the constant for a recorder that stays attached. The next score needs other rows.
+worst 44 %. The model of the host, and which kernels autocast leaves in float32, were changed afterwards with these
+profiles in view. The profile of ResNet-50 sets the constant for a recorder that stays attached. The next score needs
+other rows.
 
-The recordings were made before the product noted the shapes of kernels. Those of three come from the trace by shape of the
-same script (`sized_kernels.py`); ResNet-50's kernels have none.
+The recordings were made before the product noted the shapes of kernels. Those of three come from the trace by shape of
+the same script (`sized_kernels.py`); ResNet-50's kernels have none.
 """
 
 
