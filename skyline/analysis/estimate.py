@@ -171,7 +171,7 @@ def _times(subject: Subject, composed: Composition) -> tuple[Interval, Interval,
     below = hypot(scenario.below_ms, doubt, min(0.0, *by_host, 0.0))
     above = hypot(scenario.above_ms, doubt, max(0.0, *by_host, 0.0))
     if value <= now.value >= value + max(scenario.above_ms, doubt, *by_host, 0.0):
-        # What lengthens no step alone lengthens none together.
+        # The parts do not lengthen the step one by one: together they do not either.
         above = min(above, now.value - value)
     runs_anew = bool(composed.made) and scenario is not composed.start
     apart = process_spread(subject) * value if runs_anew else 0.0
