@@ -300,21 +300,21 @@ class ChildProcess:
             status = self._process.wait(_GONE_GRACE_S)
         except subprocess.TimeoutExpired:
             status = 0
-        who = "script" if self._called else "interpreter"
-        if status < 0:
-            name = signal.Signals(-status).name if -status in set(signal.Signals) else str(-status)
-            message = f"The {who} was ended by signal {name}"
-        else:
-            message = f"The {who} left with status {status}"
         tail = self._redactor.scrub(self.output.tail())
+        name = signal.Signals(-status).name if -status in set(signal.Signals) else str(-status)
         if not self._called:
             cause = tail.strip().rpartition("\n")[2]
+            told = f": {cause}" if cause else ""
             return CaptureImpossible(
-                f"{message} before the script began" + (f": {cause}" if cause else ""),
+                f"The interpreter was ended by signal {name} before the script began{told}"
+                if status < 0
+                else f"The interpreter left with status {status} before the script began{told}",
                 hint=tail or "It printed nothing. Try another interpreter with --interpreter.",
             )
-        message = last_words(self.scratch) or message + (
-            " before it could be measured" if status >= 0 else ""
+        message = last_words(self.scratch) or (
+            f"The script was ended by signal {name}"
+            if status < 0
+            else f"The script left with status {status} before it could be measured"
         )
         return ScriptFailed(message, traceback=tail, hint="" if tail else "It printed nothing.")
 

@@ -44,10 +44,9 @@ class EventTree:
         self.iterations = iterations_between(marks, self.microseconds)
         self._places = None
         self._shapes = Shapes()
-        self._multiplied = {}
         self._records = []
         self._allocations = []
-        self._causes = {}
+        self._causes, self._multiplied = {}, {}
         self._last_cause = self._loop = self._open = None
         self._root_calls = 0
         self._device_kind, self._lane = "cpu", "cpu:main"
