@@ -25,6 +25,7 @@ _LEAST_BYTES = Constant.at(
     1 << 20, "the start of a copy over the bus takes as long as moving this much, and longer"
 )
 _IN_FLIGHT = Constant.at(2, "vDNN: one tensor is copied while the one of the layer behind is made")
+_BIAS_FIRST = ("aten::addmm", "aten::baddbmm")
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,8 +109,10 @@ def _kept(subject: Subject, graph: Graph) -> dict[int, list[_Kept]]:
 def _input_bytes(shape: OperatorShape | None) -> float:
     if shape is None or not shape.inputs:
         return 0.0
-    narrow = bool(shape.dtypes) and shape.dtypes[0] in NARROW
-    return prod(shape.inputs[0]) * (2.0 if narrow else 4.0)
+    # A bias comes before the input: ``addmm(bias, input, weight)``.
+    place = 1 if shape.operator in _BIAS_FIRST and len(shape.inputs) > 1 else 0
+    narrow = len(shape.dtypes) > place and shape.dtypes[place] in NARROW
+    return prod(shape.inputs[place]) * (2.0 if narrow else 4.0)
 
 
 def _copied(graph: Graph, kept: dict[int, list[_Kept]], rate: float) -> Graph:
