@@ -22,6 +22,9 @@ _PAUSE_US = 1.0
 _UNRECORDED_US = 15.0
 """Longest pause, in µs, between two nodes of a CUDA graph that counts as the graph's own scheduling time."""
 
+_LONGEST_LATENCY_US = 200.0
+"""A launch takes 5 to 180 µs to reach an idle GPU in all recordings that are kept; longer is another program's time.
+"""
 _TURNAROUND_LIMIT_US = 10.0
 """A longer pause, in µs, between two kernels of a stream means that the stream was idle."""
 
@@ -136,7 +139,8 @@ class _GraphBuilder:
     ) -> float:
         """Only an idle stream that waits for nothing starts a kernel as soon as the launch arrives.
 
-        Of a CUDA graph that is the first node alone: the others wait for nodes before them.
+        Of a CUDA graph that is the first node alone: the others wait for nodes before them. A GPU that another program
+        uses as well starts some kernels much later: these are left out.
         """
         previous_end: dict[str, float] = {}
         latencies: list[float] = []
@@ -151,7 +155,10 @@ class _GraphBuilder:
             if call is not None and launches_graph(self.records[call].name):
                 begun.add(call)
             previous_end[record.lane] = record.end_us
-        return median(latencies) if latencies else 0.0
+        if not latencies:
+            return 0.0
+        own = [latency for latency in latencies if latency <= _LONGEST_LATENCY_US]
+        return median(own) if own else min(latencies)
 
     def _launches(
         self,

@@ -180,6 +180,19 @@ def test_what_a_graph_did_not_show_is_gpu_time():
     assert simulate(graph).starts[index] == pytest.approx(306, abs=8)
 
 
+def test_another_programs_time_on_the_gpu_is_no_latency_of_a_launch():
+    """Of three launches to an idle GPU two have to wait for another program's kernels."""
+    records = [Record("aten::add", RecordKind.OPERATOR, Phase.OTHER, "main", 0, 0, 30000)]
+    for number, (launched, late) in enumerate([(0, 8000), (10000, 7), (20000, 9000)], 1):
+        records += [
+            call("cudaLaunchKernel", launched, number=number),
+            kernel(f"kernel {number}", launched + late, 50, number),
+        ]
+    graph, _ = beside(records, "kernel 2")
+    lags = {one.lag_us for waits in graph.structure.incoming for one in waits if one.cause is Cause.LAUNCH}
+    assert lags == {7}
+
+
 def test_nodes_of_a_graph_on_two_streams_keep_their_order():
     """One launch, three nodes: the second runs on another stream after the first, the third after the second."""
     records = [
