@@ -167,10 +167,10 @@ def _times(subject: Subject, composed: Composition) -> tuple[Interval, Interval,
     # For a trace nothing was measured with a change: the simulation error is also that of the change.
     doubt = 0.0 if subject.recording is None else max(subject.replay_error, _NEVER_LESS_SURE) * abs(change)
     spread = (subject.host.spread.low, subject.host.spread.high) if before_ms > 0 else ()
-    by_host = [_with_host(subject, composed, one) * now.value - value for one in spread if one != 1]
-    below = hypot(scenario.below_ms, doubt, min(0.0, *by_host, 0.0))
-    above = hypot(scenario.above_ms, doubt, max(0.0, *by_host, 0.0))
-    if value <= now.value >= value + max(scenario.above_ms, doubt, *by_host, 0.0):
+    by_host = [0.0, *(_with_host(subject, composed, one) * now.value - value for one in spread if one != 1)]
+    below = hypot(scenario.below_ms, doubt, min(by_host))
+    above = hypot(scenario.above_ms, doubt, max(by_host))
+    if value <= now.value >= value + max(scenario.above_ms, doubt, *by_host):
         # The parts do not lengthen the step one by one: together they do not either.
         above = min(above, now.value - value)
     runs_anew = bool(composed.made) and scenario is not composed.start

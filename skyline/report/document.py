@@ -160,12 +160,20 @@ class Breakdown:
     scale: units.UnitScale | None = None
     """Amounts and shares are rounded so that they add up."""
     form: Literal["rows", "line", "words"] = "rows"
+    remark: str = ""
+    """Follows the amount of the sum, and of no part."""
     only: Only = ""
 
     @property
     def total(self) -> float:
         """The sum of the parts."""
         return sum(part.value for part in self.parts)
+
+    @property
+    def sum_text(self) -> str:
+        """The amount of the sum, and the remark on it."""
+        amount = self.amount(self.total) if self.amount else ""
+        return "  ".join(filter(None, (amount, self.remark)))
 
     def texts(self) -> list[tuple[str, str]]:
         """The amount and the share of each part."""

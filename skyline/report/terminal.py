@@ -208,12 +208,11 @@ class _Sheet:
             )
             self._paragraph(Paragraph(f"{block.title}: {named}", "dim"))
             return
-        amount = block.amount(block.total) if block.amount else ""
         bounds = [0.0]
         for part in block.parts:
             bounds.append(bounds[-1] + part.value)
         if block.form == "line":
-            head = self._text(Cell(f"{block.title}  {amount}  "))
+            head = self._text(Cell(f"{block.title}  {block.sum_text}  "))
             room = max(_LONGEST_BAR // 2, self.width - head.cell_len - _GUTTER)
             self._line(head, self._stack([Stretch(p.value / whole, p.tone) for p in block.parts], room))
             return
@@ -228,7 +227,9 @@ class _Sheet:
             bar_text = Text(" " * min(before, room - 1)).append(bar, style=tone)
             rows.append((self._text(Cell(part.name)), *(self._text(Cell(one)) for one in text), bar_text))
         if block.whole:
-            rows.append((self._text(Cell(block.whole)), self._text(Cell(amount)), Text("100 %"), Text()))
+            rows.append(
+                (self._text(Cell(block.whole)), self._text(Cell(block.sum_text)), Text("100 %"), Text())
+            )
         columns = (Column("", left=True), Column(""), Column(""), Column("", left=True))
         kept = [i for i in range(4) if any(row[i] for row in rows)]
         self._print([columns[i] for i in kept], [tuple(row[i] for i in kept) for row in rows])

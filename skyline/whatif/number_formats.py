@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -97,6 +97,7 @@ def _spec_of(name: str) -> GpuSpec | None:
         return None
 
 
+@lru_cache(maxsize=1 << 12)
 def kernel_format(name: str) -> str:
     """The number format of a kernel's products, by its name."""
     return next((one for one, pattern in _KERNELS if pattern.search(name)), FLOAT32)

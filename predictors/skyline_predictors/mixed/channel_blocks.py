@@ -49,7 +49,7 @@ def with_channel_blocks(
 
 def least_us(shape: OperatorShape, device: GpuSpec) -> float:
     """Least time of the call in µs; 0 for other calls, for channels last and for small channels."""
-    if "batch_norm" not in shape.operator or read_call(shape)[0] is not CallKind.BATCH_NORM or shape.layout:
+    if read_call(shape)[0] is not CallKind.BATCH_NORM or shape.layout:
         return 0.0
     images = max((size for size in shape.inputs if len(size) > 2), key=prod, default=())
     if not images or not images[1]:

@@ -58,9 +58,7 @@ def phases_section(report: ProfileReport, base: Path | None) -> Section:
         named = ", ".join(f"{part.name} {scale.text(part.value)}" for part in parts)
         # Streams side by side may do more than an iteration's worth.
         of = max(work.total, total)
-        blocks.append(
-            Breakdown("GPU work", parts, lambda time: f"{scale.text(time)}  {share}", of=of, form="line")
-        )
+        blocks.append(Breakdown("GPU work", parts, scale.text, remark=share, of=of, form="line"))
         blocks += said(f"time of kernels and copies per iteration, all streams added up: {named}")
     blocks += _memory(report, base)
     if gpu_is_known(report):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from math import prod
 
 import numpy as np
@@ -403,10 +404,14 @@ def _recorded(subject: Subject, graph: Graph, chosen: Indices) -> Indices:
 def _has_weight(subject: Subject, graph: Graph, heavy: Indices) -> npt.NDArray[np.bool_]:
     """Flags of products with a parameter: products of two activations have none."""
     codes: list[int] = graph.tasks.name[heavy].tolist()
-    names = [graph.tasks.names[code] for code in codes]
-    called = zip(shapes(subject, graph, heavy), names, strict=True)
-    operators = [name if shape is None else shape.operator for shape, name in called]
-    return np.array([_OF_ACTIVATIONS.search(one) is None for one in operators], np.bool_)
+    called = zip(shapes(subject, graph, heavy), codes, strict=True)
+    names = (graph.tasks.names[code] if shape is None else shape.operator for shape, code in called)
+    return np.array([not _of_activations(one) for one in names], np.bool_)
+
+
+@lru_cache(maxsize=1 << 12)
+def _of_activations(name: str) -> bool:
+    return _OF_ACTIVATIONS.search(name) is not None
 
 
 def _cast_us(subject: Subject, graph: Graph, weighted: Indices) -> npt.NDArray[np.float64]:
