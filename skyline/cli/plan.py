@@ -15,10 +15,14 @@ from skyline.errors import ExitCode, UsageError
 if TYPE_CHECKING:
     from skyline.plan.cluster import ClusterSpec
     from skyline.plan.layers import ModelWork
+    from skyline.report.plan import Plan
 
+_ALL_ROWS = 1000
+"""More layouts than a search finds: the best one that can be written may be far down."""
 _EXAMPLES = """\
   skyline plan --model llama3-8b --cluster p5.48xlarge --gpus 8..64 --tokens 15B
   skyline plan train.py --cluster dgx-a100 --gpus 8 --batch-size 16
+  skyline plan train.py --cluster g4dn.12xlarge,p4d.24xlarge --samples 10M --deadline 3d
   skyline plan --model gpt2 --cluster mine.toml --budget '$500' --deadline 3d --tokens 10B
   skyline plan --model llama3-70b --cluster dgx-h100 --gpus 256 --perfetto 1 step.json.gz"""
 
@@ -45,21 +49,12 @@ def run(arguments: Sequence[str]) -> int:
         raise UsageError(
             "name a script or a model", hint="As in: skyline plan --model llama3-8b --cluster dgx-h100"
         )
-    from skyline.plan.cluster import cluster_named
-    from skyline.plan.search import Request
-    from skyline.plan.strategy import Precision
-    from skyline.predict.registry import predictor_for
+    names = [name for name in options.cluster.split(",") if name]
+    if len(names) > 1:
+        return _compared(options, names, script_arguments)
     from skyline.report.build import encode
-    from skyline.report.plan import Terms, plan
 
-    cluster = cluster_named(options.cluster)
-    sizes = cluster.sizes(options.gpus or "")
-    terms = Terms.read(
-        options.tokens or options.samples or "", options.budget_usd or "", options.deadline or "", cluster
-    )
-    model, micro_batch = _model(options, cluster, script_arguments)
-    request = Request(Precision(options.precision), options.global_batch, micro_batch, options.compiled)
-    made = plan(model, cluster, sizes, predictor_for(cluster.gpu), request, terms, options.rows)
+    made = _planned(options, options.cluster, script_arguments, options.rows)
     report = made.report
     if options.perfetto:
         number, target = options.perfetto
@@ -78,11 +73,68 @@ def run(arguments: Sequence[str]) -> int:
     return int(ExitCode.OK)
 
 
+def _planned(
+    options: argparse.Namespace, name: str, script_arguments: tuple[str, ...] | None, rows: int
+) -> Plan:
+    """The plan for one cluster. Raises UsageError where there can be none."""
+    from skyline.plan.cluster import cluster_named
+    from skyline.plan.search import Request
+    from skyline.plan.strategy import Precision
+    from skyline.predict.registry import predictor_for
+    from skyline.report.plan import Terms, plan
+
+    cluster = cluster_named(name)
+    sizes = cluster.sizes(options.gpus or "")
+    terms = Terms.read(
+        options.tokens or options.samples or "", options.budget_usd or "", options.deadline or "", cluster
+    )
+    model, micro_batch = _model(options, cluster, script_arguments)
+    request = Request(Precision(options.precision), options.global_batch, micro_batch, options.compiled)
+    return plan(model, cluster, sizes, predictor_for(cluster.gpu), request, terms, rows)
+
+
+def _compared(
+    options: argparse.Namespace, names: Sequence[str], script_arguments: tuple[str, ...] | None
+) -> int:
+    """Print the best strategy on each of several clusters. One that cannot be planned for costs a line."""
+    from skyline.plan.cluster import cluster_named
+    from skyline.report.build import encode
+    from skyline.report.cluster_offers import ClusterOffer, no_offer, offers_of
+    from skyline.report.plan_report import PlanReport
+
+    if options.perfetto:
+        raise UsageError("--perfetto writes a row of one cluster", hint="Name one cluster with --cluster.")
+    clusters = [cluster_named(name) for name in names]
+    reports: list[PlanReport] = []
+    failed: list[ClusterOffer] = []
+    for name, cluster in zip(names, clusters, strict=True):
+        # A trace of a script is for one GPU: each cluster starts from the options as they were given.
+        own = argparse.Namespace(**vars(options))
+        try:
+            reports.append(_planned(own, name, script_arguments, _ALL_ROWS).report)
+        except UsageError as error:
+            if len(failed) + 1 == len(clusters):
+                raise  # none is left: the last reason is shown whole
+            failed.append(no_offer(cluster.name, cluster.gpu.name, error.message))
+    found = offers_of(reports, failed)
+    if options.json is not None:
+        write_data(options.json, encode(found) + b"\n")
+    if options.json != "-":
+        from skyline.report.pages.cluster_offers import offers_page
+        from skyline.report.terminal import print_document
+
+        print_document(offers_page(found, options.source), data_console())
+    return int(ExitCode.OK)
+
+
 def _add_own(command: argparse.ArgumentParser) -> None:
     # A group made from now on takes the options of the same name over.
     group = command.add_argument_group("planning")
     group.add_argument(
-        "--cluster", required=True, metavar="NAME|FILE", help="a described cluster, or a .toml file"
+        "--cluster",
+        required=True,
+        metavar="NAME|FILE[,...]",
+        help="a described cluster, or a .toml file; several, separated by commas, are compared",
     )
     group.add_argument("--model", metavar="NAME|FILE", help="a described transformer, or a .json file")
     group.add_argument("--sequence", type=positive, metavar="N", help="sequence length of a described model")

@@ -1,0 +1,69 @@
+"""The answer of ``skyline plan`` for several clusters: the best strategy on each, and the sentence that compares them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import inf
+
+from skyline.report.plan_report import PlanReport, PlanRow
+
+OFFERS_SCHEMA = "skyline.plan-clusters/1"
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterOffer:
+    """One cluster. ``row`` is its best strategy, ``writable`` the best one that ``skyline apply`` writes.
+
+    ``advice`` says why there is no row.
+    """
+
+    cluster: str
+    gpu: str
+    row: PlanRow | None
+    writable: PlanRow | None
+    advice: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterOffers:
+    """``skyline.plan-clusters/1``: the best offer first; clusters that miss a term, or have no strategy, come last."""
+
+    schema: str
+    provenance: str
+    model: str
+    unit: str
+    offers: tuple[ClusterOffer, ...]
+
+
+def offer_of(report: PlanReport) -> ClusterOffer:
+    """The best of all rows of a plan: by cost where it is known, then by throughput."""
+    ranked = sorted(report.rows, key=_rank)
+    written = [row for row in ranked if row.whatifs]
+    return ClusterOffer(
+        report.cluster,
+        report.gpu,
+        ranked[0] if ranked else None,
+        written[0] if written else None,
+        report.advice,
+    )
+
+
+def no_offer(cluster: str, gpu: str, reason: str) -> ClusterOffer:
+    """A cluster that cannot be planned for."""
+    return ClusterOffer(cluster, gpu, None, None, reason)
+
+
+def offers_of(reports: Sequence[PlanReport], failed: Sequence[ClusterOffer] = ()) -> ClusterOffers:
+    """The offers in their order; there is at least one report."""
+    first = reports[0]
+    offers = sorted((*map(offer_of, reports), *failed), key=_order)
+    return ClusterOffers(OFFERS_SCHEMA, first.provenance, first.model, first.unit, tuple(offers))
+
+
+def _rank(row: PlanRow) -> tuple[bool, float, float]:
+    return bool(row.objection), row.usd.value if row.usd is not None else inf, -row.units_per_s.value
+
+
+def _order(offer: ClusterOffer) -> tuple[bool, bool, float, float]:
+    return offer.row is None, *(_rank(offer.row) if offer.row is not None else (True, inf, 0.0))
