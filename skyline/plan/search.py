@@ -102,9 +102,10 @@ def search(
         kernels = KernelTimes(cluster.gpu, predictor)
         split: dict[tuple[object, ...], tuple[Layers, Work]] = {}
         for strategy in strategies(model, cluster, request):
-            if found.considered >= most:
-                break
             _check(cancel)
+            if found.considered >= most:
+                found.refuse(f"not searched: the search ends after {most:,} strategies")
+                continue
             found.considered += 1
             reason = model.refusal(strategy)
             if reason:

@@ -28,6 +28,15 @@ def test_rows_use_every_gpu_once_fit_and_are_ranked(counted):
     assert "does not fit the GPU's memory" in found.refused
 
 
+def test_strategies_beyond_the_limit_are_counted(counted):
+    cluster, model = cluster_named("dgx-h100").with_gpus(8), transformer_named("gpt2")
+    whole = search(model, [cluster], counted, Request())
+    cut = search(model, [cluster], counted, Request(), most=100)
+    assert cut.considered == 100
+    rest = cut.refused["not searched: the search ends after 100 strategies"]
+    assert cut.considered + rest == whole.considered
+
+
 def test_global_batch_is_the_same_in_every_row(counted):
     cluster = cluster_named("dgx-h100").with_gpus(8)
     found = search(transformer_named("gpt2"), [cluster], counted, Request(global_batch=64))
