@@ -76,7 +76,7 @@ def main() -> int:
     parser.add_argument("--interpreter", help="Python that runs the scripts (default: this one)")
     parser.add_argument("--scratch", type=Path, default=Path(tempfile.gettempdir(), "skyline-corpus"))
     parser.add_argument("--mirror", type=Path, help="a folder of bare clones")
-    parser.add_argument("--name", default="unseen_whatifs_2", help="name of the result files")
+    parser.add_argument("--name", default="unseen_whatifs_3", help="name of the result files")
     parser.add_argument("--results", type=Path, default=RESULTS)
     options = parser.parse_args()
     options.only, options.together = [], False
@@ -89,19 +89,21 @@ def main() -> int:
     scripts = [script for script in read_corpus(options.list) if not script.spent]
     rows: list[Row] = []
     without: list[str] = []
-    for script in scripts:
+    for number, script in enumerate(scripts, start=1):
         found = public(script.name, options, corpus=options.list)
         rows += found
         without += [] if found else [script.title]
-    text = (
-        f"{len(scripts)} scripts, of which {len(scripts) - len(without)} gave rows; at most {options.sample} changes "
-        f"of each. Each was measured once, in {options.rounds} rounds; none was repeated.\n\n{claims(rows)}\n\n"
-        f"{page(rows)}"
-    )
-    text += "".join(f"\n\nNo rows: {title}." for title in without)
-    figures = [asdict(row) | {"valid": row.valid, "error": row.error} for row in rows]
-    title = "What-ifs on scripts that set nothing"
-    print(write(options.name, title, machine, text, figures, results=options.results))
+        # A run that is stopped leaves what it measured.
+        text = (
+            f"{number} of {len(scripts)} scripts, of which {number - len(without)} gave rows; at most {options.sample} "
+            f"changes of each. Each was measured once, in {options.rounds} rounds; none was repeated.\n\n{claims(rows)}"
+            f"\n\n{page(rows)}"
+        )
+        text += "".join(f"\n\nNo rows: {title}." for title in without)
+        figures = [asdict(row) | {"valid": row.valid, "error": row.error} for row in rows]
+        title = "What-ifs on scripts that set nothing"
+        written = write(options.name, title, machine, text, figures, results=options.results)
+        print(written if number == len(scripts) else f"{script.name}: {len(found)} rows", flush=True)
     return 0 if rows else 1
 
 

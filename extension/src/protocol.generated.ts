@@ -312,6 +312,7 @@ export interface MachineLoad {
   readonly own_cores: number;
   readonly others_cores: number;
   readonly cores: number;
+  readonly further_cores: number | null;
 }
 
 /** A kernel or copy of a line: its GPU time and its launches per iteration, summed over the phases. */

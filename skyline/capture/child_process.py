@@ -226,8 +226,8 @@ class ChildProcess:
         self._guard.go_on()
         self._family.go_on()
 
-    def cpu_s(self) -> float:
-        """Processor time that the run's processes have used so far."""
+    def cpu_s(self) -> tuple[float, float]:
+        """Processor time that the run's processes have used so far: the script's own, and all others."""
         return self._family.cpu_s()
 
     def close(self) -> None:

@@ -23,17 +23,39 @@ def busy_s() -> float:
 
 
 class LoadMeter:
-    """Measures from when it is made."""
+    """Measures from when it is made, except while it is paused."""
 
     def __init__(self, child: ChildProcess) -> None:
         self._child = child
-        self._busy_s, self._own_s, self._began = busy_s(), child.cpu_s(), time.monotonic()
+        self._spent = (0.0, 0.0, 0.0, 0.0)
+        self._since: tuple[float, ...] | None = self._now()
+
+    def pause(self) -> None:
+        """Count nothing until ``go_on``."""
+        self._spent, self._since = self._so_far(), None
+
+    def go_on(self) -> None:
+        """Count again."""
+        self._since = self._now()
 
     def read(self) -> MachineLoad | None:
         """The load so far; None where too little time has passed, or the run is over."""
-        elapsed = time.monotonic() - self._began
-        own_s = self._child.cpu_s() - self._own_s
-        if elapsed < _SHORTEST_S or own_s < 0:
+        elapsed, busy, script, further = self._so_far()
+        if elapsed < _SHORTEST_S or script < 0 or further < 0:
             return None
-        others_s = max(0.0, busy_s() - self._busy_s - own_s)
-        return MachineLoad(own_s / elapsed, others_s / elapsed, psutil.cpu_count() or 1)
+        others = max(0.0, busy - script - further)
+        cores = psutil.cpu_count() or 1
+        return MachineLoad((script + further) / elapsed, others / elapsed, cores, further / elapsed)
+
+    def _so_far(self) -> tuple[float, float, float, float]:
+        if self._since is None:
+            return self._spent
+        elapsed, busy, script, further = (
+            spent + now - since
+            for spent, now, since in zip(self._spent, self._now(), self._since, strict=True)
+        )
+        return elapsed, busy, script, further
+
+    def _now(self) -> tuple[float, ...]:
+        """Seconds: of the clock, of the whole machine, of the script, of its further processes."""
+        return (time.monotonic(), busy_s(), *self._child.cpu_s())

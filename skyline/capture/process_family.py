@@ -128,16 +128,22 @@ class ProcessFamily:
         """Let them continue."""
         self._signal(signal.SIGCONT)
 
-    def cpu_s(self) -> float:
-        """Processor time that those alive have used so far."""
-        total = 0.0
+    def cpu_s(self) -> tuple[float, float]:
+        """Processor time so far: of the script's own process, and of further ones, those that ended included."""
+        script, further, pid = 0.0, 0.0, self.script_pid()
         for process in self.members():
             try:
                 times = process.cpu_times()
             except psutil.Error:
                 continue
-            total += times.user + times.system
-        return total
+            used = times.user + times.system
+            if process.pid == pid:
+                script += used
+                # Loaders start their workers anew in each epoch; only Linux and macOS count those that ended.
+                further += getattr(times, "children_user", 0.0) + getattr(times, "children_system", 0.0)
+            else:
+                further += used
+        return script, further
 
     def open_files(self) -> set[str]:
         """Paths of the files that the processes have open for writing."""

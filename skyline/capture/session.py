@@ -186,7 +186,9 @@ class CaptureSession:
         idle = from_idle(child, request, rows) if on_device else None
         self._launcher.say("record", "recording iterations", 0.4)
         lightly, full = iterations_to_record(request, rows)
+        meter.pause()  # workers of the loader rest while an iteration is recorded
         recording = record(child, lightly, full=full)
+        meter.go_on()
         late = StageFailures()
         later = _Later(ended_after=recording.ended_after)
         before = len(rows.rows)

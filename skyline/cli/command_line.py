@@ -49,11 +49,12 @@ def split_at_script(
 
 
 def split_after_names(
-    arguments: Sequence[str], command: argparse.ArgumentParser
+    arguments: Sequence[str], command: argparse.ArgumentParser, *, names: bool = True
 ) -> tuple[list[str], tuple[str, ...] | None]:
-    """Words of ours, and the script's arguments: from the first option after the script that is not ours on.
+    """Words of ours, and the script's arguments: from the first word after the script that is not ours on.
 
-    ``--`` before them is allowed. None: there are neither.
+    Ours are the command's options and, with ``names``, what-ifs; a file that is there is not one. ``--`` before the
+    script's arguments is allowed. None: there are neither.
     """
     ours = command._option_string_actions  # pyright: ignore[reportPrivateUsage]
     script_seen = False
@@ -69,11 +70,22 @@ def split_after_names(
                 from skyline.cli.launch import refuse_launcher
 
                 refuse_launcher(word)
+            elif script_seen and (not names or _is_file_alone(name)):
+                return list(arguments[:index]), tuple(arguments[index:])
             script_seen = True
         elif option is None and script_seen:
             return list(arguments[:index]), tuple(arguments[index:])
         index += 2 if option is not None and option.nargs != 0 and not equals else 1
     return list(arguments), None
+
+
+def _is_file_alone(word: str) -> bool:
+    """True if there is such a file and no what-if of that name."""
+    if not Path(word).exists():
+        return False
+    from skyline.whatif.registry import whatifs
+
+    return word != BATCH_SIZE and word not in whatifs()
 
 
 def parse_question(names: Sequence[str]) -> Question:

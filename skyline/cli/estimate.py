@@ -41,7 +41,7 @@ def run(arguments: Sequence[str]) -> int:
     )
     add_options(command)
     _add_own(command)
-    ours, script_arguments = split_after_names(arguments, command)
+    ours, script_arguments = split_after_names(arguments, command, names=False)
     options = command.parse_args(ours)
     if len([one for one in (options.epochs, options.iterations, options.samples) if one is not None]) != 1:
         raise UsageError(

@@ -43,18 +43,22 @@ def run(arguments: Sequence[str]) -> int:
     command.conflict_handler = "resolve"
     command.set_defaults(budget=None)
     _add_own(command)
-    ours, script_arguments = split_after_names(arguments, command)
+    ours, script_arguments = split_after_names(arguments, command, names=False)
     options = command.parse_args(ours)
     if (options.source is None) == (options.model is None):
         raise UsageError(
             "name a script or a model", hint="As in: skyline plan --model llama3-8b --cluster dgx-h100"
         )
+    if options.nodes and options.gpus:
+        raise UsageError("--nodes and --gpus exclude each other", hint="Name one of them.")
     names = [name for name in options.cluster.split(",") if name]
     if len(names) > 1:
         return _compared(options, names, script_arguments)
+    from skyline.plan.cluster import cluster_named
     from skyline.report.build import encode
 
-    made = _planned(options, options.cluster, script_arguments, options.rows)
+    model = _model(options, cluster_named(options.cluster), script_arguments)
+    made = _planned(options, options.cluster, model, options.rows)
     report = made.report
     if options.perfetto:
         number, target = options.perfetto
@@ -73,9 +77,7 @@ def run(arguments: Sequence[str]) -> int:
     return int(ExitCode.OK)
 
 
-def _planned(
-    options: argparse.Namespace, name: str, script_arguments: tuple[str, ...] | None, rows: int
-) -> Plan:
+def _planned(options: argparse.Namespace, name: str, traced: tuple[ModelWork, int | None], rows: int) -> Plan:
     """The plan for one cluster. Raises UsageError where there can be none."""
     from skyline.plan.cluster import cluster_named
     from skyline.plan.search import Request
@@ -84,11 +86,12 @@ def _planned(
     from skyline.report.plan import Terms, plan
 
     cluster = cluster_named(name)
-    sizes = cluster.sizes(options.gpus or "")
+    gpus = str(options.nodes * cluster.gpus_per_node) if options.nodes else options.gpus or ""
+    sizes = cluster.sizes(gpus)
     terms = Terms.read(
         options.tokens or options.samples or "", options.budget_usd or "", options.deadline or "", cluster
     )
-    model, micro_batch = _model(options, cluster, script_arguments)
+    model, micro_batch = traced
     request = Request(Precision(options.precision), options.global_batch, micro_batch, options.compiled)
     return plan(model, cluster, sizes, predictor_for(cluster.gpu), request, terms, rows)
 
@@ -107,11 +110,11 @@ def _compared(
     clusters = [cluster_named(name) for name in names]
     reports: list[PlanReport] = []
     failed: list[ClusterOffer] = []
+    # Shapes are the same on every GPU: one trace, for the first cluster's, serves all.
+    traced = _model(options, clusters[0], script_arguments)
     for name, cluster in zip(names, clusters, strict=True):
-        # A trace of a script is for one GPU: each cluster starts from the options as they were given.
-        own = argparse.Namespace(**vars(options))
         try:
-            reports.append(_planned(own, name, script_arguments, _ALL_ROWS).report)
+            reports.append(_planned(options, name, traced, _ALL_ROWS).report)
         except UsageError as error:
             if len(failed) + 1 == len(clusters):
                 raise  # none is left: the last reason is shown whole
@@ -139,6 +142,7 @@ def _add_own(command: argparse.ArgumentParser) -> None:
     group.add_argument("--model", metavar="NAME|FILE", help="a described transformer, or a .json file")
     group.add_argument("--sequence", type=positive, metavar="N", help="sequence length of a described model")
     group.add_argument("--gpus", metavar="N|A..B", help="how many GPUs (default: those of the description)")
+    group.add_argument("--nodes", type=positive, metavar="N", help="how many nodes, in place of --gpus")
     group.add_argument("--global-batch", type=positive, metavar="N", help="samples of a step over all ranks")
     group.add_argument(
         "--precision",

@@ -1,4 +1,4 @@
-"""The answer of ``skyline plan`` for several clusters: the best strategy on each, and the sentence that compares them."""
+"""The answer of ``skyline plan`` for several clusters: the best strategy on each, the best cluster first."""
 
 from __future__ import annotations
 

@@ -234,11 +234,15 @@ _NOTICED_CORES = 0.5
 
 @dataclass(frozen=True, slots=True)
 class MachineLoad:
-    """Average numbers of busy cores during timing, of the script's processes and of all others, and the core count."""
+    """Average numbers of busy cores during timing, of the script's processes and of all others, and the core count.
+
+    ``further_cores`` is the part of ``own_cores`` of the script's further processes, such as the workers of a loader.
+    """
 
     own_cores: float
     others_cores: float
     cores: int
+    further_cores: float | None = None
 
     @property
     def busy(self) -> bool:

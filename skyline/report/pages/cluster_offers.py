@@ -6,7 +6,18 @@ from collections.abc import Iterator
 
 from skyline import units
 from skyline.report.cluster_offers import ClusterOffer, ClusterOffers
-from skyline.report.document import Cell, Column, Document, Row, Section, TextTable, Title, document, paragraphs, said
+from skyline.report.document import (
+    Cell,
+    Column,
+    Document,
+    Row,
+    Section,
+    TextTable,
+    Title,
+    document,
+    paragraphs,
+    said,
+)
 from skyline.report.pages.plan import dollar_words, gpus_words, hours_words, rate_words
 from skyline.report.plan_report import PlanRow
 
@@ -26,7 +37,7 @@ def offers_page(found: ClusterOffers, script: str | None) -> Document:
 
 
 def verdict(found: ClusterOffers, script: str | None) -> tuple[str, ...]:
-    """The best cluster in a sentence, whether the next one is as good within the ranges, and the command that follows."""
+    """The best cluster, whether the next one is as good within the ranges, and the command that follows."""
     planned = _planned(found)
     if not planned:
         return ("No cluster has a strategy that fits.",)

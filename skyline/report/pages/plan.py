@@ -117,6 +117,8 @@ def hours_words(hours: Interval | None) -> str:
     """The time of the training."""
     if hours is None:
         return "-"
+    if hours.value < 1:
+        return f"{60 * hours.value:.0f} min"
     return f"{hours.value / 24:.1f} d" if hours.value >= _DAYS_FROM_H else f"{hours.value:.1f} h"
 
 

@@ -74,6 +74,18 @@ def inferred_load_us(baseline: Subject) -> float | None:
     return (low + high) / 2
 
 
+def busy_load_us(baseline: Subject) -> float | None:
+    """What an iteration's batches take one worker of a script whose workers keep up; None where nothing measured it.
+
+    The processor time of the script's further processes while it was timed, as a part of that time.
+    """
+    load = baseline.script.load
+    if load is None or load.further_cores is None or baseline.script.mode == "predicted":
+        return None
+    waited_us, compute_us = loader_and_compute_us(baseline.outline, baseline.lane)
+    return load.further_cores * (waited_us + compute_us)
+
+
 def reloaded(scenario: Scenario, baseline: Subject, setting: LoaderSetting) -> Reloaded:
     """Simulate until the queues are in their steady state, then stretch all work to what the cores can do."""
     graph = roughly(scenario.graph)
@@ -131,7 +143,8 @@ def _work(scenario: Scenario, baseline: Subject, graph: Graph) -> _Work:
     if now == 0:
         alone_us = max(0.0, in_loader_us - _joining_us(scenario, baseline))
         return _Work(alone_us, _computing(baseline, scenario, compute_us, 0.0, 0))
-    load_us = (inferred_load_us(baseline) or 0.0) * scenario.batch_factor(baseline)
+    told = inferred_load_us(baseline)
+    load_us = (busy_load_us(baseline) or 0.0 if told is None else told) * scenario.batch_factor(baseline)
     return _Work(load_us, _computing(baseline, scenario, compute_us, load_us, now))
 
 

@@ -23,7 +23,9 @@ def _row(rate, usd=None, *, label="ddp 8", objection="", whatifs=()):
 
 
 def _report(cluster, *rows, advice=""):
-    return PlanReport(PLAN_SCHEMA, "modelled", "net", "samples", cluster, "A100", "", 9, 9, {}, (), advice, rows)
+    return PlanReport(
+        PLAN_SCHEMA, "modelled", "net", "samples", cluster, "A100", "", 9, 9, {}, (), advice, rows
+    )
 
 
 def test_the_cheapest_that_meets_the_terms_stands_first():
@@ -45,7 +47,9 @@ def test_without_prices_the_fastest_stands_first():
 
 
 def test_the_sentence_names_the_cost_and_the_command():
-    found = offers_of([_report("a", _row(50, 100, whatifs=("data_parallel=8",))), _report("b", _row(90, 300))])
+    found = offers_of(
+        [_report("a", _row(50, 100, whatifs=("data_parallel=8",))), _report("b", _row(90, 300))]
+    )
     assert verdict(found, "train.py") == (
         "Cheapest: a with ddp 8 on 8 GPUs, $100 (90 to 110) in 20.0 h.",
         "The code: skyline apply train.py data_parallel=8",
@@ -71,7 +75,10 @@ def test_a_cluster_within_the_range_is_as_good():
     ("reports", "sentence"),
     [
         ([_report("a", advice="no")], "No cluster has a strategy that fits."),
-        ([_report("a", _row(1, 5, objection="takes 9 h"))], "No cluster meets the terms. The nearest is a: the training takes 9 h."),
+        (
+            [_report("a", _row(1, 5, objection="takes 9 h"))],
+            "No cluster meets the terms. The nearest is a: the training takes 9 h.",
+        ),
     ],
 )
 def test_nothing_that_fits_is_said(reports, sentence):
@@ -85,7 +92,7 @@ def test_the_command_compares_clusters_and_keeps_those_that_fail(tmp_path, capsy
     assert main([*words, "--tokens", "1B", "--budget", "$900", "--json", str(target)]) == 0
     printed = capsys.readouterr().out
     assert "Cheapest: " in printed
-    assert "dgx-a100 (A100-80GB): the price of dgx-a100 is not known" in printed
+    assert "dgx-a100 (A100-80GB-SXM): the price of dgx-a100 is not known" in printed
     offers = json.loads(target.read_bytes())["offers"]
     assert {one["cluster"] for one in offers} == {"dgx-a100", "p4d.24xlarge", "g4dn.12xlarge"}
     assert offers[0]["row"]["usd"]["value"] <= offers[1]["row"]["usd"]["value"]

@@ -8,7 +8,7 @@ import pytest
 
 from skyline.errors import UsageError
 from skyline.simulate.engine import simulate
-from skyline.trace.facts import CallFact, LoaderFact
+from skyline.trace.facts import CallFact, LoaderFact, MachineLoad
 from skyline.trace.record import BareTimes, IterationMark, Phase, Record, RecordKind, Trace
 from skyline.whatif.base import Scenario
 from skyline.whatif.baseline import baseline
@@ -309,3 +309,19 @@ def test_what_is_pinned_already_or_never_copied(profile, gpu_profile):
 )
 def test_the_title_of_prefetching_counts_batches(value, words):
     assert words in PREFETCH.title(value)
+
+
+def test_processor_time_of_workers_that_keep_up_is_the_measured_one(profile):
+    """Workers that rest leave the cores to the threads: one thread then gains nothing."""
+    kept_up = with_data(profile, [0.1])
+    loader = replace(ENDLESS, num_workers=2)
+    unknown = start_of(kept_up, cpu_count=2, intraop_threads=2, loader=loader)
+    load = MachineLoad(own_cores=1.8, others_cores=0.0, cores=2, further_cores=0.05)
+    known = start_of(replace(kept_up, load=load), cpu_count=2, intraop_threads=2, loader=loader)
+    guessed, measured = asked(unknown, "cpu_threads=1"), asked(known, "cpu_threads=1")
+    assert measured[1] > guessed[1]
+    assert any("busy half of the time" in one for one in guessed[0].scenario.assumptions)
+    assert not any("busy half of the time" in one for one in measured[0].scenario.assumptions)
+    busy = MachineLoad(own_cores=2.0, others_cores=0.0, cores=2, further_cores=0.9)
+    crowded = start_of(replace(kept_up, load=busy), cpu_count=2, intraop_threads=2, loader=loader)
+    assert asked(crowded, "cpu_threads=1")[1] < measured[1]

@@ -218,7 +218,13 @@ class Compile(UsualWhatIf):
 
         def compiled(case: FusionBound, calls: float, tuned: float, mask_ns: float) -> Graph:
             durations, gaps = fused(
-                graph, found, case, larger=larger, threads=threads, checkpointed=checkpointed
+                graph,
+                found,
+                case,
+                larger=larger,
+                threads=threads,
+                checkpointed=checkpointed,
+                channels_last="channels_last" in scenario.choices,
             )
             if told is not None:
                 durations[told.heads] = {LIKELY: told.likely, BEST: told.least}.get(case, told.most)

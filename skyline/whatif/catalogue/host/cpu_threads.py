@@ -18,7 +18,7 @@ from skyline.whatif.base import (
 from skyline.whatif.catalogue.models.fused_optimizer import FOREACH
 from skyline.whatif.catalogue.models.sparse_embedding import sparse_work
 from skyline.whatif.cost.contention import Computing, contended_us, uncontended
-from skyline.whatif.cost.loader_model import cores_of, inferred_load_us
+from skyline.whatif.cost.loader_model import busy_load_us, cores_of, inferred_load_us
 from skyline.whatif.cost.thread_scaling import factors, split_in_loader, split_tasks
 from skyline.whatif.cost.worker_queue import loader_and_compute_us
 from skyline.whatif.loader_setting import longer, present_setting, threads_in
@@ -26,7 +26,9 @@ from skyline.whatif.number_formats import NARROW
 from skyline.whatif.question import whole_number
 
 _OF_THE_TIME = (0.0, 0.5, 1.0)
-"""Workers that keep up may be busy for any part of the time: half of it is what is likely."""
+"""Workers that keep up, and whose processor time is not known, may be busy for any part of the time."""
+_OF_THE_LOAD = (0.5, 1.0, 1.5)
+"""Of processor time that was measured: the script's other helpers count in it, and the clock counts in hundredths."""
 
 
 def core_contention(scenario: Scenario, before: Graph, baseline: Subject, threads: int) -> Scenario:
@@ -41,7 +43,13 @@ def core_contention(scenario: Scenario, before: Graph, baseline: Subject, thread
     waited_us, before_us = loader_and_compute_us(before, baseline.lane)
     _, after_us = loader_and_compute_us(scenario.graph, baseline.lane)
     told = inferred_load_us(baseline)
-    loads = [share * workers * before_us for share in _OF_THE_TIME] if told is None else [told]
+    measured = busy_load_us(baseline) if told is None else None
+    if told is not None:
+        loads = [told]
+    elif measured is not None:
+        loads = [share * measured for share in _OF_THE_LOAD]
+    else:
+        loads = [share * workers * before_us for share in _OF_THE_TIME]
     ways: list[float] = []
     for load_us in loads:
         alone = uncontended(
@@ -57,7 +65,7 @@ def core_contention(scenario: Scenario, before: Graph, baseline: Subject, thread
         above_ms=(max(ways) - likely_us) / 1e3,
         assumptions=(
             f"{threads} threads and {workers} loader workers share {cores} cores"
-            + (", and the workers are busy half of the time" if told is None else ""),
+            + (", and the workers are busy half of the time" if told is None and measured is None else ""),
         ),
     )
 

@@ -13,6 +13,7 @@ from skyline.graph.graph import Graph
 from skyline.graph.task import KIND, ON_GPU, PHASE, WORK, TaskKind, WorkClass
 from skyline.trace.record import OperatorShape, Phase
 from skyline.whatif.catalogue.host.operator_class import CostClass, kernel_class, operator_class
+from skyline.whatif.catalogue.host.pooling import POOLING, PoolingFactors, PoolingKind, pooling_kinds
 from skyline.whatif.catalogue.host.traffic import bandwidth, external_bytes, most_numbers, traffic
 from skyline.whatif.cost.thread_scaling import gained
 from skyline.whatif.number_formats import gpu
@@ -43,18 +44,15 @@ class FusionBound:
     convolutions: float
     drawing_ns: float
     """For each random number that code generated for a CPU draws, on one core."""
-    pooling: tuple[float, float]
-    """On CPUs, of pooling that finds a maximum and its place, forwards and backwards: generated code takes the windows
-    number by number, where PyTorch's own takes many channels at a time. Measured on one network of 2.4 million numbers:
-    33 ms for 14, with what it was joined with, and about 10 ms for 2."""
+    pooling: PoolingFactors
     recomputed: float
     """The rest of pointwise work that checkpointing repeats: the kernels of the backward pass do it on what they
     read anyway. Two networks whose blocks were compiled and checkpointed took 3 and 13 % longer than compiled alone."""
 
 
-LIKELY = FusionBound(1.0, 0.75, 1.4, 0.5, 0.15, 1.4, 1.0, 0.88, 17.5, (2.3, 5.0), 0.2)
-BEST = FusionBound(0.7, 0.25, 0.6, 0.0, 0.05, 1.0, 0.95, 0.65, 12.0, (1.2, 1.5), 0.0)
-WORST = FusionBound(1.3, 1.2, 2.5, 1.0, 0.6, 2.5, 1.12, 1.1, 30.0, (3.5, 8.0), 0.8)
+LIKELY = FusionBound(1.0, 0.75, 1.4, 0.5, 0.15, 1.4, 1.0, 0.88, 17.5, POOLING.likely, 0.2)
+BEST = FusionBound(0.7, 0.25, 0.6, 0.0, 0.05, 1.0, 0.95, 0.65, 12.0, POOLING.least, 0.0)
+WORST = FusionBound(1.3, 1.2, 2.5, 1.0, 0.6, 2.5, 1.12, 1.1, 30.0, POOLING.most, 0.8)
 _DRAWS = (
     "aten::dropout",
     "aten::native_dropout",
@@ -87,7 +85,6 @@ _COMPOSITE = (
     ),
     *("instance_norm", "pool", "embedding", "dropout", "masked_fill", "maskedfill"),
 )
-_FINDS_MAXIMA = ("max_pool", "maxpool")
 _QUICKER_CHANNELS_LAST = ("batch_norm", "batchnorm")
 """With convolutions a CPU's images are laid channels last by the compiler, in which these cost no more than arithmetic
 between neighbours: PyTorch's own take a third of their time there (``channels_last``)."""
@@ -107,8 +104,8 @@ class Group:
     alone_bytes: Times | None = None
     drawn: Times | None = None
     """Number of random numbers that each task draws on a CPU."""
-    pools: Flags | None = None
-    """Which tasks find maxima of windows on a CPU."""
+    pools: Indices | None = None
+    """The kind of pooling of each task that finds maxima of windows on a CPU, ``NONE`` of others."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -176,11 +173,12 @@ def fused(
     larger: float = 1.0,
     threads: int = 1,
     checkpointed: Flags | None = None,
+    channels_last: bool = False,
 ) -> tuple[Times, Times]:
     """Durations and gaps with each group as one task, the first of it; the others take no time.
 
     ``larger`` is how many times as large the batch is as the recorded one, ``threads`` how many a CPU's code runs on.
-    ``checkpointed`` are the tasks of blocks that are checkpointed as well.
+    ``checkpointed`` are the tasks of blocks that are checkpointed as well. ``channels_last``: images lie so.
     """
     durations, gaps = graph.durations.copy(), graph.gaps.copy()
     again = _again(graph, checkpointed)
@@ -193,7 +191,8 @@ def fused(
             apart_us = np.where(checkpointed[group.tasks] & (numbers > 0), _ONLY_DRAWN * times, apart_us)
         if group.pools is not None and group.pools.any():
             backward = int(graph.tasks.phase[group.tasks[0]]) == PHASE[Phase.BACKWARD]
-            apart_us = np.where(group.pools, case.pooling[backward] * times, apart_us)
+            factors = case.pooling.of(group.pools, backward=backward, channels_last=channels_last)
+            apart_us = np.where(group.pools != PoolingKind.NONE, factors * times, apart_us)
         then = _group_us(times, group, found.bytes_per_us, case, apart_us, again[group.tasks])
         durations[group.tasks] = 0.0
         durations[group.tasks[0]] = then
@@ -331,15 +330,13 @@ def _groups(
     marks = tuple(mark for mark in _COMPOSITE if not imaging or mark not in _QUICKER_CHANNELS_LAST)
     names = np.array([any(part in name.lower() for part in marks) for name in tasks.names])
     composite = names[tasks.name[found]]
-    maxima = np.array(
-        [not on_gpu and any(part in name.lower() for part in _FINDS_MAXIMA) for name in tasks.names]
-    )
-    pools = maxima[tasks.name[found]]
     groups: list[Group] = []
     for begin, end in zip([0, *bounds.tolist()], [*bounds.tolist(), len(found)], strict=True):
         members_of, calls = found[begin:end], [one for one in called[begin:end] if one is not None]
+        own = [tasks.names[name] for name in tasks.name[members_of].tolist()]
+        pools = None if on_gpu else pooling_kinds(own, called[begin:end])
         if len(calls) < end - begin:
-            groups.append(Group(members_of, (), composite[begin:end], pools=pools[begin:end]))
+            groups.append(Group(members_of, (), composite[begin:end], pools=pools))
             continue
         alone = np.array([traffic(call).size_bytes for call in calls], np.float64)
         drawn = np.array([0.0 if on_gpu else _numbers_drawn(call) for call in calls], np.float64)
@@ -351,7 +348,7 @@ def _groups(
                 external_bytes(calls),
                 alone,
                 drawn,
-                pools[begin:end],
+                pools,
             )
         )
     return tuple(groups)

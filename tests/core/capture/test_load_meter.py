@@ -1,0 +1,75 @@
+"""The load of a machine: of a script, of its further processes, and of other programs; nothing while paused."""
+
+import subprocess
+import sys
+
+import psutil
+import pytest
+
+from skyline.capture import load_meter
+from skyline.capture.load_meter import LoadMeter
+from skyline.capture.process_family import ProcessFamily
+
+FAMILY = """
+import os, time
+def spin(seconds):
+    end = time.process_time() + seconds
+    while time.process_time() < end:
+        pass
+for again in range(2):
+    if (child := os.fork()) == 0:
+        spin(0.3)
+        os._exit(0)
+    os.waitpid(child, 0)
+spin(0.1)
+print("done", flush=True)
+time.sleep(60)
+"""
+
+
+def test_processes_that_ended_count_as_further_ones():
+    with subprocess.Popen([sys.executable, "-c", FAMILY], stdout=subprocess.PIPE, text=True) as run:
+        family = ProcessFamily(run.pid, "none")
+        assert run.stdout.readline() == "done\n"
+        script, further = family.cpu_s()
+        run.kill()
+    assert further == pytest.approx(0.6, abs=0.15)
+    assert 0.1 <= script < 0.5
+
+
+class _Clock:
+    """Seconds of the clock, the machine, the script and its further processes, set by the test."""
+
+    now = (0.0, 0.0, 0.0, 0.0)
+
+    def cpu_s(self):
+        return self.now[2:]
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    made = _Clock()
+    monkeypatch.setattr(load_meter.time, "monotonic", lambda: made.now[0])
+    monkeypatch.setattr(load_meter, "busy_s", lambda: made.now[1])
+    return made
+
+
+def test_a_pause_counts_nothing(clock):
+    meter = LoadMeter(clock)
+    clock.now = (1.0, 2.0, 0.9, 0.3)
+    meter.pause()
+    clock.now = (9.0, 14.0, 7.0, 0.3)
+    meter.go_on()
+    clock.now = (10.0, 15.5, 7.9, 0.5)
+    load = meter.read()
+    assert load.own_cores == pytest.approx((1.8 + 0.5) / 2)
+    assert load.further_cores == pytest.approx(0.25)
+    assert load.others_cores == pytest.approx((3.5 - 2.3) / 2)
+    assert load.cores == psutil.cpu_count()
+
+
+@pytest.mark.parametrize("now", [(0.1, 0.1, 0.1, 0.0), (1.0, 1.0, -0.1, 0.0), (1.0, 1.0, 0.1, -0.1)])
+def test_too_short_or_over_is_not_known(clock, now):
+    meter = LoadMeter(clock)
+    clock.now = now
+    assert meter.read() is None
