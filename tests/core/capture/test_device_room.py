@@ -107,8 +107,8 @@ class Child:
     def close(self) -> None:
         self.asked.append("close")
 
-    def cpu_s(self) -> float:
-        return 0.0
+    def cpu_s(self) -> tuple[float, float]:
+        return 0.0, 0.0
 
 
 def rows(child: Child, iterations: int) -> tuple[StepRow, ...]:
