@@ -139,7 +139,7 @@ class ProcessFamily:
             used = times.user + times.system
             if process.pid == pid:
                 script += used
-                # Loaders start their workers anew in each epoch; only Linux and macOS count those that ended.
+                # Loaders start their workers again in each epoch; only Linux and macOS count those that ended.
                 further += getattr(times, "children_user", 0.0) + getattr(times, "children_system", 0.0)
             else:
                 further += used

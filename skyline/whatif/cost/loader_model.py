@@ -75,7 +75,7 @@ def inferred_load_us(baseline: Subject) -> float | None:
 
 
 def busy_load_us(baseline: Subject) -> float | None:
-    """What an iteration's batches take one worker of a script whose workers keep up; None where nothing measured it.
+    """Time of an iteration's batches in one worker of a script whose workers keep up; None where nothing measured it.
 
     The processor time of the script's further processes while it was timed, as a part of that time.
     """
