@@ -13,11 +13,18 @@ DONE = {"applied": True, "reason": None, "refused": []}
 pytestmark = pytest.mark.capture
 
 
-async def profiled(editor: Any, path: Path) -> str:
+async def measured(editor: Any, path: Path) -> str:
     uri = editor.open(path)
     await editor.run(protocol.COMMAND_PROFILE, uri, QUICK)
     await editor.next_change(lambda change: change["profileId"])
     await editor.until(editor.idle)
+    return uri
+
+
+async def opened(editor: Any, folder: Path) -> str:
+    """The script of a saved profile, which is on show."""
+    uri = editor.open(folder / "train.py")
+    await editor.next_change(lambda change: change["profileId"])
     return uri
 
 
@@ -32,10 +39,9 @@ def verifiable(
     return {"profileId": profile, **asked}
 
 
-async def test_changes_stay_known_through_edits_undo_and_a_new_profile(
-    editor, start_editor, project: Path
-) -> None:
-    train = await profiled(editor, project / "train.py")
+async def test_changes_stay_known_through_edits_undo_and_a_new_profile(start_editor, profiled: Path) -> None:
+    editor = await start_editor()
+    train = await opened(editor, profiled)
     before = editor.text(train)
 
     async def code() -> dict[str, Any]:
@@ -55,13 +61,13 @@ async def test_changes_stay_known_through_edits_undo_and_a_new_profile(
     editor.change(train, "import os\n" + both)
     assert (await editor.next_code(lambda code: code["whatifs"]))["batchSize"] == 64
     # So is a number that is typed.
-    editor.change(train, before.replace("batch_size=32", "batch_size=48"))
+    editor.change(train, before.replace("batch_size=16", "batch_size=48"))
     assert (await editor.next_code(lambda code: code["batchSize"] == 48))["changes"] == []
 
     # One of two that were made together is taken out; the other one stays, and so does an edit beside them.
     editor.change(train, "import os\n" + both)
     assert await editor.ask(protocol.REMOVE, uri=train, whatif="fused_optimizer") == DONE
-    assert editor.text(train) == "import os\n" + before.replace("batch_size=32", "batch_size=64")
+    assert editor.text(train) == "import os\n" + before.replace("batch_size=16", "batch_size=64")
     assert (await code())["whatifs"] == []
     (original,) = await editor.ask(protocol.ORIGINAL, uri=train)
     assert original == {"uri": train, "text": "import os\n" + before}
@@ -74,21 +80,21 @@ async def test_changes_stay_known_through_edits_undo_and_a_new_profile(
     assert (now["batchSize"], [change["measured"] for change in now["changes"]]) == (None, [True])
     assert now["verify"] == verifiable(first, 64)
     later = await start_editor()
-    other = later.open(project / "train.py", editor.text(train))
+    other = later.open(profiled / "train.py", editor.text(train))
     await later.next_change(lambda change: change["profileId"])
     assert len((await later.ask(protocol.CODE_CHANGES, uri=other))["changes"]) == 1
     assert await later.ask(protocol.REVERT, uri=other) == DONE
     assert later.text(other) == "import os\n" + before
     assert await editor.ask(protocol.REVERT, uri=train) == DONE
     assert editor.text(train) == "import os\n" + before
-    assert (await code())["batchSize"] == 32
+    assert (await code())["batchSize"] == 16
 
 
 async def test_what_the_person_wrote_is_taken_out_and_put_back(editor, project: Path) -> None:
     script = project / "train.py"
     plain = script.read_text()
     script.write_text(plain.replace("lr=1e-3)", "lr=1e-3, fused=True)"))
-    train = await profiled(editor, script)
+    train = await measured(editor, script)
     report = await editor.ask(protocol.WHATIFS, uri=train)
     (fused,) = [one for one in report["estimates"] if one["name"] == "fused_optimizer"]
     assert fused["present"]
@@ -111,8 +117,9 @@ async def test_what_the_person_wrote_is_taken_out_and_put_back(editor, project: 
     assert refused["reason"]
 
 
-async def test_another_value_takes_the_place_of_the_one_before(editor, project: Path) -> None:
-    train = await profiled(editor, project / "train.py")
+async def test_another_value_takes_the_place_of_the_one_before(start_editor, profiled: Path) -> None:
+    editor = await start_editor()
+    train = await opened(editor, profiled)
     before = editor.text(train)
     assert await editor.ask(protocol.APPLY, **question(train, None, "fused_optimizer")) == DONE
     assert await editor.ask(protocol.APPLY, **question(train, None, "fused_optimizer=foreach")) == DONE
@@ -123,8 +130,11 @@ async def test_another_value_takes_the_place_of_the_one_before(editor, project: 
     assert editor.text(train) == before
 
 
-async def test_what_a_profile_has_and_the_code_lost_is_verified_as_a_removal(editor, project: Path) -> None:
-    train = await profiled(editor, project / "train.py")
+async def test_what_a_profile_has_and_the_code_lost_is_verified_as_a_removal(
+    start_editor, profiled: Path
+) -> None:
+    editor = await start_editor()
+    train = await opened(editor, profiled)
     before = editor.text(train)
     assert await editor.ask(protocol.APPLY, **question(train, None, "fused_optimizer")) == DONE
     first = (await editor.ask(protocol.PROFILE, uri=train))["id"]
@@ -145,7 +155,7 @@ async def test_another_number_in_the_settings_file_makes_the_profile_stale(edito
         "batch_size=32", 'batch_size=json.load(open("config.json"))["batch_size"]'
     )
     script.write_text(loaded)
-    train = await profiled(editor, script)
+    train = await measured(editor, script)
     report = await editor.ask(protocol.PROFILE, uri=train)
     assert report["batch_size"]["value"] == 16
     assert report["batch_size"]["lives"]["line"] == 2
