@@ -129,7 +129,10 @@ def test_the_peak_is_known_where_memory_was_recorded(cpu) -> None:
 
 
 def test_every_visible_trace(shared_data) -> None:
-    paths = sorted((shared_data / "traces").glob("*.json.gz"))
+    folder = shared_data / "traces"
+    # One model by one maker, recorded five times.
+    alike = sorted(folder.glob("kineto_*_resnet50_*.json.gz"))[1:]
+    paths = sorted({*folder.glob("*.json.gz")} - {*alike})
     if not paths:
         pytest.skip("no traces")
     for path in paths:
