@@ -147,3 +147,9 @@ def test_small_graphs_arrays_and_compiled_code_agree_to_the_last_bit(graphs, dat
         with run_loops(how):
             starts, ends = run(Graph(structure, durations, gaps), np.zeros(len(structure.lanes)))
         assert (starts.tolist(), ends.tolist()) == (few[0].tolist(), few[1].tolist())
+
+
+def test_iterations_of_less_than_a_microsecond_count_too(profile):
+    trace = profile.trace
+    short = tuple(replace(mark, end_us=mark.start_us + 0.5) for mark in trace.iterations)
+    assert replay_error(build(trace), replace(trace, iterations=short)) > 1

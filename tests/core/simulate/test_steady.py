@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from skyline.graph.graph import Cause, Dependency, Graph, Structure
 from skyline.graph.replication import stitch
-from skyline.simulate.engine import simulate, steady_step_ms
+from skyline.simulate.engine import _repetitions, simulate, steady_step_ms
 
 
 def test_the_cpu_works_on_the_next_step_while_the_gpu_finishes_this_one(chain, way):
@@ -42,6 +42,10 @@ def test_lanes_that_are_ahead_by_turns_take_the_mean_in_any_unit(chain, way, uni
     )
     assert simulate(stitch(turns, 2)).makespan_us == pytest.approx(8 * unit)
     assert steady_step_ms(turns, at_most=40) == pytest.approx(0.004 * unit)
+
+
+def test_a_lane_without_work_does_not_keep_the_others_from_being_steady(chain, way):
+    assert _repetitions(chain(("a", 3), ("b", 0)), at_most=50) == [3, 6]
 
 
 def test_nothing_takes_no_time(way):

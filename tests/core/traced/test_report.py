@@ -125,6 +125,7 @@ def test_a_trace_of_another_maker(changed) -> None:
 def test_the_peak_is_known_where_memory_was_recorded(cpu) -> None:
     report = answers_report(cpu, (Choice("num_workers", "2"),))
     assert report.baseline.peak_bytes is not None
+    assert report.baseline.peak_bytes.value > 0
     assert report.baseline.peak_bytes == report.estimates[0].peak_bytes
 
 
