@@ -118,4 +118,4 @@ def test_the_peak_of_a_step_is_that_of_what_it_takes_for_itself(profile, tempora
     )
     change = step_memory(start, temporary_mb * MB)
     assert change is not None
-    assert change(start.memory).peak.value == pytest.approx((101 - less_mb) * MB)
+    assert change(start.memory).peak_bytes.value == pytest.approx((101 - less_mb) * MB)
