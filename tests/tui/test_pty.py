@@ -250,8 +250,9 @@ MEASURED_S = 420.0
 
 
 @pytest.fixture
-def live(tmp_path: Path) -> Iterator[Terminal]:
+def live(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Terminal]:
     """The terminal UI on a script that it runs."""
+    monkeypatch.setenv("PYTHONPATH", str(BRIEF.parent / "preloaded"))
     if not SCRIPTS.exists():
         pytest.skip("the extension is not part of this source tree")
     shutil.copytree(SCRIPTS / "dataclass", tmp_path / "dataclass")
