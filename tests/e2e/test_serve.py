@@ -19,6 +19,8 @@ import pytest
 from skyline.trace import store
 from skyline.trace.profile import Profile
 
+pytestmark = pytest.mark.xdist_group("browser")
+
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 WAIT_S = 60
 CONNECT = """
@@ -115,14 +117,23 @@ class Browser:
         return json.loads(message)
 
 
-@pytest.fixture
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+@pytest.fixture(scope="module")
+def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
     program = next((found for name in BROWSERS if (found := shutil.which(name))), None)
     if program is None:
         pytest.skip(f"none of {', '.join(BROWSERS)} is installed: apt-get install chromium")
     opened = Browser(program, tmp_path_factory.mktemp("browser"))
     yield opened
     opened.close()
+
+
+@pytest.fixture
+def browser(chromium: Browser) -> Browser:
+    """The browser of all tests here, on an empty page; what the page before complained of is forgotten."""
+    chromium._call("Page.navigate", url="about:blank")
+    chromium.until("location.href === 'about:blank'")
+    chromium.errors.clear()
+    return chromium
 
 
 Serve = Callable[..., str]
