@@ -138,7 +138,9 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="faults at the same time")
     parser.add_argument("--minutes", type=float, default=600, help="stop after so long")
-    parser.add_argument("--budget", type=float, help="seconds for trials in each profile (default: as in use)")
+    parser.add_argument(
+        "--budget", type=float, help="seconds for trials in each profile (default: as in use)"
+    )
     parser.add_argument("--results", type=Path, default=RESULTS, help="folder for the result files")
     parser.add_argument("--add", action="store_true", help="to the faults that are in the result file")
     options = parser.parse_args()

@@ -95,9 +95,9 @@ def _learn() -> None:
     The answers to one profile import and find whatever a profile's answers need.
     """
     from lsprotocol.types import METHOD_TO_TYPES
-    from skyline_lsp import session, state, wire
 
     from skyline.trace import store
+    from skyline_lsp import session, state, wire
 
     made = wire.converter()
     wire.converter = lambda: made

@@ -191,9 +191,7 @@ class _OtherSizes:
                     self._take_turns(Expendable(self._base), {size: one}, budget_s, _MOST_ROUNDS)
         return True
 
-    def _take_turns(
-        self, base: TakesTurns, held: dict[int, HeldRun], budget_s: float, rounds: int
-    ) -> None:
+    def _take_turns(self, base: TakesTurns, held: dict[int, HeldRun], budget_s: float, rounds: int) -> None:
         deadline = time.monotonic() + budget_s
         variants = [Expendable(one) for one in held.values()]
         done = in_turns(base, variants, rounds=rounds, least=_LEAST_ROUNDS, deadline=deadline)

@@ -303,7 +303,7 @@ class Editor:
 
 @functools.cache
 def _plain_results() -> Any:
-    """One converter for all clients: making its functions takes a tenth of a second, and it holds nothing of a client."""
+    """One converter for all clients: it holds nothing of a client, and its functions take a while to make."""
     converter = default_converter()
     for message in (JsonRPCRequestMessage, JsonRPCResponseMessage, JsonRPCNotification):
         converter.register_structure_hook(message, lambda data, kind: kind(**data))

@@ -57,7 +57,8 @@ def test_two_lines_of_one_name_are_one_group(two_lines):
     structure = two_lines.structure
     lines = (CodeLine("train.py", 7, "f"), CodeLine("train.py", 7, "g"), CodeLine("train.py", 3))
     made = Graph(
-        Structure(list(two_lines.tasks), structure.dependencies, structure.modules, lines), two_lines.durations
+        Structure(list(two_lines.tasks), structure.dependencies, structure.modules, lines),
+        two_lines.durations,
     )
     found = {name: members.tolist() for name, members in groups_by(made, "line").items()}
     assert found == {"train.py:7": [0, 1], "train.py:3": [2]}
