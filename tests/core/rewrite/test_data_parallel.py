@@ -51,7 +51,6 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data.distributed import DistributedSampler
 import atexit
 import os
-import socket
 import sys
 {start}
 data = [(torch.full((3,), i / 10), torch.tensor([float(i % 3)])) for i in range(32)]
