@@ -21,13 +21,6 @@ async def measured(editor: Any, path: Path) -> str:
     return uri
 
 
-async def opened(editor: Any, folder: Path) -> str:
-    """The script of a saved profile, which is on show."""
-    uri = editor.open(folder / "train.py")
-    await editor.next_change(lambda change: change["profileId"])
-    return uri
-
-
 def question(uri: str, batch_size: int | None, *whatifs: str) -> dict[str, Any]:
     return {"uri": uri, "batchSize": batch_size, "whatifs": list(whatifs)}
 
@@ -39,9 +32,10 @@ def verifiable(
     return {"profileId": profile, **asked}
 
 
-async def test_changes_stay_known_through_edits_undo_and_a_new_profile(start_editor, profiled: Path) -> None:
-    editor = await start_editor()
-    train = await opened(editor, profiled)
+async def test_changes_stay_known_through_edits_undo_and_a_new_profile(
+    editor, start_editor, project: Path
+) -> None:
+    train = await measured(editor, project / "train.py")
     before = editor.text(train)
 
     async def code() -> dict[str, Any]:
@@ -61,13 +55,13 @@ async def test_changes_stay_known_through_edits_undo_and_a_new_profile(start_edi
     editor.change(train, "import os\n" + both)
     assert (await editor.next_code(lambda code: code["whatifs"]))["batchSize"] == 64
     # So is a number that is typed.
-    editor.change(train, before.replace("batch_size=16", "batch_size=48"))
+    editor.change(train, before.replace("batch_size=32", "batch_size=48"))
     assert (await editor.next_code(lambda code: code["batchSize"] == 48))["changes"] == []
 
     # One of two that were made together is taken out; the other one stays, and so does an edit beside them.
     editor.change(train, "import os\n" + both)
     assert await editor.ask(protocol.REMOVE, uri=train, whatif="fused_optimizer") == DONE
-    assert editor.text(train) == "import os\n" + before.replace("batch_size=16", "batch_size=64")
+    assert editor.text(train) == "import os\n" + before.replace("batch_size=32", "batch_size=64")
     assert (await code())["whatifs"] == []
     (original,) = await editor.ask(protocol.ORIGINAL, uri=train)
     assert original == {"uri": train, "text": "import os\n" + before}
@@ -80,14 +74,14 @@ async def test_changes_stay_known_through_edits_undo_and_a_new_profile(start_edi
     assert (now["batchSize"], [change["measured"] for change in now["changes"]]) == (None, [True])
     assert now["verify"] == verifiable(first, 64)
     later = await start_editor()
-    other = later.open(profiled / "train.py", editor.text(train))
+    other = later.open(project / "train.py", editor.text(train))
     await later.next_change(lambda change: change["profileId"])
     assert len((await later.ask(protocol.CODE_CHANGES, uri=other))["changes"]) == 1
     assert await later.ask(protocol.REVERT, uri=other) == DONE
     assert later.text(other) == "import os\n" + before
     assert await editor.ask(protocol.REVERT, uri=train) == DONE
     assert editor.text(train) == "import os\n" + before
-    assert (await code())["batchSize"] == 16
+    assert (await code())["batchSize"] == 32
 
 
 async def test_what_the_person_wrote_is_taken_out_and_put_back(editor, project: Path) -> None:
@@ -119,7 +113,8 @@ async def test_what_the_person_wrote_is_taken_out_and_put_back(editor, project: 
 
 async def test_another_value_takes_the_place_of_the_one_before(start_editor, profiled: Path) -> None:
     editor = await start_editor()
-    train = await opened(editor, profiled)
+    train = editor.open(profiled / "train.py")
+    await editor.next_change(lambda change: change["profileId"])
     before = editor.text(train)
     assert await editor.ask(protocol.APPLY, **question(train, None, "fused_optimizer")) == DONE
     assert await editor.ask(protocol.APPLY, **question(train, None, "fused_optimizer=foreach")) == DONE
@@ -130,11 +125,8 @@ async def test_another_value_takes_the_place_of_the_one_before(start_editor, pro
     assert editor.text(train) == before
 
 
-async def test_what_a_profile_has_and_the_code_lost_is_verified_as_a_removal(
-    start_editor, profiled: Path
-) -> None:
-    editor = await start_editor()
-    train = await opened(editor, profiled)
+async def test_what_a_profile_has_and_the_code_lost_is_verified_as_a_removal(editor, project: Path) -> None:
+    train = await measured(editor, project / "train.py")
     before = editor.text(train)
     assert await editor.ask(protocol.APPLY, **question(train, None, "fused_optimizer")) == DONE
     first = (await editor.ask(protocol.PROFILE, uri=train))["id"]
