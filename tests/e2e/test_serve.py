@@ -209,7 +209,7 @@ def test_the_script_is_measured_when_it_is_saved(serve: Serve, browser: Browser,
     script = Path(here.script)
     text = script.read_text()
     script.write_text(text.replace("loss.backward()", "loss.backwards()"))
-    browser.open(serve("--steps", "4", "--device", "cpu", here.script))
+    browser.open(serve("--steps", "4", "--budget", "0", "--device", "cpu", here.script))
     browser.until("document.getElementById('status').innerText.includes('backwards')")
     script.write_text(text)
     browser.until("document.querySelector('.figures')")
