@@ -19,7 +19,7 @@ from broken_scripts import BROKEN, TRAIN
 from fault_bytes import BYTE_FAULTS, SETTINGS
 from fault_command import WORDS, Ended, Lost, told
 from fault_figures import figures
-from fault_project import PROFILE, Project, descendants
+from fault_project import Project, descendants
 from fault_servers import SERVER_FAULTS
 
 from skyline.ledger.ledger import Ledger
@@ -133,7 +133,7 @@ def _torn_profile(project: Project, random: Random) -> str:
     if shown.code == 0 and figures(shown) != project.good:
         raise Lost(f"a damaged profile shows {figures(shown)}")
     if random.random() < _PROFILED_AGAIN:
-        project.run(*PROFILE, "train.py", codes={0})
+        project.run(*project.profile, "train.py", codes={0})
     later = path.with_name(store.name_of(project.script, "later"))
     later.write_bytes(whole)
     os.utime(later, (time.time() + 60, time.time() + 60))
@@ -170,7 +170,7 @@ def _from_tomorrow(project: Project, random: Random) -> str:
     later = time.time() + random.uniform(3600, 400 * 86_400)
     for path in project.folder.rglob("*"):
         os.utime(path, (later, later), follow_symlinks=False)
-    ended = project.run(*PROFILE, "train.py")
+    ended = project.run(*project.profile, "train.py")
     project.put_back()
     return ended.last_line
 
@@ -181,7 +181,7 @@ def _from_tomorrow(project: Project, random: Random) -> str:
 def _limited(which: int, least: int, most: int) -> Inject:
     def inject(project: Project, random: Random) -> str:
         limit = round(least * (most / max(least, 1)) ** random.random()) if least else random.randrange(most)
-        ended: Ended = project.finish(project.start(*PROFILE, "train.py", limits={which: limit}))
+        ended: Ended = project.finish(project.start(*project.profile, "train.py", limits={which: limit}))
         # With too little an interpreter does not even start, and has words of its own.
         return f"{limit}: {ended.last_line}"
 
@@ -190,7 +190,7 @@ def _limited(which: int, least: int, most: int) -> Inject:
 
 def _homeless(project: Project, random: Random) -> str:
     nowhere = str(project.root / "nowhere" / random.choice(("", "deeper/", "with space")))
-    ended = project.run(*PROFILE, "train.py", HOME=nowhere, SKYLINE_DATA_DIR=f"{nowhere}/data")
+    ended = project.run(*project.profile, "train.py", HOME=nowhere, SKYLINE_DATA_DIR=f"{nowhere}/data")
     if ended.code != 0:
         raise Lost(f"without a home nothing was profiled: {ended.last_line}")
     return ended.last_line
@@ -209,7 +209,7 @@ def _read_only(name: str) -> Inject:
     def inject(project: Project, random: Random) -> str:
         at = project.root / name
         with _mounted("--bind", str(at), at=at), _remounted(at):
-            ended = project.run(*PROFILE, "train.py")
+            ended = project.run(*project.profile, "train.py")
             if ended.code != 0:
                 raise Lost(f"nothing was profiled: {ended.last_line}")
         return ended.last_line
@@ -230,7 +230,7 @@ def _full(below: str | None) -> Inject:
         at = project.temporary if below is None else project.folder / below
         size = random.choice((4, 16, 64, 256, 1024))
         with _mounted("-t", "tmpfs", "-o", f"size={size}k", "tmpfs", at=at):
-            ended = project.run(*PROFILE, "train.py")
+            ended = project.run(*project.profile, "train.py")
         return f"{size} kB: {ended.last_line}"
 
     return inject
@@ -247,7 +247,7 @@ def _later(process: subprocess.Popen[str], random: Random) -> None:
 
 def _command_ended(how: signal.Signals) -> Inject:
     def inject(project: Project, random: Random) -> str:
-        process = project.start(*PROFILE, "train.py")
+        process = project.start(*project.profile, "train.py")
         _later(process, random)
         if process.poll() is None:
             process.send_signal(how)
@@ -260,11 +260,11 @@ def _command_ended(how: signal.Signals) -> Inject:
 
 def _next_works(project: Project) -> None:
     """The next command profiles the script, whatever the last one left."""
-    project.run(*PROFILE, "train.py", codes={0})
+    project.run(*project.profile, "train.py", codes={0})
 
 
 def _command_paused(project: Project, random: Random) -> str:
-    process = project.start(*PROFILE, "train.py")
+    process = project.start(*project.profile, "train.py")
     _later(process, random)
     if process.poll() is None:
         process.send_signal(signal.SIGSTOP)
@@ -278,7 +278,7 @@ def _command_paused(project: Project, random: Random) -> str:
 
 def _child_ended(how: signal.Signals) -> Inject:
     def inject(project: Project, random: Random) -> str:
-        process = project.start(*PROFILE, "--timeout", "8", "train.py")
+        process = project.start(*project.profile, "--timeout", "8", "train.py")
         _later(process, random)
         for child in _script_processes():
             with contextlib.suppress(psutil.Error):
@@ -298,7 +298,7 @@ def _script_processes() -> list[psutil.Process]:
 
 
 def _changed_meanwhile(project: Project, random: Random) -> str:
-    process = project.start(*PROFILE, "train.py")
+    process = project.start(*project.profile, "train.py")
     _later(process, random)
     project.script.write_text(random.choice(("", "def (", "import os\n" + TRAIN)), encoding="utf-8")
     ended = told(project.finish(process))
@@ -307,7 +307,7 @@ def _changed_meanwhile(project: Project, random: Random) -> str:
 
 
 def _two_at_once(project: Project, random: Random) -> str:
-    both = [project.start(*PROFILE, "train.py") for _ in range(2)]
+    both = [project.start(*project.profile, "train.py") for _ in range(2)]
     ends = [project.finish(process) for process in both]
     if failed := [ended for ended in ends if ended.code != 0]:
         raise Lost(f"one of two at once failed: {failed[0].last_line}")
@@ -319,7 +319,7 @@ def _scripted(text: str | bytes) -> Inject:
         hostile = project.folder / "hostile.py"
         hostile.write_bytes(text if isinstance(text, bytes) else text.encode())
         before = project.checksum()
-        told = project.run(*PROFILE, "--timeout", "8", "hostile.py").last_line
+        told = project.run(*project.profile, "--timeout", "8", "hostile.py").last_line
         if project.checksum() != before:
             raise Lost("the script changed a file of the person's")
         hostile.unlink()

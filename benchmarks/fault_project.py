@@ -24,7 +24,7 @@ from fault_figures import Figures, check_figures, check_ledger, figures, seed
 from skyline.ledger.ledger import Ledger, LedgerEntry
 from skyline.trace.store import SUFFIX
 
-PROFILE = ("profile", "--quiet", "--steps", "3", "--warmup", "1")
+_PROFILE = ("profile", "--quiet", "--steps", "3", "--warmup", "1")
 LONGEST_S = 400.0
 GRACE_S = 15.0
 """What is still there so long after a command has ended is left over."""
@@ -38,7 +38,11 @@ _OWN_IN_HOME = (".cache/", "data/")
 class Project:
     """The project, a home and a temporary folder, restored before each fault; always at the same paths."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, budget_s: float | None = None) -> None:
+        """``budget_s`` is the time for trials in each profile, None: as much as the product takes."""
+        budget = () if budget_s is None else ("--budget", f"{budget_s:g}")
+        self.profile = (*_PROFILE, *budget)
+        """The words of the command that profiles a script."""
         self.root = root.resolve()
         self.folder = self.root / "project"
         self.home = self.root / "home"
@@ -60,7 +64,7 @@ class Project:
         (self.folder / "data").mkdir()
         (self.folder / "data" / "rows.bin").write_bytes(bytes(range(256)) * 64)
         (self.folder / "link.txt").symlink_to("notes.txt")
-        ended = self.run(*PROFILE, "train.py")
+        ended = self.run(*self.profile, "train.py")
         if ended.code != 0:
             raise SystemExit(f"the script without a fault could not be profiled: {ended.last_line}")
         (profile,) = self.folder.glob(f".skyline/*{SUFFIX}")

@@ -14,19 +14,24 @@ from skyline.cli.main import main
 
 SERVER = (sys.executable, __file__, "lsp")
 """Program and arguments of the language server."""
-SETTLE_S = 0.3
+SETTLE_S = 0.1
 CURVE_SHARE = 0.15
 ROUNDS = 3
+TURN_S = 0.1
 
 
 def shorten_server() -> None:
     """Shorten the measurements that a language server in this process starts."""
+    import skyline_lsp.features.verify
     import skyline_lsp.profiler
-    from skyline.capture import trial_budget
+    from skyline.capture import batch_trials, trial_budget
     from skyline.capture.request import CaptureRequest
+    from skyline.verification.measure import Effort
 
     brief = partial(CaptureRequest, settle_s=SETTLE_S, trials=False)
     skyline_lsp.profiler.CaptureRequest = brief  # type: ignore[misc]
+    skyline_lsp.features.verify.Effort = partial(Effort, turn_s=TURN_S)  # type: ignore[misc]
+    batch_trials._MOST_ROUNDS = ROUNDS
     trial_budget._CURVE_SHARE = CURVE_SHARE
 
 

@@ -23,6 +23,7 @@ import tempfile
 import threading
 import traceback
 from collections.abc import Mapping
+from pathlib import Path
 from typing import NoReturn
 
 from brief_measurements import shorten_server
@@ -33,13 +34,14 @@ from skyline.capture.process_family import RUN_TAG
 from skyline.capture.warm_pool import _READ_AT_IMPORT
 
 IMPORTED = (
-    *("skyline.cli.lsp", "skyline_lsp.session", "skyline.analysis.analyse", "skyline.report.build"),
+    *("skyline.cli.lsp", "skyline_lsp.session", "skyline_lsp.state"),
     *("torch", "torch._dynamo", "torch.optim", "torch.utils.data", "torch.profiler"),
 )
 CHILD = "_skyline_child"
 IN_CHILD = ("warm", "run", "stepper")
 NAME = "skyline-warm"
 """The name by which tests tell processes that wait from those that run a script."""
+RECORDED = Path(__file__).with_name("data") / "linear.profile.json.gz"
 
 
 def _read_at_import(environment: Mapping[str, str]) -> dict[str, str]:
@@ -56,6 +58,7 @@ def main(descriptor: int) -> NoReturn:
     runpy.run_path(str(ENTRY))["load_package"]()
     for name in (*IMPORTED, *(f"{CHILD}.{one}" for one in IN_CHILD)):
         importlib.import_module(name)
+    _learn()
     assert threading.active_count() == 1, "a process with threads cannot be forked"
     gc.collect()
     gc.freeze()
@@ -84,6 +87,27 @@ def main(descriptor: int) -> NoReturn:
                 os.close(one)
             servers[pid] = descriptors[3]
             control.send(str(pid).encode())
+
+
+def _learn() -> None:
+    """Do once what each server would do anew: make the functions of its messages, find the what-ifs and rewrites.
+
+    The answers to one profile import and find whatever a profile's answers need.
+    """
+    from lsprotocol.types import METHOD_TO_TYPES
+
+    from skyline.trace import store
+    from skyline_lsp import session, state, wire
+
+    made = wire.converter()
+    wire.converter = lambda: made
+    features = session.create_server().protocol.fm
+    for method in {*features.features, *features.builtin_features} & METHOD_TO_TYPES.keys():
+        request, response, *_ = METHOD_TO_TYPES[method]
+        made.get_structure_hook(request)
+        if response is not None:
+            made.get_unstructure_hook(response)
+    state.prepare(store.load(RECORDED))
 
 
 def _report_ended(servers: dict[int, int]) -> None:

@@ -164,7 +164,7 @@ class _OtherSizes:
         self.held.update({size: one for size, one in self._made.items() if follow[size]})
         if self.held:
             self._launcher.say("curve", "measuring in turns", 0.75)
-            self._take_turns(Expendable(self._base), self.held, self._budget.curve_s)
+            self._take_turns(Expendable(self._base), self.held, self._budget.curve_s, _MOST_ROUNDS)
         return True
 
     def _one_by_one(self, sharing: dict[int, Sharing]) -> bool:
@@ -183,17 +183,15 @@ class _OtherSizes:
                 if follows and alone:
                     # A GPU's clock drifts less than the load of a machine, and there is no other way.
                     past = PastTurn(self._run.rows.median_ms)
-                    self._take_turns(past, {size: one}, self._budget.curve_s, rounds=_LEAST_ROUNDS)
+                    self._take_turns(past, {size: one}, self._budget.curve_s, _LEAST_ROUNDS)
                 elif follows:
                     one.share(Sharing.RELEASING)
                     self._launcher.say("curve", f"measuring batch size {size} in turns", 0.75)
                     budget_s = self._budget.curve_s / (len(sharing) - number)
-                    self._take_turns(Expendable(self._base), {size: one}, budget_s)
+                    self._take_turns(Expendable(self._base), {size: one}, budget_s, _MOST_ROUNDS)
         return True
 
-    def _take_turns(
-        self, base: TakesTurns, held: dict[int, HeldRun], budget_s: float, rounds: int = _MOST_ROUNDS
-    ) -> None:
+    def _take_turns(self, base: TakesTurns, held: dict[int, HeldRun], budget_s: float, rounds: int) -> None:
         deadline = time.monotonic() + budget_s
         variants = [Expendable(one) for one in held.values()]
         done = in_turns(base, variants, rounds=rounds, least=_LEAST_ROUNDS, deadline=deadline)

@@ -138,11 +138,9 @@ def _decorated(statement: ast.stmt) -> ast.stmt | ast.expr:
 
 def _below_header(module: Module, block: ast.With | ast.For) -> int:
     """The start of the line below the header."""
-    source, behind = module.source, _behind_header(module, block)
-    newline = next(
-        token for token in tokens_of(source).code if token.kind == tokenize.NEWLINE and token.start >= behind
-    )
-    return source.offset(source.position(newline.start)[0] + 1, 0)
+    source = module.source
+    end = tokens_of(source).ends_logical_line(_behind_header(module, block))
+    return source.offset(source.position(end)[0] + 1, 0)
 
 
 def _behind_header(module: Module, block: ast.With | ast.For) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -128,10 +129,10 @@ def test_the_page_says_why_a_script_does_not_work() -> None:
 
 
 TRAINING = """
+{first}
 import torch
 model = torch.nn.Linear(4, 1)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-{first}
 for _ in range(10**6):
     optimizer.zero_grad()
     model(torch.ones(2, 4)).sum().backward()
@@ -141,8 +142,17 @@ for _ in range(10**6):
 
 @pytest.mark.capture
 @pytest.mark.parametrize("breaks", [False, True])
-def test_a_script_is_profiled_or_its_own_error_is_told(tmp_path: Path, breaks: bool) -> None:
+def test_a_script_is_profiled_or_its_own_error_is_told(
+    tmp_path: Path, breaks: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from corpus_measure import measure
+
+    from skyline.capture import session
+
+    whole = session.capture
+    monkeypatch.setattr(
+        session, "capture", lambda asked, **options: whole(replace(asked, settle_s=0.1), **options)
+    )
 
     script = tmp_path / "train.py"
     first = "import no_such_module_here" if breaks else ""

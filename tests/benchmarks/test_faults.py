@@ -56,7 +56,7 @@ def test_a_changed_file_is_a_loss(tmp_path: Path) -> None:
 def test_faults_take_nothing_away(kinds: str, tmp_path: Path) -> None:
     # A process of its own, since it becomes the parent of whatever its commands leave behind.
     command = [sys.executable, BENCHMARKS / "faults.py", "--kinds", kinds]
-    command += ["--faults", "2", "--jobs", "1", "--results", tmp_path]
+    command += ["--faults", "2", "--jobs", "1", "--budget", "0", "--results", tmp_path]
     ended = subprocess.run(command, capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stderr
     assert "Nothing was lost." in (tmp_path / "faults.md").read_text()

@@ -30,8 +30,13 @@ def training(folder: Path, iterations: int, *, by_hand: bool = False) -> Path:
 
 @pytest.mark.capture
 @pytest.mark.parametrize("by_hand", [pytest.param(False, marks=pytest.mark.long), True])
-def test_runs_take_turns_and_give_ratios(tmp_path: Path, by_hand: bool) -> None:
+def test_runs_take_turns_and_give_ratios(
+    tmp_path: Path, by_hand: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import interleaved
     from interleaved import HandTimed, TimedScript
+
+    monkeypatch.setattr(interleaved, "TURN_S", 0.1)
 
     subject = TimedScript(training(tmp_path, 10**9, by_hand=by_hand))
     with HandTimed(subject) as base, HandTimed(subject) as other, HandTimed(subject) as again:

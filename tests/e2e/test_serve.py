@@ -19,6 +19,8 @@ import pytest
 from skyline.trace import store
 from skyline.trace.profile import Profile
 
+pytestmark = pytest.mark.xdist_group("browser")
+
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 WAIT_S = 60
 CONNECT = """
@@ -115,14 +117,23 @@ class Browser:
         return json.loads(message)
 
 
-@pytest.fixture
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+@pytest.fixture(scope="module")
+def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
     program = next((found for name in BROWSERS if (found := shutil.which(name))), None)
     if program is None:
         pytest.skip(f"none of {', '.join(BROWSERS)} is installed: apt-get install chromium")
     opened = Browser(program, tmp_path_factory.mktemp("browser"))
     yield opened
     opened.close()
+
+
+@pytest.fixture
+def browser(chromium: Browser) -> Browser:
+    """The browser of all tests here, on an empty page; what the page before complained of is forgotten."""
+    chromium._call("Page.navigate", url="about:blank")
+    chromium.until("location.href === 'about:blank'")
+    chromium.errors.clear()
+    return chromium
 
 
 Serve = Callable[..., str]
@@ -198,7 +209,7 @@ def test_the_script_is_measured_when_it_is_saved(serve: Serve, browser: Browser,
     script = Path(here.script)
     text = script.read_text()
     script.write_text(text.replace("loss.backward()", "loss.backwards()"))
-    browser.open(serve("--steps", "4", "--device", "cpu", here.script))
+    browser.open(serve("--steps", "4", "--budget", "0", "--device", "cpu", here.script))
     browser.until("document.getElementById('status').innerText.includes('backwards')")
     script.write_text(text)
     browser.until("document.querySelector('.figures')")

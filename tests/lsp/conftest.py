@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
+import functools
 import gzip
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -300,7 +301,9 @@ class Editor:
         return types.ApplyWorkspaceEditResult(True)
 
 
+@functools.cache
 def _plain_results() -> Any:
+    """One converter for all clients: it holds nothing of a client, and its functions take a while to make."""
     converter = default_converter()
     for message in (JsonRPCRequestMessage, JsonRPCResponseMessage, JsonRPCNotification):
         converter.register_structure_hook(message, lambda data, kind: kind(**data))

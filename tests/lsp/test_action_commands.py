@@ -5,19 +5,14 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
-import pytest
 from lsprotocol import types
 
-from skyline.report import protocol
 
-
-@pytest.mark.capture
-async def test_the_change_is_made_when_it_is_chosen(project: Path, start_editor, capabilities) -> None:
+async def test_the_change_is_made_when_it_is_chosen(profiled: Path, start_editor, capabilities) -> None:
     capabilities.text_document.code_action.resolve_support = None
     editor = await start_editor({"profile": {"onSave": "never"}}, capabilities=capabilities)
-    uri = editor.open(project / "train.py")
-    await editor.run(protocol.COMMAND_PROFILE, uri, {"steps": 4, "batchPoints": 0})
-    await editor.until(editor.idle)
+    uri = editor.open(profiled / "train.py")
+    await editor.next_change(lambda change: change["profileId"])
     before = editor.text(uri) + "# mine\n"
     editor.change(uri, before)
     line = next(number for number, text in enumerate(before.splitlines()) if "Adam" in text)
@@ -30,7 +25,7 @@ async def test_the_change_is_made_when_it_is_chosen(project: Path, start_editor,
     fused = next(command for command in commands if "fused" in command["title"])
     result = await editor.run(fused["command"], *fused["arguments"])
     assert result["applied"], result
-    assert editor.text(uri) == before.replace("lr=1e-3)", "lr=1e-3, fused=True)")
+    assert editor.text(uri) == before.replace("parameters())", "parameters(), fused=True)")
     assert isinstance(editor.offered[0].document_changes[0], types.TextDocumentEdit)
 
     # What cannot be made after all is said in words: nobody looks at what a command gives back.

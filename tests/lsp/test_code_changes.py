@@ -13,7 +13,7 @@ DONE = {"applied": True, "reason": None, "refused": []}
 pytestmark = pytest.mark.capture
 
 
-async def profiled(editor: Any, path: Path) -> str:
+async def measured(editor: Any, path: Path) -> str:
     uri = editor.open(path)
     await editor.run(protocol.COMMAND_PROFILE, uri, QUICK)
     await editor.next_change(lambda change: change["profileId"])
@@ -35,7 +35,7 @@ def verifiable(
 async def test_changes_stay_known_through_edits_undo_and_a_new_profile(
     editor, start_editor, project: Path
 ) -> None:
-    train = await profiled(editor, project / "train.py")
+    train = await measured(editor, project / "train.py")
     before = editor.text(train)
 
     async def code() -> dict[str, Any]:
@@ -88,7 +88,7 @@ async def test_what_the_person_wrote_is_taken_out_and_put_back(editor, project: 
     script = project / "train.py"
     plain = script.read_text()
     script.write_text(plain.replace("lr=1e-3)", "lr=1e-3, fused=True)"))
-    train = await profiled(editor, script)
+    train = await measured(editor, script)
     report = await editor.ask(protocol.WHATIFS, uri=train)
     (fused,) = [one for one in report["estimates"] if one["name"] == "fused_optimizer"]
     assert fused["present"]
@@ -111,8 +111,10 @@ async def test_what_the_person_wrote_is_taken_out_and_put_back(editor, project: 
     assert refused["reason"]
 
 
-async def test_another_value_takes_the_place_of_the_one_before(editor, project: Path) -> None:
-    train = await profiled(editor, project / "train.py")
+async def test_another_value_takes_the_place_of_the_one_before(start_editor, profiled: Path) -> None:
+    editor = await start_editor()
+    train = editor.open(profiled / "train.py")
+    await editor.next_change(lambda change: change["profileId"])
     before = editor.text(train)
     assert await editor.ask(protocol.APPLY, **question(train, None, "fused_optimizer")) == DONE
     assert await editor.ask(protocol.APPLY, **question(train, None, "fused_optimizer=foreach")) == DONE
@@ -124,7 +126,7 @@ async def test_another_value_takes_the_place_of_the_one_before(editor, project: 
 
 
 async def test_what_a_profile_has_and_the_code_lost_is_verified_as_a_removal(editor, project: Path) -> None:
-    train = await profiled(editor, project / "train.py")
+    train = await measured(editor, project / "train.py")
     before = editor.text(train)
     assert await editor.ask(protocol.APPLY, **question(train, None, "fused_optimizer")) == DONE
     first = (await editor.ask(protocol.PROFILE, uri=train))["id"]
@@ -145,7 +147,7 @@ async def test_another_number_in_the_settings_file_makes_the_profile_stale(edito
         "batch_size=32", 'batch_size=json.load(open("config.json"))["batch_size"]'
     )
     script.write_text(loaded)
-    train = await profiled(editor, script)
+    train = await measured(editor, script)
     report = await editor.ask(protocol.PROFILE, uri=train)
     assert report["batch_size"]["value"] == 16
     assert report["batch_size"]["lives"]["line"] == 2

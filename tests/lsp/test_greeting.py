@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +14,9 @@ import pytest
 
 from skyline_lsp.frames import Frames
 from skyline_lsp.greeting import Greeting, key_of
+
+# The answer that is kept is shared.
+pytestmark = pytest.mark.xdist_group("greeting")
 
 WAIT_S = 60
 PARAMS: dict[str, Any] = {
@@ -45,47 +49,58 @@ def session(cache: Path, params: object = PARAMS) -> list[dict[str, Any]]:
     return [json.loads(body) for body in Frames().feed(done.stdout)]
 
 
+@pytest.fixture(scope="module")
+def answered(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A cache in which a session left its answer; each test takes a copy."""
+    cache = tmp_path_factory.mktemp("answered")
+    told = session(cache)
+    assert json.loads(kept(cache)[0].read_text()) == told[0]["result"]
+    return cache
+
+
+@pytest.fixture
+def cache(answered: Path, tmp_path: Path) -> Path:
+    return shutil.copytree(answered, tmp_path / "cache")
+
+
 def kept(cache: Path) -> list[Path]:
     return sorted((cache / "skyline" / "initialize").iterdir())
 
 
-def test_the_second_session_gets_the_same_answer_once(tmp_path: Path) -> None:
-    first = session(tmp_path)
-    second = session(tmp_path, {**PARAMS, "processId": os.getpid(), "rootUri": "file:///other"})
-    assert [message["id"] for message in first] == [message["id"] for message in second] == [1, 2]
-    assert first[0]["result"] == second[0]["result"]
-    assert first[0]["result"]["capabilities"]["positionEncoding"] == "utf-8"
-    assert len(kept(tmp_path)) == 1
+def test_the_second_session_gets_the_same_answer_once(cache: Path) -> None:
+    first = json.loads(kept(cache)[0].read_text())
+    second = session(cache, {**PARAMS, "processId": os.getpid(), "rootUri": "file:///other"})
+    assert [message["id"] for message in second] == [1, 2]
+    assert second[0]["result"] == first
+    assert first["capabilities"]["positionEncoding"] == "utf-8"
+    assert len(kept(cache)) == 1
 
 
-def test_a_kept_answer_is_sent_as_it_is_and_then_replaced_by_the_server(tmp_path: Path) -> None:
-    true = session(tmp_path)[0]["result"]
-    (file,) = kept(tmp_path)
+def test_a_kept_answer_is_sent_as_it_is_and_then_replaced_by_the_server(cache: Path) -> None:
+    (file,) = kept(cache)
+    true = json.loads(file.read_text())
     file.write_text(json.dumps({"capabilities": {"hoverProvider": False}}))
-    assert session(tmp_path)[0]["result"] == {"capabilities": {"hoverProvider": False}}
-    assert session(tmp_path)[0]["result"] == true
+    assert session(cache)[0]["result"] == {"capabilities": {"hoverProvider": False}}
+    assert session(cache)[0]["result"] == true
 
 
-@pytest.mark.parametrize("content", ["", "{", "[]", '{"capabilities": 5}'])
-def test_a_damaged_answer_is_not_sent(tmp_path: Path, content: str) -> None:
-    true = session(tmp_path)[0]["result"]
-    (file,) = kept(tmp_path)
-    file.write_text(content)
-    assert session(tmp_path)[0]["result"] == true
+def test_a_damaged_answer_is_replaced_by_the_server(cache: Path) -> None:
+    (file,) = kept(cache)
+    true = json.loads(file.read_text())
+    file.write_text("{")
+    assert session(cache)[0]["result"] == true
     assert json.loads(file.read_text()) == true
 
 
-def test_other_capabilities_have_an_answer_of_their_own(tmp_path: Path) -> None:
-    session(tmp_path)
-    other = session(tmp_path, {**PARAMS, "capabilities": {}})
+def test_other_capabilities_have_an_answer_of_their_own(cache: Path) -> None:
+    other = session(cache, {**PARAMS, "capabilities": {}})
     assert other[0]["result"]["capabilities"]["positionEncoding"] == "utf-16"
-    assert len(kept(tmp_path)) == 2
+    assert len(kept(cache)) == 2
 
 
-def test_an_invalid_request_is_refused_and_nothing_kept(tmp_path: Path) -> None:
-    session(tmp_path)
-    assert "error" in session(tmp_path, {**PARAMS, "capabilities": 5})[0]
-    assert len(kept(tmp_path)) == 1
+def test_an_invalid_request_is_refused_and_nothing_kept(cache: Path) -> None:
+    assert "error" in session(cache, {**PARAMS, "capabilities": 5})[0]
+    assert len(kept(cache)) == 1
 
 
 def greeted(folder: Path, sent: bytes) -> tuple[Greeting, bytes, bytes]:
@@ -99,6 +114,13 @@ def greeted(folder: Path, sent: bytes) -> tuple[Greeting, bytes, bytes]:
         received = greeting.wait()
     with os.fdopen(answers, "rb") as stream:
         return greeting, received, stream.read()
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"capabilities": 5}'])
+def test_a_damaged_answer_is_not_sent(tmp_path: Path, content: str) -> None:
+    (tmp_path / key_of(PARAMS)).write_text(content)
+    greeting, received, answer = greeted(tmp_path, initialize())
+    assert (received, answer, greeting.answer) == (initialize(), b"", None)
 
 
 def test_all_bytes_that_were_read_are_passed_on(tmp_path: Path) -> None:

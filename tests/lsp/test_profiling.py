@@ -151,12 +151,11 @@ async def test_profile_look_predict_apply_and_take_back(editor, project: Path) -
     }
 
 
-async def test_edits_after_the_profile(editor, start_editor, project: Path) -> None:
-    train = editor.open(project / "train.py")
+async def test_edits_after_the_profile(start_editor, profiled: Path) -> None:
+    editor = await start_editor()
+    train = editor.open(profiled / "train.py")
     before = editor.text(train)
-    await editor.run(protocol.COMMAND_PROFILE, train, QUICK)
     await editor.next_change(lambda change: change["profileId"])
-    await editor.until(editor.idle)
     hints = await editor.hints(train)
     backward = line_of(before, "loss.backward()")
     assert backward in hints
@@ -169,14 +168,14 @@ async def test_edits_after_the_profile(editor, start_editor, project: Path) -> N
     assert set(await editor.hints(train)) == set(hints) - {backward}
 
     # The knob reads differently now: the rewrite is planned on that text.
-    editor.change(train, before.replace("batch_size=32", "batch_size=16"))
+    editor.change(train, before.replace("batch_size=16", "batch_size=8"))
     assert await editor.ask(protocol.APPLY, uri=train, batchSize=64, whatifs=[]) == DONE
-    assert editor.text(train) == before.replace("batch_size=32", "batch_size=64")
+    assert editor.text(train) == before.replace("batch_size=16", "batch_size=64")
 
     # Applied, then edited elsewhere by hand: the edit stays when the change is taken back.
     editor.change(train, editor.text(train) + "# mine\n")
     assert await editor.ask(protocol.REVERT, uri=train) == DONE
-    assert editor.text(train) == before.replace("batch_size=32", "batch_size=16") + "# mine\n"
+    assert editor.text(train) == before.replace("batch_size=16", "batch_size=8") + "# mine\n"
 
     # Edited in its very place: taking it back would guess.
     editor.change(train, before)
@@ -188,7 +187,7 @@ async def test_edits_after_the_profile(editor, start_editor, project: Path) -> N
 
     # Another editor on the same project finds the saved profile, and runs nothing by itself.
     later = await start_editor()
-    later.open(project / "train.py")
+    later.open(profiled / "train.py")
     change = await later.next_change(lambda change: True)
     assert change["profileId"]
     assert not change["stale"]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from skyline.source.checkout import Checkout
 from skyline_lsp.permission import CONSENT_DAYS, Remembered
 
@@ -126,12 +128,13 @@ def test_profiling_by_hand_all_day_does_not_make_the_file_grow(tmp_path: Path) -
     assert len(file.read_bytes().splitlines()) == 1
 
 
-def test_of_very_many_the_latest_are_kept(tmp_path: Path) -> None:
+def test_of_very_many_the_latest_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("skyline_lsp.permission._MOST", 200)
     file = tmp_path / "scripts.txt"
     remembered = Remembered(file, Clock())
-    for number in range(2001):
+    for number in range(201):
         remembered.add(f"/{number}/train.py", MAIN)
     later = Remembered(file, Clock())
-    assert len(file.read_bytes().splitlines()) == 1000
-    assert "/2000/train.py" in later
+    assert len(file.read_bytes().splitlines()) == 100
+    assert "/200/train.py" in later
     assert "/0/train.py" not in later

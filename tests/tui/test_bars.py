@@ -280,7 +280,7 @@ async def test_what_is_below_the_bars_stays_where_it_is_while_one_is_dragged(ope
         await pilot.mouse_down("#throughput-bar", offset=(6, 0))
         places = []
         # From sizes that were measured to some far beyond, which take more words, and back.
-        for stop in (*range(6, 34, 2), *range(34, 6, -2)):
+        for stop in (*range(6, 34, 4), *range(34, 6, -4)):
             await pilot.hover("#throughput-bar", offset=(stop, 0))
             await pilot.pause()
             places.append((whatifs.region.y, status.region.height))

@@ -74,23 +74,25 @@ class Hand:
     def bar(self, name: str) -> DragBar:
         return self.app.query_one(f"#{name}-bar", DragBar)
 
-    def words(self, selector: str) -> str:
+    def screen(self) -> list[str]:
+        """The rows of the screen as they stand now."""
+        strips = self.app.screen._compositor.render_strips()
+        return ["".join(segment.text for segment in strip) for strip in strips]
+
+    def words(self, selector: str, screen: list[str] | None = None) -> str:
         """What stands on the screen where this widget is."""
         region = self.app.query_one(selector).region
-        strips = self.app.screen._compositor.render_strips()
-        rows = ["".join(segment.text for segment in strip) for strip in strips]
+        rows = self.screen() if screen is None else screen
         return "\n".join(row[region.x : region.right] for row in rows[region.y : region.bottom])
 
     @property
     def size_shown(self) -> int:
         """The batch size that the screen says is asked."""
-        found = re.search(r"Batch size (?:\d+ → )?(\d+)", self.words("#batch-line"))
-        assert found is not None, self.words("#batch-line")
-        return int(found[1])
+        return _size(self.words("#batch-line"))
 
-    def handle(self, name: str) -> int:
+    def handle(self, name: str, screen: list[str] | None = None) -> int:
         """The column of the bar in which its handle is."""
-        row = self.words(f"#{name}-bar")
+        row = self.words(f"#{name}-bar", screen)
         assert row.count(HANDLE) == 1, row
         return row.index(HANDLE)
 
@@ -129,21 +131,24 @@ class Hand:
         """Wait until the numbers on the screen are the server's, for the batch size on the screen."""
 
         def there() -> bool:
-            size = self.size_shown
-            return size == self.controls.current or f"batch {size}: " in self.words("#status")
+            screen = self.screen()
+            size = _size(self.words("#batch-line", screen))
+            return size == self.controls.current or f"batch {size}: " in self.words("#status", screen)
 
         await self.until(there, "an answer")
 
     async def look(self, name: str, x: int) -> Seen:
         await self.pilot.pause()
         await self.answered()
+        screen = self.screen()
+        line = self.words("#batch-line", screen)
         return Seen(
             x,
-            self.handle(name),
-            self.size_shown,
-            (self.words("#throughput-figures"), self.words("#memory-figures")),
-            self.words("#batch-line"),
-            sum("▇" in row for row in self.words("#curve").splitlines()),
+            self.handle(name, screen),
+            _size(line),
+            (self.words("#throughput-figures", screen), self.words("#memory-figures", screen)),
+            line,
+            sum("▇" in row for row in self.words("#curve", screen).splitlines()),
         )
 
     async def along(self, name: str) -> list[Seen]:
@@ -157,6 +162,12 @@ class Hand:
             await self.pilot.hover(bar, offset=(x, 0))
             seen.append(await self.look(name, x))
         return seen
+
+
+def _size(batch_line: str) -> int:
+    found = re.search(r"Batch size (?:\d+ → )?(\d+)", batch_line)
+    assert found is not None, batch_line
+    return int(found[1])
 
 
 def _open(kind: str, folder: Path, *, live: bool) -> tuple[SkylineApp, Path]:
@@ -248,7 +259,8 @@ async def test_both_bars_follow_the_pointer_and_the_file_gets_the_number_shown(
             await pilot.press("u")
             await hand.until(lambda: file.read_text() == before, "the file as it was")
             await hand.until(lambda: hand.size_shown == kind.batch_size, "the question dropped")
-            await hand.measured()
+            if name != BARS[-1]:
+                await hand.measured()
 
 
 async def test_where_a_file_of_settings_holds_the_number_the_bars_predict_and_say_so(tmp_path: Path) -> None:

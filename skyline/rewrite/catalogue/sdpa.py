@@ -202,7 +202,7 @@ def _is_usual(module: Module, factor: ast.expr, divided: bool, found: WrittenAtt
     root = factor
     if not divided:
         match factor:
-            case ast.BinOp(left=ast.Constant(value=1 | 1.0), op=ast.Div(), right=inner):
+            case ast.BinOp(left=ast.Constant(value=1), op=ast.Div(), right=inner):
                 root = inner
             case ast.BinOp(
                 left=base, op=ast.Pow(), right=ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=0.5))

@@ -180,11 +180,12 @@ def bound_names(statement: ast.stmt) -> set[str]:
 
 
 def _read_names(statement: ast.stmt) -> set[str]:
+    """The names that a statement reads; the empty one stands for what has no name."""
     return {
         dotted(node)
         for node in ast.walk(statement)
         if isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Load)
-    } - {""}
+    }
 
 
 def inside_autocast(module: Module, node: ast.AST) -> ast.With | None:

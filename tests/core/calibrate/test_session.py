@@ -4,12 +4,13 @@ import os
 import signal
 import sys
 import threading
+from contextlib import contextmanager
 from dataclasses import replace
 
 import pytest
 
 from skyline.calibrate.case import Case
-from skyline.calibrate.designs import DEVICE_CALLS
+from skyline.calibrate.designs import DEVICE_CALLS, designs
 from skyline.calibrate.session import MeasuringProcess, machine_here, run_session
 from skyline.calibrate.store import CaseTime, alone, append, path_of, read
 from skyline.errors import CaptureImpossible, UsageError
@@ -25,11 +26,25 @@ def process():
         yield made
 
 
-def test_a_second_sitting_goes_on_where_the_first_stopped(tmp_path, monkeypatch):
+@pytest.fixture
+def sittings(process, tmp_path, monkeypatch):
+    """Sittings measure one operator, in the process of all tests here."""
+
+    @contextmanager
+    def lent(*_):
+        yield process
+
+    sums = tuple(design for design in designs("cpu") if design.op == "add")
+    monkeypatch.setattr("skyline.calibrate.session.designs", lambda *_, **__: sums)
+    monkeypatch.setattr("skyline.calibrate.session.MeasuringProcess", lent)
     monkeypatch.setenv("SKYLINE_DATA_DIR", str(tmp_path))
+
+
+@pytest.mark.usefixtures("sittings")
+def test_a_second_sitting_goes_on_where_the_first_stopped():
     seen: list[float] = []
-    first = run_session(sys.executable, "cpu", 1.2 / 60, progress=lambda fraction, *_: seen.append(fraction))
-    second = run_session(sys.executable, "cpu", 1.2 / 60, progress=lambda *_: None)
+    first = run_session(sys.executable, "cpu", 0.3 / 60, progress=lambda fraction, *_: seen.append(fraction))
+    second = run_session(sys.executable, "cpu", 0.3 / 60, progress=lambda *_: None)
     assert first.measured > 0
     assert second.before == first.measured + first.failed
     keys = [one.case.key for one in read(first.path)[1]]
@@ -53,8 +68,8 @@ def test_what_only_a_gpu_has_fails_with_its_reason_elsewhere(process):
     assert process.measure(PRODUCT).time_us > 0
 
 
-def test_cancelling_keeps_what_was_measured(tmp_path, monkeypatch):
-    monkeypatch.setenv("SKYLINE_DATA_DIR", str(tmp_path))
+@pytest.mark.usefixtures("sittings")
+def test_cancelling_keeps_what_was_measured():
     cancel = threading.Event()
 
     def progress(_fraction, known, _machine):
@@ -65,10 +80,8 @@ def test_cancelling_keeps_what_was_measured(tmp_path, monkeypatch):
     assert len(read(done.path)[1]) == 3
 
 
-def test_measurements_of_another_kind_are_set_aside_and_nobody_measures_at_the_same_time(
-    tmp_path, monkeypatch
-):
-    monkeypatch.setenv("SKYLINE_DATA_DIR", str(tmp_path))
+@pytest.mark.usefixtures("sittings")
+def test_measurements_of_another_kind_are_set_aside_and_nobody_measures_at_the_same_time():
     here = machine_here(sys.executable, "cpu")
     path = path_of(here)
     for number, other in enumerate((replace(here, torch="1.0"), replace(here, timing=here.timing + 1)), 1):

@@ -115,7 +115,7 @@ def run(starter: Starter) -> Callable[..., Profile]:
         output: list[str] | None = None,
         **options: object,
     ) -> Profile:
-        brief: dict[str, object] = {"settle_s": 0.3, "batch_points": 0, "trials": False, "timeout_s": 60.0}
+        brief: dict[str, object] = {"settle_s": 0.1, "batch_points": 0, "trials": False, "timeout_s": 60.0}
         settings = {**brief, **options}
         settings.setdefault("working_directory", path.parent)
         request = CaptureRequest(path, tuple(arguments), **settings)  # type: ignore[arg-type]

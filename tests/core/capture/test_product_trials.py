@@ -10,6 +10,7 @@ import torch
 
 from skyline.capture import config_trials
 from skyline.capture.child import trials
+from skyline.capture.process import Starter
 from skyline.capture.product_trials import _ROUNDS, product_trials
 from skyline.capture.request import CaptureRequest
 from skyline.capture.session import capture
@@ -41,7 +42,7 @@ for step in range(10_000):
 """
 
 
-def _profile(path: Path, **options: object) -> Profile:
+def _profile(path: Path, starter: Starter) -> Profile:
     asked = CaptureRequest(
         path,
         working_directory=path.parent,
@@ -49,20 +50,20 @@ def _profile(path: Path, **options: object) -> Profile:
         steps=2,
         settle_s=0.0,
         timeout_s=60.0,
+        batch_points=0,
         trials=True,
-        **options,
     )
-    return capture(asked, progress=lambda _: None)
+    return capture(asked, progress=lambda _: None, starter=starter)
 
 
 def test_the_products_of_a_script_of_long_iterations_are_tried_with_their_sizes_and_strides(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, starter: Starter
 ) -> None:
     # As if its iterations took too long for some of them to be tried.
     monkeypatch.setattr(config_trials, "_PLANS", ())
     path = tmp_path / "train.py"
     path.write_text(textwrap.dedent(SCRIPT), encoding="utf-8")
-    profile = _profile(path, batch_points=0)
+    profile = _profile(path, starter)
     if profile.environment.device.kind != "cpu":
         pytest.skip("only products of a CPU are tried")
     found = {trial.operator: trial for trial in profile.product_trials}
@@ -86,7 +87,7 @@ def test_the_products_of_a_script_of_long_iterations_are_tried_with_their_sizes_
     assert {trial.number_format for trial in profile.product_trials} == {"bfloat16"}
 
 
-def test_a_script_without_products_is_asked_nothing(tmp_path: Path) -> None:
+def test_a_script_without_products_is_asked_nothing(tmp_path: Path, starter: Starter) -> None:
     path = tmp_path / "train.py"
     path.write_text(
         textwrap.dedent("""
@@ -101,7 +102,7 @@ def test_a_script_without_products_is_asked_nothing(tmp_path: Path) -> None:
         """),
         encoding="utf-8",
     )
-    profile = _profile(path, batch_points=0)
+    profile = _profile(path, starter)
     assert profile.product_trials == ()
     assert {trial.choices.number_format for trial in profile.trials} <= {""}
 

@@ -15,6 +15,7 @@ from skyline.source.text import SourceSpan
 from skyline.trace import store
 from skyline.trace.profile import Profile, SourceFile
 from skyline.trace.record import CodeLine
+from skyline.verification.measure import Effort
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +38,7 @@ def brief_runs(resident: WarmPool, brief_start: None, monkeypatch: pytest.Monkey
     """Commands fork their runs from one process for all tests, and measure them briefly."""
 
     def brief(request: CaptureRequest, **options: Any) -> Profile:
-        request = replace(request, settle_s=0.3, trials=False)
+        request = replace(request, settle_s=0.1, trials=False)
         return capture(request, **options)
 
     lent = Lent()
@@ -45,6 +46,8 @@ def brief_runs(resident: WarmPool, brief_start: None, monkeypatch: pytest.Monkey
     monkeypatch.setattr("skyline.capture.warm_pool.WarmPool", lambda: lent)
     monkeypatch.setattr("skyline.capture.session.capture", brief)
     monkeypatch.setattr("skyline.capture.batch_trials._MOST_ROUNDS", 3)
+    rounds, minutes, _ = Effort.__init__.__defaults__ or ()
+    monkeypatch.setattr(Effort.__init__, "__defaults__", (rounds, minutes, 0.05))
 
 
 @pytest.fixture

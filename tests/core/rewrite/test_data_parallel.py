@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import subprocess
 import sys
 from dataclasses import replace
@@ -252,13 +253,47 @@ def test_refused_without_a_number_of_workers(workshop) -> None:
 
 
 RECORDED = "with open(f'losses{r}.txt', 'a') as file: file.write(f'{loss.item()!r}\\n')"
+FORKS = """
+import json, os, runpy, sys
+import torch._dynamo
+
+jobs = json.loads(sys.argv[1])
+for folder, printed, variables in jobs:
+    if os.fork() == 0:
+        os.chdir(folder)
+        os.environ.update(variables)
+        os.dup2(os.open(printed, os.O_WRONLY | os.O_CREAT), 1)
+        runpy.run_path("train.py", run_name="__main__")
+        sys.exit()
+sys.exit(any([os.wait()[1] for _ in jobs]))
+"""
+"""Runs each script in a fork of one process that has imported PyTorch, in its folder and with its variables."""
 
 
 def losses(folder: Path, rank: int) -> list[float]:
     return [float(line) for line in (folder / f"losses{rank}.txt").read_text().splitlines()]
 
 
-def test_two_ranks_train_as_one_process_with_twice_the_batch(workshop, tmp_path: Path) -> None:
+def run(folder: Path, *words: str) -> str:
+    done = subprocess.run(
+        [sys.executable, *words],
+        cwd=folder, env={**os.environ, "OMP_NUM_THREADS": "1"}, capture_output=True, text=True, timeout=300,
+        check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def as_torchrun(rank: int, port: int) -> dict[str, str]:
+    """The variables that torchrun gives one of two ranks."""
+    place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    return {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": "2", **place}
+
+
+@pytest.mark.parametrize("torchrun", [False, pytest.param(True, marks=pytest.mark.long)])
+def test_two_ranks_train_as_one_process_with_twice_the_batch(
+    workshop, tmp_path: Path, torchrun: bool
+) -> None:
     plain = (HEAD + BODY).replace("shuffle=True", "shuffle=False")
     changed = workshop(plain).edited("data_parallel=2")
     folders = {name: tmp_path / name for name in ("ranks", "alone", "joined")}
@@ -267,29 +302,34 @@ def test_two_ranks_train_as_one_process_with_twice_the_batch(workshop, tmp_path:
         "alone": (changed, "torch.distributed.get_rank()"),
         "joined": (plain.replace("batch_size=4", "batch_size=8"), "0"),
     }
-    variables = {**os.environ, "OMP_NUM_THREADS": "1"}
-    printed: dict[str, str] = {}
     for name, (text, rank) in scripts.items():
         folders[name].mkdir()
         recorded = RECORDED.replace("{r}", "{" + rank + "}")
         script = folders[name] / "train.py"
         script.write_text(text.replace("print(loss.item())", f"print(loss.item())\n        {recorded}"))
-        starter = (
-            ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"] if name == "ranks" else []
-        )
-        done = subprocess.run(
-            [sys.executable, *starter, str(script)],
-            cwd=folders[name], env=variables, capture_output=True, text=True, timeout=300, check=False,
-        )  # fmt: skip
-        assert done.returncode == 0, done.stderr
-        printed[name] = done.stdout
+    outputs = [tmp_path / f"printed{number}" for number in range(4)]
+    jobs: list[tuple[str, str, dict[str, str]]] = [
+        (str(folders["alone"]), str(outputs[2]), {}),
+        (str(folders["joined"]), str(outputs[3]), {}),
+    ]
+    if torchrun:
+        words = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "train.py")
+        printed = run(folders["ranks"], *words).split()
+    else:
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        jobs += [(str(folders["ranks"]), str(outputs[rank]), as_torchrun(rank, port)) for rank in range(2)]
+    run(tmp_path, "-c", FORKS, json.dumps(jobs))
+    if not torchrun:
+        printed = "".join(output.read_text() for output in outputs[:2]).split()
     mean = [
         (a + b) / 2 for a, b in zip(losses(folders["ranks"], 0), losses(folders["ranks"], 1), strict=True)
     ]
     joined = losses(folders["joined"], 0)
     assert mean == pytest.approx(joined, rel=1e-5)
-    assert json.loads(printed["ranks"].split()[0]) == losses(folders["ranks"], 0)[0]
-    assert len(printed["ranks"].split()) == len(joined) == 8
+    assert json.loads(printed[0]) == losses(folders["ranks"], 0)[0]
+    assert len(printed) == len(joined) == 8
     assert len(losses(folders["alone"], 0)) == 16
     import torch
 

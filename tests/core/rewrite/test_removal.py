@@ -227,6 +227,14 @@ CASES = {
             "            x = b(x, None)\n        return x\n"
         ),
     ),
+    "a block without arguments": (
+        "checkpointing", "all",
+        (
+            "import torch.utils.checkpoint as c\nclass Net:\n    def forward(self):\n"
+            "        return c.checkpoint(self.block, use_reentrant=False)\n"
+        ),
+        "import torch.utils.checkpoint as c\nclass Net:\n    def forward(self):\n        return self.block()\n",
+    ),
     "blocks that are called as one": (
         "checkpointing", "all",
         (

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 from dataclasses import replace
 
 import pytest
 
+from skyline.errors import RewriteRefused
+from skyline.rewrite.argument import without_argument
 from skyline.trace.facts import CallFact, TorchSettings
 
 SCRIPT = "/project/train.py"
@@ -148,3 +151,10 @@ def test_what_is_not_plain_is_refused_with_its_place(workshop, case: str) -> Non
     assert planned.edits == ()
     assert said in planned.refused[0].reason
     assert f"({SCRIPT}:" in planned.refused[0].reason
+
+
+def test_an_argument_that_is_not_given_is_nothing_to_take_out(workshop) -> None:
+    context = workshop("import torch\noptimizer = torch.optim.Adam(ps)\n").context()
+    ((module, call),) = context.program.nodes_of(ast.Call)
+    with pytest.raises(RewriteRefused, match=r"`torch\.optim\.Adam` is not given `fused`"):
+        without_argument(context, module, call, "fused", off="False")

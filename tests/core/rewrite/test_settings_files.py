@@ -132,3 +132,13 @@ def test_a_loss_that_is_not_divided_keeps_its_accumulation(configured) -> None:
         source=LOADER.replace("from lightning import Trainer\nTrainer().fit(m)", "import torch")
     )
     assert shop.plan("grad_accumulation=2").edits == ()
+
+
+@pytest.mark.parametrize(
+    "divided",
+    ["loss = f(model(x), y) / c['train']['accumulate']", "loss = f(model(x), y)\nloss /= c.train.accumulate"],
+)
+def test_a_loss_that_is_divided_by_the_setting_is_a_mean(configured, divided: str) -> None:
+    source = LOADER.replace("from lightning import Trainer\nTrainer().fit(m)", f"import torch\n{divided}")
+    after = text_after(configured(source=source), "grad_accumulation=4")
+    assert after == YAML.replace("batch_size: 16", "batch_size: 4").replace("accumulate: 1", "accumulate: 4")

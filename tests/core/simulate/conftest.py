@@ -46,7 +46,7 @@ def graphs():
 
 @pytest.fixture(scope="module", params=[Way.AS_WRITTEN, Way.COMPILED], ids=["python", "numba"])
 def way(request):
-    """Every test that asks for it runs both ways."""
+    """Every test that asks for it runs both ways, each with half of the usual number of examples."""
     if request.param is Way.COMPILED:
         pytest.importorskip("numba")
     with run_loops(request.param):

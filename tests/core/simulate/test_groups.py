@@ -51,3 +51,14 @@ def test_a_layer_holds_the_layers_in_it(two_lines):
 )
 def test_groups(two_lines, by, expected):
     assert {name: members.tolist() for name, members in groups_by(two_lines, by).items()} == expected
+
+
+def test_two_lines_of_one_name_are_one_group(two_lines):
+    structure = two_lines.structure
+    lines = (CodeLine("train.py", 7, "f"), CodeLine("train.py", 7, "g"), CodeLine("train.py", 3))
+    made = Graph(
+        Structure(list(two_lines.tasks), structure.dependencies, structure.modules, lines),
+        two_lines.durations,
+    )
+    found = {name: members.tolist() for name, members in groups_by(made, "line").items()}
+    assert found == {"train.py:7": [0, 1], "train.py:3": [2]}

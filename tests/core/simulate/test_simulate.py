@@ -100,7 +100,7 @@ def test_the_critical_path_of_a_cpu_step_is_loading_and_computing(profile):
     assert (shares.data, shares.cpu) == pytest.approx((2 / 12, 10 / 12))
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=50)
 @given(st.data())
 def test_bounds_of_the_makespan(way, graphs, data):
     graph = data.draw(graphs())
@@ -113,7 +113,7 @@ def test_bounds_of_the_makespan(way, graphs, data):
         assert timeline.starts[dependency.target] >= since[dependency.source] + dependency.lag_us - 1e-9
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=50)
 @given(st.data())
 def test_the_critical_path_explains_the_whole_makespan(way, graphs, data):
     graph = data.draw(graphs())
@@ -123,7 +123,7 @@ def test_the_critical_path_explains_the_whole_makespan(way, graphs, data):
     assert sum(astuple(critical_path(timeline))) == pytest.approx(1.0)
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=50)
 @given(st.data())
 def test_less_work_never_takes_longer(way, graphs, data):
     graph = data.draw(graphs())
@@ -147,3 +147,9 @@ def test_small_graphs_arrays_and_compiled_code_agree_to_the_last_bit(graphs, dat
         with run_loops(how):
             starts, ends = run(Graph(structure, durations, gaps), np.zeros(len(structure.lanes)))
         assert (starts.tolist(), ends.tolist()) == (few[0].tolist(), few[1].tolist())
+
+
+def test_iterations_of_less_than_a_microsecond_count_too(profile):
+    trace = profile.trace
+    short = tuple(replace(mark, end_us=mark.start_us + 0.5) for mark in trace.iterations)
+    assert replay_error(build(trace), replace(trace, iterations=short)) > 1

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from skyline.graph.graph import Cause, Dependency, Graph, Structure
 from skyline.graph.replication import stitch
-from skyline.simulate.engine import simulate, steady_step_ms
+from skyline.simulate.engine import _repetitions, simulate, steady_step_ms
 
 
 def test_the_cpu_works_on_the_next_step_while_the_gpu_finishes_this_one(chain, way):
@@ -44,6 +44,10 @@ def test_lanes_that_are_ahead_by_turns_take_the_mean_in_any_unit(chain, way, uni
     assert steady_step_ms(turns, at_most=40) == pytest.approx(0.004 * unit)
 
 
+def test_a_lane_without_work_does_not_keep_the_others_from_being_steady(chain, way):
+    assert _repetitions(chain(("a", 3), ("b", 0)), at_most=50) == [3, 6]
+
+
 def test_nothing_takes_no_time(way):
     assert steady_step_ms(Graph(Structure(()), ())) == 0
 
@@ -55,7 +59,7 @@ def test_a_schedule_of_ones_own_is_kept(chain, way):
     assert steady_step_ms(stitch(graph, 3)) == pytest.approx(0.005)
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=50)
 @given(st.data())
 def test_it_is_the_later_steps_of_the_stitched_graph(way, graphs, data):
     graph = data.draw(graphs(most=6))

@@ -113,8 +113,10 @@ EVENT = b'{"ph":"X","cat":"cpu_op","name":"a","pid":1,"tid":1,"ts":1,"dur":1}'
 def events(count: int) -> Iterator[bytes]:
     """Events whose names pack badly enough for the file to pass for a trace: 2 bytes each."""
     names = Random(0)
+    # More than the 32 KB in which gzip looks for the same text again.
+    block = b"".join(b"," + EVENT.replace(b'"a"', b'"%x"' % names.randrange(16)) for _ in range(1000))
     for _ in range(0, count, 1000):
-        yield b"".join(b"," + EVENT.replace(b'"a"', b'"%x"' % names.randrange(16)) for _ in range(1000))
+        yield block
 
 
 TRACES: dict[str, tuple[Callable[[], Iterable[bytes]], str, str]] = {

@@ -125,11 +125,15 @@ def test_a_trace_of_another_maker(changed) -> None:
 def test_the_peak_is_known_where_memory_was_recorded(cpu) -> None:
     report = answers_report(cpu, (Choice("num_workers", "2"),))
     assert report.baseline.peak_bytes is not None
+    assert report.baseline.peak_bytes.value > 0
     assert report.baseline.peak_bytes == report.estimates[0].peak_bytes
 
 
 def test_every_visible_trace(shared_data) -> None:
-    paths = sorted((shared_data / "traces").glob("*.json.gz"))
+    folder = shared_data / "traces"
+    # One model by one maker, recorded five times.
+    alike = sorted(folder.glob("kineto_*_resnet50_*.json.gz"))[1:]
+    paths = sorted({*folder.glob("*.json.gz")} - {*alike})
     if not paths:
         pytest.skip("no traces")
     for path in paths:

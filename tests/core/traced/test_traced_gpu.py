@@ -42,6 +42,7 @@ def test_the_same_gpu_changes_nothing_and_others_do(on_v100) -> None:
     assert faster.semantics == "exact"
     assert faster.provenance == "modelled"
     assert any("host" in one for one in faster.assumptions)
+    assert any("sizes of the products are not in a trace" in one for one in faster.assumptions)
 
 
 def test_what_asks_for_the_recorded_gpu_is_not_asked_with_it(on_v100) -> None:

@@ -67,7 +67,7 @@ def analysis(tmp_path_factory: pytest.TempPathFactory, starter: Starter, preload
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", preloaded)
         patch.setenv("OMP_NUM_THREADS", "1")
-        options: dict[str, object] = {"settle_s": 0.3, "batch_points": 1, "trials": False}
+        options: dict[str, object] = {"settle_s": 0.1, "batch_points": 1, "trials": False}
         request = CaptureRequest(path, working_directory=path.parent, **options)  # type: ignore[arg-type]
         return analyse(capture(request, progress=lambda progress: None, starter=starter))
 

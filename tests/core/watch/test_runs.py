@@ -161,6 +161,7 @@ def alerts(folder: Path) -> dict[str, dict[str, Any]]:
     return {entry["rule"]: entry for entry in entries[1:] if entry["kind"] == "alert"}
 
 
+@pytest.mark.xdist_group("plain losses")
 def test_a_healthy_run_has_the_same_losses_output_and_exit_code(tmp_path: Path, plain_losses: str) -> None:
     ran = watch(tmp_path, HEALTHY, str(EPOCHS), "losses")
     assert ran.returncode == 5, ran.stderr
@@ -200,6 +201,7 @@ def test_the_hooks_of_a_real_run_show_its_problems(tmp_path: Path) -> None:
     assert not {"loss_not_finite", "gpu_idle", "straggler", "memory_nearly_full"} & set(found)
 
 
+@pytest.mark.xdist_group("plain losses")
 def test_a_watcher_that_is_killed_leaves_the_run_as_it_was(tmp_path: Path, plain_losses: str) -> None:
     (tmp_path / "train.py").write_text(HEALTHY)
     command = [

@@ -103,6 +103,7 @@ def test_the_chain_is_found_with_its_backward_pass(profile):
 def test_what_is_kept_goes_to_the_byte(profile):
     start = baseline(of_steps(profile, steps()))
     changed = SDPA.transform(Scenario.of(start, Grain.OPERATORS), "", start)
+    assert "the mask hides what comes later (is_causal=True)" in changed.assumptions
     gone = start.memory.activations.value - changed.memory.activations.value
     assert gone == 4 * B * H * T * T
     # Dropout keeps its result and a mask of bytes beside it.

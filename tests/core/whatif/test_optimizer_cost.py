@@ -6,11 +6,13 @@ import pytest
 
 from skyline.graph.part import Part
 from skyline.trace.facts import OptimizerFact
-from skyline.trace.record import Phase, RecordKind
+from skyline.trace.record import Allocation, Phase, RecordKind
 from skyline.whatif.baseline import baseline
+from skyline.whatif.catalogue.models.fused_optimizer import step_memory
 from skyline.whatif.cost.optimizer_step import fused_ms, update_of
 from skyline.whatif.subject import StepCost, Subject, step_cost
 
+MB = 1_000_000
 # Steps of real optimizers on one core of a server CPU, fastest of 25, in ms: as single operators, and fused. A
 # call took 2 µs there; the operators per tensor are 10 (Adam and its kin), 5 (Adagrad) and 3 (SGD).
 MEASURED = [
@@ -100,3 +102,20 @@ def test_operators_that_write_where_they_read_are_told_by_their_names(profile):
     cost = step_cost(replace(profile.trace, records=records))
     assert 0 < cost.in_place_us < cost.traffic_share * 2000
     assert step_cost(profile.trace).in_place_us in (0.0, pytest.approx(1600 - 8 * 20))
+
+
+@pytest.mark.parametrize(("temporary_mb", "less_mb"), [(0, 26), (40, 20)])
+def test_the_peak_of_a_step_is_that_of_what_it_takes_for_itself(profile, temporary_mb, less_mb):
+    """Live are 41 MB, 75 in the passes; the step takes 60 for itself and lets go of them."""
+    trace = profile.trace
+    begin_us = trace.iterations[-1].start_us
+    own = tuple(
+        Allocation(begin_us + at_us, size_mb * MB, 7, Phase.OPTIMIZER, 2)
+        for at_us, size_mb in ((9_600, 60), (9_900, -60))
+    )
+    start = baseline(
+        replace(profile, peak_bytes=101 * MB, trace=replace(trace, allocations=(*trace.allocations, *own)))
+    )
+    change = step_memory(start, temporary_mb * MB)
+    assert change is not None
+    assert change(start.memory).peak_bytes.value == pytest.approx((101 - less_mb) * MB)

@@ -18,7 +18,14 @@ from skyline.whatif.baseline import baseline
 from skyline.whatif.catalogue.host.fusion import BEST, LIKELY, Group, fused, regions
 from skyline.whatif.catalogue.host.pooling import PoolingKind
 from skyline.whatif.catalogue.memory.batch_scaling import grown
-from skyline.whatif.cost.thread_scaling import CALL_US, Division, factors, split_in_loader, split_tasks
+from skyline.whatif.cost.thread_scaling import (
+    CALL_US,
+    Division,
+    _tried_of,
+    factors,
+    split_in_loader,
+    split_tasks,
+)
 from skyline.whatif.subject import Grain
 
 OPERATOR, PYTHON, DATA = RecordKind.OPERATOR, RecordKind.PYTHON, RecordKind.DATA
@@ -171,6 +178,11 @@ def test_a_larger_batch_is_divided_better(trained):
             assert larger[task].part.value > division.part.value
         if task in smaller:
             assert smaller[task] == division
+
+
+def test_what_gains_more_than_its_threads_by_caches_does_not_in_a_larger_batch():
+    assert _tried_of(Interval.exact(1.2), 4.0).value == 1.0
+    assert _tried_of(Interval.exact(1.2), 0.5).value == 1.2
 
 
 def test_more_loops_cost_more_joining():

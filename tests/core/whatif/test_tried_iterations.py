@@ -15,8 +15,9 @@ from skyline.trace.record import BareTimes, IterationMark, Phase, Record, Record
 from skyline.trace.trial import Choices, OpTiming, Trial
 from skyline.whatif.base import Provenance
 from skyline.whatif.baseline import baseline
+from skyline.whatif.catalogue.numerics.narrow_trials import python_factors
 from skyline.whatif.composition import compose
-from skyline.whatif.cost.tried_iterations import tried_iterations
+from skyline.whatif.cost.tried_iterations import _places_of_records, tried_iterations
 from skyline.whatif.question import Choice
 
 OPERATOR = RecordKind.OPERATOR
@@ -168,6 +169,20 @@ def test_python_of_a_phase_takes_what_it_took_when_tried(tried) -> None:
     graph = start.operators
     factors = start.tried.python_factors(graph, (TWO, ""), (ONE, ""))
     assert factors[tasks(graph)][:5].tolist() == pytest.approx([1.2, 1.2, 1.2, 1.0, 1.0])
+
+
+def test_python_under_autocast_takes_what_it_took_when_tried(tried) -> None:
+    slower = replace(TRIALS[2], python_us={FORWARD: 150.0, BACKWARD: 50.0})
+    start = baseline(replace(tried, trials=(*TRIALS[:2], slower)))
+    graph = start.operators
+    factors = python_factors(start, graph, NARROW)
+    assert factors[tasks(graph)][:5].tolist() == pytest.approx([1.5, 1.5, 1.5, 1.0, 1.0])
+
+
+def test_an_operator_outside_of_the_layers_has_a_place_of_its_own() -> None:
+    record = Record("aten::mul", OPERATOR, FORWARD, "main", 0, 0.0, 10.0)
+    trace = Trace((IterationMark(0, 0.0, 10.0),), (), MODULES, (record,))
+    assert _places_of_records(trace) == [(FORWARD, "", "aten::mul", 0)]
 
 
 def test_another_computation_tells_nothing(tried) -> None:

@@ -64,7 +64,7 @@ class Desk:
         path = os.pathsep.join((*here, os.environ.get("PATH", "")))
         own = {
             f"XDG_{name.upper()}_HOME": str(self.home / name) for name in ("config", "data", "state", "cache")
-        }
+        } | {"PYTHONPATH": str(BRIEF.parent / "preloaded")}
         done = subprocess.run(
             command,
             cwd=self.script.parent,

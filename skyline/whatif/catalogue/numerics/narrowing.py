@@ -351,8 +351,9 @@ def _casts_on_cpu_us(
     called = shapes(subject, graph, weighted[places])
     wide = wide_inputs(graph, weighted[places])
     for place, shape, is_wide in zip(places.tolist(), called, wide, strict=True):
-        sizes = [prod(each) for each in shape.inputs if len(each) > 1] if shape is not None else []
-        weight, largest = min(sizes, default=0), max(sizes, default=0)
+        inputs = () if shape is None else shape.inputs
+        sizes = [prod(each) for each in inputs if len(each) > 1] or [0]
+        weight, largest = min(sizes), max(sizes)
         cast_us[place] = _CPU_CAST_US.value + _CAST_BYTES.value * weight / _CPU_BYTES_PER_US.value
         if is_wide:
             cast_us[place] += (
