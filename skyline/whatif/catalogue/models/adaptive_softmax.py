@@ -54,17 +54,22 @@ _SIZE_TOLERANCE = Constant.at(0.01, "an assumption: allocators round sizes up by
 
 @dataclass(frozen=True, slots=True)
 class OutputLayer:
-    """A linear layer whose outputs go into a cross entropy; ``rows`` is how many inputs one call has."""
+    """A linear layer whose outputs go into a cross entropy; ``inputs`` are the dimensions of what one call is given."""
 
     module: ModuleFact
     width: int
     classes: int
-    rows: float
+    inputs: tuple[int, ...]
 
     @property
     def shape(self) -> tuple[int, int]:
         """Of its weight."""
         return self.classes, self.width
+
+    @property
+    def rows(self) -> int:
+        """How many inputs one call has: samples, or all their positions."""
+        return prod(self.inputs[:-1])
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +105,7 @@ def output_layer(profile: Profile) -> OutputLayer | None:
             sizes = trace.shapes[record.shape].inputs[:1]
             forward = record.phase is Phase.FORWARD and record.kind is RecordKind.OPERATOR
             if forward and sizes and sizes[0][-1:] == (width,):
-                return OutputLayer(module, width, count, float(prod(sizes[0][:-1])))
+                return OutputLayer(module, width, count, sizes[0])
     return None
 
 
