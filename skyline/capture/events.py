@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from skyline.trace.facts import Environment
+from skyline.trace.observed_training import ObservedSave
 from skyline.trace.record import CodeLine
 
 
@@ -123,9 +124,10 @@ class Ready:
 
 @dataclass(frozen=True, slots=True)
 class BareSteps:
-    """Bare iterations, in order."""
+    """Bare iterations, in order, and the files saved since the last ones."""
 
     rows: tuple[StepRow, ...]
+    saves: tuple[ObservedSave, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +141,7 @@ class Ended:
     modules: tuple[str, ...] = ()
     processes: tuple[str, ...] = ()
     """Processes that the script started, as far as they were seen."""
+    saves: tuple[ObservedSave, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
