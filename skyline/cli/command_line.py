@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 
 from skyline.errors import UsageError
@@ -76,8 +76,8 @@ def split_after_names(
     return list(arguments), None
 
 
-def parse_question(names: Sequence[str]) -> Question:
-    """``batch_size=64 amp=bf16`` as a question.
+def parse_question(names: Sequence[str], also: Collection[str] = ()) -> Question:
+    """``batch_size=64 amp=bf16`` as a question; ``also`` are names beside those of what-ifs.
 
     Raises UsageError for what is none, before anything is run for it; the message lists the known names.
     """
@@ -85,7 +85,8 @@ def parse_question(names: Sequence[str]) -> Question:
 
     choices = [Choice.parse(name) for name in names]
     for choice in choices:
-        whatif_named(choice.name)
+        if choice.name not in also:
+            whatif_named(choice.name)
     seen: set[str] = set()
     for choice in choices:
         if choice.name in seen:

@@ -36,11 +36,11 @@ class Failures:
 class Saving:
     """The checkpoints of an observed training, and the best interval between them.
 
-    A checkpoint is all that is saved between the same two iterations; ``line`` is that of the longest save. ``every`` are
-    the iterations from one to the next; None if only one was seen. ``restart_s`` is the start of the script and the reading
-    of a checkpoint, which is taken to last as long as writing it. Shares of time are relative to a training without
-    checkpoints and failures. ``lost_partial`` is that of the best interval without the work that is done again: the least
-    that partial recovery can lose.
+    A checkpoint is all that is saved between the same two iterations; ``line`` is that of the longest save. ``every``
+    are the iterations from one to the next; None if only one was seen. ``restart_s`` is the start of the script and the
+    reading of a checkpoint, which is taken to last as long as writing it. Shares of time are relative to a training
+    without checkpoints and failures. ``lost_partial`` is that of the best interval without the work that is done
+    again: the least that partial recovery can lose.
     """
 
     line: CodeLine | None
