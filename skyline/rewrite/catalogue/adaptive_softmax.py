@@ -172,14 +172,20 @@ def _in_model(site: _Site, losses: list[tuple[Module, ast.Call]]) -> tuple[TextE
     for node in ast.walk(site.forward):
         if not isinstance(node, ast.Name) or node.id != logits or not isinstance(node.ctx, ast.Load):
             continue
-        within = (node, *module.around(node))
-        if loss not in within and not any(isinstance(each, ast.Return) for each in within):
+        within = tuple(module.around(node))
+        if loss not in within and not _is_returned(module, node):
             raise refusal(f"`{logits}` is used for more than the loss", module, node)
     _check_unchanged(site, loss)
     return (
         *replace(module, site.call, f"None if self.training else {site.log_prob}"),
         *replace(where, loss, site.loss(f"self.{site.name}", site.given, _written(where, targets), ignored)),
     )
+
+
+def _is_returned(module: Module, node: ast.expr) -> bool:
+    """True if an expression is what a function returns, or one of several results."""
+    parent = module.parents[node]
+    return isinstance(module.parents[parent] if isinstance(parent, ast.Tuple) else parent, ast.Return)
 
 
 def _check_unchanged(site: _Site, loss: ast.Call) -> None:
@@ -230,9 +236,7 @@ def _check_result(site: _Site) -> None:
         if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load)
     ]
     for node in loads if name else [site.call]:
-        parent = module.parents[node]
-        parent = module.parents[parent] if isinstance(parent, ast.Tuple) else parent
-        if not isinstance(parent, ast.Return):
+        if not _is_returned(module, node):
             raise refusal(f"`forward` works on the outputs of `{site.name}`", module, node)
     if name and not loads:
         raise refusal(f"`{name}` is not returned", module, site.call)
