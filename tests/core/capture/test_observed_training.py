@@ -154,7 +154,7 @@ def test_saves_are_timed_with_their_line_and_size(
     found = observed(path, 32, 0.5)
     assert len(found.saves) >= 4
     lines = {one.line.line for one in found.saves if one.line is not None}
-    assert lines == {SAVING.splitlines().index('        torch.save({"weight": weight}, "weight.pt")') + 1, 14}
+    assert lines == {11, 13}
     assert all(one.seconds > 0 and one.size_bytes > 200 for one in found.saves)
     steps = sorted({one.iteration for one in found.saves})
     assert all(later - earlier == 40 for earlier, later in itertools.pairwise(steps))
