@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from skyline.errors import UsageError
@@ -76,17 +76,14 @@ def split_after_names(
     return list(arguments), None
 
 
-def parse_question(names: Sequence[str], also: Collection[str] = ()) -> Question:
-    """``batch_size=64 amp=bf16`` as a question; ``also`` are names beside those of what-ifs.
+def parse_question(names: Sequence[str], *, rewrites: bool = False) -> Question:
+    """``batch_size=64 amp=bf16`` as a question; with ``rewrites`` also changes that have no what-if.
 
     Raises UsageError for what is none, before anything is run for it; the message lists the known names.
     """
-    from skyline.whatif.registry import whatif_named
-
     choices = [Choice.parse(name) for name in names]
     for choice in choices:
-        if choice.name not in also:
-            whatif_named(choice.name)
+        _check_known(choice.name, rewrites)
     seen: set[str] = set()
     for choice in choices:
         if choice.name in seen:
@@ -95,6 +92,21 @@ def parse_question(names: Sequence[str], also: Collection[str] = ()) -> Question
     sizes = [choice for choice in choices if choice.name == BATCH_SIZE]
     others = tuple(choice for choice in choices if choice.name != BATCH_SIZE)
     return Question(_batch_size(sizes[0].value) if sizes else None, others)
+
+
+def _check_known(name: str, rewrites: bool) -> None:
+    from skyline.whatif.registry import whatif_named
+
+    try:
+        whatif_named(name)
+    except UsageError:
+        from skyline.rewrite.registry import entries
+
+        if name not in entries():
+            raise
+        if not rewrites:
+            hint = f"skyline estimate says what it brings, skyline apply SCRIPT {name}=VALUE writes it."
+            raise UsageError(f"{name} leaves the iteration as it is: there is no what-if", hint=hint) from None
 
 
 def _batch_size(text: str) -> int:

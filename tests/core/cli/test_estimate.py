@@ -151,3 +151,14 @@ def test_checkpoints_have_an_interval_with_the_least_time_lost(
 def test_a_training_without_saves_has_no_such_section(skyline: Run, observed: Path) -> None:
     ran = skyline("estimate", str(observed), "--samples", "1e6")
     assert "Young" not in ran.out
+
+
+def test_an_interval_between_checkpoints_is_applied_and_no_what_if(
+    skyline: Run, saved: Path, script: Path
+) -> None:
+    asked = skyline("whatif", str(saved), "checkpoint_every=500")
+    assert asked.code == 2
+    assert "leaves the iteration as it is" in asked.err
+    ran = skyline("apply", str(script), "checkpoint_every=500")
+    assert ran.code != 0
+    assert "does not call torch.save" in ran.err
