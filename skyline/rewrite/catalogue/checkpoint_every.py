@@ -29,7 +29,7 @@ _BESIDE = (
     *("mkdir", "makedirs", "exists"),
     *("save", "remove", "unlink", "append", "time"),
 )
-"""Calls that may stand beside a save: names of files, what is saved, and messages."""
+"""Calls that may stand next to a save: names of files, the saved state, and messages."""
 _DEPTH = 4
 """Functions between a condition and the save that it leads to."""
 
