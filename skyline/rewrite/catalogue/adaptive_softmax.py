@@ -165,6 +165,9 @@ def _in_model(site: _Site, losses: list[tuple[Module, ast.Call]]) -> tuple[TextE
             pass
         case _:
             raise refusal(f"The outputs of `{site.name}` have no name", module, site.call)
+    if logits in _names(site.call.args[0]):
+        hint = "Give the outputs a name of their own first."
+        raise refusal(f"`{logits}` names both the inputs and the outputs of the layer", module, site.call, hint=hint)
     given, targets = passed(loss, "input", 0).value, passed(loss, "target", 1).value
     if given is None or targets is None or _reshaped(given, site.flat) != logits:
         raise refusal(f"`{text_of(loss)}` is not given `{logits}`, a row for each target", where, loss)
@@ -188,9 +191,13 @@ def _is_returned(module: Module, node: ast.expr) -> bool:
     return isinstance(module.parents[parent] if isinstance(parent, ast.Tuple) else parent, ast.Return)
 
 
+def _names(node: ast.expr) -> set[str]:
+    return {each.id for each in ast.walk(node) if isinstance(each, ast.Name)} - {"self"}
+
+
 def _check_unchanged(site: _Site, loss: ast.Call) -> None:
     """The inputs of the layer are the same where the loss is computed."""
-    names = {each.id for each in ast.walk(site.call.args[0]) if isinstance(each, ast.Name)} - {"self"}
+    names = _names(site.call.args[0])
     for node in ast.walk(site.forward):
         between = isinstance(node, ast.stmt) and site.call.lineno < node.lineno < loss.lineno
         if between and isinstance(node, ast.stmt) and bound_names(node) & names:
@@ -233,7 +240,7 @@ def _check_result(site: _Site) -> None:
     loads = [
         node
         for node in ast.walk(site.forward)
-        if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load)
+        if isinstance(node, ast.Name) and node.id == name and node.lineno > (site.call.end_lineno or 0)
     ]
     for node in loads if name else [site.call]:
         if not _is_returned(module, node):

@@ -26,10 +26,10 @@ _VALUE = re.compile(r"(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>min|h)?")
 _UNITS_MS = {"min": 60e3, "h": 3600e3}
 _BESIDE = (
     *("print", "info", "write", "state_dict", "item", "join", "format", "str", "int", "dict", "len"),
-    *("mkdir", "makedirs", "exists"),
+    *("mkdir", "makedirs", "exists", "eval", "train", "cpu", "cuda", "to"),
     *("save", "remove", "unlink", "append", "time"),
 )
-"""Calls that may stand next to a save: names of files, the saved state, and messages."""
+"""Calls that may stand next to a save: names of files, the saved state and its device, and messages."""
 _DEPTH = 4
 """Functions between a condition and the save that it leads to."""
 

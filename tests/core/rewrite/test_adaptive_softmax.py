@@ -100,6 +100,13 @@ def test_positions_are_rows_and_other_results_stay(net):
     assert net(START + text + loop, (4, 8, WIDTH)).edited("adaptive_softmax") == START + expected + after
 
 
+def test_one_name_for_inputs_and_outputs(net):
+    text = CLASS.replace("return self.head(x)", "x = self.head(x)\n        return x")
+    expected = SWITCHED.replace("return x if", "x = x if").replace("log_prob(x)\n", "log_prob(x)\n        return x\n")
+    after = LOOP.replace("criterion(model(x), y)", "model.head(model(x), y).loss")
+    assert net(START + text + LOOP).edited("adaptive_softmax") == START + expected + after
+
+
 GPT = """class Net(nn.Module):
     def __init__(self):
         super().__init__()
@@ -179,6 +186,7 @@ def test_what_is_refused(net, old, new, said):
         ("        loss = None\n", "        loss = None\n        print(logits)\n", "more than the loss"),
         ("        loss = None\n", "        loss = None\n        x = x * 2\n", "another one"),
         ("self.head(x)", "self.head(x + 1)", "in two forms"),
+        ("logits", "x", "both the inputs and the outputs"),
     ],
 )
 def test_what_is_refused_in_the_model(net, old, new, said):
