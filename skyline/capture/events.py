@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from skyline.trace.facts import Environment
+from skyline.trace.facts import Environment, LabelFact
 from skyline.trace.observed_training import ObservedSave
 from skyline.trace.record import CodeLine
 
@@ -92,6 +92,7 @@ class RunFacts:
     world_size: int = 1
     evaluations: tuple[EvaluationSeen, ...] = ()
     large_block_us_per_mb: float = 0.0
+    labels: LabelFact | None = None
     first_dimensions: tuple[int, ...] = ()
     fed_dimensions: tuple[int, ...] = ()
     fed_second_dimensions: tuple[int, ...] = ()

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from skyline.errors import UsageError
-from skyline.trace.facts import MemoryFact, ModuleFact, OptimizerFact, ParallelFact
+from skyline.trace.facts import LabelFact, MemoryFact, ModuleFact, OptimizerFact, ParallelFact
 from skyline.trace.record import (
     Allocation,
     BareTimes,
@@ -236,3 +236,21 @@ def test_a_narrow_layer_has_no_clusters(classifier):
     narrow = tuple(replace(one, inputs=((ROWS, 32), (CLASSES, 32))) if at == 0 else one for at, one in enumerate(SHAPES))
     changed = replace(classifier, trace=trace_of(shapes=narrow), modules=(linear(inputs=32),))
     assert "next to none" in WHATIF.detect(baseline(changed)).reason
+
+
+def test_counted_labels_take_the_place_of_zipfs_law(classifier):
+    # Half of the labels are below 400, and a quarter each in the two clusters.
+    seen = LabelFact(4000, (1, 400, 4000, 40_000), (0, 2000, 3000, 4000))
+    start, changed = transformed(replace(classifier, labels=seen))
+    elements = (ROWS * (HEAD + 2) + ROWS * (3600 + 36_000) / 4) / prod(LOGITS)
+    assert by_name(start, changed)["LogSoftmaxBackward0"] == pytest.approx(elements)
+    assert changed.provenance is Provenance.MODELLED
+    assert any("50% (47% to 53%) of 4,000 labels" in one for one in changed.assumptions)
+    _, assumed = transformed(classifier)
+    assert changed.above_ms < assumed.above_ms
+
+
+@pytest.mark.parametrize("seen", [LabelFact(20, (1, 400), (0, 20)), LabelFact(4000, (1, 50_000, 70_000), (0, 1, 4000))])
+def test_few_labels_and_those_of_another_layer_do_not_count(classifier, seen):
+    _, changed = transformed(replace(classifier, labels=seen))
+    assert changed.provenance is Provenance.ASSUMED

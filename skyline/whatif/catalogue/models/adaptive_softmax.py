@@ -15,7 +15,7 @@ from skyline.graph.graph import Graph, scale
 from skyline.graph.selection import select
 from skyline.interval import Interval
 from skyline.memory.peak import live_blocks
-from skyline.trace.facts import ModuleFact
+from skyline.trace.facts import LabelFact, ModuleFact
 from skyline.trace.profile import Profile
 from skyline.trace.record import OperatorShape, Phase, RecordKind
 from skyline.whatif.base import Applicability, Provenance, Scenario, Semantics, Subject, UsualWhatIf
@@ -37,6 +37,8 @@ _EXPONENT = Constant(
     1.0, 0.0, 1.2,
     "Zipf (1949): the frequency of a word is in proportion to one over its rank; 0 is evenly spread labels",
 )  # fmt: skip
+_LEAST_LABELS = Constant.at(300, "an assumption: with fewer labels their shares are off by several per cent")
+_LATER = Constant.at(0.01, "an assumption: the share of labels by which later iterations differ from the first ones")
 _MOVED = Constant(
     40.0, 10.0, 160.0,
     "an assumption: multiply-adds that a processor or a GPU does while it reads or writes one number",
@@ -176,11 +178,9 @@ class AdaptiveSoftmax(UsualWhatIf):
         assert layer is not None
         head = whole_number(self.name, value or str(default_head(layer.classes)), most=layer.classes // 2)
         rows = layer.rows * scenario.pass_factor(subject)
-        ends = [
-            _shares(layer, head, rows, _EXPONENT.value, _MOVED.value, _CALLS_US.value),
-            _shares(layer, head, rows, _EXPONENT.high, _MOVED.low, _CALLS_US.low),
-            _shares(layer, head, rows, _EXPONENT.low, _MOVED.high, _CALLS_US.high),
-        ]
+        costs = ((_MOVED.value, _CALLS_US.value), (_MOVED.low, _CALLS_US.low), (_MOVED.high, _CALLS_US.high))
+        spread = _below_cutoffs(subject.script, layer, head)
+        ends = [_shares(layer, head, rows, below, *cost) for below, cost in zip(spread, costs, strict=True)]
         calls = scenario.parts * max(1.0, layer.module.calls_per_iteration)
         likely, least, most = (_changed(subject, scenario.graph, layer, one, calls) for one in ends)
         freed = _freed(subject, layer, ends)
@@ -192,7 +192,7 @@ class AdaptiveSoftmax(UsualWhatIf):
             most,
             assumptions=_assumptions(subject, layer, head, ends),
             memory=lambda memory: _memory(memory, freed, factor),
-            provenance=Provenance.ASSUMED,
+            provenance=Provenance.MODELLED if _labels(subject.script, layer) else Provenance.ASSUMED,
         )
 
 
@@ -219,11 +219,31 @@ def _why_not(profile: Profile, layer: OutputLayer) -> str:
     return ""
 
 
+def _labels(profile: Profile, layer: OutputLayer) -> LabelFact | None:
+    """The labels that were counted, if there are enough of this layer's."""
+    seen = profile.labels
+    known = seen is not None and seen.counted >= _LEAST_LABELS.value and seen.classes[-2] < layer.classes
+    return seen if known else None
+
+
+def _below_cutoffs(profile: Profile, layer: OutputLayer, head: int) -> list[list[float]]:
+    """The share of the labels below each cutoff: likely, as for the least work, and as for the most."""
+    edges = cutoffs(layer.classes, head)
+    seen = _labels(profile, layer)
+    if seen is None:
+        exponents = (_EXPONENT.value, _EXPONENT.high, _EXPONENT.low)
+        return [[_below(layer.classes, edge, exponent) for edge in edges] for exponent in exponents]
+    counts = np.interp(np.log(edges), np.log(seen.classes), seen.below)
+    likely = np.minimum(1.0, counts / seen.counted)
+    unsure = 2 * np.sqrt(likely * (1 - likely) / seen.counted) + _LATER.value
+    return [likely.tolist(), np.minimum(1.0, likely + unsure).tolist(), np.maximum(0.0, likely - unsure).tolist()]
+
+
 @cache
-def _share_of_first(classes: int, first: int, exponent: float) -> float:
-    """The share of the labels that are among the first classes."""
+def _below(classes: int, edge: int, exponent: float) -> float:
+    """The share of the labels that are among the first classes, by Zipf's law."""
     frequencies = np.arange(1, classes + 1, dtype=np.float64) ** -exponent
-    return float(frequencies[:first].sum() / frequencies.sum())
+    return float(frequencies[:edge].sum() / frequencies.sum())
 
 
 def _clusters(layer: OutputLayer, head: int) -> list[tuple[int, int, int]]:
@@ -237,7 +257,7 @@ def _clusters(layer: OutputLayer, head: int) -> list[tuple[int, int, int]]:
 
 
 def _shares(
-    layer: OutputLayer, head: int, rows: float, exponent: float, moved: float, calls_us: float
+    layer: OutputLayer, head: int, rows: float, below: Sequence[float], moved: float, calls_us: float
 ) -> _Shares:
     """The work that is left. A product's work is its multiply-adds, and ``moved`` for each number of its matrices."""
 
@@ -247,8 +267,7 @@ def _shares(
     clusters = _clusters(layer, head)
     outputs = head + len(clusters)
     products, elements, parameters = work(rows, outputs, layer.width), rows * outputs, outputs * layer.width
-    for first, last, width in clusters:
-        share = _share_of_first(layer.classes, last, exponent) - _share_of_first(layer.classes, first, exponent)
+    for (first, last, width), share in zip(clusters, (below[1] - below[0], 1 - below[1]), strict=True):
         many, size = rows * share, last - first
         products += work(many, width, layer.width) + work(many, size, width)
         elements += many * size
@@ -257,7 +276,7 @@ def _shares(
         products / work(rows, layer.classes, layer.width),
         elements / (rows * layer.classes),
         parameters / prod(layer.shape),
-        1 - _share_of_first(layer.classes, head, exponent),
+        1 - below[0],
         len(clusters) * calls_us,
     )
 
@@ -374,14 +393,21 @@ def _assumptions(subject: Subject, layer: OutputLayer, head: int, ends: Sequence
     edges = ", ".join(f"{first:,}" for first, *_ in clusters)
     made = [
         f"cutoffs {edges}: a head of {head:,} classes, and clusters of width {widths} for the others",
-        (
-            f"labels are numbered by frequency and follow Zipf's law: {ends[0].outside:.0%} of them are outside the "
-            f"head; the range reaches from {ends[1].outside:.0%} to evenly spread labels, {ends[2].outside:.0%}"
-        ),
+        _of_labels(_labels(subject.script, layer), ends),
     ]
     if subject.on_gpu:
         made.append("the host waits for the GPU at each cluster, to learn how many labels are in it: not counted")
     return tuple(made)
+
+
+def _of_labels(seen: LabelFact | None, ends: Sequence[_Shares]) -> str:
+    outside, least, most = (f"{one.outside:.0%}" for one in ends)
+    if seen is not None:
+        return f"{outside} ({least} to {most}) of {seen.counted:,} labels of the first iterations are outside the head"
+    return (
+        f"labels are numbered by frequency and follow Zipf's law: {outside} of them are outside the head; the range "
+        f"reaches from {least} to evenly spread labels, {most}"
+    )
 
 
 WHATIF = AdaptiveSoftmax()
