@@ -291,11 +291,16 @@ def _changed(subject: Subject, graph: Graph, layer: OutputLayer, left: _Shares, 
     if not subject.on_gpu:
         changed = scale(changed, called, left.softmax)
     else:
-        lines = set(graph.tasks.line[called].tolist()) - {-1}
         kernels = select(graph, name=_LOSS_KERNEL, phase=_PASSES, on_gpu=True)
-        on_line = np.isin(graph.tasks.line[kernels], list(lines))
-        changed = scale(changed, kernels[on_line], left.softmax)
+        places = _places(graph, called)
+        wanted = [place in places for place in _places(graph, kernels)]
+        changed = scale(changed, kernels[np.array(wanted, np.bool_)], left.softmax)
     return _with_calls(subject, _with_updates(subject, changed, layer, left), called, calls * left.calls_us)
+
+
+def _places(graph: Graph, chosen: Indices) -> list[tuple[int, int]]:
+    """Line and layer of tasks."""
+    return list(zip(graph.tasks.line[chosen].tolist(), graph.tasks.module[chosen].tolist(), strict=True))
 
 
 def _losses(subject: Subject, graph: Graph, layer: OutputLayer) -> Indices:
