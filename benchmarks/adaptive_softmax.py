@@ -28,7 +28,17 @@ ROWS = (
 
 def verified(script: str, head: str, arguments: tuple[str, ...], rounds: int) -> dict[str, Any]:
     """The report of ``skyline verify``; its prediction is made and stored before anything is measured."""
-    command = [sys.executable, "-m", "skyline", "verify", "--no-ledger", "--json", "-", "--rounds", str(rounds)]
+    command = [
+        sys.executable,
+        "-m",
+        "skyline",
+        "verify",
+        "--no-ledger",
+        "--json",
+        "-",
+        "--rounds",
+        str(rounds),
+    ]
     command += [str(SCRIPTS / script), f"adaptive_softmax={head}", "--", *arguments]
     ran = subprocess.run(command, capture_output=True, text=True, check=False)
     if not ran.stdout.strip():
@@ -63,7 +73,16 @@ def main() -> None:
     machine = Machine.here()
     warn_when_busy(machine)
     found = [(row, verified(*row, asked.rounds)) for row in ROWS]
-    head = ["script", "head", "now, ms", "predicted / now", "measured / now", "error", "null", "peak, GB: predicted / measured"]
+    head = [
+        "script",
+        "head",
+        "now, ms",
+        "predicted / now",
+        "measured / now",
+        "error",
+        "null",
+        "peak, GB: predicted / measured",
+    ]
     body = table(head, [cells(*row, report) for row, report in found])
     print(
         write(

@@ -106,7 +106,9 @@ def _check_known(name: str, rewrites: bool) -> None:
             raise
         if not rewrites:
             hint = f"skyline estimate says what it brings, skyline apply SCRIPT {name}=VALUE writes it."
-            raise UsageError(f"{name} leaves the iteration as it is: there is no what-if", hint=hint) from None
+            raise UsageError(
+                f"{name} leaves the iteration as it is: there is no what-if", hint=hint
+            ) from None
 
 
 def _batch_size(text: str) -> int:

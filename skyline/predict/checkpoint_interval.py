@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from math import exp, inf, sqrt
+from math import exp, expm1, inf, sqrt
 from statistics import median
 
 from skyline.interval import Interval
@@ -118,4 +118,4 @@ def lost_share(every_s: float, save_s: float, restart_s: float, mtbf_s: float) -
     attempt = (every_s + save_s) / mtbf_s
     if attempt > _LARGEST_EXPONENT:
         return inf
-    return mtbf_s / every_s * exp(restart_s / mtbf_s) * (exp(attempt) - 1) - 1
+    return mtbf_s / every_s * exp(restart_s / mtbf_s) * expm1(attempt) - 1

@@ -72,7 +72,7 @@ class BatchFact:
 
 @dataclass(frozen=True, slots=True)
 class LabelFact:
-    """The labels of a classification in the warm-up: of ``counted`` labels ``below[i]`` are less than ``classes[i]``."""
+    """Labels of a classification in the warm-up: of ``counted`` labels ``below[i]`` are less than ``classes[i]``."""
 
     counted: int
     classes: tuple[int, ...]

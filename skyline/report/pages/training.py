@@ -149,11 +149,18 @@ def _checkpoints(report: TrainingReport) -> Section | None:
 
     def row(words: str, iterations: float, lost: float | None, tone: str = "") -> Row:
         every_s = Interval.exact(iterations * saving.iteration_ms / 1e3)
-        texts = (words, f"{iterations:,.0f}", " ".join(_duration(every_s)), "-" if lost is None else _lost(lost))
+        texts = (
+            words,
+            f"{iterations:,.0f}",
+            " ".join(_duration(every_s)),
+            "-" if lost is None else _lost(lost),
+        )
         return Row(tuple(Cell(text, tone) for text in texts))
 
     rows = [row("least time lost (Young/Daly)", saving.best, saving.lost_best, "bold")]
-    rows.append(row("the same, no work done again (partial recovery)", saving.best, saving.lost_partial, "dim"))
+    rows.append(
+        row("the same, no work done again (partial recovery)", saving.best, saving.lost_partial, "dim")
+    )
     if saving.every is not None:
         rows.insert(0, row("now", saving.every, saving.lost_now))
     columns = (Column("", left=True), Column("every iterations"), Column("every"), Column("time lost"))

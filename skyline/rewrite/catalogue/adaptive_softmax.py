@@ -111,10 +111,14 @@ def rewrite(context: RewriteContext, value: str) -> tuple[TextEdit, ...]:
 def _site(context: RewriteContext, module: Module, made: ast.Call, layer: OutputLayer) -> _Site:
     statement = module.parents[made]
     match statement:
-        case ast.Assign(targets=[ast.Attribute(value=ast.Name(id="self"), attr=name)], value=value) if value is made:
+        case ast.Assign(targets=[ast.Attribute(value=ast.Name(id="self"), attr=name)], value=value) if (
+            value is made
+        ):
             pass
         case _:
-            raise refusal("The output layer is not an attribute of its own: `self.head = nn.Linear(…)`", module, made)
+            raise refusal(
+                "The output layer is not an attribute of its own: `self.head = nn.Linear(…)`", module, made
+            )
     owner = next(each for each in module.around(made) if isinstance(each, ast.ClassDef))
     uses = [use for use in _uses(context, name) if not _of_another(use[0], use[1], owner)]
     if len(uses) != 1:
@@ -146,7 +150,9 @@ def _uses(context: RewriteContext, name: str) -> list[tuple[Module, ast.Attribut
 def _of_another(module: Module, use: ast.Attribute, owner: ast.ClassDef) -> bool:
     """True for an attribute of this name in another class of the program, or in a library."""
     if isinstance(use.value, ast.Name) and use.value.id == "self":
-        return next((each for each in module.around(use) if isinstance(each, ast.ClassDef)), None) is not owner
+        return (
+            next((each for each in module.around(use) if isinstance(each, ast.ClassDef)), None) is not owner
+        )
     return qualified_name(module, use).startswith("torch.")
 
 
@@ -167,7 +173,9 @@ def _in_model(site: _Site, losses: list[tuple[Module, ast.Call]]) -> tuple[TextE
             raise refusal(f"The outputs of `{site.name}` have no name", module, site.call)
     if logits in _names(site.call.args[0]):
         hint = "Give the outputs a name of their own first."
-        raise refusal(f"`{logits}` names both the inputs and the outputs of the layer", module, site.call, hint=hint)
+        raise refusal(
+            f"`{logits}` names both the inputs and the outputs of the layer", module, site.call, hint=hint
+        )
     given, targets = passed(loss, "input", 0).value, passed(loss, "target", 1).value
     if given is None or targets is None or _reshaped(given, site.flat) != logits:
         raise refusal(f"`{text_of(loss)}` is not given `{logits}`, a row for each target", where, loss)
@@ -235,7 +243,11 @@ def _check_result(site: _Site) -> None:
     """The outputs of the layer are what ``forward`` returns, or a part of it, and nothing else."""
     module, around = site.module, site.module.parents[site.call]
     name = ""
-    if isinstance(around, ast.Assign) and len(around.targets) == 1 and isinstance(around.targets[0], ast.Name):
+    if (
+        isinstance(around, ast.Assign)
+        and len(around.targets) == 1
+        and isinstance(around.targets[0], ast.Name)
+    ):
         name = around.targets[0].id
     loads = [
         node
@@ -264,9 +276,9 @@ def _model_of(site: _Site, found: ForwardSite, given: ast.expr) -> str:
         if len(made) != 1:
             raise refusal(f"`{text_of(base)}` is not what one call of the model gives", where, given)
         for node in ast.walk(found.region.node):
-            if isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Load) and dotted(node) == name:
-                if given not in (node, *where.around(node)):
-                    raise refusal(f"`{name}` is used for more than the loss", where, node)
+            is_load = isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Load)
+            if is_load and dotted(node) == name and given not in (node, *where.around(node)):
+                raise refusal(f"`{name}` is used for more than the loss", where, node)
         model = dotted(made[0].func)
     if not model:
         raise refusal("The model has no name in the training loop", where, given)
@@ -319,7 +331,9 @@ def _ignored(module: Module, loss: ast.Call, targets: ast.expr) -> str:
     """The label that the loss leaves out, as it is written; refused where it is weighted in other ways."""
     for keyword in loss.keywords:
         mean = isinstance(keyword.value, ast.Constant) and keyword.value.value == "mean"
-        if keyword.arg not in ("input", "target", "ignore_index") and not (keyword.arg == "reduction" and mean):
+        if keyword.arg not in ("input", "target", "ignore_index") and not (
+            keyword.arg == "reduction" and mean
+        ):
             raise refusal(f"`{keyword.arg or '**'}` has no counterpart in {ADAPTIVE}", module, keyword.value)
     if len(loss.args) > 2:
         raise refusal(f"`{text_of(loss.args[2])}` has no counterpart in {ADAPTIVE}", module, loss)
@@ -374,9 +388,7 @@ def _constructed(module: Module, made: ast.Call, layer: OutputLayer, head: int, 
     return f"{name}({', '.join((*parts, *rest))})"
 
 
-def _by_hand(
-    context: RewriteContext, module: Module, made: ast.Call, layer: OutputLayer, head: int
-) -> str:
+def _by_hand(context: RewriteContext, module: Module, made: ast.Call, layer: OutputLayer, head: int) -> str:
     """The change for the lines of this program: where the layer is made and used, and where losses are computed."""
     statement = statement_of(module, made)
     attribute = last_name(statement.targets[0]) if isinstance(statement, ast.Assign) else ""
@@ -386,7 +398,9 @@ def _by_hand(
         return ""
     lines = [f"# {_place(module, made)}", f"self.{attribute or 'head'} = {text}"]
     for where, use in _uses(context, attribute) if attribute else []:
-        words = "in evaluation its log_prob(…), in training its inputs" if _is_call(where, use) else "its head"
+        words = (
+            "in evaluation its log_prob(…), in training its inputs" if _is_call(where, use) else "its head"
+        )
         lines.append(f"# {_place(where, use)}: {text_of(use)}: {words}")
     for where, loss in _loss_calls(context):
         lines.append(f"# {_place(where, loss)}: {text_of(loss)}: in training")

@@ -64,7 +64,10 @@ def rewrite(context: RewriteContext, value: str) -> tuple[TextEdit, ...]:
     if not saves:
         raise RewriteRefused("The program does not call torch.save", file=context.profile.script)
     inside = {
-        id(node) for region in iteration(context).regions for each in region.node.body for node in ast.walk(each)
+        id(node)
+        for region in iteration(context).regions
+        for each in region.node.body
+        for node in ast.walk(each)
     }
     periods: dict[int, _Period] = {}
     for module, call in saves:
@@ -106,8 +109,14 @@ def _steps(context: RewriteContext, value: str) -> int:
             raise RewriteRefused(message, file=profile.script, hint=hint)
         return found.best
     match = _VALUE.fullmatch(value)
-    if match is None or not float(match["number"]) or (match["unit"] is None and not match["number"].isdecimal()):
-        raise RewriteRefused(f"{value!r} is not a value for {NAME}", hint="Give steps, or a time: 1000, 30min, 2h.")
+    if (
+        match is None
+        or not float(match["number"])
+        or (match["unit"] is None and not match["number"].isdecimal())
+    ):
+        raise RewriteRefused(
+            f"{value!r} is not a value for {NAME}", hint="Give steps, or a time: 1000, 30min, 2h."
+        )
     if match["unit"] is None:
         return int(value)
     return max(1, round(float(match["number"]) * _UNITS_MS[match["unit"]] / median(profile.times.steps_ms)))
@@ -148,7 +157,9 @@ def _not_by_step(saves: list[tuple[Module, ast.Call]], periods: list[_Period]) -
     hint = "For an interval in steps, save inside the loop over batches."
     if periods:
         first = periods[0]
-        message = f"`{text_of(first.condition.test)}` counts epochs: the script saves between them, not by steps"
+        message = (
+            f"`{text_of(first.condition.test)}` counts epochs: the script saves between them, not by steps"
+        )
         return refusal(message, first.module, first.condition, hint=hint)
     module, call = saves[0]
     lines = ", ".join(str(each.lineno) for _, each in saves)

@@ -1,4 +1,4 @@
-"""The best interval between checkpoints: by the formulas on paper, and by looking for the least of the expected time."""
+"""The best interval between checkpoints: by the formulas on paper, and by a search for the least expected time."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_saves_between_the_same_iterations_are_one_checkpoint() -> None:
             ObservedSave(100, 0.2, 50, CodeLine("/project/train.py", 13)),
             ObservedSave(150, 0.4, 300, LINE),
             ObservedSave(150, 0.1, 50),
-            ObservedSave(200, 0.6, 300),
+            ObservedSave(200, 0.6, 300, LINE),
         ),
         Failures(3600.0, "as given"),
     )

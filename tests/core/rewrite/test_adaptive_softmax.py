@@ -1,4 +1,4 @@
-"""The output layer, its call and the loss become an adaptive softmax; programs that use any of them for more are refused."""
+"""The output layer, its call and the loss become an adaptive softmax, or the program is refused with a reason."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ def net(workshop):
         line = next(number for number, text in enumerate(lines, 1) if "Linear(" in text and "head" in text)
         made = workshop(source, optimizers=(("SGD", None),), others=others)
         options = {"in_features": WIDTH, "out_features": CLASSES}
-        layer = ModuleFact(path, "Linear", True, WIDTH * CLASSES, True, options, created_line=CodeLine(SCRIPT, line))
+        layer = ModuleFact(
+            path, "Linear", True, WIDTH * CLASSES, True, options, created_line=CodeLine(SCRIPT, line)
+        )
         rows = inputs[:-1]
         shapes = (
             OperatorShape("aten::linear", (inputs, (CLASSES, WIDTH)), ("float32",) * 2),
@@ -36,9 +38,7 @@ def net(workshop):
         trace = replace(made.profile.trace, modules=("Net", path), shapes=shapes, records=(call,))
         root = ModuleFact("Net", "Net", False, 0, True, {})
         loop = next((number for number, text in enumerate(lines, 1) if text.startswith("for ")), 1)
-        profile = replace(
-            made.profile, trace=trace, modules=(root, layer), loop_line=CodeLine(SCRIPT, loop)
-        )
+        profile = replace(made.profile, trace=trace, modules=(root, layer), loop_line=CodeLine(SCRIPT, loop))
         return replace(made, profile=profile)
 
     return make
@@ -76,8 +76,12 @@ def test_the_loop_gives_the_inputs_of_the_layer_to_the_layer(net):
 
 
 def test_named_outputs_function_and_value(net):
-    before = LOOP.replace("loss = criterion(model(x), y)", "out = model(x)\n    loss = F.cross_entropy(out, y)")
-    after = LOOP.replace("loss = criterion(model(x), y)", "out = model(x)\n    loss = model.head(out, y).loss")
+    before = LOOP.replace(
+        "loss = criterion(model(x), y)", "out = model(x)\n    loss = F.cross_entropy(out, y)"
+    )
+    after = LOOP.replace(
+        "loss = criterion(model(x), y)", "out = model(x)\n    loss = model.head(out, y).loss"
+    )
     expected = START + SWITCHED.replace("2500, 11180", "1000, 7071") + after
     assert net(START + CLASS + before).edited("adaptive_softmax=1000") == expected
 
@@ -102,7 +106,9 @@ def test_positions_are_rows_and_other_results_stay(net):
 
 def test_one_name_for_inputs_and_outputs(net):
     text = CLASS.replace("return self.head(x)", "x = self.head(x)\n        return x")
-    expected = SWITCHED.replace("return x if", "x = x if").replace("log_prob(x)\n", "log_prob(x)\n        return x\n")
+    expected = SWITCHED.replace("return x if", "x = x if").replace(
+        "log_prob(x)\n", "log_prob(x)\n        return x\n"
+    )
     after = LOOP.replace("criterion(model(x), y)", "model.head(model(x), y).loss")
     assert net(START + text + LOOP).edited("adaptive_softmax") == START + expected + after
 
@@ -142,7 +148,9 @@ def test_a_loss_in_the_model_is_computed_by_the_layer(net):
             f"self.head({rows}).loss",
         )
     )
-    assert net(START + GPT + GPT_LOOP, (4, 8, WIDTH)).edited("adaptive_softmax") == START + expected + GPT_LOOP
+    assert (
+        net(START + GPT + GPT_LOOP, (4, 8, WIDTH)).edited("adaptive_softmax") == START + expected + GPT_LOOP
+    )
 
 
 def test_a_second_time_changes_nothing(net):
@@ -197,7 +205,10 @@ def test_a_refusal_names_the_lines_to_change_by_hand(net):
     text = CLASS.replace("return self.head(x)", "x = self.head(x)\n        return F.log_softmax(x, dim=1)")
     loop = LOOP.replace("nn.CrossEntropyLoss()", "nn.NLLLoss()")
     (refused,) = net(START + text + loop).plan("adaptive_softmax").refused
-    assert "# train.py:8\nself.head = nn.AdaptiveLogSoftmaxWithLoss(64, 50_000, cutoffs=[2500, 11180]" in refused.snippet
+    assert (
+        "# train.py:8\nself.head = nn.AdaptiveLogSoftmaxWithLoss(64, 50_000, cutoffs=[2500, 11180]"
+        in refused.snippet
+    )
     assert "# train.py:12: self.head" in refused.snippet
     assert "train.py:19: criterion(model(x), y)" in refused.snippet
     assert "loss = model.head(inputs, y).loss" in refused.snippet

@@ -64,7 +64,9 @@ def test_a_variable_an_option_and_a_function(script):
     text = parsed + REST + SAVE.replace("100", "args.every")
     assert script(text).edited("checkpoint_every=500") == START + text.replace("default=100", "default=500")
     assert "--every" in script(text, arguments=("--every", "7")).reason("checkpoint_every=500")
-    function = "def save(model, path):\n    if model is not None:\n        torch.save(model.state_dict(), path)\n"
+    function = (
+        "def save(model, path):\n    if model is not None:\n        torch.save(model.state_dict(), path)\n"
+    )
     text = function + REST + "    if step % 100 == 0:\n        save(model, 'model.pt')\n"
     assert script(text).edited("checkpoint_every=500") == START + text.replace("100", "500")
 
@@ -97,7 +99,11 @@ for epoch in range(90):
         (REST + SAVE.replace("100", "len(data)"), "decided when the script runs"),
         (REST + SAVE.replace("100 == 0", "100 == 0 and step % 3 == 0"), "more than one interval"),
         (REST + SAVE.replace("        torch", "        evaluate(model)\n        torch"), "more than saving"),
-        (REST + "    if step % 100 == 0:\n        print(step)\n    else:\n        torch.save(model, 'm')\n", "No condition"),
+        (
+            REST
+            + "    if step % 100 == 0:\n        print(step)\n    else:\n        torch.save(model, 'm')\n",
+            "No condition",
+        ),
     ],
 )
 def test_what_is_refused(script, text, said):

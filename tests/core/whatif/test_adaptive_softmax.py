@@ -36,7 +36,9 @@ def linear(path="Net.head", outputs=CLASSES, inputs=WIDTH, own=True, **given):
     return replace(ModuleFact(path, "Linear", True, count, True, options), **given)
 
 
-TABLE = ModuleFact("Net.table", "Embedding", True, prod(WEIGHT), True, {"num_embeddings": CLASSES, "embedding_dim": WIDTH})
+TABLE = ModuleFact(
+    "Net.table", "Embedding", True, prod(WEIGHT), True, {"num_embeddings": CLASSES, "embedding_dim": WIDTH}
+)
 SGD = OptimizerFact("SGD", 1, 2, prod(WEIGHT) + prod(BODY), 0, {})
 SHAPES = (
     OperatorShape("aten::linear", ((ROWS, WIDTH), WEIGHT), ("float32",) * 2),
@@ -67,7 +69,9 @@ def trace_of(work=WORK, shapes=SHAPES, iterations=3):
         begin = clock
         for name, phase, took, module, shape in work:
             records.append(
-                Record(name, RecordKind.OPERATOR, phase, "main", number, clock, took, module=module, shape=shape)
+                Record(
+                    name, RecordKind.OPERATOR, phase, "main", number, clock, took, module=module, shape=shape
+                )
             )
             clock += took
         marks.append(IterationMark(number, begin, clock))
@@ -133,7 +137,9 @@ def test_each_part_shrinks_by_the_work_that_is_left(classifier):
     products += sum(work(many, width, WIDTH) + work(many, size, width) for many, size, width in clusters)
     products /= work(ROWS, CLASSES, WIDTH)
     elements = (ROWS * (first + 2) + sum(many * size for many, size, _ in clusters)) / prod(LOGITS)
-    parameters = ((first + 2) * WIDTH + sum(width * (WIDTH + size) for _, size, width in clusters)) / prod(WEIGHT)
+    parameters = ((first + 2) * WIDTH + sum(width * (WIDTH + size) for _, size, width in clusters)) / prod(
+        WEIGHT
+    )
     assert left["aten::linear"] == pytest.approx(products)
     assert left["AddmmBackward0"] == pytest.approx(products)
     assert left["LogSoftmaxBackward0"] == pytest.approx(elements)
@@ -172,8 +178,7 @@ def test_an_update_of_all_tensors_at_once_loses_the_part_of_the_layer(classifier
     work = (*WORK[:6], ("aten::_foreach_add_", Phase.OPTIMIZER, 6100, 3, 6))
     start, changed = transformed(replace(classifier, trace=trace_of(work, (*SHAPES, each))))
     left = by_name(start, changed)["aten::_foreach_add_"]
-    _, alone = transformed(classifier)
-    parameters = by_name(start, alone)["aten::add_"]
+    parameters = by_name(*transformed(classifier))["aten::add_"]
     part = prod(WEIGHT) / (prod(WEIGHT) + prod(BODY))
     assert left == pytest.approx(1 - part * (1 - parameters))
 
@@ -233,7 +238,9 @@ def test_where_it_does_not_apply(classifier, change, said):
 
 
 def test_a_narrow_layer_has_no_clusters(classifier):
-    narrow = tuple(replace(one, inputs=((ROWS, 32), (CLASSES, 32))) if at == 0 else one for at, one in enumerate(SHAPES))
+    narrow = tuple(
+        replace(one, inputs=((ROWS, 32), (CLASSES, 32))) if at == 0 else one for at, one in enumerate(SHAPES)
+    )
     changed = replace(classifier, trace=trace_of(shapes=narrow), modules=(linear(inputs=32),))
     assert "next to none" in WHATIF.detect(baseline(changed)).reason
 
@@ -250,7 +257,9 @@ def test_counted_labels_take_the_place_of_zipfs_law(classifier):
     assert changed.above_ms < assumed.above_ms
 
 
-@pytest.mark.parametrize("seen", [LabelFact(20, (1, 400), (0, 20)), LabelFact(4000, (1, 50_000, 70_000), (0, 1, 4000))])
+@pytest.mark.parametrize(
+    "seen", [LabelFact(20, (1, 400), (0, 20)), LabelFact(4000, (1, 50_000, 70_000), (0, 1, 4000))]
+)
 def test_few_labels_and_those_of_another_layer_do_not_count(classifier, seen):
     _, changed = transformed(replace(classifier, labels=seen))
     assert changed.provenance is Provenance.ASSUMED

@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import pairwise
 from math import prod
 
 import numpy as np
@@ -25,7 +26,9 @@ from skyline.whatif.subject import Memory, shapes
 
 ADAPTIVE = "AdaptiveLogSoftmaxWithLoss"
 LEAST_CLASSES = Constant.at(10_000, "an assumption: with fewer classes the layer is a small part of a model")
-_LEAST_WIDTH = Constant.at(64, "the second cluster has a sixteenth of the width, which has to hold a few numbers")
+_LEAST_WIDTH = Constant.at(
+    64, "the second cluster has a sixteenth of the width, which has to hold a few numbers"
+)
 _DIVIDER = Constant.at(4, "the default of PyTorch: the width of each cluster over that of the next one")
 _HEADS = (
     Constant.at(1 / 50, "an assumption: a small head, for very uneven labels"),
@@ -38,7 +41,9 @@ _EXPONENT = Constant(
     "Zipf (1949): the frequency of a word is in proportion to one over its rank; 0 is evenly spread labels",
 )  # fmt: skip
 _LEAST_LABELS = Constant.at(300, "an assumption: with fewer labels their shares are off by several per cent")
-_LATER = Constant.at(0.01, "an assumption: the share of labels by which later iterations differ from the first ones")
+_LATER = Constant.at(
+    0.01, "an assumption: the share of labels by which later iterations differ from the first ones"
+)
 _MOVED = Constant(
     40.0, 10.0, 160.0,
     "an assumption: multiply-adds that a processor or a GPU does while it reads or writes one number",
@@ -215,7 +220,9 @@ def _why_not(profile: Profile, layer: OutputLayer) -> str:
     if layer.width < _LEAST_WIDTH.value:
         return f"the layer has {layer.width} inputs: its clusters would have next to none"
     if profile.parallel is not None:
-        return "the loss becomes part of the model: the call that replicas wrap would have to take the targets"
+        return (
+            "the loss becomes part of the model: the call that replicas wrap would have to take the targets"
+        )
     return ""
 
 
@@ -236,7 +243,11 @@ def _below_cutoffs(profile: Profile, layer: OutputLayer, head: int) -> list[list
     counts = np.interp(np.log(edges), np.log(seen.classes), seen.below)
     likely = np.minimum(1.0, counts / seen.counted)
     unsure = 2 * np.sqrt(likely * (1 - likely) / seen.counted) + _LATER.value
-    return [likely.tolist(), np.minimum(1.0, likely + unsure).tolist(), np.maximum(0.0, likely - unsure).tolist()]
+    return [
+        likely.tolist(),
+        np.minimum(1.0, likely + unsure).tolist(),
+        np.maximum(0.0, likely - unsure).tolist(),
+    ]
 
 
 @cache
@@ -249,7 +260,7 @@ def _below(classes: int, edge: int, exponent: float) -> float:
 def _clusters(layer: OutputLayer, head: int) -> list[tuple[int, int, int]]:
     """First class, last class and width of each cluster."""
     edges = (*cutoffs(layer.classes, head), layer.classes)
-    pairs = zip(edges[:-1], edges[1:], strict=True)
+    pairs = pairwise(edges)
     return [
         (first, last, int(layer.width // _DIVIDER.value**number))
         for number, (first, last) in enumerate(pairs, 1)
@@ -307,7 +318,9 @@ def _losses(subject: Subject, graph: Graph, layer: OutputLayer) -> Indices:
     """The operators of the loss on the outputs of the layer."""
     found = select(graph, name=_LOSS, phase=_PASSES, on_gpu=False)
     known = shapes(subject, graph, found)
-    wanted = [one is not None and any(sizes[-1:] == (layer.classes,) for sizes in one.inputs) for one in known]
+    wanted = [
+        one is not None and any(sizes[-1:] == (layer.classes,) for sizes in one.inputs) for one in known
+    ]
     return found[np.array(wanted, np.bool_)]
 
 
@@ -323,7 +336,9 @@ def _with_updates(subject: Subject, graph: Graph, layer: OutputLayer, left: _Sha
         )
         for one in subject.script.modules
     )
-    weights = np.array([_weight_of(one, layer.shape) for one in shapes(subject, graph, found)]) / max(1, alike)
+    weights = np.array([_weight_of(one, layer.shape) for one in shapes(subject, graph, found)]) / max(
+        1, alike
+    )
     if not weights.any():
         # Of kernels, and of fused code, the sizes are not known.
         found = select(graph, phase=Phase.OPTIMIZER, on_gpu=subject.on_gpu)
@@ -355,7 +370,9 @@ def _freed(subject: Subject, layer: OutputLayer, ends: Sequence[_Shares]) -> lis
     """Bytes less at the peak by owner, for each of the shares."""
     size = prod(layer.shape) * _NUMBER_BYTES.value
     held = sum(one.parameter_count for one in subject.script.optimizers) * _NUMBER_BYTES.value
-    state = sum(one.state_bytes for one in subject.script.optimizers) * (min(1.0, size / held) if held else 0.0)
+    state = sum(one.state_bytes for one in subject.script.optimizers) * (
+        min(1.0, size / held) if held else 0.0
+    )
     found: list[dict[str, float]] = []
     for left in ends:
         gone = {"parameters": size * (1 - left.parameters), "optimizer": state * (1 - left.parameters)}
@@ -377,7 +394,9 @@ def _passing(subject: Subject, layer: OutputLayer, left: _Shares, gradient: floa
             1 <= count / logits <= 1 + _SIZE_TOLERANCE.value for count in numbers
         ):
             change[block.taken] += block.size_bytes * (1 - left.softmax)
-            change[len(levels.live) if block.freed is None else block.freed] -= block.size_bytes * (1 - left.softmax)
+            change[len(levels.live) if block.freed is None else block.freed] -= block.size_bytes * (
+                1 - left.softmax
+            )
     dense = np.minimum(levels.gradients, gradient)
     then = float((levels.live - np.cumsum(change)[:-1] - dense).max())
     less = max(0.0, float(levels.live.max()) - then)
@@ -401,7 +420,9 @@ def _assumptions(subject: Subject, layer: OutputLayer, head: int, ends: Sequence
         _of_labels(_labels(subject.script, layer), ends),
     ]
     if subject.on_gpu:
-        made.append("the host waits for the GPU at each cluster, to learn how many labels are in it: not counted")
+        made.append(
+            "the host waits for the GPU at each cluster, to learn how many labels are in it: not counted"
+        )
     return tuple(made)
 
 
