@@ -276,8 +276,9 @@ def _model_of(site: _Site, found: ForwardSite, given: ast.expr) -> str:
         if len(made) != 1:
             raise refusal(f"`{text_of(base)}` is not what one call of the model gives", where, given)
         for node in ast.walk(found.region.node):
-            is_load = isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Load)
-            if is_load and dotted(node) == name and given not in (node, *where.around(node)):
+            if not isinstance(node, ast.Name | ast.Attribute) or not isinstance(node.ctx, ast.Load):
+                continue
+            if dotted(node) == name and given not in (node, *where.around(node)):
                 raise refusal(f"`{name}` is used for more than the loss", where, node)
         model = dotted(made[0].func)
     if not model:
@@ -311,7 +312,7 @@ def _losses(context: RewriteContext, within: ast.AST | None = None) -> list[tupl
     if len(made) == 1 and not made[0][1].args and not made[0][1].keywords:
         targets = [
             last_name(target)
-            for module, node in context.program.nodes_of(ast.Assign)
+            for _, node in context.program.nodes_of(ast.Assign)
             if made[0][1] in ast.walk(node.value)
             for target in node.targets
         ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -21,7 +22,7 @@ def net(workshop):
         lines = source.splitlines()
         line = next(number for number, text in enumerate(lines, 1) if "Linear(" in text and "head" in text)
         made = workshop(source, optimizers=(("SGD", None),), others=others)
-        options = {"in_features": WIDTH, "out_features": CLASSES}
+        options: dict[str, Any] = {"in_features": WIDTH, "out_features": CLASSES}
         layer = ModuleFact(
             path, "Linear", True, WIDTH * CLASSES, True, options, created_line=CodeLine(SCRIPT, line)
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from math import prod
+from typing import Any
 
 import numpy as np
 import pytest
@@ -31,7 +32,7 @@ BODY = (64, 64)
 
 
 def linear(path="Net.head", outputs=CLASSES, inputs=WIDTH, own=True, **given):
-    options = {"in_features": inputs, "out_features": outputs}
+    options: dict[str, Any] = {"in_features": inputs, "out_features": outputs}
     count = outputs * inputs if own else 0
     return replace(ModuleFact(path, "Linear", True, count, True, options), **given)
 
@@ -162,6 +163,7 @@ def test_the_range_reaches_to_labels_without_any_order(classifier):
 def test_the_logits_are_no_longer_the_peak(classifier):
     start, changed = transformed(classifier)
     before = Scenario.of(start, Grain.OPERATORS).memory
+    assert changed.memory is not None
     gone = {
         owner: getattr(before, owner).value - getattr(changed.memory, owner).value
         for owner in ("parameters", "gradients", "optimizer", "activations")

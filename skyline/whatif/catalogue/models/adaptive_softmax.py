@@ -295,9 +295,8 @@ def _shares(
 def _changed(subject: Subject, graph: Graph, layer: OutputLayer, left: _Shares, calls: float) -> Graph:
     path = layer.module.path
     own = select(graph, layer=path, phase=_PASSES, on_gpu=subject.on_gpu)
-    names = [graph.tasks.names[number] for number in graph.tasks.name[own].tolist()]
-    factors = [left.parameters if name.endswith("AccumulateGrad") else left.products for name in names]
-    changed = scale(graph, own, factors)
+    taken = np.isin(own, select(graph, name="AccumulateGrad"))
+    changed = scale(graph, own, np.where(taken, left.parameters, left.products))
     called = _losses(subject, graph, layer)
     if not subject.on_gpu:
         changed = scale(changed, called, left.softmax)
