@@ -20,7 +20,7 @@ from skyline.trace.facts import LabelFact, ModuleFact
 from skyline.trace.profile import Profile
 from skyline.trace.record import OperatorShape, Phase, RecordKind
 from skyline.whatif.base import Applicability, Provenance, Scenario, Semantics, Subject, UsualWhatIf
-from skyline.whatif.constant import Constant
+from skyline.whatif.constant import XEON, Constant
 from skyline.whatif.question import whole_number
 from skyline.whatif.subject import Memory, shapes
 
@@ -45,12 +45,22 @@ _LATER = Constant.at(
     0.01, "an assumption: the share of labels by which later iterations differ from the first ones"
 )
 _MOVED = Constant(
-    40.0, 10.0, 160.0,
-    "an assumption: multiply-adds that a processor or a GPU does while it reads or writes one number",
+    12.0, 4.0, 60.0,
+    "multiply-adds in the time of a number that is read or written, by benchmarks/softmax_parts.py on one thread; the "
+    "high end is an assumption for other processors and GPUs",
+    machine=XEON,
+)  # fmt: skip
+_SMALLER = Constant(
+    0.7, 0.5, 1.0,
+    "time of the softmax for each number of the clusters over that of the logits, which the system provides again each "
+    "time, by benchmarks/softmax_parts.py on one thread",
+    machine=XEON,
 )  # fmt: skip
 _CALLS_US = Constant(
     400.0, 150.0, 1200.0, "an assumption: some fifty calls for each cluster and for both passes, in µs"
 )
+ENDS = ("value", "low", "high")
+"""Of the constants: likely, for the least work, and for the most."""
 _LOSS = re.compile(r"log_?softmax|cross_?entropy|nll_?loss", re.IGNORECASE)
 _LOSS_KERNEL = re.compile(r"softmax|nll_?loss", re.IGNORECASE)
 _PASSES = (Phase.FORWARD, Phase.BACKWARD)
@@ -80,11 +90,12 @@ class OutputLayer:
 
 
 @dataclass(frozen=True, slots=True)
-class _Shares:
-    """What is left of the products, of the numbers that the softmax goes through, and of the parameters."""
+class SharesLeft:
+    """The part that is left of products, softmax, its numbers, and parameters."""
 
     products: float
     softmax: float
+    numbers: float
     parameters: float
     outside: float
     """The share of the labels that are not in the head."""
@@ -183,9 +194,8 @@ class AdaptiveSoftmax(UsualWhatIf):
         assert layer is not None
         head = whole_number(self.name, value or str(default_head(layer.classes)), most=layer.classes // 2)
         rows = layer.rows * scenario.pass_factor(subject)
-        costs = ((_MOVED.value, _CALLS_US.value), (_MOVED.low, _CALLS_US.low), (_MOVED.high, _CALLS_US.high))
         spread = _below_cutoffs(subject.script, layer, head)
-        ends = [_shares(layer, head, rows, below, *cost) for below, cost in zip(spread, costs, strict=True)]
+        ends = [shares_left(layer, head, rows, below, end) for below, end in zip(spread, ENDS, strict=True)]
         calls = scenario.parts * max(1.0, layer.module.calls_per_iteration)
         likely, least, most = (_changed(subject, scenario.graph, layer, one, calls) for one in ends)
         freed = _freed(subject, layer, ends)
@@ -267,10 +277,14 @@ def _clusters(layer: OutputLayer, head: int) -> list[tuple[int, int, int]]:
     ]
 
 
-def _shares(
-    layer: OutputLayer, head: int, rows: float, below: Sequence[float], moved: float, calls_us: float
-) -> _Shares:
-    """The work that is left. A product's work is its multiply-adds, and ``moved`` for each number of its matrices."""
+def shares_left(
+    layer: OutputLayer, head: int, rows: float, below: Sequence[float], end: str = "value"
+) -> SharesLeft:
+    """The work that is left, at one ``end`` of the constants; ``below`` are the shares of the labels below the cutoffs.
+
+    The work of a product is its multiply-adds, and as much as several of them for each number of its matrices.
+    """
+    moved, smaller, calls_us = (float(getattr(one, end)) for one in (_MOVED, _SMALLER, _CALLS_US))
 
     def work(many: float, outputs: int, depth: int) -> float:
         return many * outputs * depth + moved * (many * outputs + many * depth + outputs * depth)
@@ -283,8 +297,9 @@ def _shares(
         products += work(many, width, layer.width) + work(many, size, width)
         elements += many * size
         parameters += width * (layer.width + size)
-    return _Shares(
+    return SharesLeft(
         products / work(rows, layer.classes, layer.width),
+        smaller * elements / (rows * layer.classes),
         elements / (rows * layer.classes),
         parameters / prod(layer.shape),
         1 - below[0],
@@ -292,7 +307,7 @@ def _shares(
     )
 
 
-def _changed(subject: Subject, graph: Graph, layer: OutputLayer, left: _Shares, calls: float) -> Graph:
+def _changed(subject: Subject, graph: Graph, layer: OutputLayer, left: SharesLeft, calls: float) -> Graph:
     path = layer.module.path
     own = select(graph, layer=path, phase=_PASSES, on_gpu=subject.on_gpu)
     taken = np.isin(own, select(graph, name="AccumulateGrad"))
@@ -323,7 +338,7 @@ def _losses(subject: Subject, graph: Graph, layer: OutputLayer) -> Indices:
     return found[np.array(wanted, np.bool_)]
 
 
-def _with_updates(subject: Subject, graph: Graph, layer: OutputLayer, left: _Shares) -> Graph:
+def _with_updates(subject: Subject, graph: Graph, layer: OutputLayer, left: SharesLeft) -> Graph:
     """The update, and all else that goes through the weight and its gradient, in proportion to the parameters."""
     found = select(graph, phase=_UPDATES, on_gpu=subject.on_gpu)
     size = prod(layer.shape)
@@ -365,7 +380,7 @@ def _with_calls(
     return scale(graph, forward, 1 + more_us / now_us) if now_us > 0 else graph
 
 
-def _freed(subject: Subject, layer: OutputLayer, ends: Sequence[_Shares]) -> list[dict[str, float]]:
+def _freed(subject: Subject, layer: OutputLayer, ends: Sequence[SharesLeft]) -> list[dict[str, float]]:
     """Bytes less at the peak by owner, for each of the shares."""
     size = prod(layer.shape) * _NUMBER_BYTES.value
     held = sum(one.parameter_count for one in subject.script.optimizers) * _NUMBER_BYTES.value
@@ -380,7 +395,7 @@ def _freed(subject: Subject, layer: OutputLayer, ends: Sequence[_Shares]) -> lis
     return found
 
 
-def _passing(subject: Subject, layer: OutputLayer, left: _Shares, gradient: float) -> dict[str, float]:
+def _passing(subject: Subject, layer: OutputLayer, left: SharesLeft, gradient: float) -> dict[str, float]:
     """Gradients and activations that are less at the peak, which may then be at another moment."""
     levels = subject.levels
     if levels is None:
@@ -392,7 +407,7 @@ def _passing(subject: Subject, layer: OutputLayer, left: _Shares, gradient: floa
         if block.phase in _PASSES and any(
             1 <= count / logits <= 1 + _SIZE_TOLERANCE.value for count in numbers
         ):
-            change[block.taken] += block.size_bytes * (1 - left.softmax)
+            change[block.taken] += block.size_bytes * (1 - left.numbers)
             change[len(levels.live) if block.freed is None else block.freed] -= block.size_bytes * (
                 1 - left.softmax
             )
@@ -410,7 +425,9 @@ def _memory(memory: Memory, freed: Sequence[dict[str, float]], factor: float) ->
     return memory
 
 
-def _assumptions(subject: Subject, layer: OutputLayer, head: int, ends: Sequence[_Shares]) -> tuple[str, ...]:
+def _assumptions(
+    subject: Subject, layer: OutputLayer, head: int, ends: Sequence[SharesLeft]
+) -> tuple[str, ...]:
     clusters = _clusters(layer, head)
     widths = " and ".join(str(width) for *_, width in clusters)
     edges = ", ".join(f"{first:,}" for first, *_ in clusters)
@@ -425,7 +442,7 @@ def _assumptions(subject: Subject, layer: OutputLayer, head: int, ends: Sequence
     return tuple(made)
 
 
-def _of_labels(seen: LabelFact | None, ends: Sequence[_Shares]) -> str:
+def _of_labels(seen: LabelFact | None, ends: Sequence[SharesLeft]) -> str:
     outside, least, most = (f"{one.outside:.0%}" for one in ends)
     if seen is not None:
         return f"{outside} ({least} to {most}) of {seen.counted:,} labels of the first iterations are outside the head"
