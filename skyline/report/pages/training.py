@@ -171,7 +171,7 @@ def _checkpoints(report: TrainingReport) -> Section | None:
     told = (
         f"A checkpoint{size} takes {save_s} s, measured {seen}{place}; it went to the folder for temporary files.",
         f"A failure every {hours:,.4g} hours ({saving.failures.source}; --mtbf HOURS for yours).",
-        f"Recovery takes {saving.restart_s:.1f} s: the start, and reading for as long as writing; no wait for a machine.",
+        f"Recovery takes {saving.restart_s:.1f} s: the start, and reading for as long as writing, without a wait.",
         f"Write it: skyline apply {PurePath(report.script).name} checkpoint_every={saving.best}",
     )
     aside = "to saving, restarts and work done again; not in the times above"

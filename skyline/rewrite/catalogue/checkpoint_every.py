@@ -16,7 +16,7 @@ from skyline.predict.checkpoint_interval import Failures, saving
 from skyline.rewrite.argument import set_literal
 from skyline.rewrite.context import RewriteContext, refusal
 from skyline.rewrite.sites.given import literal_behind
-from skyline.rewrite.sites.iteration import iteration
+from skyline.rewrite.sites.iteration import Iteration, iteration
 from skyline.source.arguments import call_sites, qualified_name
 from skyline.source.program import Module
 from skyline.source.text import Function, TextEdit, last_name, text_of
@@ -63,28 +63,47 @@ def rewrite(context: RewriteContext, value: str) -> tuple[TextEdit, ...]:
     ]
     if not saves:
         raise RewriteRefused("The program does not call torch.save", file=context.profile.script)
-    inside = {
-        id(node)
-        for region in iteration(context).regions
-        for each in region.node.body
-        for node in ast.walk(each)
-    }
+    within = iteration(context)
+    inside = {id(node) for region in within.regions for each in region.node.body for node in ast.walk(each)}
     periods: dict[int, _Period] = {}
     for module, call in saves:
         periods.update({id(one.condition): one for one in _periods(context, module, call, 0)})
-    chosen = [one for one in periods.values() if id(one.condition) in inside]
+    known = list(periods.values())
+    chosen = [one for one in known if id(one.condition) in inside or _seen_by_step(context, one)]
     if not chosen:
-        raise _not_by_step(saves, list(periods.values()))
+        raise _not_by_step(within, saves, known)
     if len(chosen) > 1:
         lines = ", ".join(str(one.condition.lineno) for one in chosen)
         message = f"More than one condition decides about saving: lines {lines}"
         raise refusal(message, chosen[0].module, chosen[0].condition)
     period = chosen[0]
     _check_alone(period)
-    module, literal = period.module, period.modulus
-    if isinstance(literal, ast.Name | ast.Attribute | ast.Subscript):
-        module, literal = literal_behind(context, module, literal, NAME, period.condition.test)
-    return set_literal(module, literal, NAME, str(every))
+    return set_literal(*_literal(context, period), NAME, str(every))
+
+
+def _literal(context: RewriteContext, period: _Period) -> tuple[Module, ast.expr]:
+    if isinstance(period.modulus, ast.Name | ast.Attribute | ast.Subscript):
+        return literal_behind(context, period.module, period.modulus, NAME, period.condition.test)
+    return period.module, period.modulus
+
+
+def _seen_by_step(context: RewriteContext, period: _Period) -> bool:
+    """True if an observed training saved under this condition, every so many iterations as it says.
+
+    The source does not show the step in callbacks, which a trainer calls.
+    """
+    training = context.profile.training
+    found = None if training is None else saving(training, Failures())
+    if found is None or found.line is None or found.every is None:
+        return False
+    try:
+        module, line = context.place(found.line)
+        _, literal = _literal(context, period)
+    except RewriteRefused:
+        return False
+    end = period.condition.end_lineno or period.condition.lineno
+    counted = isinstance(literal, ast.Constant) and literal.value == round(found.every)
+    return module is period.module and period.condition.lineno <= line <= end and counted
 
 
 def _check_alone(period: _Period) -> None:
@@ -152,15 +171,20 @@ def _modulus(node: ast.AST) -> ast.expr | None:
             return None
 
 
-def _not_by_step(saves: list[tuple[Module, ast.Call]], periods: list[_Period]) -> RewriteRefused:
+def _not_by_step(
+    within: Iteration, saves: list[tuple[Module, ast.Call]], periods: list[_Period]
+) -> RewriteRefused:
     """Saves outside the loop over batches: at ends of epochs, or of the training."""
     hint = "For an interval in steps, save inside the loop over batches."
     if periods:
         first = periods[0]
-        message = (
-            f"`{text_of(first.condition.test)}` counts epochs: the script saves between them, not by steps"
-        )
-        return refusal(message, first.module, first.condition, hint=hint)
+        test, loops = text_of(first.condition.test), (ast.For, ast.AsyncFor, ast.While)
+        around = [each for each in first.module.around(first.condition) if isinstance(each, loops)]
+        if any(within.loop in ast.walk(each) for each in around):
+            message = f"`{test}` counts epochs: the script saves between them, not by steps"
+            return refusal(message, first.module, first.condition, hint=hint)
+        seen = "skyline estimate observes how often the script saves; ask again after it."
+        return refusal(f"`{test}` is not known to count steps", first.module, first.condition, hint=seen)
     module, call = saves[0]
     lines = ", ".join(str(each.lineno) for _, each in saves)
     message = f"No condition on the step decides about saving (lines {lines}): it saves after an epoch or at its end"

@@ -113,3 +113,17 @@ def test_what_is_refused(script, text, said):
 @pytest.mark.parametrize("value", ["0", "often", "1.5", "-3"])
 def test_what_is_no_interval(script, value):
     assert "not a value" in script(REST + SAVE).reason(f"checkpoint_every={value}")
+
+
+def test_a_callback_counts_steps_where_that_was_seen(script):
+    text = "def saved(step):\n" + SAVE + REST + "    call_back(step)\n"
+    made = script(text)
+    assert "not known to count steps" in made.reason("checkpoint_every=500")
+    line = CodeLine(SCRIPT, 5)
+    saves = tuple(ObservedSave(number, 2.0, 300, line) for number in (100, 200, 300))
+    seen = ObservedTraining(16, (), 500, 200.0, 8.0, 0.0, None, saves=saves)
+    known = replace(made, profile=replace(made.profile, training=seen))
+    assert known.edited("checkpoint_every=500") == START + text.replace("100", "500")
+    other = tuple(replace(one, iteration=3 * one.iteration) for one in saves)
+    elsewhere = replace(made, profile=replace(made.profile, training=replace(seen, saves=other)))
+    assert "not known to count steps" in elsewhere.reason("checkpoint_every=500")
