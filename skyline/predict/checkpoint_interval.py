@@ -1,4 +1,4 @@
-"""How often a training should save: the interval that loses least to saving and to work that a failure undoes.
+"""The interval between checkpoints that loses least time to saving and to work that a failure undoes.
 
 Young 1974, "A first order approximation to the optimum checkpoint interval"; Daly 2006, "A higher order estimate of the
 optimum checkpoint interval for restart dumps". Failures come at random, at a constant rate.

@@ -14,6 +14,7 @@ from skyline.errors import RewriteRefused
 from skyline.rewrite.blocks import replace, statement_of
 from skyline.rewrite.context import RewriteContext, refusal, whole_number
 from skyline.rewrite.imports import usable
+from skyline.rewrite.sites.evaluation import without_gradients
 from skyline.rewrite.sites.forward import ForwardSite, bound_names, forward
 from skyline.rewrite.sites.layers import layer_calls, layer_class
 from skyline.source.arguments import passed, qualified_name
@@ -47,7 +48,7 @@ def snippet(value: str) -> str:
 
 
 def notes(context: RewriteContext, value: str) -> tuple[str, ...]:
-    """What has to hold for the head to hold the frequent classes."""
+    """The condition under which the head holds the frequent classes."""
     return (
         "adaptive_softmax gains where class 0 is the most frequent one, class 1 the next, and so on: number them so",
     )
@@ -82,7 +83,7 @@ class _Site:
 
     @property
     def log_prob(self) -> str:
-        """What stands for the logits in evaluation."""
+        """The stand-in for the logits in evaluation."""
         if self.flat:
             return f"self.{self.name}.log_prob({self.given})"
         return f"self.{self.name}.log_prob({self.given}.flatten(0, -2)).unflatten(0, {self.given}.shape[:-1])"
@@ -123,8 +124,8 @@ def _site(context: RewriteContext, module: Module, made: ast.Call, layer: Output
     uses = [use for use in _uses(context, name) if not _of_another(use[0], use[1], owner)]
     if len(uses) != 1:
         first = next((use for use in uses if not _is_call(*use)), uses[-1] if uses else (module, made))
-        lines = ", ".join(f"{each.lineno}" for _, each in uses) or "none"
-        message = f"`{name}` is used in more than one place, or in none: lines {lines}"
+        lines = ", ".join(str(number) for number in sorted(each.lineno for _, each in uses)) or "none"
+        message = f"`{name}` is used in more than one place, or in none (lines {lines})"
         raise refusal(message, first[0], first[1])
     where, use = uses[0]
     function = next((each for each in where.around(use) if isinstance(each, Function)), None)
@@ -353,7 +354,7 @@ def _reshaped(node: ast.expr, flat: bool) -> str:
 
 
 def _base(node: ast.expr) -> ast.expr:
-    """What ``x.view(-1, n)`` reshapes; the expression itself where it is something else."""
+    """The ``x`` of ``x.view(-1, n)``; the expression itself if it is something else."""
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _RESHAPES:
         return node.func.value
     return node
@@ -398,7 +399,10 @@ def _by_hand(context: RewriteContext, module: Module, made: ast.Call, layer: Out
     except RewriteRefused:
         return ""
     lines = [f"# {_place(module, made)}", f"self.{attribute or 'head'} = {text}"]
+    owner = next((each for each in module.around(made) if isinstance(each, ast.ClassDef)), None)
     for where, use in _uses(context, attribute) if attribute else []:
+        if owner is not None and _of_another(where, use, owner):
+            continue
         words = (
             "in evaluation its log_prob(…), in training its inputs" if _is_call(where, use) else "its head"
         )
@@ -410,7 +414,7 @@ def _by_hand(context: RewriteContext, module: Module, made: ast.Call, layer: Out
 
 
 def _loss_calls(context: RewriteContext) -> list[tuple[Module, ast.Call]]:
-    """Calls of criteria, whatever their options, and of the function."""
+    """Calls of criteria, whatever their options, and of the function, where gradients are recorded."""
     names = {
         last_name(target)
         for module, node in context.program.nodes_of(ast.Assign)
@@ -421,7 +425,8 @@ def _loss_calls(context: RewriteContext) -> list[tuple[Module, ast.Call]]:
     return [
         (module, call)
         for module, call in context.program.nodes_of(ast.Call)
-        if qualified_name(module, call.func) == _FUNCTION or last_name(call.func) in names - {""}
+        if (qualified_name(module, call.func) == _FUNCTION or last_name(call.func) in names - {""})
+        and not without_gradients(module, call)
     ]
 
 

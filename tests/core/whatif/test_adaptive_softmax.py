@@ -113,7 +113,7 @@ def transformed(profile, value=str(HEAD)):
 
 
 def by_name(start, changed):
-    """What is left of each operator, by its name; of two with one name the first."""
+    """The share of each operator that is left, by its name; of two with one name the first."""
     before, after = start.operators.durations, changed.graph.durations
     found = {}
     for index, share in enumerate((after / before).tolist()):

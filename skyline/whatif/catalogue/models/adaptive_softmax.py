@@ -154,8 +154,8 @@ def default_head(classes: int) -> int:
 class AdaptiveSoftmax(UsualWhatIf):
     """Scales the layer, the loss and the update to those of a head and of two clusters.
 
-    Grave and others, "Efficient softmax approximation for GPUs" (2017); Chen and others ask the same of CPUs, "SLIDE"
-    (2020), with sampled classes in place of clusters.
+    Grave and others, "Efficient softmax approximation for GPUs" (2017). Chen and others, "SLIDE" (2020), sample classes
+    on CPUs in place of clusters.
     """
 
     name: str = "adaptive_softmax"
