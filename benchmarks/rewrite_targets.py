@@ -51,6 +51,12 @@ _PART = r"(micro_|_)?\w+_part(_loss)? (micro_|_)?part_loss (batch_|_)?whole_loss
 _BLOCK = r"_?(each_)?block _?(block_)?index _?(checkpoint_)?checkpoint"
 
 TARGETS = {
+    "adaptive_softmax": Target(
+        f"{_IMPORTS} {_CALL} [ ] : - ! nn AdaptiveLogSoftmaxWithLoss cutoffs head_bias loss log_prob flatten unflatten"
+        " shape if self training else None True 0 1 2 \\d+",
+        r"[\s\S]*",
+        names=True,
+    ),
     "amp": Target(
         f"{_IMPORTS} {_CALL} with autocast device_type dtype bfloat16 float16 amp GradScaler scale unscale_ update"
         r' step type device cuda \w*scaler " - : ; bf16 fp16 mixed precision mixed_precision 16 True',
@@ -63,6 +69,7 @@ TARGETS = {
         f" if else for in enumerate {_BLOCK} \\d+",
         names=True,
     ),
+    "checkpoint_every": Target("500", _NUMBER),
     "compile": Target(f"{_IMPORTS} {_CALL} ; compile torch_compile True", names=True),
     "cpu_threads": Target(f"{_IMPORTS} ( ) ; set_num_threads 2", "1", names=True),
     "cuda_graphs": Target(

@@ -27,6 +27,7 @@ Asked = Sequence[tuple[str, str]]
 _VALUES = {
     "amp": ("bf16", "fp16"),
     "batch_size": ("64",),
+    "checkpoint_every": ("500",),
     "checkpointing": ("all", "1"),
     "cpu_threads": ("2",),
     "data_parallel": ("2",),

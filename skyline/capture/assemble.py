@@ -189,6 +189,7 @@ def _assembled(run: ScriptRun, trials: tuple[Trial, ...], products: tuple[Produc
         calls=recording.calls,
         product_trials=products,
         large_block_us_per_mb=run.facts.large_block_us_per_mb,
+        labels=run.facts.labels,
     )
 
 

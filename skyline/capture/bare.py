@@ -71,8 +71,13 @@ class BareRows:
 
 def run_bare(child: ChildProcess, iterations: int, *, waiting: bool = False) -> tuple[StepRow, ...]:
     """Let the child run so many iterations and give its rows; ``waiting`` for its device at the end of each."""
+    return run_steps(child, iterations, waiting=waiting).rows
+
+
+def run_steps(child: ChildProcess, iterations: int, *, waiting: bool = False) -> BareSteps:
+    """The same, with the files that were saved meanwhile."""
     child.send("run", iterations=iterations, waiting=waiting)
-    return msgspec.convert(child.receive("steps"), BareSteps).rows
+    return msgspec.convert(child.receive("steps"), BareSteps)
 
 
 def first_steps(

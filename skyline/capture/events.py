@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from skyline.trace.facts import Environment
+from skyline.trace.facts import Environment, LabelFact
+from skyline.trace.observed_training import ObservedSave
 from skyline.trace.record import CodeLine
 
 
@@ -91,6 +92,7 @@ class RunFacts:
     world_size: int = 1
     evaluations: tuple[EvaluationSeen, ...] = ()
     large_block_us_per_mb: float = 0.0
+    labels: LabelFact | None = None
     first_dimensions: tuple[int, ...] = ()
     fed_dimensions: tuple[int, ...] = ()
     fed_second_dimensions: tuple[int, ...] = ()
@@ -123,9 +125,10 @@ class Ready:
 
 @dataclass(frozen=True, slots=True)
 class BareSteps:
-    """Bare iterations, in order."""
+    """Bare iterations, in order, and the files saved since the last ones."""
 
     rows: tuple[StepRow, ...]
+    saves: tuple[ObservedSave, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +142,7 @@ class Ended:
     modules: tuple[str, ...] = ()
     processes: tuple[str, ...] = ()
     """Processes that the script started, as far as they were seen."""
+    saves: tuple[ObservedSave, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

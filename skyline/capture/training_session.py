@@ -1,4 +1,4 @@
-"""Observes the script while it trains from its start: gradients at fixed weights, start-up, and ends of epochs."""
+"""Observes the script while it trains from its start: gradients at fixed weights, start-up, ends of epochs, saves."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from statistics import median
 
 import msgspec
 
-from skyline.capture.bare import run_bare
+from skyline.capture.bare import run_steps
 from skyline.capture.child_process import ChildProcess, ScriptEnded
 from skyline.capture.ended_early import too_few
 from skyline.capture.events import LoaderSeen, Ready
@@ -18,7 +18,7 @@ from skyline.capture.process import Starter, start_fresh
 from skyline.capture.request import CaptureRequest, OutputCallback, ProgressCallback
 from skyline.capture.script_launcher import ScriptLauncher
 from skyline.errors import CaptureImpossible
-from skyline.trace.observed_training import GradientSample, ObservedTraining
+from skyline.trace.observed_training import GradientSample, ObservedSave, ObservedTraining
 
 _COMPARED = 20
 """Iterations whose gradients are compared at the same weights."""
@@ -115,6 +115,7 @@ class _Observation:
     trained_s: float = 0.0
     rows: dict[int, float] = field(default_factory=dict[int, float])
     gradients: list[GradientSample] = field(default_factory=list[GradientSample])
+    saves: list[ObservedSave] = field(default_factory=list[ObservedSave])
 
     def run(self) -> ObservedTraining:
         self.done = self.ready.warmup
@@ -137,6 +138,7 @@ class _Observation:
             if not self.gradients:
                 raise too_few(finished.ended) from None
             self.done, ended = finished.ended.boundaries, True
+            self.saves += finished.ended.saves
         typical = self._typical_ms()
         return ObservedTraining(
             samples=self.samples,
@@ -148,13 +150,16 @@ class _Observation:
             epoch_end_s=epoch_end_s(self.rows, self.ready.facts.loaders),
             replayed_evaluations=sum(one.count for one in self.ready.facts.evaluations),
             ended=ended,
+            saves=tuple(self.saves),
         )
 
     def _typical_ms(self) -> float:
         return max(0.01, median(self.rows.values()))
 
     def _train(self, iterations: int) -> None:
-        for row in run_bare(self.child, iterations):
+        found = run_steps(self.child, iterations)
+        self.saves += found.saves
+        for row in found.rows:
             self.done += 1
             self.rows[self.done] = row.step_ms
             self.trained_s += row.step_ms / 1e3

@@ -45,7 +45,8 @@ def run(arguments: Sequence[str]) -> int:
     options = command.parse_intermixed_args(ours)
     if options.remove:
         _check_removable(options.names)
-    question = parse_question(options.names)
+    # A change that leaves the iteration as it is has no what-if.
+    question = parse_question(options.names, rewrites=True)
     if not is_script(Path(options.script)):
         raise UsageError(
             f"{options.script} is a saved profile", hint="Name the script that is to be changed."

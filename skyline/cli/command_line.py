@@ -80,24 +80,23 @@ def split_after_names(
 
 
 def _is_file_alone(word: str) -> bool:
-    """True if there is such a file and no what-if of that name."""
+    """True if there is such a file and no what-if or rewrite of that name."""
     if not Path(word).exists():
         return False
+    from skyline.rewrite.registry import entries
     from skyline.whatif.registry import whatifs
 
-    return word != BATCH_SIZE and word not in whatifs()
+    return word != BATCH_SIZE and word not in whatifs() and word not in entries()
 
 
-def parse_question(names: Sequence[str]) -> Question:
-    """``batch_size=64 amp=bf16`` as a question.
+def parse_question(names: Sequence[str], *, rewrites: bool = False) -> Question:
+    """``batch_size=64 amp=bf16`` as a question; with ``rewrites`` also changes that have no what-if.
 
     Raises UsageError for what is none, before anything is run for it; the message lists the known names.
     """
-    from skyline.whatif.registry import whatif_named
-
     choices = [Choice.parse(name) for name in names]
     for choice in choices:
-        whatif_named(choice.name)
+        _check_known(choice.name, rewrites)
     seen: set[str] = set()
     for choice in choices:
         if choice.name in seen:
@@ -106,6 +105,23 @@ def parse_question(names: Sequence[str]) -> Question:
     sizes = [choice for choice in choices if choice.name == BATCH_SIZE]
     others = tuple(choice for choice in choices if choice.name != BATCH_SIZE)
     return Question(_batch_size(sizes[0].value) if sizes else None, others)
+
+
+def _check_known(name: str, rewrites: bool) -> None:
+    from skyline.whatif.registry import whatif_named
+
+    try:
+        whatif_named(name)
+    except UsageError:
+        from skyline.rewrite.registry import entries
+
+        if name not in entries():
+            raise
+        if not rewrites:
+            hint = f"skyline estimate says what it brings, skyline apply SCRIPT {name}=VALUE writes it."
+            raise UsageError(
+                f"{name} leaves the iteration as it is: there is no what-if", hint=hint
+            ) from None
 
 
 def _batch_size(text: str) -> int:

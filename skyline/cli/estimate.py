@@ -17,6 +17,7 @@ from skyline.cli.subject import LoadedProfile, check_runnable, is_script, subjec
 from skyline.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
+    from skyline.predict.checkpoint_interval import Failures
     from skyline.report.training import HourlyPrice
     from skyline.trace.observed_training import ObservedTraining
     from skyline.trace.profile import Profile
@@ -56,7 +57,8 @@ def run(arguments: Sequence[str]) -> int:
     wanted = amount_of(subject.profile, options.epochs, options.iterations, options.samples)
     profile = _observed(subject, options)
     analysis = analyse(profile)
-    report = training_report(analysis, wanted, options.noise_scale, _price(options.price, profile))
+    price = _price(options.price, profile)
+    report = training_report(analysis, wanted, options.noise_scale, price, _failures(options.mtbf))
     if options.json is not None:
         write_data(options.json, encode(report) + b"\n")
     from skyline.report.pages.training import training_page
@@ -98,6 +100,13 @@ def _add_own(command: argparse.ArgumentParser) -> None:
         "--noise-scale", type=amount, metavar="N", help="the critical batch size, in place of a measurement"
     )
     group.add_argument(
+        "--mtbf",
+        type=amount,
+        metavar="HOURS",
+        help="mean time between two failures of the training, for the interval between checkpoints "
+        "(default: 1145, of jobs on 8 GPUs)",
+    )
+    group.add_argument(
         "--fresh", action="store_true", help="profile and observe the script again in any case"
     )
     group.add_argument("--json", metavar="FILE", help="write the figures as JSON ('-': to stdout, alone)")
@@ -120,6 +129,12 @@ def _price(given: float | None, profile: Profile) -> HourlyPrice | None:
         return None
     words = (first.provider, first.instance, first.date)
     return HourlyPrice(first.usd_per_gpu_hour, "list price of " + " ".join(filter(None, words)))
+
+
+def _failures(mtbf_hours: float | None) -> Failures:
+    from skyline.predict.checkpoint_interval import Failures
+
+    return Failures() if mtbf_hours is None else Failures(mtbf_hours * 3600, "as given")
 
 
 def _observed(subject: LoadedProfile, options: argparse.Namespace) -> Profile:

@@ -17,6 +17,7 @@ from skyline.analysis.training_time import (
 )
 from skyline.errors import CaptureImpossible, UsageError
 from skyline.memory.peak import usable_bytes
+from skyline.predict.checkpoint_interval import Failures, Saving, saving
 from skyline.predict.noise_scale import NoiseScale, noise_scale, over_training
 from skyline.trace.observed_training import ObservedTraining
 from skyline.trace.profile import Profile
@@ -47,7 +48,8 @@ class HourlyPrice:
 class TrainingReport:
     """``skyline.estimate/1``. Times in s. ``fastest`` and ``cheapest`` are batch sizes of rows; null without rows.
 
-    ``noise`` is the critical batch size with its range. It was measured at ``points``, or given without any.
+    ``noise`` is the critical batch size with its range. It was measured at ``points``, or given without any. ``saving``
+    is null if no checkpoint was observed; what it says is not in the rows.
     """
 
     schema: str
@@ -70,6 +72,7 @@ class TrainingReport:
     not_included: tuple[str, ...]
     assumptions: tuple[str, ...]
     notes: tuple[str, ...] = ()
+    saving: Saving | None = None
 
     @property
     def name(self) -> str:
@@ -107,7 +110,11 @@ def amount_of(
 
 
 def training_report(
-    analysis: Analysis, amount: Amount, given: float | None, price: HourlyPrice | None
+    analysis: Analysis,
+    amount: Amount,
+    given: float | None,
+    price: HourlyPrice | None,
+    failures: Failures | None = None,
 ) -> TrainingReport:
     """The report of a profile with observed training; ``given`` replaces the measured noise scale.
 
@@ -163,7 +170,16 @@ def training_report(
         not_included=missing,
         assumptions=tuple(_assumptions(points, given)),
         notes=tuple(_notes(analysis, points)),
+        saving=_saving(profile, failures or Failures()),
     )
+
+
+def _saving(profile: Profile, failures: Failures) -> Saving | None:
+    """Predicted iterations are those of a GPU, where neither the time of a save nor of an iteration was observed."""
+    if profile.training is None or profile.prediction is not None:
+        return None
+    samples, per_step = samples_of_epoch(profile), samples_of(profile)
+    return saving(profile.training, failures, samples / per_step if samples and per_step else None)
 
 
 def _points(profile: Profile, training: ObservedTraining) -> tuple[NoisePoint, ...]:

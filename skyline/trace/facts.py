@@ -71,6 +71,15 @@ class BatchFact:
 
 
 @dataclass(frozen=True, slots=True)
+class LabelFact:
+    """Labels of a classification in the warm-up: of ``counted`` labels ``below[i]`` are less than ``classes[i]``."""
+
+    counted: int
+    classes: tuple[int, ...]
+    below: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class MemoryFact:
     """Live tensor bytes at an iteration boundary, by owner, on the script's device."""
 

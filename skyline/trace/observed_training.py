@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from skyline.trace.record import CodeLine
+
 
 @dataclass(frozen=True, slots=True)
 class GradientSample:
@@ -18,6 +20,16 @@ class GradientSample:
     updates: int
     products: tuple[tuple[float, ...], ...]
     loss: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ObservedSave:
+    """A call of ``torch.save`` after so many iterations; ``size_bytes`` is 0 if unknown, ``line`` is the caller's."""
+
+    iteration: int
+    seconds: float
+    size_bytes: int
+    line: CodeLine | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,3 +51,5 @@ class ObservedTraining:
     replayed_evaluations: int = 0
     ended: bool = False
     """True if the script came to its end in that time."""
+    saves: tuple[ObservedSave, ...] = ()
+    """The calls of ``torch.save``, in order; their files went to the run's scratch folder."""

@@ -13,6 +13,7 @@ from skyline.trace.facts import (
     DeviceMemoryFact,
     Environment,
     IterationFact,
+    LabelFact,
     LoaderFact,
     MachineLoad,
     MemoryFact,
@@ -149,6 +150,8 @@ class Profile:
     """The protection of the user's files during the run; None in profiles of earlier versions."""
     training: ObservedTraining | None = None
     """A longer stretch of training, where ``skyline estimate`` asked for it."""
+    labels: LabelFact | None = None
+    """None if the script classifies nothing, or into few classes, and in profiles of earlier versions."""
 
 
 def settings_files(profile: Profile) -> frozenset[str]:

@@ -50,6 +50,7 @@ def facts_of_run(observer, optimizers, devices):
         "environment": environment(devices),
         "device_identities": devices.identities(),
         "large_block_us_per_mb": large_block_us_per_mb(devices.kind),
+        "labels": observer.labels.fact(),
     }
 
 

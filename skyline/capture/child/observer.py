@@ -18,6 +18,7 @@ from torch.utils.data import dataloader as loading
 from . import compiling, user_code
 from .devices.captures import Captures
 from .hand_written_updates import HandWrittenUpdates
+from .labels import Labels
 from .long_iteration import LongIteration
 from .module_lines import ModuleLines
 from .observed_loaders import ObservedLoaders
@@ -60,6 +61,7 @@ class Observer:
         self.long = LongIteration(longest_s)
         self.optimizers = {}
         self.loaders = ObservedLoaders()
+        self.labels = Labels()
         self.backward_calls = 0
         self.leading = []
         self.first_dimensions = []
@@ -204,6 +206,8 @@ class Observer:
                 # a boundary is also outside of any function mode that the call goes through.
                 return backward(*args, **kwargs)
             captured = self._captures.under_way()
+            if self._warming and not captured:
+                self.labels.see(_tensors_of(args[0] if args else kwargs.get("tensors")))
             if not self.optimizers and not captured:
                 self.hand_written.before_pass(_tensors_of(args[0] if args else kwargs.get("tensors")))
             self._in_backward = True

@@ -21,6 +21,7 @@ from .recording import heap, memory
 from .recording.line_marker import LineMarker
 from .recording.recordings import LightRecording, ProfilerFailed, Recordings
 from .recording.sampled import MOST_NODES, SampledRecording
+from .saves import Saves
 from .trials import ExecutionConfig, Products
 from .warm_up import WarmUp
 
@@ -67,11 +68,13 @@ class Stepper:
         self._products = None
         self.observer = Observer(self._boundary, self._execution.follow, longest_s)
         self._line_marker = LineMarker()
+        self._saves = Saves(lambda: self.boundaries)
         self.evaluation = EvaluationReplay(self.observer.stretch) if replay_evaluation else None
 
     def install(self):
         """Put all hooks in place; the script runs afterwards."""
         self._line_marker.watch_optimizers()
+        self._saves.install()
         self.observer.install()
         if self.evaluation is not None:
             self.evaluation.install()
@@ -89,6 +92,7 @@ class Stepper:
             "backward_calls": observer.backward_calls,
             "fetches": observer.loaders.fetches,
             "modules": user_code.imported_files(),
+            "saves": self._saves.taken(),
         }
 
     def _boundary(self, frame):
@@ -176,7 +180,7 @@ class Stepper:
         # The device's clock tells them apart without having been waited for at each: only now it is.
         for row, step_ms in zip(rows, self._clock.steps_ms(), strict=True):
             row["step_ms"] = step_ms
-        self._channel.send("steps", rows=rows)
+        self._channel.send("steps", rows=rows, saves=self._saves.taken())
         self._wait(frame)
 
     def _comparing(self, frame):

@@ -1,8 +1,9 @@
-"""The page of ``skyline estimate``: critical batch size, and time and cost to the same loss by batch size."""
+"""The page of ``skyline estimate``: critical batch size, time and cost to the same loss by batch size, checkpoints."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from pathlib import PurePath
 
 from skyline import units
 from skyline.analysis.training_time import TrainingTime
@@ -41,6 +42,7 @@ def training_page(report: TrainingReport) -> Document:
         Section(tuple(_figures(report))),
         _table(report),
         _noise(report),
+        _checkpoints(report),
         paragraphs("In the times", report.included),
         paragraphs("Not in the times", report.not_included),
         paragraphs("Basis of these figures", (*report.assumptions, *_price(report), *report.notes)),
@@ -137,6 +139,47 @@ def _noise(report: TrainingReport) -> Section | None:
     )
     explained = "Gradients of iterations at the same weights, compared with each other."
     return Section((TextTable(columns, rows), *said(explained)), "Gradient noise in training")
+
+
+def _checkpoints(report: TrainingReport) -> Section | None:
+    """The interval between checkpoints now, and the one that loses least time."""
+    saving = report.saving
+    if saving is None:
+        return None
+
+    def row(words: str, iterations: float, lost: float | None, tone: str = "") -> Row:
+        every_s = Interval.exact(iterations * saving.iteration_ms / 1e3)
+        texts = (
+            words,
+            f"{iterations:,.0f}",
+            " ".join(_duration(every_s)),
+            "-" if lost is None else _lost(lost),
+        )
+        return Row(tuple(Cell(text, tone) for text in texts))
+
+    rows = [row("least time lost (Young/Daly)", saving.best, saving.lost_best, "bold")]
+    rows.append(
+        row("the same, no work done again (partial recovery)", saving.best, saving.lost_partial, "dim")
+    )
+    if saving.every is not None:
+        rows.insert(0, row("now", saving.every, saving.lost_now))
+    columns = (Column("", left=True), Column("every iterations"), Column("every"), Column("time lost"))
+    place = f", {PurePath(saving.line.file).name} line {saving.line.line}" if saving.line is not None else ""
+    size = f" of {units.format_bytes(saving.size_bytes)}" if saving.size_bytes else ""
+    seen = "once" if saving.seen == 1 else f"{saving.seen} times"
+    save_s, hours = _spread(saving.save_s, 1.0), saving.failures.mtbf_s / 3600
+    told = (
+        f"A checkpoint{size} takes {save_s} s, measured {seen}{place}; it went to the folder for temporary files.",
+        f"A failure every {hours:,.4g} hours ({saving.failures.source}; --mtbf HOURS for yours).",
+        f"Recovery takes {saving.restart_s:.1f} s: the start, and reading for as long as writing, without a wait.",
+        f"Write it: skyline apply {PurePath(report.script).name} checkpoint_every={saving.best}",
+    )
+    aside = "to saving, restarts and work done again; not in the times above"
+    return Section((TextTable(columns, tuple(rows)), *said(*told)), "Checkpoints", aside)
+
+
+def _lost(share: float) -> str:
+    return f"{100 * share:.2f} %" if share < 0.1 else f"{100 * share:,.0f} %" if share < 1e3 else "all"
 
 
 def _price(report: TrainingReport) -> tuple[str, ...]:

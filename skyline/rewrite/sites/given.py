@@ -26,14 +26,21 @@ def decided_by(
     found = behind(context, module, call, name, position)
     if found is None:
         return None
-    frame = Frame(module, module.scope(call))
-    route = Route(KnobKind.CALL_ARGUMENT, name)
     if not isinstance(found, ast.Name | ast.Attribute | ast.Subscript):
         return module, found
     if passed(call, name, position).value is None:
         items = mapping_items(module, name)
         if len(items) == 1 and isinstance(items[0][2], ast.Constant):
             return module, items[0][2]
+    return literal_behind(context, module, found, name, call)
+
+
+def literal_behind(
+    context: RewriteContext, module: Module, found: ast.expr, name: str, at: ast.expr
+) -> tuple[Module, ast.expr]:
+    """Where the one literal stands that a variable leads to; ``name`` is its meaning, ``at`` its use."""
+    frame = Frame(module, module.scope(at))
+    route = Route(KnobKind.CALL_ARGUMENT, name)
     origins = {
         (origin.module.path, origin.node.lineno, origin.node.col_offset): origin
         for origin in context.resolver.literals(found, frame, route)
@@ -41,7 +48,7 @@ def decided_by(
     literals = [origin for origin in origins.values() if origin.literal is not None]
     if len(literals) != 1 or literals[0].route.computed:
         message = f"{name} is `{text_of(found)}`, which does not lead to one value in the source"
-        raise refusal(message, module, call, hint="Change it by hand.")
+        raise refusal(message, module, at, hint="Change it by hand.")
     origin = literals[0]
     option = origin.route.option
     resolver = context.resolver

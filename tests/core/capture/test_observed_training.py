@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import subprocess
 import sys
@@ -127,3 +128,34 @@ def test_the_first_iteration_of_an_epoch_holds_the_end_of_the_last() -> None:
     assert epoch_end_s(rows, []) is None
     # 105 samples: the last five are dropped here, every epoch has ten batches.
     assert epoch_end_s(rows, [replace(LOADER, dataset_size=105)]) == pytest.approx(0.480)
+
+
+SAVING = """
+import torch
+
+weight = torch.nn.Parameter(torch.zeros(50))
+optimizer = torch.optim.SGD([weight], lr=0.1)
+for step in range(100_000):
+    optimizer.zero_grad()
+    (torch.randn(32, 50) * weight).sum().backward()
+    optimizer.step()
+    if step % 40 == 0:
+        torch.save({"weight": weight}, "weight.pt")
+        with open("other.pt", "wb") as file:
+            torch.save(weight, file)
+"""
+
+
+@pytest.mark.capture
+def test_saves_are_timed_with_their_line_and_size(
+    script: Script, observed: Callable[..., ObservedTraining]
+) -> None:
+    path = script(SAVING)
+    found = observed(path, 32, 0.5)
+    assert len(found.saves) >= 4
+    lines = {one.line.line for one in found.saves if one.line is not None}
+    assert lines == {11, 13}
+    assert all(one.seconds > 0 and one.size_bytes > 200 for one in found.saves)
+    steps = sorted({one.iteration for one in found.saves})
+    assert all(later - earlier == 40 for earlier, later in itertools.pairwise(steps))
+    assert not (path.parent / "weight.pt").exists()

@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from skyline.trace import store
-from skyline.trace.observed_training import GradientSample, ObservedTraining
+from skyline.trace.observed_training import GradientSample, ObservedSave, ObservedTraining
 from skyline.trace.profile import Profile
+from skyline.trace.record import CodeLine
 
 Run = Callable[..., Any]
 
@@ -122,3 +123,49 @@ def test_equal_gradients_have_no_critical_batch_size(skyline: Run, observed: Pat
     ran = skyline("estimate", str(path), "--samples", "1000")
     assert ran.code == 3
     assert "no noise to measure" in ran.err
+
+
+def test_checkpoints_have_an_interval_with_the_least_time_lost(
+    skyline: Run, observed: Path, script: Path
+) -> None:
+    known = store.load(observed)
+    assert known.training is not None
+    line = CodeLine(str(script), 8)
+    saves = tuple(ObservedSave(number, 0.5, 3_000_000, line) for number in (100, 300, 500))
+    training = replace(known.training, saves=saves)
+    path = store.save(replace(known, id="d4", training=training), observed.parent)
+    ran = skyline("estimate", str(path), "--samples", "1e6", "--mtbf", "10", "--json", "-")
+    saving = json.loads(ran.out)["saving"]
+    # Half a second for every two: failures, one in 36,000 s, hardly count.
+    assert saving["every"] == 200
+    assert saving["lost_now"] == pytest.approx(0.25, abs=0.001)
+    assert saving["best"] == pytest.approx((2 * 0.5 * 36_000) ** 0.5 / 0.010, rel=0.01)
+    assert saving["lost_best"] < 0.01
+    ran = skyline("estimate", str(path), "--samples", "1e6")
+    assert ran.code == 0, ran.err
+    words = " ".join(ran.out.split())
+    for said in (
+        "Checkpoints",
+        "Young/Daly",
+        "3.0 MB",
+        "train.py line 8",
+        "every 1,145 hours",
+        "checkpoint_every=",
+    ):
+        assert said in words, said
+
+
+def test_a_training_without_saves_has_no_such_section(skyline: Run, observed: Path) -> None:
+    ran = skyline("estimate", str(observed), "--samples", "1e6")
+    assert "Young" not in ran.out
+
+
+def test_an_interval_between_checkpoints_is_applied_and_no_what_if(
+    skyline: Run, saved: Path, script: Path
+) -> None:
+    asked = skyline("whatif", str(saved), "checkpoint_every=500")
+    assert asked.code == 2
+    assert "leaves the iteration as it is" in asked.err
+    ran = skyline("apply", str(script), "checkpoint_every=500")
+    assert ran.code != 0
+    assert "does not call torch.save" in ran.err

@@ -1,0 +1,111 @@
+"""Products, softmax and update of a large output layer in processor time, and the same layer as an adaptive softmax.
+
+These rows set constants of ``adaptive_softmax``: they do not score it. The processor time of one thread is its work.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import torch
+from machine import Machine, warn_when_busy
+from result_file import RESULTS, table, write
+from torch.nn import functional
+
+from skyline.trace.facts import ModuleFact
+from skyline.whatif.catalogue.models.adaptive_softmax import ENDS, OutputLayer, cutoffs, shares_left
+
+LAYERS = ((100_000, 256, 128, 5000), (33_000, 200, 350, 1600), (100_000, 128, 64, 2000))
+"""Classes, width, rows, and size of the head."""
+FACT = ModuleFact("head", "Linear", True, 1, True, {})
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One layer and kind of labels: ms of the parts, and the share that is left, modelled and measured."""
+
+    layer: tuple[int, int, int, int]
+    labels: str
+    products_ms: float
+    softmax_ms: float
+    update_ms: float
+    predicted: tuple[float, ...]
+    measured: float
+
+
+def took_ms(work: Callable[[], object]) -> float:
+    """Processor time."""
+    begin = time.process_time()
+    work()
+    return 1e3 * (time.process_time() - begin)
+
+
+def measure(shape: tuple[int, int, int, int], labels: str, rounds: int) -> Row:
+    """Both forms in turns; of each the quicker quarter."""
+    classes, width, rows, head = shape
+    edges = list(cutoffs(classes, head))
+    full = torch.nn.Linear(width, classes)
+    adaptive = torch.nn.AdaptiveLogSoftmaxWithLoss(width, classes, edges, head_bias=True)
+    steps = [torch.optim.SGD(one.parameters(), lr=0.01) for one in (full, adaptive)]
+    exponent = 1.0 if labels == "zipf" else 0.0
+    targets = torch.multinomial(
+        torch.arange(1, classes + 1, dtype=torch.float64) ** -exponent, rows, replacement=True
+    )
+    found: list[tuple[float, float, float, float]] = []
+    for _ in range(rounds + 1):
+        inputs = torch.randn(rows, width, requires_grad=True)
+        for step in steps:
+            step.zero_grad()
+        logits = full(inputs)
+        products = took_ms(lambda inputs=inputs: full(inputs))
+        apart = logits.detach().requires_grad_()
+        softmax = took_ms(lambda apart=apart: functional.cross_entropy(apart, targets).backward())
+        products += took_ms(lambda logits=logits, apart=apart: logits.backward(apart.grad))
+        update = took_ms(steps[0].step)
+        whole = took_ms(lambda inputs=inputs: adaptive(inputs, targets).loss.backward()) + took_ms(
+            steps[1].step
+        )
+        found.append((products, softmax, update, whole))
+    products, softmax, update, whole = (sorted(one)[rounds // 4] for one in zip(*found[1:], strict=True))
+    below = [(targets < edge).double().mean().item() for edge in edges]
+    layer = OutputLayer(FACT, width, classes, (rows, width))
+    said: list[float] = []
+    for end in ENDS:
+        left = shares_left(layer, head, rows, below, end)
+        ms = (
+            products * left.products + softmax * left.softmax + update * left.parameters + left.calls_us / 1e3
+        )
+        said.append(ms / (products + softmax + update))
+    return Row(shape, labels, products, softmax, update, tuple(said), whole / (products + softmax + update))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=12)
+    parser.add_argument("--results", type=Path, default=RESULTS)
+    asked = parser.parse_args()
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    machine = Machine.here()
+    warn_when_busy(machine)
+    found = [measure(shape, labels, asked.rounds) for shape in LAYERS for labels in ("zipf", "even")]
+    rows = [
+        [f"{one.layer[0]:,} x {one.layer[1]}", str(one.layer[2]), str(one.layer[3]), one.labels,
+         f"{one.products_ms:.0f} + {one.softmax_ms:.0f} + {one.update_ms:.0f}",
+         "{:.3f} [{:.3f}, {:.3f}]".format(*one.predicted), f"{one.measured:.3f}"]
+        for one in found
+    ]  # fmt: skip
+    head = ["layer", "rows", "head", "labels", "products + softmax + update, ms", "modelled", "measured"]
+    body = (
+        f"Processor time of one thread, the quicker quarter of {asked.rounds} rounds.\n\n{table(head, rows)}"
+    )
+    figures = [asdict(one) for one in found]
+    print(write("softmax_parts", "Parts of an output layer", machine, body, figures, results=asked.results))
+
+
+if __name__ == "__main__":
+    main()
