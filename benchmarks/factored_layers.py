@@ -62,7 +62,9 @@ def predicted_us(one_us: float, split: Split, half_rate: float) -> float:
     return 2 * call_us + (one_us - call_us) * then / now
 
 
-def measure(size: tuple[int, int, int], rank: int, rounds: int, halves: tuple[float, float, float]) -> list[Row]:
+def measure(
+    size: tuple[int, int, int], rank: int, rounds: int, halves: tuple[float, float, float]
+) -> list[Row]:
     """In turns; the quickest tenth of the rounds counts, since other programs only ever add."""
     rows, inputs, outputs = size
     one = torch.nn.Linear(inputs, outputs)
@@ -84,7 +86,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=40)
     parser.add_argument("--threads", type=int, default=0, help="0: as many as PyTorch takes by itself")
-    parser.add_argument("--half", type=float, nargs=3, default=(HALF_RATE.value, HALF_RATE.low, HALF_RATE.high))
+    parser.add_argument(
+        "--half", type=float, nargs=3, default=(HALF_RATE.value, HALF_RATE.low, HALF_RATE.high)
+    )
     parser.add_argument("--results", type=Path, default=RESULTS)
     asked = parser.parse_args()
     torch.manual_seed(0)

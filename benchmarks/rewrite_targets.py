@@ -92,7 +92,9 @@ TARGETS = {
     "gradient_as_bucket_view": Target(", = gradient_as_bucket_view True", "False"),
     "inference_mode": Target(f"{_IMPORTS} ( ) : @ with no_grad inference_mode", names=True),
     "keep_memory": Target(""),
-    "low_rank": Target(f"{_IMPORTS} {_CALL} nn Sequential Linear bias out_features in_features False 8", names=True),
+    "low_rank": Target(
+        f"{_IMPORTS} {_CALL} nn Sequential Linear bias out_features in_features False 8", names=True
+    ),
     "num_workers": Target(", = num_workers 2", rf"{_NUMBER}|[().]|int|os|cpu_count|WORKERS|EPOCHS|and"),
     "pad_to_multiple": Target("50304", _NUMBER),
     "persistent_workers": Target(

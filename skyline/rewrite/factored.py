@@ -115,7 +115,7 @@ def _check_no_others(context: RewriteContext, layer: ModuleFact, layers: Sequenc
             raise RewriteRefused(
                 message,
                 file=place.file if place else context.profile.script,
-                line=place.line if place else None,
+                line=place.line if place else 0,
                 hint="Ask for another size that all of them gain by, or make the change by hand.",
             )
 

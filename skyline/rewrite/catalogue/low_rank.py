@@ -69,7 +69,9 @@ def _split(module: Module, call: ast.Call, rank: int) -> tuple[TextEdit, ...]:
     argument(module, call, "out_features", 1)
     named = keyword_of(call, "in_features")
     if not _leads(call):
-        raise refusal(f"`in_features` is not the first argument of `{text_of(call)}`", module, call, hint=BY_HAND)
+        raise refusal(
+            f"`in_features` is not the first argument of `{text_of(call)}`", module, call, hint=BY_HAND
+        )
     container = usable(module, "torch.nn.Sequential", call)
     start, end = offsets_of(module.source, call)
     first, second = ("out_features=", "in_features=") if named is not None else ("", "")

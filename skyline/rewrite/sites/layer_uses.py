@@ -113,9 +113,13 @@ def _is_another(module: Module, name: ast.Name, kind: str) -> bool:
     known = module.scope(name).lookup(name.id)
     bindings = known[1] if known is not None else []
     made = [one.value for one in bindings if one.kind is BindingKind.ASSIGNED]
-    return bool(bindings) and len(made) == len(bindings) and all(
-        isinstance(value, ast.Call) and layer_class(module, value.func) not in ("", kind, *_CONTAINERS)
-        for value in made
+    return (
+        bool(bindings)
+        and len(made) == len(bindings)
+        and all(
+            isinstance(value, ast.Call) and layer_class(module, value.func) not in ("", kind, *_CONTAINERS)
+            for value in made
+        )
     )
 
 

@@ -33,16 +33,24 @@ HALF_RATE = Constant(
     machine=XEON,
 )  # fmt: skip
 _NEW_RATE = Constant(
-    1.0, 0.6, 1.5, "an assumption: the rate of a product that is not in the recording, over that of those that are"
+    1.0,
+    0.6,
+    1.5,
+    "an assumption: the rate of a product that is not in the recording, over that of those that are",
 )
 _UNSEEN_RATE = Constant(
     2e4, 5e3, 1e5, "an assumption: operations per µs and thread of a processor, where no product was recorded"
 )
 _SHRINKS = Constant(
-    1.0, 0.75, 1.1, "an assumption: smaller tensors lie in other caches, so that traffic shrinks by more or less"
+    1.0,
+    0.75,
+    1.1,
+    "an assumption: smaller tensors lie in other caches, so that traffic shrinks by more or less",
 )
 FLOAT_BYTES = Constant.at(4.0, "the width of a number in float32")
-_WORTH_ASKING = Constant.at(0.02, "the share of the iteration, or of the peak memory, below which a list is shorter")
+_WORTH_ASKING = Constant.at(
+    0.02, "the share of the iteration, or of the peak memory, below which a list is shorter"
+)
 _HOST = (TaskKind.CPU, TaskKind.LAUNCH)
 _PER_WEIGHT = (Phase.OPTIMIZER, Phase.COMMUNICATION)
 _ALL_BUT_LOADING = tuple(kind for kind in TaskKind if kind is not TaskKind.DATA)
@@ -226,10 +234,12 @@ def product_rate(subject: Subject, graph: Graph) -> tuple[Interval, bool]:
     return _UNSEEN_RATE.scaled(subject.script.environment.intraop_threads), False
 
 
-
 def _formats(subject: Subject, graph: Graph, chosen: Indices) -> list[str]:
     called = shapes(subject, graph, chosen)
-    return [next((name for name in one.dtypes if "float" in name), "float32") if one else "float32" for one in called]
+    return [
+        next((name for name in one.dtypes if "float" in name), "float32") if one else "float32"
+        for one in called
+    ]
 
 
 def _allowed(subject: Subject, spec: GpuSpec, shape: OperatorShape) -> OperatorShape:

@@ -44,14 +44,18 @@ NET = (
         ("m = nn.Linear( a * b,128,True ) # x", None),
         (
             "m = nn.Linear(in_features=64, out_features=128)",
-            "m = nn.Sequential(nn.Linear(in_features=64, out_features=8, bias=False), "
-            "nn.Linear(in_features=8, out_features=128))",
+            (
+                "m = nn.Sequential(nn.Linear(in_features=64, out_features=8, bias=False), "
+                "nn.Linear(in_features=8, out_features=128))"
+            ),
         ),
         ("m = nn.Linear(64, out_features=128)", f"m = {SPLIT.replace(', 128', ', out_features=128')}))"),
         (
             "m = nn.Linear(64, 128, device=place, dtype=kind())",
-            "m = nn.Sequential(nn.Linear(64, 8, bias=False, device=place, dtype=kind()), "
-            "nn.Linear(8, 128, device=place, dtype=kind()))",
+            (
+                "m = nn.Sequential(nn.Linear(64, 8, bias=False, device=place, dtype=kind()), "
+                "nn.Linear(8, 128, device=place, dtype=kind()))"
+            ),
         ),
         ("m = nn.Linear(\n    (64),  # in\n    128,\n)", None),
         ("m = nn.Linear(64  # in\n    , 128)", None),

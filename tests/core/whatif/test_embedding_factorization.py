@@ -50,9 +50,7 @@ def trace_of(bag=False, product=True, iterations=3):
         begin = clock
         for name, phase, took, module, shape in work:
             place = {"module": module, "shape": shape}
-            records.append(
-                Record(name, RecordKind.OPERATOR, phase, "main", iteration, clock, took, **place)
-            )
+            records.append(Record(name, RecordKind.OPERATOR, phase, "main", iteration, clock, took, **place))
             clock += took
         marks.append(IterationMark(iteration, begin, clock))
     return Trace(tuple(marks), (), ("Net", "Net.table"), tuple(records), shapes=shapes)

@@ -50,9 +50,7 @@ def trace_of(rows=ROWS, iterations=3):
         begin = clock
         for name, phase, took, module, shape in work:
             place = {"module": module, "shape": shape}
-            records.append(
-                Record(name, RecordKind.OPERATOR, phase, "main", iteration, clock, took, **place)
-            )
+            records.append(Record(name, RecordKind.OPERATOR, phase, "main", iteration, clock, took, **place))
             clock += took
         marks.append(IterationMark(iteration, begin, clock))
     return Trace(tuple(marks), (), ("Net", "Net.fc", "Net.head"), tuple(records), shapes=shapes)
@@ -137,7 +135,7 @@ def test_the_gpu_is_asked_for_its_own_times(net):
         kernel = replace(record, kind=RecordKind.KERNEL, lane="stream 7", correlation=number)
         records += [replace(kernel, name="gemm" if "addcdiv" not in record.name else "update")]
     made = replace(net, environment=environment, trace=replace(large, records=tuple(records)))
-    start, before, changed = asked(made, "64")
+    _, before, changed = asked(made, "64")
     shorter = changed.graph.durations < before.graph.durations
     names = {before.graph.tasks[index].name for index in range(len(before.graph)) if shorter[index]}
     assert names == {"gemm", "update"}

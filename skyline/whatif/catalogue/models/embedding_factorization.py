@@ -37,9 +37,14 @@ from skyline.whatif.question import whole_number
 from skyline.whatif.subject import shapes
 
 _WIDTHS = tuple(2**power for power in range(1, 13))
-_USUAL = Constant.at(0.25, "an assumption: the numbers to look up that are offered, over those of the widest table")
+_USUAL = Constant.at(
+    0.25, "an assumption: the numbers to look up that are offered, over those of the widest table"
+)
 _ROW = Constant(
-    16.0, 1.0, 64.0, "an assumption: numbers of a row below which looking it up takes as long: a line of a cache"
+    16.0,
+    1.0,
+    64.0,
+    "an assumption: numbers of a row below which looking it up takes as long: a line of a cache",
 )
 _PASSES = (Phase.FORWARD, Phase.BACKWARD)
 CAVEAT = "training bears embeddings of another rank; its loss is not predicted"
@@ -74,13 +79,17 @@ class EmbeddingFactorization(UsualWhatIf):
         widest = max(layers, key=lambda one: one.before).outputs
         narrower = [one for one in _WIDTHS if one < widest and factored_tables(profile, one)]
         if not narrower:
-            return Applicability.no("its tables have too few rows, or numbers in a row, to be smaller in two parts")
+            return Applicability.no(
+                "its tables have too few rows, or numbers in a row, to be smaller in two parts"
+            )
         usual = max((one for one in narrower if one <= _USUAL.value * widest), default=narrower[0])
         graph = subject.graph_of(Grain.OPERATORS)
         chosen = factored_tables(profile, usual)
         if not len(_lookups(subject, graph, chosen, Phase.FORWARD)):
             return Applicability.no("no lookup of an embedding was recorded")
-        if not is_worth_asking(subject, chosen, lambda now: _changed(subject, now, chosen, 1.0, "value"), graph):
+        if not is_worth_asking(
+            subject, chosen, lambda now: _changed(subject, now, chosen, 1.0, "value"), graph
+        ):
             return Applicability.no("it would save less than 2 % of the iteration and of the memory")
         values = tuple(str(one) for one in (usual // 2, usual, 2 * usual) if one in narrower)
         return Applicability(True, values=values, default=str(usual))
@@ -96,9 +105,14 @@ class EmbeddingFactorization(UsualWhatIf):
         likely, least, most = (_changed(subject, scenario.graph, layers, larger, end) for end in ENDS)
         lookups = _lookups(subject, scenario.graph, layers, Phase.FORWARD)
         rows = larger * sum(_rows(subject, scenario.graph, lookups)) / max(1, subject.steps)
-        less, whole = sum(one.less for one in layers), sum(one.parameter_count for one in subject.script.optimizers)
+        less, whole = (
+            sum(one.less for one in layers),
+            sum(one.parameter_count for one in subject.script.optimizers),
+        )
         known = subject.on_gpu or product_rate(subject, scenario.graph)[1]
-        change = f"{less:,} of {whole:,} parameters go" if less > 0 else f"{-less:,} parameters come to {whole:,}"
+        change = (
+            f"{less:,} of {whole:,} parameters go" if less > 0 else f"{-less:,} parameters come to {whole:,}"
+        )
         return scenario.between(
             subject,
             likely,

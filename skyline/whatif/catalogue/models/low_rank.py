@@ -11,7 +11,6 @@ import numpy as np
 from skyline.graph.column import Indices
 from skyline.graph.graph import Graph
 from skyline.graph.task import PHASE, WorkClass
-from skyline.trace.facts import ModuleFact
 from skyline.trace.profile import Profile
 from skyline.trace.record import Phase
 from skyline.whatif.base import Applicability, Grain, Scenario, Semantics, Subject, UsualWhatIf
@@ -40,7 +39,8 @@ from skyline.whatif.subject import shapes
 
 _RANKS = tuple(2**power for power in range(1, 13))
 _USUAL = Constant.at(
-    0.25, "an assumption: the rank to offer, over the narrower side of the largest weight, which leaves a fifth to a half of it"
+    0.25,
+    "an assumption: the rank to offer over the narrower side of the largest weight; a fifth to a half of it stays",
 )
 _RECURRENT = ("LSTM", "GRU", "RNN")
 CAVEAT = "training bears fewer free parameters; its loss is not predicted"
@@ -76,13 +76,16 @@ class LowRank(UsualWhatIf):
             return Applicability.no("the weights of its linear layers are too small to be split")
         largest = max(layers, key=lambda one: one.before)
         usual = max(
-            (rank for rank in ranks if rank <= _USUAL.value * min(largest.inputs, largest.outputs)), default=ranks[0]
+            (rank for rank in ranks if rank <= _USUAL.value * min(largest.inputs, largest.outputs)),
+            default=ranks[0],
         )
         graph = subject.graph_of(Grain.OPERATORS)
         chosen = split_layers(profile, usual)
         if not len(_products(subject, graph, chosen)):
             return Applicability.no("no product of a linear layer was recorded")
-        if not is_worth_asking(subject, chosen, lambda now: _changed(subject, now, chosen, 1.0, "value"), graph):
+        if not is_worth_asking(
+            subject, chosen, lambda now: _changed(subject, now, chosen, 1.0, "value"), graph
+        ):
             return Applicability.no("it would save less than 2 % of the iteration and of the memory")
         values = tuple(str(rank) for rank in (usual // 2, usual, 2 * usual) if rank in ranks)
         return Applicability(True, values=values, default=str(usual))
@@ -95,7 +98,10 @@ class LowRank(UsualWhatIf):
             return replace(scenario, reason=f"rank {rank} makes the weight of no linear layer smaller")
         larger = scenario.pass_factor(subject)
         likely, least, most = (_changed(subject, scenario.graph, layers, larger, end) for end in ENDS)
-        less, whole = sum(one.less for one in layers), sum(one.parameter_count for one in subject.script.optimizers)
+        less, whole = (
+            sum(one.less for one in layers),
+            sum(one.parameter_count for one in subject.script.optimizers),
+        )
         kept = _kept_bytes(subject, scenario.graph, layers, larger)
         return scenario.between(
             subject,
@@ -103,8 +109,10 @@ class LowRank(UsualWhatIf):
             least,
             most,
             assumptions=(
-                f"{len(layers)} of {len(linear_layers(subject.script))} linear layers are split, and {less:,} of "
-                f"{whole:,} parameters go",
+                (
+                    f"{len(layers)} of {len(linear_layers(subject.script))} linear layers are split, and {less:,} of "
+                    f"{whole:,} parameters go"
+                ),
                 *_staying(subject.script),
                 CAVEAT,
             ),
@@ -170,8 +178,14 @@ def _why_none(profile: Profile) -> str:
 
 def _staying(profile: Profile) -> tuple[str, ...]:
     """The remark about recurrent layers, if there are any."""
-    named = sorted({one.class_name for one in profile.modules if one.class_name in _RECURRENT and one.library})
-    return (f"{', '.join(named)} multiplies inside of one operator, which takes whole weights only",) if named else ()
+    named = sorted(
+        {one.class_name for one in profile.modules if one.class_name in _RECURRENT and one.library}
+    )
+    return (
+        (f"{', '.join(named)} multiplies inside of one operator, which takes whole weights only",)
+        if named
+        else ()
+    )
 
 
 def _changed(subject: Subject, graph: Graph, layers: tuple[Factored, ...], larger: float, end: End) -> Graph:
@@ -219,9 +233,7 @@ def _rows(subject: Subject, graph: Graph, chosen: Indices, layers: dict[str, Fac
 
 def _kept_bytes(subject: Subject, graph: Graph, layers: tuple[Factored, ...], larger: float) -> float:
     """The inputs of the second products, which the backward pass needs."""
-    forward = tasks_of(
-        graph, layers, kind=product_kind(subject), work=WorkClass.MATMUL, phase=Phase.FORWARD
-    )
+    forward = tasks_of(graph, layers, kind=product_kind(subject), work=WorkClass.MATMUL, phase=Phase.FORWARD)
     by_path = {layer.module.path: layer for layer in layers}
     rows = np.array(_rows(subject, graph, forward, by_path), np.float64)
     return FLOAT_BYTES.value * larger * layers[0].rank * float(rows.sum()) / max(1, subject.steps)
