@@ -28,8 +28,8 @@ from skyline.whatif.number_formats import gpu
 from skyline.whatif.subject import Memory, MemoryChange, Subject, shapes
 
 HALF_RATE = Constant(
-    16.0, 4.0, 48.0,
-    "benchmarks/factored_layers.py: the narrowest side of a product with which a processor reaches half of its rate",
+    32.0, 8.0, 64.0,
+    "benchmarks/factored_layers.py, on one busy core: the narrowest side with which a product reaches half of the rate",
     machine=XEON,
 )  # fmt: skip
 _NEW_RATE = Constant(
@@ -338,7 +338,7 @@ def _moved(memory: Memory, owner: str, change: float) -> Memory:
 
 
 def _step_factor(subject: Subject, layers: Sequence[Factored], share: float) -> float:
-    """What a step takes for itself, over what it takes now: on a processor it is as large as the largest tensor."""
+    """Temporary memory of a step over that of now: on a processor it is as large as the largest tensor."""
     if subject.on_gpu:
         return max(0.0, 1 - share)
     split = {layer.module.path: layer.rank * max(layer.inputs, layer.outputs) for layer in layers}
