@@ -78,7 +78,9 @@ def _check_part(module: Module, node: ast.Attribute, names: set[str], kind: str)
             safe = True
         case ast.Name():
             # A size of that name may be of a configuration, and a bias is used where a weight is.
-            safe = node.attr != "weight" or _is_asked(module, owner) or _is_another(module, owner, kind)
+            safe = (
+                node.attr != "weight" or _is_asked(module, owner) or _is_another(module, owner, names, kind)
+            )
         case ast.Call():
             safe = last_name(owner.func) == "super" or layer_class(module, owner.func) not in ("", kind)
         case _:
@@ -108,19 +110,30 @@ def _is_asked(module: Module, name: ast.Name) -> bool:
     return False
 
 
-def _is_another(module: Module, name: ast.Name, kind: str) -> bool:
-    """True if every assignment to a name makes a layer of another class of PyTorch, or no object at all."""
+def _is_another(module: Module, name: ast.Name, names: set[str], kind: str) -> bool:
+    """True if a name is only ever given layers of other classes of PyTorch, or attributes of other names."""
     known = module.scope(name).lookup(name.id)
     bindings = known[1] if known is not None else []
-    made = [one.value for one in bindings if one.kind is BindingKind.ASSIGNED]
-    return (
-        bool(bindings)
-        and len(made) == len(bindings)
-        and all(
-            isinstance(value, ast.Call) and layer_class(module, value.func) not in ("", kind, *_CONTAINERS)
-            for value in made
-        )
-    )
+    given: list[ast.expr] = []
+    for binding in bindings:
+        match binding.kind, binding.value:
+            case BindingKind.ASSIGNED, ast.Call() as call if not binding.unpack:
+                given.append(call)
+            case BindingKind.LOOP, ast.Tuple(elts=elements) | ast.List(elts=elements):
+                given += elements
+            case _:
+                return False
+    return bool(given) and all(_is_other(module, value, names, kind) for value in given)
+
+
+def _is_other(module: Module, value: ast.expr, names: set[str], kind: str) -> bool:
+    match value:
+        case ast.Attribute(attr=name):
+            return name not in names
+        case ast.Call():
+            return layer_class(module, value.func) not in ("", kind, *_CONTAINERS)
+        case _:
+            return False
 
 
 def _check_read(module: Module, node: ast.Attribute) -> None:

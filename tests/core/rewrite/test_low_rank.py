@@ -101,6 +101,7 @@ def test_lines_of_the_run_tell_which_calls_made_the_layers(workshop):
         "def start(m):\n    if m.__class__.__name__ == 'Linear':\n        m.weight.data.fill_(0)\n",
         "table = nn.Embedding(3, 4)\ntable.weight.data.zero_()\n",
         "print(config.in_features, other.norm.weight)\n",
+        "for table in (net.user, net.item):\n    nn.init.normal_(table.weight)\n",
         "net.fc.requires_grad_(False)\nfor p in net.fc.parameters():\n    print(p)\n",
     ],
 )
@@ -117,6 +118,7 @@ def test_code_that_asks_for_the_class_or_means_another_layer_is_no_hindrance(wor
         ("print(net.fc.bias)\n", "two layers have no such bias"),
         ("def start(m):\n    nn.init.zeros_(m.weight)\n", "`m.weight` is used in"),
         ("for layer in net.children():\n    print(layer.weight)\n", "`layer.weight` is used in"),
+        ("for layer in (net.fc, net.user):\n    print(layer.weight)\n", "`layer.weight` is used in"),
         ("print(make().weight)\n", "`make().weight` is used in"),
         ("state['fc.weight'] = x\n", "names a weight"),
         ("k = 'net.fc.bias'\n", "names a weight"),
