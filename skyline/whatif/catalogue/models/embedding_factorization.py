@@ -119,7 +119,7 @@ class EmbeddingFactorization(UsualWhatIf):
             least,
             most,
             assumptions=(
-                f"{len(layers)} of {len(embeddings(subject.script))} tables are factored, and {change}",
+                f"factored tables: {len(layers)} of {len(embeddings(subject.script))}; {change}",
                 "the new products reach the rate of those in the recording"
                 if known
                 else "the rate of products is a range: the recording has none",

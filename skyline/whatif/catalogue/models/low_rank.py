@@ -110,9 +110,8 @@ class LowRank(UsualWhatIf):
             most,
             assumptions=(
                 (
-                    f"{len(layers)} of {len(linear_layers(subject.script))} linear layers are split, and {less:,} of "
-                    f"{whole:,} parameters go"
-                ),
+                    f"split linear layers: {len(layers)} of {len(linear_layers(subject.script))}; "
+                f"{less:,} of {whole:,} parameters go",
                 *_staying(subject.script),
                 CAVEAT,
             ),
