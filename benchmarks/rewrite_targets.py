@@ -93,11 +93,15 @@ TARGETS = {
         " register_comm_hook None",
         names=True,
     ),
+    "embedding_factorization": Target(f"{_IMPORTS} {_CALL} nn Sequential Linear bias False 8", names=True),
     "fused_optimizer": Target(", = fused foreach True"),
     "grad_accumulation": Target(f"( ) , = + * / . : 0 2 for in zip chunk len detach {_PART}", names=True),
     "gradient_as_bucket_view": Target(", = gradient_as_bucket_view True", "False"),
     "inference_mode": Target(f"{_IMPORTS} ( ) : @ with no_grad inference_mode", names=True),
     "keep_memory": Target(""),
+    "low_rank": Target(
+        f"{_IMPORTS} {_CALL} nn Sequential Linear bias out_features in_features False 8", names=True
+    ),
     "num_workers": Target(", = num_workers 2", rf"{_NUMBER}|[().]|int|os|cpu_count|WORKERS|EPOCHS|and"),
     "pad_to_multiple": Target("50304", _NUMBER),
     "persistent_workers": Target(
@@ -136,6 +140,9 @@ OWNERS = {
     "gradient_as_bucket_view": ("wrapper",),
     "static_graph": ("wrapper",),
     "sparse": ("Embedding", "EmbeddingBag"),
+    "bias": ("Linear",),
+    "in_features": ("Linear",),
+    "out_features": ("Linear",),
     "use_reentrant": ("checkpoint", "_checkpoint", "checkpoint_checkpoint"),
     "memory_format": ("to",),
     "device_type": ("autocast",),

@@ -1,0 +1,126 @@
+"""Linear layers as one and as two of low rank, in turns: the basis of the model of thin products.
+
+For layers of several sizes and ranks, the forward and the backward pass are timed as one layer and as two, in turns.
+From the time of the one layer the model predicts that of the two. ``--half`` asks the model with other values of its
+constant, the narrowest side with which a product reaches half of a processor's rate.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import torch
+from machine import Machine, warn_when_busy
+from result_file import RESULTS, table, write
+
+from skyline.interval import median
+from skyline.trace.facts import ModuleFact
+from skyline.whatif.cost.factored_layers import HALF_RATE, Factored, Split
+from skyline.whatif.cost.thread_scaling import CALL_US
+
+SIZES = ((1024, 96, 384), (1024, 512, 512), (2048, 256, 1024), (512, 1024, 1024), (2048, 384, 10_000))
+RANKS = (4, 8, 16, 32, 64, 128)
+LAYER = ModuleFact("layer", "Linear", True, 1, True, {})
+_WARM_UP = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One layer and rank: µs of a pass, and the prediction with its range over what was measured."""
+
+    rows: int
+    inputs: int
+    outputs: int
+    rank: int
+    backward: bool
+    one_us: float
+    two_us: float
+    predicted: float
+    low: float
+    high: float
+
+
+def pass_us(layer: torch.nn.Module, given: torch.Tensor, gradient: torch.Tensor) -> tuple[float, float]:
+    """One forward and one backward pass."""
+    begin = time.perf_counter()
+    result = layer(given)
+    middle = time.perf_counter()
+    result.backward(gradient)
+    end = time.perf_counter()
+    layer.zero_grad(set_to_none=True)
+    given.grad = None
+    return (middle - begin) * 1e6, (end - middle) * 1e6
+
+
+def predicted_us(one_us: float, split: Split, half_rate: float) -> float:
+    """As the what-if does it: a call for each product, and work by its operations."""
+    call_us = min(CALL_US, 0.5 * one_us)
+    now, then = (sum(each.work(half_rate) for each in products) for products in (split.now, split.then))
+    return 2 * call_us + (one_us - call_us) * then / now
+
+
+def measure(
+    size: tuple[int, int, int], rank: int, rounds: int, halves: tuple[float, float, float]
+) -> list[Row]:
+    """In turns; the quickest tenth of the rounds counts, since other programs only ever add."""
+    rows, inputs, outputs = size
+    one = torch.nn.Linear(inputs, outputs)
+    two = torch.nn.Sequential(torch.nn.Linear(inputs, rank, bias=False), torch.nn.Linear(rank, outputs))
+    given, gradient = torch.randn(rows, inputs, requires_grad=True), torch.randn(rows, outputs)
+    for layer in (one, two) * _WARM_UP:
+        pass_us(layer, given, gradient)
+    pairs = [(pass_us(one, given, gradient), pass_us(two, given, gradient)) for _ in range(rounds)]
+    found: list[Row] = []
+    for back in (False, True):
+        now, then = (sorted(pair[which][back] for pair in pairs)[rounds // 10] for which in (0, 1))
+        split = Split.of(Factored(LAYER, inputs, outputs, rank), rows, back=back)
+        value, low, high = (predicted_us(now, split, half) / then for half in halves)
+        found.append(Row(rows, inputs, outputs, rank, back, now, then, value, low, high))
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=40)
+    parser.add_argument("--threads", type=int, default=0, help="0: as many as PyTorch takes by itself")
+    parser.add_argument(
+        "--half", type=float, nargs=3, default=(HALF_RATE.value, HALF_RATE.low, HALF_RATE.high)
+    )
+    parser.add_argument("--results", type=Path, default=RESULTS)
+    asked = parser.parse_args()
+    torch.manual_seed(0)
+    if asked.threads:
+        torch.set_num_threads(asked.threads)
+    machine = Machine.here()
+    warn_when_busy(machine)
+    sizes = [(size, rank) for size in SIZES for rank in RANKS if rank * sum(size[1:]) < size[1] * size[2]]
+    found = [row for size, rank in sizes for row in measure(size, rank, asked.rounds, tuple(asked.half))]
+    rows = [
+        [f"{one.rows:,}", f"{one.inputs} x {one.outputs}", str(one.rank), "backward" if one.backward else "forward",
+         f"{one.one_us:,.0f}", f"{one.two_us:,.0f}", f"{one.predicted:.2f} [{one.low:.2f}, {one.high:.2f}]"]
+        for one in found
+    ]  # fmt: skip
+    head = ["rows", "weight", "rank", "pass", "one layer, µs", "two layers, µs", "predicted / measured"]
+    errors = [abs(one.predicted - 1) for one in found]
+    inside = sum(one.low <= 1 <= one.high for one in found)
+    body = (
+        f"{torch.get_num_threads()} threads, the quickest tenth of {asked.rounds} rounds. The median error of "
+        f"{len(found)} passes is {median(errors):.0%}, the range holds {inside}.\n\n{table(head, rows)}"
+    )
+    print(
+        write(
+            "factored_layers",
+            "Linear layers of low rank",
+            machine,
+            body,
+            [asdict(one) for one in found],
+            results=asked.results,
+        )
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,189 @@
+"""A layer that is written as two in an ``nn.Sequential``: the calls that make it, and the way back."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from skyline.errors import RewriteRefused
+from skyline.rewrite.context import RewriteContext, refusal
+from skyline.rewrite.sites.layers import layer_class
+from skyline.source.arguments import calls_at, passed
+from skyline.source.program import Module
+from skyline.source.text import TextEdit, last_name, offsets_of, text_of, tokens_of
+from skyline.trace.facts import ModuleFact
+
+BY_HAND = "Make the change by hand."
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Pair:
+    """``nn.Sequential(first, second)``; ``between`` numbers go from one to the other."""
+
+    module: Module
+    whole: ast.Call
+    first: ast.Call
+    second: ast.Call
+    between: int
+
+
+Reader = Callable[[Module, ast.Call, ast.Call], int | None]
+"""Gives the numbers between the two layers of a pair, None where the two calls are no such pair."""
+
+
+def written_pairs(context: RewriteContext, read: Reader) -> list[Pair]:
+    """The pairs in the code, in the order of the files."""
+    found: list[Pair] = []
+    for module, call in context.program.nodes_of(ast.Call):
+        if layer_class(module, call.func) != "Sequential" or call.keywords:
+            continue
+        match call.args:
+            case [ast.Call() as first, ast.Call() as second]:
+                between = read(module, first, second)
+                if between is not None:
+                    found.append(Pair(module, call, first, second, between))
+            case _:
+                continue
+    return found
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Made:
+    """The calls that make some layers: plain ones, and those that are written as pairs already."""
+
+    calls: tuple[tuple[Module, ast.Call], ...]
+    pairs: tuple[Pair, ...]
+
+
+def made_by(context: RewriteContext, layers: Sequence[ModuleFact], read: Reader) -> Made:
+    """The calls that make these layers, all of one class.
+
+    Raises RewriteRefused where one cannot be found, or makes other layers as well.
+    """
+    pairs = written_pairs(context, read)
+    halves = {id(call): pair for pair in pairs for call in (pair.first, pair.second)}
+    lines_known = any(module.created_line is not None for module in context.profile.modules)
+    plain: dict[int, tuple[Module, ast.Call]] = {}
+    done: dict[int, Pair] = {}
+    for layer in layers:
+        if layer.created_line is None and lines_known:
+            message = f"A library makes `{layer.path}`, or it is a copy: no line of the program makes it"
+            raise RewriteRefused(message, file=context.profile.script, hint=BY_HAND)
+        for module, call in _calls(context, layer, halves):
+            pair = halves.get(id(call))
+            if pair is not None:
+                done[id(pair.whole)] = pair
+            else:
+                plain[id(call)] = module, call
+        _check_no_others(context, layer, layers)
+    return Made(tuple(plain.values()), tuple(done.values()))
+
+
+def _calls(
+    context: RewriteContext, layer: ModuleFact, halves: dict[int, Pair]
+) -> list[tuple[Module, ast.Call]]:
+    """All calls on the line that made a layer; without a line the only one of the program."""
+    name = layer.class_name
+    if layer.created_line is not None:
+        module, line = context.place(layer.created_line)
+        found = calls_at(module, line, lambda callee: layer_class(module, callee) == name)
+        if not found:
+            message = f"Line {line} does not construct torch.nn.{name} by name"
+            raise RewriteRefused(message, file=module.path, line=line, hint=BY_HAND)
+        return [(module, call) for call in found]
+    every = [
+        (module, call)
+        for module, call in context.program.nodes_of(ast.Call)
+        if layer_class(module, call.func) == name
+    ]
+    distinct = {id(halves[id(call)].whole) if id(call) in halves else id(call) for _, call in every}
+    if len(distinct) != 1:
+        count = "No call" if not distinct else "More than one call"
+        message = f"{count} of the program makes a torch.nn.{name}: where `{layer.path}` is made is not known"
+        raise RewriteRefused(message, file=context.profile.script, hint=BY_HAND)
+    return every
+
+
+def _check_no_others(context: RewriteContext, layer: ModuleFact, layers: Sequence[ModuleFact]) -> None:
+    chosen = {one.path for one in layers}
+    for other in context.profile.modules:
+        alike = other.class_name == layer.class_name and other.created_line == layer.created_line
+        if alike and other.library and other.path not in chosen:
+            message = f"The code that makes `{layer.path}` also makes `{other.path}`, which stays one layer"
+            place = layer.created_line
+            raise RewriteRefused(
+                message,
+                file=place.file if place else context.profile.script,
+                line=place.line if place else 0,
+                hint="Ask for another size that all of them gain by, or make the change by hand.",
+            )
+
+
+def argument(module: Module, call: ast.Call, name: str, position: int) -> ast.expr:
+    """An argument that is written in the call.
+
+    Raises RewriteRefused where it is not, or where arguments are spread into the call.
+    """
+    spread = [*(each for each in call.args if isinstance(each, ast.Starred))]
+    if spread or any(keyword.arg is None for keyword in call.keywords):
+        message = f"`{text_of(call)}` is given arguments that the code alone does not tell"
+        raise refusal(message, module, call, hint=BY_HAND)
+    given = passed(call, name, position).value
+    if given is None:
+        raise refusal(f"`{name}` is not written in `{text_of(call)}`", module, call, hint=BY_HAND)
+    return given
+
+
+def whole_literal(node: ast.expr | None) -> int | None:
+    """The value of a whole number that is written out."""
+    match node:
+        case ast.Constant(value=int() as number) if not isinstance(number, bool):
+            return number
+        case _:
+            return None
+
+
+def source_of(module: Module, node: ast.expr) -> str:
+    """An expression as it is written."""
+    start, end = offsets_of(module.source, node)
+    return module.source.text[start:end]
+
+
+def placed_alike(module: Module, call: ast.Call, position: int) -> str:
+    """The arguments that put a second layer where the call puts its own; ``position`` is that of ``device``."""
+    given = ((name, passed(call, name, position + at).value) for at, name in enumerate(("device", "dtype")))
+    return "".join(f", {name}={source_of(module, value)}" for name, value in given if value is not None)
+
+
+def comma_after(module: Module, node: ast.expr | ast.keyword) -> int:
+    """Where the comma behind an argument is."""
+    tokens = tokens_of(module.source)
+    token = tokens.after(offsets_of(module.source, node)[1])
+    while token is not None and token.text == ")":
+        token = tokens.after(token.end)
+    if token is None or token.text != ",":
+        message = f"`{text_of(node)}` has no further argument behind it"
+        raise RewriteRefused(message, file=module.path, hint=BY_HAND)
+    return token.start
+
+
+def inserted(module: Module, at: int, text: str) -> TextEdit:
+    """New text at a place."""
+    return module.source.edit(module.source.span(at, at), text)
+
+
+def deleted(module: Module, start: int, end: int) -> TextEdit:
+    """The edit that takes text away."""
+    return module.source.edit(module.source.span(start, end), "")
+
+
+def check_not_indexed(context: RewriteContext, pair: Pair) -> None:
+    """Refuse to join two layers where the code takes one of them out of its container."""
+    around = pair.module.parents[pair.whole]
+    targets = around.targets if isinstance(around, ast.Assign) else []
+    names = {last_name(target) for target in targets} - {""}
+    for module, node in context.program.nodes_of(ast.Subscript):
+        if last_name(node.value) in names:
+            message = f"`{text_of(node)}` takes one of both layers"
+            raise refusal(message, module, node, hint=BY_HAND)

@@ -1,0 +1,168 @@
+"""Uses of layers that rest on what one layer is: its weight, its sizes, a library function that takes it."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable
+
+from skyline.rewrite.context import RewriteContext, refusal
+from skyline.rewrite.sites.layers import layer_class
+from skyline.source.arguments import qualified_name
+from skyline.source.program import Module
+from skyline.source.scope import BindingKind
+from skyline.source.text import Function, last_name, text_of
+from skyline.trace.facts import ModuleFact
+
+_CONTAINERS = ("Sequential", "ModuleList", "ModuleDict")
+_WEIGHTS = ("weight", "bias")
+_SIZES = ("in_features", "out_features", "num_embeddings", "embedding_dim", "padding_idx")
+_TAKES_A_LAYER = ("torch.nn.utils", "torch.ao", "torch.quantization")
+"""Modules of functions that work on the weight of the layer that they are given."""
+_ASKING = ("isinstance", "hasattr", "type", "getattr")
+
+
+def check_replaceable(
+    context: RewriteContext, layers: Iterable[ModuleFact], calls: Iterable[tuple[Module, ast.Call]], kind: str
+) -> None:
+    """Refuse where a use of layers of a class needs them to be of that class.
+
+    It goes by names: an attribute that is called like that of one of the layers counts as one, whatever object it is
+    of. The parts of a replacement are layers of PyTorch, so that code that asks for the class first is safe.
+    """
+    names = {name for layer in layers for name in _names(context, layer)}
+    for module, call in calls:
+        _check_call(module, call)
+    for module, node in context.program.nodes_of(ast.Attribute):
+        if node.attr in (*_WEIGHTS, *_SIZES):
+            _check_part(module, node, names, kind)
+        elif node.attr in names and isinstance(node.ctx, ast.Load):
+            _check_read(module, node)
+    _check_texts(context, names)
+
+
+def _names(context: RewriteContext, layer: ModuleFact) -> set[str]:
+    """The attribute that holds a layer, and the names of the containers that it is in."""
+    classes = {module.path: module.class_name for module in context.profile.modules}
+    found: set[str] = set()
+    path = layer.path
+    while True:
+        path, _, name = path.rpartition(".")
+        found |= {name} if path and not name.isdecimal() else set[str]()
+        if classes.get(path) not in _CONTAINERS:
+            return found
+
+
+def _check_call(module: Module, call: ast.Call) -> None:
+    """The layer goes into no function that works on its weight."""
+    around = module.parents[call]
+    if isinstance(around, ast.Call) and _takes_a_layer(module, around):
+        message = f"`{text_of(around.func)}` works on the weight of the layer that is made here"
+        raise refusal(message, module, call, hint="Make the change by hand.")
+
+
+def _takes_a_layer(module: Module, call: ast.Call) -> bool:
+    name = qualified_name(module, call.func)
+    return any(name == package or name.startswith(f"{package}.") for package in _TAKES_A_LAYER)
+
+
+def _check_part(module: Module, node: ast.Attribute, names: set[str], kind: str) -> None:
+    """The weight or a size of something; of a layer that is to be replaced it is refused."""
+    owner = node.value
+    while isinstance(owner, ast.Subscript):
+        owner = owner.value
+    match owner:
+        case ast.Attribute(attr=name):
+            safe = name not in names
+        case ast.Name(id="self" | "cls"):
+            safe = True
+        case ast.Name():
+            # A size of that name may be of a configuration, and a bias is used where a weight is.
+            safe = (
+                node.attr != "weight" or _is_asked(module, owner) or _is_another(module, owner, names, kind)
+            )
+        case ast.Call():
+            safe = last_name(owner.func) == "super" or layer_class(module, owner.func) not in ("", kind)
+        case _:
+            safe = False
+    if not safe:
+        line = module.source.line(node.lineno).strip()
+        message = f"`{text_of(node)}` is used in `{line}`: two layers have no such {_word(node.attr)}"
+        raise refusal(message, module, node, hint="Make the change by hand.")
+
+
+def _word(attribute: str) -> str:
+    return attribute if attribute in _WEIGHTS else "size"
+
+
+def _is_asked(module: Module, name: ast.Name) -> bool:
+    """True if the function around asks of which class the object is."""
+    ground = next(each for each in module.around(name) if isinstance(each, Function | ast.Module))
+    for node in ast.walk(ground):
+        match node:
+            case ast.Call(func=ast.Name(id=function), args=[ast.Name(id=asked), *_]):
+                if function in _ASKING and asked == name.id:
+                    return True
+            case ast.Attribute(value=ast.Name(id=asked), attr="__class__") if asked == name.id:
+                return True
+            case _:
+                continue
+    return False
+
+
+def _is_another(module: Module, name: ast.Name, names: set[str], kind: str) -> bool:
+    """True if a name is only ever given layers of other classes of PyTorch, or attributes of other names."""
+    known = module.scope(name).lookup(name.id)
+    bindings = known[1] if known is not None else []
+    given: list[ast.expr] = []
+    for binding in bindings:
+        match binding.kind, binding.value:
+            case BindingKind.ASSIGNED, ast.Call() as call if not binding.unpack:
+                given.append(call)
+            case BindingKind.LOOP, ast.Tuple(elts=elements) | ast.List(elts=elements):
+                given += elements
+            case _:
+                return False
+    return bool(given) and all(_is_other(module, value, names, kind) for value in given)
+
+
+def _is_other(module: Module, value: ast.expr, names: set[str], kind: str) -> bool:
+    match value:
+        case ast.Attribute(attr=name):
+            return name not in names
+        case ast.Call():
+            return layer_class(module, value.func) not in ("", kind, *_CONTAINERS)
+        case _:
+            return False
+
+
+def _check_read(module: Module, node: ast.Attribute) -> None:
+    """A layer, or what holds it, gets no second name, and goes into no function that works on its weight."""
+    inner: ast.AST = node
+    around = module.parents[inner]
+    while isinstance(around, ast.Subscript) and around.value is inner:
+        inner, around = around, module.parents[around]
+    if isinstance(around, ast.Call) and inner is not around.func and _takes_a_layer(module, around):
+        message = f"`{text_of(around.func)}` works on the weight of `{text_of(node)}`"
+        raise refusal(message, module, node, hint="Make the change by hand.")
+    if isinstance(around, ast.Assign) and around.value is inner:
+        targets = [target for target in around.targets if isinstance(target, ast.Attribute)]
+        if targets:
+            message = f"`{text_of(around)}` gives the layer a second name"
+            raise refusal(message, module, node, hint="Make the change by hand.")
+
+
+def _check_texts(context: RewriteContext, names: set[str]) -> None:
+    """No text names a weight of the layers, such as the key of a state."""
+    if not names:
+        return
+    joined = "|".join(map(re.escape, sorted(names)))
+    keys = re.compile(rf"(?:^|\W)(?:{joined})(?:\.\d+)*\.(?:weight|bias)\b")
+    for module, node in context.program.nodes_of(ast.Constant):
+        if isinstance(node.value, str) and keys.search(node.value) and not _is_docstring(module, node):
+            message = f"The text {node.value[:60]!r} names a weight that two layers do not have"
+            raise refusal(message, module, node, hint="Make the change by hand.")
+
+
+def _is_docstring(module: Module, node: ast.Constant) -> bool:
+    return isinstance(module.parents[node], ast.Expr)

@@ -1,0 +1,246 @@
+"""What if embeddings looked up other numbers than they give, with a linear layer between both."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import prod
+
+import numpy as np
+
+from skyline.graph.column import Indices
+from skyline.graph.graph import Graph
+from skyline.trace.profile import Profile
+from skyline.trace.record import OperatorShape, Phase
+from skyline.whatif.base import Applicability, Grain, Provenance, Scenario, Semantics, Subject, UsualWhatIf
+from skyline.whatif.constant import Constant
+from skyline.whatif.cost.embedding_rows import Table, is_shared, is_table
+from skyline.whatif.cost.factored_layers import (
+    ENDS,
+    FLOAT_BYTES,
+    End,
+    Factored,
+    Split,
+    called_twice,
+    is_worth_asking,
+    pairs,
+    product_kind,
+    product_rate,
+    products_us,
+    tasks_of,
+    with_gradients_added,
+    with_update,
+    with_weights,
+)
+from skyline.whatif.cost.thread_scaling import CALL_US
+from skyline.whatif.number_formats import gpu
+from skyline.whatif.question import whole_number
+from skyline.whatif.subject import shapes
+
+_WIDTHS = tuple(2**power for power in range(1, 13))
+_USUAL = Constant.at(
+    0.25, "an assumption: the numbers to look up that are offered, over those of the widest table"
+)
+_ROW = Constant(
+    16.0,
+    1.0,
+    64.0,
+    "an assumption: numbers of a row below which looking it up takes as long: a line of a cache",
+)
+_PASSES = (Phase.FORWARD, Phase.BACKWARD)
+CAVEAT = "training bears embeddings of another rank; its loss is not predicted"
+
+
+@dataclass(frozen=True, slots=True)
+class EmbeddingFactorization(UsualWhatIf):
+    """Scales what is done to tables to their new width, and adds the products behind them.
+
+    Tables narrower than what they give are those of ALBERT (Lan and others, 2020), wider ones those of MLET
+    (Ghaemmaghami and others, 2020).
+    """
+
+    name: str = "embedding_factorization"
+    semantics: Semantics = Semantics.CONVERGENCE
+    excludes: tuple[str, ...] = ("pad_to_multiple", "sparse_embedding")
+
+    def title(self, value: str) -> str:
+        """The change in a few words."""
+        return f"embeddings of {value or 'fewer'} numbers with a linear layer behind them"
+
+    def detect(self, subject: Subject) -> Applicability:
+        """Applicable where narrower tables save something."""
+        profile = subject.script
+        if not profile.modules:
+            return Applicability.no("which layers the model has is not known; profile it again")
+        layers = embeddings(profile)
+        if not layers:
+            return Applicability.no(_why_none(profile))
+        if subject.on_gpu and gpu(subject) is None:
+            return Applicability.no("the figures of the GPU are not known: see skyline gpus")
+        widest = max(layers, key=lambda one: one.before).outputs
+        narrower = [one for one in _WIDTHS if one < widest and factored_tables(profile, one)]
+        if not narrower:
+            return Applicability.no(
+                "its tables have too few rows, or numbers in a row, to be smaller in two parts"
+            )
+        usual = max((one for one in narrower if one <= _USUAL.value * widest), default=narrower[0])
+        graph = subject.graph_of(Grain.OPERATORS)
+        chosen = factored_tables(profile, usual)
+        if not len(_lookups(subject, graph, chosen, Phase.FORWARD)):
+            return Applicability.no("no lookup of an embedding was recorded")
+        if not is_worth_asking(
+            subject, chosen, lambda now: _changed(subject, now, chosen, 1.0, "value"), graph
+        ):
+            return Applicability.no("it would save less than 2 % of the iteration and of the memory")
+        values = tuple(str(one) for one in (usual // 2, usual, 2 * usual) if one in narrower)
+        return Applicability(True, values=values, default=str(usual))
+
+    def transform(self, scenario: Scenario, value: str, subject: Subject) -> Scenario:
+        """Scale lookups, their gradients and the update; add three products for each table."""
+        between = whole_number(self.name, value)
+        layers = factored_tables(subject.script, between)
+        if not layers:
+            reason = f"its tables have {between} numbers in a row, or fewer rows than that"
+            return replace(scenario, reason=reason)
+        larger = scenario.pass_factor(subject)
+        likely, least, most = (_changed(subject, scenario.graph, layers, larger, end) for end in ENDS)
+        lookups = _lookups(subject, scenario.graph, layers, Phase.FORWARD)
+        rows = larger * sum(_rows(subject, scenario.graph, lookups)) / max(1, subject.steps)
+        less, whole = (
+            sum(one.less for one in layers),
+            sum(one.parameter_count for one in subject.script.optimizers),
+        )
+        known = subject.on_gpu or product_rate(subject, scenario.graph)[1]
+        change = (
+            f"{less:,} of {whole:,} parameters go" if less > 0 else f"{-less:,} parameters come to {whole:,}"
+        )
+        return scenario.between(
+            subject,
+            likely,
+            least,
+            most,
+            assumptions=(
+                f"factored tables: {len(layers)} of {len(embeddings(subject.script))}; {change}",
+                "the new products reach the rate of those in the recording"
+                if known
+                else "the rate of products is a range: the recording has none",
+                CAVEAT,
+            ),
+            memory=with_weights(subject, layers, FLOAT_BYTES.value * between * rows),
+            provenance=Provenance.MODELLED if known else Provenance.ASSUMED,
+        )
+
+
+def embeddings(profile: Profile) -> tuple[Factored, ...]:
+    """The tables that train with dense gradients of their own and stay what they are by a product; of no width yet."""
+    halves = _halves(profile)
+    return tuple(
+        Factored(module, rows, width, 0)
+        for module in profile.modules
+        if is_table(module)
+        and module.calls_per_iteration > 0
+        and module.path not in halves
+        and not module.options.get("sparse")
+        and module.options.get("max_norm") is None
+        and module.options.get("mode") != "max"
+        and isinstance(rows := module.options.get("num_embeddings"), int)
+        and isinstance(width := module.options.get("embedding_dim"), int)
+        and not is_shared(profile, Table(module, rows, width, 0.0))
+    )
+
+
+def factored_tables(profile: Profile, between: int) -> tuple[Factored, ...]:
+    """The tables to look up so many numbers in: those that become smaller by it.
+
+    Where none is wider than that all with more rows become wider, to train better ones (MLET).
+    """
+    every = tuple(replace(one, rank=between) for one in embeddings(profile))
+    if any(one.outputs > between for one in every):
+        return tuple(one for one in every if one.outputs > between and one.less > 0)
+    return tuple(one for one in every if one.outputs < between < one.inputs)
+
+
+def _halves(profile: Profile) -> set[str]:
+    """Paths of embeddings that a linear layer without a bias follows."""
+    return {
+        first.path
+        for first, second in pairs(profile)
+        if is_table(first) and second.class_name == "Linear" and second.options.get("bias") is False
+    }
+
+
+def _why_none(profile: Profile) -> str:
+    trained = [module for module in profile.modules if is_table(module)]
+    if not trained:
+        return "the model trains no embedding"
+    if any(one.path in _halves(profile) for one in trained):
+        return "its embeddings are factored already"
+    if any(one.options.get("sparse") for one in trained):
+        return "the gradients of its embeddings are sparse: an update touches few rows as it is"
+    if any(one.options.get("max_norm") is not None or one.options.get("mode") == "max" for one in trained):
+        return "a norm or a maximum of looked-up rows (max_norm, mode) would be one of other numbers"
+    return "another layer shares the weights of its embeddings"
+
+
+def _changed(subject: Subject, graph: Graph, layers: tuple[Factored, ...], larger: float, end: End) -> Graph:
+    rate = product_rate(subject, graph)[0]
+    durations = graph.durations.copy()
+    firsts: list[int] = []
+    for layer in layers:
+        for phase in _PASSES:
+            found = _lookups(subject, graph, (layer,), phase)
+            narrowest = getattr(_ROW, end)
+            ratio = max(layer.rank, narrowest) / max(layer.outputs, narrowest)
+            call_us = np.minimum(0.0 if subject.on_gpu else CALL_US, 0.5 * graph.durations[found])
+            durations[found] = call_us + ratio * (graph.durations[found] - call_us)
+            back = phase is Phase.BACKWARD
+            for task, rows in _first_of_each(subject, graph, found, layer):
+                split = Split.of(layer, max(1, round(larger * rows)), back=back)
+                # The product behind the table; the table itself is looked up.
+                products = split.then[2:] if back else split.then[1:]
+                durations[task] += products_us(subject, products, rate, _format(subject), end)
+                firsts.append(task)
+    changed = called_twice(subject, graph.with_times(durations=durations), layers, np.array(firsts, np.int64))
+    return with_update(subject, with_gradients_added(subject, changed, layers), layers, end)
+
+
+def _lookups(subject: Subject, graph: Graph, layers: tuple[Factored, ...], phase: Phase) -> Indices:
+    """The tasks that look rows up, or make the gradient of a table."""
+    chosen = tasks_of(graph, layers, kind=product_kind(subject), phase=phase)
+    called = shapes(subject, graph, chosen)
+    names = (graph.tasks.names[int(graph.tasks.name[task])] for task in chosen.tolist())
+    named = [_is_lookup(name, shape) for name, shape in zip(names, called, strict=True)]
+    return chosen[np.array(named, np.bool_)]
+
+
+def _format(subject: Subject) -> str:
+    settings = subject.script.settings
+    return (settings.autocast if settings is not None else "") or "float32"
+
+
+def _is_lookup(name: str, shape: OperatorShape | None) -> bool:
+    return "mbedding" in name or (shape is not None and "mbedding" in shape.operator)
+
+
+def _first_of_each(
+    subject: Subject, graph: Graph, found: Indices, layer: Factored
+) -> list[tuple[int, float]]:
+    """One task of each iteration, with the rows that all lookups of the layer give in it."""
+    forward = _lookups(subject, graph, (layer,), Phase.FORWARD)
+    rows = sum(_rows(subject, graph, forward)) / max(1, subject.steps)
+    firsts: dict[int, int] = {}
+    for task in found.tolist():
+        firsts.setdefault(int(graph.tasks.iteration[task]), task)
+    return [(task, rows) for task in firsts.values()]
+
+
+def _rows(subject: Subject, graph: Graph, forward: Indices) -> list[float]:
+    """Rows that each lookup gives: one for each index, of a bag one for each bag."""
+    found: list[float] = []
+    for shape in shapes(subject, graph, forward):
+        sizes = () if shape is None else shape.inputs
+        bags = sizes[2] if len(sizes) > 2 and shape is not None and "bag" in shape.operator else None
+        found.append(float(prod(bags if bags is not None else sizes[1])) if len(sizes) > 1 else 0.0)
+    return found
+
+
+WHATIF = EmbeddingFactorization()

@@ -1,0 +1,363 @@
+"""Layers whose weight becomes the product of two smaller ones: time of products and update, parameters, memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Literal
+
+import numpy as np
+
+from skyline.graph.column import Indices
+from skyline.graph.graph import Graph, scale
+from skyline.graph.selection import select
+from skyline.graph.task import ON_GPU, TaskKind, WorkClass
+from skyline.interval import Interval
+from skyline.predict.gpu_spec import GpuSpec
+from skyline.predict.predicted_times import in_allowed_format
+from skyline.predict.registry import predictor_for
+from skyline.trace.facts import ModuleFact
+from skyline.trace.profile import Profile
+from skyline.trace.record import OperatorShape, Phase
+from skyline.whatif.constant import XEON, Constant
+from skyline.whatif.cost.optimizer_step import update_of
+from skyline.whatif.cost.streaming import relieved
+from skyline.whatif.cost.thread_scaling import CALL_US
+from skyline.whatif.number_formats import gpu
+from skyline.whatif.subject import Memory, MemoryChange, Subject, shapes
+
+HALF_RATE = Constant(
+    32.0, 8.0, 64.0,
+    "benchmarks/factored_layers.py, on one busy core: the narrowest side with which a product reaches half of the rate",
+    machine=XEON,
+)  # fmt: skip
+_NEW_RATE = Constant(
+    1.0,
+    0.6,
+    1.5,
+    "an assumption: the rate of a product that is not in the recording, over that of those that are",
+)
+_UNSEEN_RATE = Constant(
+    2e4, 5e3, 1e5, "an assumption: operations per µs and thread of a processor, where no product was recorded"
+)
+_SHRINKS = Constant(
+    1.0,
+    0.75,
+    1.1,
+    "an assumption: smaller tensors lie in other caches, so that traffic shrinks by more or less",
+)
+FLOAT_BYTES = Constant.at(4.0, "the width of a number in float32")
+_WORTH_ASKING = Constant.at(
+    0.02, "the share of the iteration, or of the peak memory, below which a list is shorter"
+)
+_HOST = (TaskKind.CPU, TaskKind.LAUNCH)
+_PER_WEIGHT = (Phase.OPTIMIZER, Phase.COMMUNICATION)
+_ALL_BUT_LOADING = tuple(kind for kind in TaskKind if kind is not TaskKind.DATA)
+End = Literal["value", "low", "high"]
+"""The likely, the best and the worst case, by the name of that end of an interval of times."""
+ENDS: tuple[End, ...] = ("value", "low", "high")
+_OF_GAINS: dict[End, End] = {"value": "value", "low": "high", "high": "low"}
+"""The end of a gain in each case."""
+
+
+@dataclass(frozen=True, slots=True)
+class Factored:
+    """A layer with a weight of ``inputs`` x ``outputs`` numbers that goes through ``rank`` numbers.
+
+    The inputs of an embedding are its rows.
+    """
+
+    module: ModuleFact
+    inputs: int
+    outputs: int
+    rank: int
+
+    @property
+    def before(self) -> int:
+        """Numbers of the weight now."""
+        return self.inputs * self.outputs
+
+    @property
+    def after(self) -> int:
+        """Numbers of both weights to come."""
+        return self.rank * (self.inputs + self.outputs)
+
+    @property
+    def less(self) -> int:
+        """Parameters that go; below 0 for those that come."""
+        return self.before - self.after
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """A product of a ``rows`` x ``inner`` matrix and an ``inner`` x ``columns`` matrix."""
+
+    rows: int
+    inner: int
+    columns: int
+
+    @property
+    def backward(self) -> tuple[Product, Product]:
+        """The gradients of the input and of the weight."""
+        return Product(self.rows, self.columns, self.inner), Product(self.inner, self.rows, self.columns)
+
+    def work(self, half_rate: float) -> float:
+        """Operations, more of them for a narrow product by as much as a processor is slower in it (Hockney, 1982)."""
+        narrowest = max(1, min(self.rows, self.inner, self.columns))
+        return 2.0 * self.rows * self.inner * self.columns * (1 + half_rate / narrowest)
+
+    def shape(self, number_format: str) -> OperatorShape:
+        """The call, for a predictor."""
+        left, right, result = (self.rows, self.inner), (self.inner, self.columns), (self.rows, self.columns)
+        element = 2 if number_format in ("bfloat16", "float16") else 4
+        numbers = self.rows * self.inner + self.inner * self.columns + self.rows * self.columns
+        return OperatorShape(
+            "aten::mm",
+            (left, right),
+            (number_format,) * 2,
+            (result,),
+            (number_format,),
+            2 * self.rows * self.inner * self.columns,
+            element * numbers,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """The products of one pass of a layer, now and with two weights."""
+
+    now: tuple[Product, ...]
+    then: tuple[Product, ...]
+
+    @classmethod
+    def of(cls, layer: Factored, rows: int, *, back: bool) -> Split:
+        """Of a pass with so many rows."""
+        now = (Product(rows, layer.inputs, layer.outputs),)
+        then = (Product(rows, layer.inputs, layer.rank), Product(rows, layer.rank, layer.outputs))
+        return cls(_both(now), _both(then)) if back else cls(now, then)
+
+
+def _both(products: Iterable[Product]) -> tuple[Product, ...]:
+    return tuple(one for each in products for one in each.backward)
+
+
+def pairs(profile: Profile) -> list[tuple[ModuleFact, ModuleFact]]:
+    """The two layers of each ``nn.Sequential`` of two."""
+    modules = {module.path: module for module in profile.modules}
+    return [
+        (modules[f"{path}.0"], modules[f"{path}.1"])
+        for path, module in modules.items()
+        if module.class_name == "Sequential"
+        and {f"{path}.0", f"{path}.1"} <= modules.keys()
+        and f"{path}.2" not in modules
+    ]
+
+
+def tasks_of(graph: Graph, layers: Sequence[Factored], **criteria: Any) -> Indices:
+    """The tasks of these layers that meet the criteria of ``select``."""
+    wanted = {layer.module.path for layer in layers}
+    codes = [code for code, path in enumerate(graph.structure.modules) if path in wanted]
+    found = select(graph, **criteria)
+    return found[np.isin(graph.tasks.module[found], codes)]
+
+
+def product_kind(subject: Subject) -> TaskKind:
+    """The kind of task that multiplies: a kernel on a GPU."""
+    return TaskKind.KERNEL if subject.on_gpu else TaskKind.CPU
+
+
+def flops_of(subject: Subject, graph: Graph, task: int, shape: OperatorShape | None) -> int:
+    """The arithmetic of a task; 0 where it was not counted."""
+    row = int(graph.tasks.origin[task])
+    recorded = subject.script.trace.records[row].flops if row >= 0 else 0
+    return max(recorded, shape.flops if shape is not None else 0)
+
+
+def split_products(
+    subject: Subject, graph: Graph, chosen: Indices, splits: Sequence[Split], end: End
+) -> Graph:
+    """The graph with the chosen products split; on a processor each product brings its own call."""
+    formats = _formats(subject, graph, chosen)
+    known: dict[tuple[Split, str], float] = {}
+    for split, form in zip(splits, formats, strict=True):
+        if (split, form) not in known:
+            known[split, form] = _ratio(subject, split, form, end)
+    ratios = np.array([known[one] for one in zip(splits, formats, strict=True)], np.float64)
+    now_us = graph.durations[chosen]
+    calls_us = np.zeros(len(chosen)) if subject.on_gpu else np.minimum(CALL_US, 0.5 * now_us)
+    durations = graph.durations.copy()
+    durations[chosen] = 2 * calls_us + ratios * (now_us - calls_us)
+    return graph.with_times(durations=durations)
+
+
+def _ratio(subject: Subject, split: Split, number_format: str, end: End) -> float:
+    """The time of the products to come over that of those now."""
+    spec = gpu(subject)
+    if spec is None:
+        half = getattr(HALF_RATE, end)
+        return sum(one.work(half) for one in split.then) / sum(one.work(half) for one in split.now)
+    before, after = (
+        _sum(_on_gpu(spec, tuple(_allowed(subject, spec, one.shape(number_format)) for one in products)))
+        for products in (split.now, split.then)
+    )
+    # The errors of both times have half of their variance in common.
+    apart = (getattr(after, end) / after.value) ** 0.5
+    return after.value / before.value * apart
+
+
+def products_us(
+    subject: Subject, products: Sequence[Product], rate: Interval, number_format: str, end: End
+) -> float:
+    """Time of products that are not in the recording; ``rate`` is operations per µs of a processor."""
+    spec = gpu(subject)
+    if spec is not None:
+        asked = tuple(_allowed(subject, spec, one.shape(number_format)) for one in products)
+        return getattr(_sum(_on_gpu(spec, asked)), end)
+    half = getattr(HALF_RATE, end)
+    reached = getattr(rate, _OF_GAINS[end])
+    return sum(CALL_US + one.work(half) / reached for one in products)
+
+
+def product_rate(subject: Subject, graph: Graph) -> tuple[Interval, bool]:
+    """Operations per µs of the products of the recording, and whether there are any."""
+    chosen = select(graph, kind=TaskKind.CPU, work=WorkClass.MATMUL, phase=Phase.FORWARD)
+    work, took_us = 0.0, 0.0
+    for task, shape in zip(chosen.tolist(), shapes(subject, graph, chosen), strict=True):
+        flops = flops_of(subject, graph, task, shape)
+        sides = [] if shape is None else [side for size in shape.inputs[:2] for side in size[-2:]]
+        if flops and sides:
+            work += flops * (1 + HALF_RATE.value / max(1, min(sides)))
+            took_us += max(0.0, float(graph.durations[task]) - CALL_US)
+    if work and took_us > 0:
+        return _NEW_RATE.scaled(work / took_us), True
+    return _UNSEEN_RATE.scaled(subject.script.environment.intraop_threads), False
+
+
+def _formats(subject: Subject, graph: Graph, chosen: Indices) -> list[str]:
+    called = shapes(subject, graph, chosen)
+    return [
+        next((name for name in one.dtypes if "float" in name), "float32") if one else "float32"
+        for one in called
+    ]
+
+
+def _allowed(subject: Subject, spec: GpuSpec, shape: OperatorShape) -> OperatorShape:
+    return in_allowed_format(shape, subject.script, spec)
+
+
+@lru_cache(maxsize=1 << 10)
+def _on_gpu(spec: GpuSpec, asked: tuple[OperatorShape, ...]) -> tuple[Interval, ...]:
+    return tuple(one.time_us for one in predictor_for(spec).predict(asked, spec))
+
+
+def _sum(times: Sequence[Interval]) -> Interval:
+    """Of times whose errors go together."""
+    return Interval(*(sum(getattr(one, end) for one in times) for end in ENDS))
+
+
+def called_twice(subject: Subject, graph: Graph, layers: Sequence[Factored], chosen: Indices) -> Graph:
+    """The host calls two layers in place of one: what is between operators, and on a GPU operators and launches."""
+    if subject.on_gpu:
+        host = tasks_of(graph, layers, kind=_HOST, phase=(Phase.FORWARD, Phase.BACKWARD))
+        return scale(graph, host, 2.0, gaps=True)
+    gaps = graph.gaps.copy()
+    gaps[chosen] *= 2
+    return graph.with_times(gaps=gaps)
+
+
+def with_gradients_added(subject: Subject, graph: Graph, layers: Sequence[Factored]) -> Graph:
+    """Gradients that are added to earlier ones take as much less as they are smaller."""
+    factors = {layer.module.path: layer.after / layer.before for layer in layers}
+    sizes = {layer.module.path: layer.before for layer in layers}
+    chosen = tasks_of(graph, layers, phase=Phase.BACKWARD, kind=product_kind(subject))
+    scaled = np.ones(len(chosen))
+    for place, (task, shape) in enumerate(zip(chosen.tolist(), shapes(subject, graph, chosen), strict=True)):
+        path = graph.structure.modules[int(graph.tasks.module[task])]
+        if shape is not None and shape.operator.endswith("AccumulateGrad") and shape.inputs:
+            rows, *rest = shape.inputs[0] or (0,)
+            if rest and rows * rest[0] == sizes[path]:
+                scaled[place] = factors[path]
+    return scale(graph, chosen, scaled)
+
+
+def with_update(subject: Subject, graph: Graph, layers: Sequence[Factored], end: End) -> Graph:
+    """The update of other numbers of parameters and tensors, and the exchange of their gradients."""
+    facts = subject.script.optimizers
+    parameters, tensors = sum(one.parameter_count for one in facts), sum(one.tensor_count for one in facts)
+    less = sum(layer.less for layer in layers)
+    if not parameters or not tensors:
+        return graph
+    # More parameters are a loss, whose best case is the small one.
+    side = _OF_GAINS[end] if less > 0 else end
+    size = max(0.0, 1 - getattr(_SHRINKS, side) * less / parameters)
+    count = 1 + len(layers) / tensors
+    if subject.on_gpu:
+        work = select(graph, phase=_PER_WEIGHT, kind=TaskKind.KERNEL)
+        host = select(graph, phase=Phase.OPTIMIZER, kind=_HOST)
+        return scale(scale(graph, work, size), host, count, gaps=True)
+    traffic = subject.step.traffic_share
+    stepping = select(graph, phase=Phase.OPTIMIZER, kind=_ALL_BUT_LOADING)
+    stepped = scale(graph, stepping, traffic * size + (1 - traffic) * count, gaps=True)
+    update = update_of(facts[0])
+    moved = 0.0 if update is None else less * update.unfused_bytes
+    return relieved(subject, stepped, moved, end=side)
+
+
+def with_weights(subject: Subject, layers: Sequence[Factored], kept_bytes: float) -> MemoryChange:
+    """The memory with the other weights; so much of what goes between both is kept for the backward pass."""
+    facts = subject.script.optimizers
+    less = float(sum(layer.less for layer in layers))
+    parameters = sum(one.parameter_count for one in facts) or max(1, sum(one.before for one in layers))
+    state = sum(one.state_bytes for one in facts) / parameters
+    share = less / parameters
+
+    def changed(memory: Memory) -> Memory:
+        levels = subject.levels
+        made = _moved(memory, "parameters", -FLOAT_BYTES.value * less)
+        made = _moved(made, "optimizer", -state * less)
+        if levels is None:
+            made = _moved(made, "gradients", -share * memory.gradients.value)
+            return _moved(made, "activations", kept_bytes)
+        kept = kept_bytes * levels.activations / max(1.0, float(levels.activations.max()))
+        stepping = _step_factor(subject, layers, share) * levels.stepping
+        then = levels.live - share * levels.gradients - levels.stepping + stepping + kept
+        now = int(levels.live.argmax())
+        gradients, activations = -share * float(levels.gradients[now]), float(kept[now])
+        rest = float(then.max()) - float(levels.live[now]) - gradients - activations
+        made = _moved(made, "gradients", gradients)
+        return _moved(_moved(made, "activations", activations), "other", rest)
+
+    return changed
+
+
+def _moved(memory: Memory, owner: str, change: float) -> Memory:
+    if change >= 0:
+        return memory.more(owner, Interval.exact(change))
+    return memory.less(owner, Interval.exact(-change))
+
+
+def _step_factor(subject: Subject, layers: Sequence[Factored], share: float) -> float:
+    """Temporary memory of a step over that of now: on a processor it is as large as the largest tensor."""
+    if subject.on_gpu:
+        return max(0.0, 1 - share)
+    split = {layer.module.path: layer.rank * max(layer.inputs, layer.outputs) for layer in layers}
+    modules = subject.script.modules
+    largest = max((one.parameter_count for one in modules), default=0)
+    then = max((split.get(one.path, one.parameter_count) for one in modules), default=0)
+    return then / largest if largest else 1.0
+
+
+def is_worth_asking(
+    subject: Subject, layers: Sequence[Factored], change: Callable[[Graph], Graph], graph: Graph
+) -> bool:
+    """True if the change saves a noticeable share of the iteration, or of the memory that stays."""
+    after = change(graph)
+    counted = ON_GPU[graph.tasks.kind] if subject.on_gpu else np.ones(len(graph), np.bool_)
+    now_us, then_us = (float((one.durations + one.gaps)[counted].sum()) for one in (graph, after))
+    if now_us - then_us >= _WORTH_ASKING.value * 1e3 * subject.steps * subject.iteration_ms.value:
+        return True
+    facts = subject.script.optimizers
+    state = sum(one.state_bytes for one in facts) / max(1, sum(one.parameter_count for one in facts))
+    saved = (FLOAT_BYTES.value + state) * sum(layer.less for layer in layers)
+    return saved > 0 and saved >= _WORTH_ASKING.value * subject.peak.total

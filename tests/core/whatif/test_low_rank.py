@@ -1,0 +1,182 @@
+"""Products of a split layer become two thinner ones, the update shrinks, and nothing else changes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from skyline.errors import UsageError
+from skyline.trace.facts import Device, MemoryFact, ModuleFact, OptimizerFact
+from skyline.trace.record import BareTimes, IterationMark, OperatorShape, Phase, Record, RecordKind, Trace
+from skyline.whatif.base import Grain, Scenario
+from skyline.whatif.baseline import baseline
+from skyline.whatif.catalogue.models.low_rank import WHATIF, split_layers
+from skyline.whatif.cost.factored_layers import HALF_RATE
+from skyline.whatif.cost.thread_scaling import CALL_US
+
+ROWS, INPUTS, OUTPUTS, RANK = 64, 256, 512, 16
+WEIGHT, SMALL = INPUTS * OUTPUTS, 8 * 4
+LEFT = RANK * (INPUTS + OUTPUTS)
+
+
+def linear(path, inputs, outputs, count=0, **options):
+    given = {"in_features": inputs, "out_features": outputs, "bias": True, **options}
+    return ModuleFact(path, "Linear", True, count or inputs * outputs, True, given)
+
+
+FC, HEAD = linear("Net.fc", INPUTS, OUTPUTS), linear("Net.head", 8, 4)
+MODULES = (ModuleFact("Net", "Net", False, 0, True, {}), FC, HEAD)
+
+
+def trace_of(rows=ROWS, iterations=3):
+    """Each iteration: the layer 1 ms forward and 2 ms backward, a head 0.5 ms, an update of 4 ms that is traffic."""
+    flops = 2 * rows * WEIGHT
+    shapes = (
+        OperatorShape("aten::linear", ((rows, INPUTS), (OUTPUTS, INPUTS)), ("float32",) * 2, flops=flops),
+        OperatorShape("aten::linear", ((rows, 8), (4, 8)), ("float32",) * 2, flops=2 * rows * SMALL),
+        OperatorShape("AddmmBackward0", ((rows, OUTPUTS),), ("float32",), flops=2 * flops),
+        OperatorShape("aten::addcdiv_", ((OUTPUTS, INPUTS),) * 3, ("float32",) * 3),
+    )
+    work = [
+        ("aten::linear", Phase.FORWARD, 1000, 1, 0),
+        ("aten::linear", Phase.FORWARD, 500, 2, 1),
+        ("AddmmBackward0", Phase.BACKWARD, 2000, 1, 2),
+        ("aten::addcdiv_", Phase.OPTIMIZER, 0, 0, 3),
+        ("aten::addcdiv_", Phase.OPTIMIZER, 4000, 0, 3),
+    ]
+    records, marks, clock = [], [], 0.0
+    for iteration in range(iterations):
+        begin = clock
+        for name, phase, took, module, shape in work:
+            place = {"module": module, "shape": shape}
+            records.append(Record(name, RecordKind.OPERATOR, phase, "main", iteration, clock, took, **place))
+            clock += took
+        marks.append(IterationMark(iteration, begin, clock))
+    return Trace(tuple(marks), (), ("Net", "Net.fc", "Net.head"), tuple(records), shapes=shapes)
+
+
+@pytest.fixture
+def net(profile):
+    """A model that fits into the caches."""
+    numbers = WEIGHT + SMALL
+    return replace(
+        profile,
+        trace=trace_of(),
+        times=BareTimes((7.5,) * 9, (0.0,) * 9, (2.0,) * 9, (4.0,) * 9),
+        modules=MODULES,
+        memory=MemoryFact(4 * numbers, 4 * numbers, 8 * numbers, 0),
+        peak_bytes=16 * numbers,
+        optimizers=(OptimizerFact("Adam", 1, 4, numbers, 8 * numbers, {}),),
+        loaders=(),
+        trials=(),
+        calls=(),
+    )
+
+
+def asked(profile, value=str(RANK)):
+    start = baseline(profile)
+    before = Scenario.of(start, Grain.OPERATORS)
+    return start, before, WHATIF.transform(before, value, start)
+
+
+def rate(side, half=HALF_RATE.value):
+    return 1 + half / side
+
+
+def split_us(now_us, half=HALF_RATE.value):
+    """By hand: two products of operations over those of one, each with its narrowest side, and two calls."""
+    then = INPUTS * RANK * rate(RANK, half) + RANK * OUTPUTS * rate(RANK, half)
+    return 2 * CALL_US + (now_us - CALL_US) * then / (INPUTS * OUTPUTS * rate(ROWS, half))
+
+
+def test_both_passes_become_two_products_and_the_update_that_of_the_parameters_left(net):
+    start, before, changed = asked(net)
+    step = 4000 * (1 - (WEIGHT - LEFT) / (WEIGHT + SMALL))
+    expected = split_us(1000) + 500 + split_us(2000) + step
+    assert start.step_ms(changed.graph) == pytest.approx(expected / 1e3, rel=1e-6)
+    assert changed.below_ms > 0
+    assert changed.above_ms > 0
+    head = [index for index, module in enumerate(start.operators.tasks.module.tolist()) if module == 2]
+    assert (changed.graph.durations[head] == before.graph.durations[head]).all()
+
+
+def test_only_layers_that_become_smaller_are_split(net):
+    assert [one.module.path for one in split_layers(net, RANK)] == ["Net.fc"]
+    assert {one.module.path for one in split_layers(net, 2)} == {"Net.fc", "Net.head"}
+    assert split_layers(net, 171) == ()
+    start, _, changed = asked(net, "171")
+    assert "no linear layer smaller" in changed.reason
+    with pytest.raises(UsageError):
+        WHATIF.transform(Scenario.of(start, Grain.OPERATORS), "much", start)
+
+
+def test_memory_loses_the_parameters_and_keeps_what_is_between(net):
+    _, before, changed = asked(net)
+    less = WEIGHT - LEFT
+    assert before.memory.parameters.value - changed.memory.parameters.value == pytest.approx(4 * less)
+    assert before.memory.optimizer.value - changed.memory.optimizer.value == pytest.approx(8 * less)
+    assert before.memory.gradients.value - changed.memory.gradients.value == pytest.approx(4 * less)
+    assert changed.memory.activations.value - before.memory.activations.value == 4 * ROWS * RANK
+
+
+def test_values_are_ranks_around_a_quarter_of_the_largest_layer(net):
+    found = WHATIF.detect(baseline(net))
+    assert (found.applicable, found.default, found.values) == (True, "64", ("32", "64", "128"))
+
+
+def test_the_gpu_is_asked_for_its_own_times(net):
+    environment = replace(net.environment, device=Device("NVIDIA A100-SXM4-80GB", "cuda"))
+    records = []
+    large = trace_of(rows=16_384)
+    for number, record in enumerate(large.records, 1):
+        launch = replace(record, name="cudaLaunchKernel", kind=RecordKind.RUNTIME, duration_us=5.0, shape=-1)
+        records += [replace(launch, correlation=number)]
+        kernel = replace(record, kind=RecordKind.KERNEL, lane="stream 7", correlation=number)
+        records += [replace(kernel, name="gemm" if "addcdiv" not in record.name else "update")]
+    made = replace(net, environment=environment, trace=replace(large, records=tuple(records)))
+    _, before, changed = asked(made, "64")
+    shorter = changed.graph.durations < before.graph.durations
+    names = {before.graph.tasks[index].name for index in range(len(before.graph)) if shorter[index]}
+    assert names == {"gemm", "update"}
+    assert changed.provenance.value == "modelled"
+    unknown = replace(made, environment=replace(environment, device=Device("A GPU", "cuda")))
+    assert "figures of the GPU are not known" in WHATIF.detect(baseline(unknown)).reason
+
+
+LSTM = ModuleFact("Net.lstm", "LSTM", True, 100, True, {"input_size": 8, "hidden_size": 8})
+SPLIT = (
+    MODULES[0],
+    ModuleFact("Net.fc", "Sequential", True, 0, True, {}),
+    linear("Net.fc.0", INPUTS, RANK, bias=False),
+    linear("Net.fc.1", RANK, OUTPUTS),
+)
+TABLE = ModuleFact(
+    "Net.table", "Embedding", True, WEIGHT, True, {"num_embeddings": OUTPUTS, "embedding_dim": INPUTS}
+)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"modules": ()}, "not known"),
+        ({"modules": MODULES[:1]}, "trains no linear layer"),
+        ({"modules": (*MODULES[:1], LSTM)}, "LSTM multiplies inside of one operator"),
+        ({"modules": SPLIT}, "split already"),
+        ({"modules": (MODULES[0], TABLE, replace(FC, parameter_count=0))}, "trains no linear layer"),
+        ({"modules": (MODULES[0], linear("Net.fc", 1, 1))}, "too small to be split"),
+        ({"modules": (MODULES[0], replace(FC, trainable=False))}, "trains no linear layer"),
+        ({"modules": (MODULES[0], replace(FC, library=False))}, "trains no linear layer"),
+        ({"modules": (MODULES[0], replace(FC, path="Net.other"))}, "no product of a linear layer"),
+        ({"modules": (MODULES[0], HEAD)}, "less than 2 %"),
+    ],
+)
+def test_where_it_does_not_apply(net, change, said):
+    found = WHATIF.detect(baseline(replace(net, **change)))
+    assert not found.applicable
+    assert said in found.reason
+
+
+def test_a_recurrent_layer_that_stays_is_an_assumption(net):
+    _, _, changed = asked(replace(net, modules=(*MODULES, LSTM)))
+    assert any("LSTM multiplies" in one for one in changed.assumptions)
