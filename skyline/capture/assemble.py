@@ -33,6 +33,7 @@ from skyline.trace.facts import (
 )
 from skyline.trace.profile import CAPTURE_SCHEMA, Profile, SourceFile
 from skyline.trace.record import BareTimes, CodeLine
+from skyline.trace.tensor_values import TensorValues
 from skyline.trace.trial import ProductTrial, Trial
 
 
@@ -61,6 +62,7 @@ class ScriptRun:
     from_idle: BareTimes | None = None
     """Iterations that each began with an idle GPU."""
     power: PowerFact | None = None
+    values: TensorValues | None = None
     load: MachineLoad | None = None
     side_effects: tuple[SideEffect, ...] = ()
     protection: Protection | None = None
@@ -189,6 +191,7 @@ def _assembled(run: ScriptRun, trials: tuple[Trial, ...], products: tuple[Produc
         calls=recording.calls,
         product_trials=products,
         large_block_us_per_mb=run.facts.large_block_us_per_mb,
+        values=run.values,
     )
 
 

@@ -28,6 +28,7 @@ from skyline.trace.facts import (
 )
 from skyline.trace.observed_training import ObservedTraining
 from skyline.trace.record import BareTimes, CodeLine, Trace
+from skyline.trace.tensor_values import TensorValues
 from skyline.trace.trial import ProductTrial, Trial
 
 
@@ -149,6 +150,8 @@ class Profile:
     """The protection of the user's files during the run; None in profiles of earlier versions."""
     training: ObservedTraining | None = None
     """A longer stretch of training, where ``skyline estimate`` asked for it."""
+    values: TensorValues | None = None
+    """Values in the tensors of a few further iterations; None if there were none to look at."""
 
 
 def settings_files(profile: Profile) -> frozenset[str]:

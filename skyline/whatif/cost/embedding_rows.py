@@ -17,7 +17,7 @@ from skyline.trace.record import Phase, Trace
 from skyline.whatif.subject import Subject, shapes
 
 _CLASSES = ("Embedding", "EmbeddingBag")
-_LOOKUPS = ("aten::embedding", "aten::embedding_bag", "aten::_embedding_bag")
+LOOKUPS = ("aten::embedding", "aten::embedding_bag", "aten::_embedding_bag")
 DENSE_GRADIENTS = (
     "EmbeddingBackward0",
     "EmbeddingBagBackward0",
@@ -184,7 +184,7 @@ def _indices_by_module(trace: Trace) -> dict[str, float]:
     """Number of indices that each module looks up in an iteration, by the module's path."""
     found: dict[str, float] = {}
     for record in trace.records:
-        if record.name not in _LOOKUPS or record.shape < 0 or record.module < 0:
+        if record.name not in LOOKUPS or record.shape < 0 or record.module < 0:
             continue
         inputs = trace.shapes[record.shape].inputs
         if len(inputs) > 1:

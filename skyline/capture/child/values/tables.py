@@ -1,0 +1,53 @@
+"""The embedding tables of the training model, with a number for every row of all of them."""
+
+from __future__ import annotations
+
+import torch
+
+from ..module_facts import named_modules
+
+_CLASSES = (torch.nn.Embedding, torch.nn.EmbeddingBag)
+LEAST_BYTES = 1 << 20
+"""Smaller tables fit into any cache."""
+
+
+class Table:
+    """A table; the numbers of its rows begin with ``first``. A weight that several modules share is one table.
+
+    ``closed`` is true if the last offset of its bags is the end of the indices.
+    """
+
+    __slots__ = ("closed", "first", "padding", "path", "row_bytes", "rows", "weight")
+
+    def __init__(self, path, module, first):
+        self.path = path
+        self.weight = module.weight
+        self.padding = module.padding_idx
+        self.closed = bool(getattr(module, "include_last_offset", False))
+        self.rows = module.num_embeddings
+        self.row_bytes = module.embedding_dim * module.weight.element_size()
+        self.first = first
+
+    @property
+    def size_bytes(self):
+        """Bytes of the whole table."""
+        return self.rows * self.row_bytes
+
+
+def large_tables(optimizers):
+    """The tables that one of the optimizers trains and that are large enough, in the order of the modules."""
+    trained = {
+        id(parameter)
+        for _, optimizer in optimizers
+        for group in optimizer.param_groups
+        for parameter in group["params"]
+    }
+    found, first = {}, 0
+    for path, module in named_modules():
+        if type(module) not in _CLASSES or id(module.weight) in found or id(module.weight) not in trained:
+            continue
+        if module.num_embeddings * module.embedding_dim * module.weight.element_size() < LEAST_BYTES:
+            continue
+        found[id(module.weight)] = Table(path, module, first)
+        first += module.num_embeddings
+    return list(found.values())

@@ -1,0 +1,78 @@
+"""Values in the tensors of a script over a few of its iterations: how unevenly rows of embeddings are looked up."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class HotRows:
+    """The rows with most lookups per byte that fit into ``size_bytes``.
+
+    ``hit_share`` is their share of the lookups, ``whole_samples`` the share of samples all of whose lookups they
+    answer (None if unknown), both counted in other iterations than those that chose the rows. ``cold_bytes`` are the
+    other rows that an iteration looks up, once each.
+    """
+
+    size_bytes: int
+    hit_share: float
+    cold_bytes: float
+    whole_samples: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TableAccess:
+    """An embedding table: ``rows`` of ``row_bytes`` each, in the memory of the host if ``on_host``.
+
+    ``lookups`` is the number of indices in an iteration without those of the padding row, ``distinct_rows`` the number
+    of different rows among them. ``hot`` is sorted by size.
+    """
+
+    path: str
+    rows: int
+    row_bytes: int
+    on_host: bool
+    lookups: float
+    distinct_rows: float
+    hot: tuple[HotRows, ...] = ()
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of the whole table."""
+        return self.rows * self.row_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class TensorValues:
+    """What ``iterations`` iterations showed that were neither timed nor recorded.
+
+    ``tables`` are the trained embedding tables of 1 MiB and more. ``hot`` is about all of them together.
+    ``problem`` says why they could not be read; empty if they could.
+    """
+
+    iterations: int
+    tables: tuple[TableAccess, ...] = ()
+    hot: tuple[HotRows, ...] = ()
+    problem: str = ""
+
+
+def hot_at(points: tuple[HotRows, ...], size_bytes: float) -> HotRows:
+    """The hottest rows of any size, by linear interpolation; ``points`` are sorted by size and not empty."""
+    above = next((one for one in points if one.size_bytes >= size_bytes), points[-1])
+    below = next((one for one in reversed(points) if one.size_bytes <= size_bytes), None)
+    if below is None:
+        # Fewer rows than were counted: they have their part of the lookups at least.
+        below = HotRows(0, 0.0, above.cold_bytes, None if above.whole_samples is None else 0.0)
+    width = above.size_bytes - below.size_bytes
+    part = min(1.0, (size_bytes - below.size_bytes) / width) if width > 0 else 1.0
+
+    def between(low: float, high: float) -> float:
+        return low + part * (high - low)
+
+    known = below.whole_samples is not None and above.whole_samples is not None
+    return HotRows(
+        int(size_bytes),
+        between(below.hit_share, above.hit_share),
+        between(below.cold_bytes, above.cold_bytes),
+        between(below.whole_samples or 0.0, above.whole_samples or 0.0) if known else None,
+    )
