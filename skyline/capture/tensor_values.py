@@ -16,7 +16,7 @@ _SHARE = 0.25
 _MOST, _LEAST = 64, 2
 _LEAST_BYTES = 1 << 20
 _UNSEEN = ("torch.compile", "captured graph")
-"""Compiled code and captured graphs call no lookup that could be seen, or would be compiled again."""
+"""Compiled code and captured graphs call no lookup and no layer that could be seen, or would be compiled again."""
 
 
 def tensor_values(
@@ -26,12 +26,13 @@ def tensor_values(
     styles: tuple[str, ...],
     median_ms: float,
 ) -> TensorValues | None:
-    """The values, or None where there are none to look at; raises ScriptEnded where the script ends meanwhile."""
+    """The values, or None where they cannot be seen; raises ScriptEnded where the script ends meanwhile."""
     embeds = any(_is_large_table(module) for module in recording.modules)
-    if not embeds or request.recorded <= 1 or median_ms > LONG_MS or any(one in styles for one in _UNSEEN):
+    if request.recorded <= 1 or median_ms > LONG_MS or any(one in styles for one in _UNSEEN):
         return None
     seconds = _SHARE * request.settle_s
-    iterations = max(_LEAST, min(_MOST, int(seconds * 1e3 / max(median_ms, 0.01))))
+    affordable = max(_LEAST, min(_MOST, int(seconds * 1e3 / max(median_ms, 0.01))))
+    iterations = affordable if embeds else 1
     child.send("values", iterations=iterations, seconds=seconds)
     return msgspec.convert(child.receive("values"), TensorValues)
 

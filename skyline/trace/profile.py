@@ -151,7 +151,7 @@ class Profile:
     training: ObservedTraining | None = None
     """A longer stretch of training, where ``skyline estimate`` asked for it."""
     values: TensorValues | None = None
-    """Values in the tensors of a few further iterations; None if there were none to look at."""
+    """Values in the tensors of a few further iterations; None if they could not be seen."""
 
 
 def settings_files(profile: Profile) -> frozenset[str]:

@@ -1,9 +1,10 @@
-"""Values in the tensors of a script over a few of its iterations: how unevenly rows of embeddings are looked up."""
+"""Values in the tensors of a script over a few of its iterations: rows of embeddings, and zeros."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+_ROUNDING = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class HotRows:
@@ -21,6 +22,18 @@ class HotRows:
 
 
 @dataclass(frozen=True, slots=True)
+class SteadyRows:
+    """Looked-up rows that a step of the optimizer changes by no more than the ``change``-th part of their norm.
+
+    ``row_share`` is their share of the rows that an iteration looks up, ``lookup_share`` that of the lookups.
+    """
+
+    change: float
+    row_share: float
+    lookup_share: float
+
+
+@dataclass(frozen=True, slots=True)
 class TableAccess:
     """An embedding table: ``rows`` of ``row_bytes`` each, in the memory of the host if ``on_host``.
 
@@ -35,11 +48,28 @@ class TableAccess:
     lookups: float
     distinct_rows: float
     hot: tuple[HotRows, ...] = ()
+    steady: tuple[SteadyRows, ...] = ()
+    """By change, smallest first; empty if no step of an optimizer could be compared."""
 
     @property
     def size_bytes(self) -> int:
         """Bytes of the whole table."""
         return self.rows * self.row_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class LayerZeros:
+    """Shares of zeros that a linear layer or a convolution multiplies in one iteration.
+
+    ``multiplications`` are those of its forward pass; the backward pass has as many for the gradient of the input and
+    for that of the weight. ``gradients`` belongs to the gradient of its result, None if there was none.
+    """
+
+    path: str
+    multiplications: int
+    inputs: float
+    weights: float
+    gradients: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +84,8 @@ class TensorValues:
     tables: tuple[TableAccess, ...] = ()
     hot: tuple[HotRows, ...] = ()
     problem: str = ""
+    zeros: tuple[LayerZeros, ...] = ()
+    """Of the layers that ran in the first iteration, at most 200."""
 
 
 def hot_at(points: tuple[HotRows, ...], size_bytes: float) -> HotRows:
@@ -76,3 +108,9 @@ def hot_at(points: tuple[HotRows, ...], size_bytes: float) -> HotRows:
         between(below.cold_bytes, above.cold_bytes),
         between(below.whole_samples or 0.0, above.whole_samples or 0.0) if known else None,
     )
+
+
+def steady_at(points: tuple[SteadyRows, ...], change: float) -> SteadyRows:
+    """Rows that change by at most any part of their norm: those of the next smaller part that was counted."""
+    below = [one for one in points if one.change <= change * (1 + _ROUNDING)]
+    return SteadyRows(change, below[-1].row_share, below[-1].lookup_share) if below else SteadyRows(change, 0.0, 0.0)

@@ -8,11 +8,25 @@ from collections import Counter
 import torch
 from torch.nn import functional
 
-from .access_shares import Accesses, access_shares
+from .access_shares import Accesses
 
 _FUNCTIONS = ("embedding", "embedding_bag")
 _MOST = 1_000_000
 """Lookups of all tables together, after which no further iteration is needed: they take 32 MB."""
+
+
+class _Call:
+    """One lookup: the rows, the sample of each, of how many samples, and when."""
+
+    __slots__ = ("count", "iteration", "number", "rows", "samples", "table")
+
+    def __init__(self, table, rows, samples, count, iteration, number):
+        self.table = table
+        self.rows = rows
+        self.samples = samples
+        self.count = count
+        self.iteration = iteration
+        self.number = number
 
 
 class Lookups:
@@ -23,7 +37,6 @@ class Lookups:
     """
 
     def __init__(self, tables):
-        self._tables = tables
         self._by_weight = {id(table.weight): table for table in tables}
         self._originals = {name: getattr(functional, name) for name in _FUNCTIONS}
         self._seen = []
@@ -45,11 +58,19 @@ class Lookups:
         """The next lookups are of another iteration."""
         self._iteration += 1
 
+    def latest(self, table):
+        """The rows of a table that this iteration looked up so far, and how often each, on the CPU."""
+        seen = [one.rows for one in self._seen if one.iteration == self._iteration and one.table is table]
+        if not seen:
+            return (), ()
+        rows, counts = torch.cat(seen).unique(return_counts=True)
+        return rows - table.first, counts
+
     def end(self):
-        """Watch no longer; rows as of ``skyline.trace.tensor_values``, and of all tables together."""
+        """Watch no longer; the lookups that were seen."""
         for name, original in self._originals.items():
             setattr(functional, name, original)
-        return access_shares(self._tables, self._accesses(), self._iteration)
+        return self._accesses()
 
     def _watched(self, original):
         @functools.wraps(original)
@@ -77,19 +98,22 @@ class Lookups:
                 kept = rows != table.padding
                 rows, samples = rows[kept], samples[kept]
         self._count += len(rows)
-        self._seen.append((rows + table.first, samples, self._iteration, self._passes, count))
+        self._seen.append(
+            _Call(table, rows + table.first, samples, count, self._iteration, self._passes)
+        )
 
     def _accesses(self):
         """All lookups in one piece; those of calls with another number of samples than most have no sample."""
         counts = Counter()
-        for rows, _, _, _, count in self._seen:
-            counts[count] += len(rows)
+        for one in self._seen:
+            counts[one.count] += len(one.rows)
         usual = max(counts, key=counts.get, default=0)
         keys, samples, iterations = [], [], []
-        for rows, sample, iteration, number, count in self._seen:
-            keys.append(rows)
-            samples.append(sample + number * usual if count == usual else torch.full_like(sample, -1))
-            iterations.append(torch.full_like(rows, iteration))
+        for one in self._seen:
+            known = one.count == usual
+            keys.append(one.rows)
+            samples.append(one.samples + one.number * usual if known else torch.full_like(one.samples, -1))
+            iterations.append(torch.full_like(one.rows, one.iteration))
         if not keys:
             return Accesses(*(torch.zeros(0, dtype=torch.int64, device="cpu") for _ in range(3)))
         return Accesses(torch.cat(keys), torch.cat(samples), torch.cat(iterations))

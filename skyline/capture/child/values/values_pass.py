@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import time
 
+from .access_shares import access_shares
 from .lookups import Lookups
+from .row_changes import RowChanges
 from .tables import large_tables
+from .zeros import Zeros
 
 # Kept from before the script could put something else in its place.
 _clock = time.monotonic
@@ -19,21 +22,22 @@ _LEAST = 2
 
 
 class ValuesPass:
-    """At most so many iterations, or as many as begin within ``seconds``, but two at least."""
+    """One iteration; with large embeddings so many, or as many as begin within ``seconds``, but two at least.
+
+    Zeros are counted in the first one.
+    """
 
     event = "values"
 
     def __init__(self, optimizers, iterations, seconds):
-        self.remaining = iterations
+        self._tables = large_tables(optimizers)
+        self.remaining = iterations if self._tables else 1
+        self.problem = ""
         self._done = 0
         self._deadline = _clock() + seconds
-        tables = large_tables(optimizers)
-        self._lookups = Lookups(tables)
-
-    @property
-    def problem(self):
-        """Why nothing more can be seen; empty as long as all goes well."""
-        return self._lookups.problem
+        self._lookups = Lookups(self._tables)
+        self._changes = RowChanges(self._tables, self._lookups)
+        self._zeros = Zeros(optimizers)
 
     def after_backward(self, tensors):
         """A backward pass from these tensors is over."""
@@ -41,12 +45,15 @@ class ValuesPass:
 
     def before_step(self, optimizer):
         """An optimizer is about to step."""
+        self._changes.before_step(optimizer)
 
     def after_step(self, optimizer):
         """It has stepped."""
+        self._changes.after_step()
 
     def end_iteration(self):
         """An iteration ends here."""
+        self._zeros.stop()
         self._lookups.end_iteration()
         self._done += 1
         self.remaining -= 1
@@ -55,4 +62,13 @@ class ValuesPass:
 
     def end(self):
         """In the shape of ``skyline.trace.tensor_values.TensorValues``."""
-        return {"iterations": self._done, "problem": self.problem, **self._lookups.end()}
+        found = self._lookups.end()
+        told = access_shares(self._tables, found, self._done)
+        for row, table in zip(told["tables"], self._tables, strict=True):
+            row["steady"] = self._changes.rows(table)
+        return {
+            "iterations": self._done,
+            "problem": self._lookups.problem,
+            "zeros": [] if self._zeros.problem else self._zeros.rows(),
+            **told,
+        }

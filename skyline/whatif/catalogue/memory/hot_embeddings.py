@@ -19,7 +19,7 @@ from skyline.trace.tensor_values import TensorValues, hot_at
 from skyline.units import format_bytes, format_share
 from skyline.whatif.base import Applicability, Provenance, Scenario, Semantics, Subject, UsualWhatIf
 from skyline.whatif.constant import Constant
-from skyline.whatif.cost.embedding_rows import DENSE_GRADIENTS, LOOKUPS, is_table, updates_of
+from skyline.whatif.cost.embedding_rows import DENSE_GRADIENTS, LOOKUPS, dense_rows, is_table, updates_of
 from skyline.whatif.cost.host_bus import IN, OUT, bytes_per_us, lane_beside
 from skyline.whatif.cost.optimizer_step import update_of
 from skyline.whatif.question import whole_number
@@ -36,7 +36,6 @@ _GATHER_GB_S = Constant(
 )
 _UPDATE_BYTES = Constant.at(28.0, "bytes per number of a fused update with two moments, where it is not known")
 _NUMBER_BYTES = Constant.at(4.0, "the width of a number in float32")
-_PASSES = Constant.at(3.0, "a touched row is read, added to and written while its dense gradient is made")
 HOST = "embedding rows on the host"
 
 
@@ -63,8 +62,7 @@ class _Split:
         """Of the work on a dense gradient, the part that stays with so much of the table and of the lookups."""
         if not self.dense:
             return touched_bytes / self.lookup_bytes if self.lookup_bytes else 1.0
-        before = self.total_bytes + _PASSES.value * self.lookup_bytes
-        return (kept_bytes + _PASSES.value * touched_bytes) / before
+        return dense_rows(kept_bytes, touched_bytes) / dense_rows(self.total_bytes, self.lookup_bytes)
 
 
 @dataclass(frozen=True, slots=True)
