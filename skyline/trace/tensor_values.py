@@ -35,7 +35,7 @@ class SteadyRows:
 
 @dataclass(frozen=True, slots=True)
 class TableAccess:
-    """An embedding table: ``rows`` of ``row_bytes`` each, in the memory of the host if ``on_host``.
+    """An embedding table: ``rows`` of ``row_bytes`` each.
 
     ``lookups`` is the number of indices in an iteration without those of the padding row, ``distinct_rows`` the number
     of different rows among them. ``hot`` is sorted by size.
@@ -44,7 +44,6 @@ class TableAccess:
     path: str
     rows: int
     row_bytes: int
-    on_host: bool
     lookups: float
     distinct_rows: float
     hot: tuple[HotRows, ...] = ()
@@ -84,8 +83,16 @@ class TensorValues:
     tables: tuple[TableAccess, ...] = ()
     hot: tuple[HotRows, ...] = ()
     problem: str = ""
+    seen_on: str = ""
+    """The device of the run that showed them; empty for that of the profile."""
     zeros: tuple[LayerZeros, ...] = ()
     """Of the layers that ran in the first iteration, at most 200."""
+
+    @property
+    def basis(self) -> str:
+        """The iterations that showed them, as the end of a sentence."""
+        where = f" of a run on {self.seen_on}" if self.seen_on else ""
+        return f"{self.iterations} iterations{where}"
 
 
 def hot_at(points: tuple[HotRows, ...], size_bytes: float) -> HotRows:

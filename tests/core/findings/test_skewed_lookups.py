@@ -23,7 +23,7 @@ def points(few: float, tenth: float):
 
 
 def table(path="Net.items", few=0.9, rows=ROWS):
-    return TableAccess(path, rows, 4 * WIDTH, False, 20_000.0, 5000.0, points(few, 0.97))
+    return TableAccess(path, rows, 4 * WIDTH, 20_000.0, 5000.0, points(few, 0.97))
 
 
 @pytest.fixture

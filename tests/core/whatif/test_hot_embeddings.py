@@ -43,8 +43,8 @@ GRADIENT = 2000.0 * (64 + 5.12 + 3 * 25.6) / (TABLE_MB + 3 * 25.6)
 UPDATE = 3000.0 * 64 / TABLE_MB
 
 
-def seen(points=POINTS, on_host=False, **given):
-    table = TableAccess("Net.0", ROWS, 4 * WIDTH, on_host, 100_000.0, 40_000.0, points)
+def seen(points=POINTS, path="Net.0", **given):
+    table = TableAccess(path, ROWS, 4 * WIDTH, 100_000.0, 40_000.0, points)
     return TensorValues(8, (table,), points, **given)
 
 
@@ -134,7 +134,7 @@ def on_the_host(profile):
     trace = replace(
         profile.trace, iterations=tuple(marks), records=tuple(records), shapes=(LOOKUP, update)
     )
-    return replace(profile, trace=trace, values=seen(on_host=True))
+    return replace(profile, trace=trace, values=seen())
 
 
 def test_hot_rows_of_a_table_on_the_host_leave_it(looked_up):
@@ -174,7 +174,7 @@ def test_without_a_gpu_the_reason_says_what_one_would_keep(looked_up, profile):
         ({"values": TensorValues(2)}, "less than 1 MiB"),
         ({"values": seen(problem="RuntimeError: no")}, "could not be read: RuntimeError"),
         ({"values": seen(())}, "too few lookups"),
-        ({"values": seen(on_host=True)}, "no lookup of these embeddings"),
+        ({"values": seen(path="Net.9")}, "no lookup of these embeddings"),
     ],
 )
 def test_reasons(looked_up, changes, said):
@@ -183,9 +183,15 @@ def test_reasons(looked_up, changes, said):
 
 def test_a_prediction_shows_no_lookups(looked_up):
     made = Prediction("H100", "roofline", "figures", baseline(looked_up()).iteration_ms, 0.0)
-    assert "not known from a prediction" in reason(looked_up(prediction=made, mode="predicted", values=None))
+    assert "a prediction shows no lookups" in reason(looked_up(prediction=made, mode="predicted", values=None))
 
 
 def test_tables_of_both_sides_are_not_divided(looked_up):
-    tables = (*seen().tables, *seen(on_host=True).tables)
-    assert "some on the GPU" in reason(looked_up(values=TensorValues(8, tables, POINTS)))
+    tables = (*seen().tables, *seen(path="Net.1").tables)
+    profile = replace(on_the_host(looked_up()), values=TensorValues(8, tables, POINTS))
+    assert "some on the GPU" in reason(profile)
+
+
+def test_lookups_of_another_run_are_told_with_its_device(looked_up):
+    found, _ = asked(looked_up(values=seen(seen_on="Test CPU")))
+    assert "by 8 iterations of a run on Test CPU" in found.assumptions[0]

@@ -33,7 +33,7 @@ SHAPES = (
 
 
 def seen(steady=STEADY):
-    table = TableAccess("Net.table", ROWS, 4 * WIDTH, True, 2000.0, 1000.0, POINTS, steady)
+    table = TableAccess("Net.table", ROWS, 4 * WIDTH, 2000.0, 1000.0, POINTS, steady)
     return TensorValues(8, (table,), POINTS)
 
 

@@ -38,7 +38,6 @@ def _row(table, accesses, iterations):
         "path": table.path,
         "rows": table.rows,
         "row_bytes": table.row_bytes,
-        "on_host": table.weight.device.type == "cpu",
         "lookups": len(own.keys) / max(1, iterations),
         "distinct_rows": len(_distinct(own)) / max(1, iterations),
         "hot": hot_rows([table], own),

@@ -17,7 +17,7 @@ from skyline.trace.profile import Profile
 from skyline.trace.record import Phase
 from skyline.trace.tensor_values import TensorValues, hot_at
 from skyline.units import format_bytes, format_share
-from skyline.whatif.base import Applicability, Provenance, Scenario, Semantics, Subject, UsualWhatIf
+from skyline.whatif.base import Applicability, Grain, Provenance, Scenario, Semantics, Subject, UsualWhatIf
 from skyline.whatif.constant import Constant
 from skyline.whatif.cost.embedding_rows import DENSE_GRADIENTS, LOOKUPS, dense_rows, is_table, updates_of
 from skyline.whatif.cost.host_bus import IN, OUT, bytes_per_us, lane_beside
@@ -36,7 +36,7 @@ _GATHER_GB_S = Constant(
 )
 _UPDATE_BYTES = Constant.at(28.0, "bytes per number of a fused update with two moments, where it is not known")
 _NUMBER_BYTES = Constant.at(4.0, "the width of a number in float32")
-HOST = "embedding rows on the host"
+HOST, GPU = "embedding rows on the host", "embedding rows on the GPU"
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,12 +92,11 @@ class HotEmbeddings(UsualWhatIf):
         sizes = offered_mb(values)
         if not subject.on_gpu:
             return Applicability.no(f"nothing ran on a GPU; on one, {_told(values, sizes[-1])}")
-        if len({table.on_host for table in values.tables}) > 1:
-            return Applicability.no("some of its embeddings are on the host already, and some on the GPU")
-        graph = subject.graph_of(self.grain)
-        paths = tuple(table.path for table in values.tables)
-        if not len(_lookups(graph, paths, on_gpu=not values.tables[0].on_host)):
+        places = {_place(subject, table.path) for table in values.tables}
+        if "" in places:
             return Applicability.no("no lookup of these embeddings was recorded")
+        if len(places) > 1:
+            return Applicability.no("some of its embeddings are on the host already, and some on the GPU")
         return Applicability(True, values=tuple(map(str, sizes)), default=str(sizes[-1]))
 
     def transform(self, scenario: Scenario, value: str, subject: Subject) -> Scenario:
@@ -106,7 +105,7 @@ class HotEmbeddings(UsualWhatIf):
         values = subject.script.values
         assert values is not None
         split = _split(values, size_bytes, scenario.batch_factor(subject), subject.script)
-        on_host = values.tables[0].on_host
+        on_host = _place(subject, values.tables[0].path) == HOST
         if split.rest_bytes <= 0 and not on_host:
             return scenario
         if on_host:
@@ -142,7 +141,7 @@ def why_unknown(profile: Profile) -> str:
     values = profile.values
     if values is None:
         if profile.prediction is not None:
-            return "which rows are looked up is not known from a prediction; profile a run of the script"
+            return "a prediction shows no lookups: profile a run of the script first, which may be on a CPU"
         return "which rows of its embeddings are looked up was not seen in this run"
     if values.problem:
         return f"which rows are looked up could not be read: {values.problem}"
@@ -162,7 +161,7 @@ def _told(values: TensorValues, size_mb: int) -> str:
     total = sum(table.size_bytes for table in values.tables)
     return (
         f"the hottest {size_mb} MB of {format_bytes(total)} would answer {format_share(hot.hit_share)} of the lookups, "
-        f"and {format_bytes(hot.cold_bytes)} of other rows would cross the bus each way"
+        f"and {format_bytes(hot.cold_bytes)} of other rows would cross the bus each way: skyline profile --gpu NAME"
     )
 
 
@@ -186,7 +185,7 @@ def _split(values: TensorValues, size_bytes: float, larger: float, profile: Prof
 
 
 def _assumptions(values: TensorValues, split: _Split) -> tuple[str, ...]:
-    seen = f"{format_share(split.hit_share)} of the lookups find their row on the GPU, by {values.iterations} iterations"
+    seen = f"{format_share(split.hit_share)} of the lookups find their row on the GPU, by {values.basis}"
     moved = f"{format_bytes(split.cold_bytes)} of other rows cross the bus each way"
     whole = f"{format_share(split.whole_samples)} of the samples need no other row and go first"
     return (
@@ -196,6 +195,14 @@ def _assumptions(values: TensorValues, split: _Split) -> tuple[str, ...]:
         "both parts of a batch together take as long as the whole batch, and layers that normalize see each by itself",
         "the rows that are hot stay the same",
     )
+
+
+def _place(subject: Subject, path: str) -> str:
+    """Where a table is looked up: ``GPU`` or ``HOST``; empty if no lookup was recorded."""
+    graph = subject.graph_of(Grain.OPERATORS)
+    if len(_lookups(graph, (path,), on_gpu=True)):
+        return GPU
+    return HOST if len(_lookups(graph, (path,), on_gpu=False)) else ""
 
 
 def _lookups(graph: Graph, paths: tuple[str, ...], *, on_gpu: bool, **given: int) -> Indices:

@@ -15,6 +15,7 @@ from skyline.trace.tensor_values import TableAccess, steady_at
 from skyline.units import format_share
 from skyline.whatif.base import (
     Applicability,
+    Grain,
     Provenance,
     Scenario,
     Semantics,
@@ -98,8 +99,8 @@ class StaleEmbeddings(UsualWhatIf):
             scenario.graph,
             assumptions=(
                 f"{format_share(rows)} of the rows that an iteration looks up, and {format_share(lookups)} of the "
-                f"lookups, change by at most {change:g} of their norm, by {values.iterations} iterations at this "
-                "point of the training",
+                f"lookups, change by at most {change:g} of their norm, by {values.basis} at this point "
+                "of the training",
                 "a bound: finding the rows that no longer change takes no time",
             ),
             provenance=Provenance.ASSUMED,
@@ -132,7 +133,7 @@ def _lookup_share(tables: list[TableAccess], change: float) -> float:
 
 
 def _scaled(subject: Subject, graph: Graph, table: TableAccess, gradient: float, update: float) -> Graph:
-    on_gpu = subject.on_gpu and not table.on_host
+    on_gpu = len(_gradients(subject.graph_of(Grain.OPERATORS), table.path, on_gpu=True)) > 0
     graph = scale(graph, _gradients(graph, table.path, on_gpu=on_gpu), gradient)
     if not on_gpu:
         shape = table.rows, int(table.row_bytes / _NUMBER_BYTES.value)
