@@ -11,7 +11,7 @@ from skyline.graph.selection import select
 from skyline.graph.task import TaskKind, WorkClass
 from skyline.trace.record import CodeLine, Phase
 from skyline.trace.tensor_values import LayerZeros
-from skyline.units import format_ms, format_share
+from skyline.units import format_ms, format_share, plural
 from skyline.whatif.subject import Subject
 
 _SHARE = 0.5
@@ -44,7 +44,7 @@ class ZeroOperands:
         first = max(layers, key=lambda layer: layer.multiplications * _skipped((layer,)))
         return Finding.at(
             self.code,
-            f"{format_share(skipped)} of the multiplications of {len(layers)} layers have a zero as a factor",
+            f"{format_share(skipped)} of the multiplications of {plural(len(layers), "layer")} have a zero as a factor",
             _place(subject, first),
             0.0,
             None,

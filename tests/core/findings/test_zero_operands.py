@@ -29,7 +29,7 @@ def test_each_product_skips_by_its_factor_with_more_zeros(network, checked):
     """Inputs 80 %, gradients 60 %, weights 10 %: of the three products 80, 60 and 80 % are skipped."""
     script = network(LayerZeros("Net.first", 1000, 0.8, 0.1, 0.6))
     found = checked(RULE, script)
-    assert found.title == "73 % of the multiplications of 1 layers have a zero as a factor"
+    assert found.title == "73 % of the multiplications of 1 layer have a zero as a factor"
     assert (found.line, found.cost_ms, found.whatif) == (script.trace.lines[2].line, 0.0, None)
     assert found.evidence[0].text.endswith("inputs 80 %, gradients of results 60 %, weights 10 %")
     assert "would save 4.4 ms of the 6.0 ms" in found.evidence[1].text

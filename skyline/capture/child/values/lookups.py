@@ -83,13 +83,15 @@ class Lookups:
                 try:
                     self._see(table, given, offsets if original is self._originals["embedding_bag"] else None)
                 except Exception as error:
-                    # Tensors of other kinds hold no indices that could be read; the script goes on.
+                    # The script goes on.
                     self.problem = f"{type(error).__name__}: {error}"
             return original(*args, **kwargs)
 
         return watched
 
     def _see(self, table, given, offsets):
+        if type(given) is not torch.Tensor:
+            raise TypeError(f"indices are of the type {type(given).__name__}")
         with torch.no_grad():
             # The script may write over the indices, or the offsets, as soon as they are used.
             rows = given.detach().reshape(-1).to("cpu", torch.int64, copy=True)

@@ -62,13 +62,16 @@ class ValuesPass:
 
     def end(self):
         """In the shape of ``skyline.trace.tensor_values.TensorValues``."""
-        found = self._lookups.end()
-        told = access_shares(self._tables, found, self._done)
+        told = {"tables": [], "hot": [], "zeros": []}
+        try:
+            told = self._told(self._lookups.end())
+        except Exception as error:
+            # The script goes on.
+            self._lookups.problem = f"{type(error).__name__}: {error}"
+        return {"iterations": self._done, "problem": self._lookups.problem, **told}
+
+    def _told(self, accesses):
+        told = access_shares(self._tables, accesses, self._done)
         for row, table in zip(told["tables"], self._tables, strict=True):
             row["steady"] = self._changes.rows(table)
-        return {
-            "iterations": self._done,
-            "problem": self._lookups.problem,
-            "zeros": [] if self._zeros.problem else self._zeros.rows(),
-            **told,
-        }
+        return {**told, "zeros": [] if self._zeros.problem else self._zeros.rows()}
