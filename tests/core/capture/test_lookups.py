@@ -15,7 +15,7 @@ from torch.nn import functional
 
 from skyline.capture.child.values.access_shares import Accesses, access_shares, hot_rows
 from skyline.capture.child.values.lookups import Lookups
-from skyline.capture.child.values.tables import Table, large_tables
+from skyline.capture.child.values.tables import Table, large_tables, trained_modules
 from skyline.capture.process import Starter
 from skyline.capture.request import CaptureRequest
 from skyline.predict.gpu_profile import gpu_profile
@@ -98,7 +98,7 @@ def test_without_lookups_in_two_iterations_nothing_is_known() -> None:
 def _trained(*modules: nn.Module) -> list[Table]:
     model = nn.ModuleList(modules)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    tables = large_tables([(None, optimizer)])
+    tables = large_tables(trained_modules([(None, optimizer)]))
     wanted = {id(one.weight) for one in modules}
     assert {id(one.weight) for one in tables} <= wanted, "tables of other tests are not trained by this optimizer"
     return tables

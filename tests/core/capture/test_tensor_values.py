@@ -8,7 +8,7 @@ from torch import nn
 
 from skyline.capture.child.values.lookups import Lookups
 from skyline.capture.child.values.row_changes import RowChanges
-from skyline.capture.child.values.tables import large_tables
+from skyline.capture.child.values.tables import large_tables, trained_modules
 from skyline.capture.child.values.values_pass import ValuesPass
 from skyline.capture.child.values.zeros import Zeros
 
@@ -22,7 +22,7 @@ def test_rows_count_by_the_change_of_their_norm() -> None:
     words = nn.Embedding(10_000, 32)
     optimizers = trains(words)
     nn.init.ones_(words.weight)
-    tables = large_tables(optimizers)
+    tables = large_tables(trained_modules(optimizers))
     seen = Lookups(tables)
     changes = RowChanges(tables, seen)
     words(torch.tensor([3, 7, 7, 7]))
@@ -39,7 +39,7 @@ def test_rows_count_by_the_change_of_their_norm() -> None:
 
 def test_another_optimizer_compares_nothing() -> None:
     words, other = nn.Embedding(10_000, 32), nn.Linear(2, 2)
-    tables = large_tables(trains(words))
+    tables = large_tables(trained_modules(trains(words)))
     seen = Lookups(tables)
     changes = RowChanges(tables, seen)
     words(torch.tensor([3]))
@@ -56,7 +56,7 @@ def test_zeros_of_inputs_weights_and_gradients_are_counted() -> None:
         model[0].weight[2:] = 1.0
         model[2].weight.fill_(1.0)
         model[2].weight[0] = 0.0
-    zeros = Zeros(trains(model))
+    zeros = Zeros(trained_modules(trains(model)))
     model(torch.ones(16, 8)).sum().backward()
     zeros.stop()
     first, last = sorted(zeros.rows(), key=lambda row: -row["multiplications"])

@@ -34,20 +34,31 @@ class Table:
         return self.rows * self.row_bytes
 
 
-def large_tables(optimizers):
-    """The tables that one of the optimizers trains and that are large enough, in the order of the modules."""
-    trained = {
+def trained_modules(optimizers):
+    """Pairs of a path and a module whose weight one of the optimizers trains; a shared weight counts once."""
+    left = {
         id(parameter)
         for _, optimizer in optimizers
         for group in optimizer.param_groups
         for parameter in group["params"]
     }
-    found, first = {}, 0
+    found = []
     for path, module in named_modules():
-        if type(module) not in _CLASSES or id(module.weight) in found or id(module.weight) not in trained:
+        weight = module._parameters.get("weight")
+        if weight is not None and id(weight) in left:
+            left.discard(id(weight))
+            found.append((path, module))
+    return found
+
+
+def large_tables(modules):
+    """The tables among the modules that are large enough, in their order."""
+    found, first = [], 0
+    for path, module in modules:
+        if type(module) not in _CLASSES:
             continue
         if module.num_embeddings * module.embedding_dim * module.weight.element_size() < LEAST_BYTES:
             continue
-        found[id(module.weight)] = Table(path, module, first)
+        found.append(Table(path, module, first))
         first += module.num_embeddings
-    return list(found.values())
+    return found

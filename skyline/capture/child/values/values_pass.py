@@ -11,7 +11,7 @@ import time
 from .access_shares import access_shares
 from .lookups import Lookups
 from .row_changes import RowChanges
-from .tables import large_tables
+from .tables import large_tables, trained_modules
 from .zeros import Zeros
 
 # Kept from before the script could put something else in its place.
@@ -30,14 +30,15 @@ class ValuesPass:
     event = "values"
 
     def __init__(self, optimizers, iterations, seconds):
-        self._tables = large_tables(optimizers)
+        modules = trained_modules(optimizers)
+        self._tables = large_tables(modules)
         self.remaining = iterations if self._tables else 1
         self.problem = ""
         self._done = 0
         self._deadline = _clock() + seconds
         self._lookups = Lookups(self._tables)
         self._changes = RowChanges(self._tables, self._lookups)
-        self._zeros = Zeros(optimizers)
+        self._zeros = Zeros(modules)
 
     def after_backward(self, tensors):
         """A backward pass from these tensors is over."""

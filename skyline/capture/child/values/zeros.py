@@ -5,8 +5,6 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from ..module_facts import named_modules
-
 _LAYERS = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)
 _MOST_ELEMENTS = 1 << 14
 """Elements of a tensor that are looked at: a share of a half is then known to within a hundredth."""
@@ -27,21 +25,11 @@ class _Layer:
 
 
 class Zeros:
-    """Hooks the layers that one of the optimizers trains, until ``stop``; the hooks return nothing."""
+    """Hooks the layers among the modules, until ``stop``; the hooks return nothing."""
 
-    def __init__(self, optimizers):
-        trained = {
-            id(parameter)
-            for _, optimizer in optimizers
-            for group in optimizer.param_groups
-            for parameter in group["params"]
-        }
-        found = {
-            id(module.weight): _Layer(path, module)
-            for path, module in named_modules()
-            if type(module) in _LAYERS and id(module.weight) in trained
-        }
-        self._layers = list(found.values())[:_MOST_LAYERS]
+    def __init__(self, modules):
+        layers = [_Layer(path, module) for path, module in modules if type(module) in _LAYERS]
+        self._layers = layers[:_MOST_LAYERS]
         self._handles = [
             layer.module.register_forward_hook(self._hook(layer)) for layer in self._layers
         ]
