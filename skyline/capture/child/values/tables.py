@@ -35,20 +35,22 @@ class Table:
 
 
 def trained_modules(optimizers):
-    """Pairs of a path and a module whose weight one of the optimizers trains; a shared weight counts once."""
-    left = {
+    """Pairs of a path and a module whose weight one of the optimizers trains.
+
+    Of modules of one class that share a weight there is the first.
+    """
+    trained = {
         id(parameter)
         for _, optimizer in optimizers
         for group in optimizer.param_groups
         for parameter in group["params"]
     }
-    found = []
+    found = {}
     for path, module in named_modules():
-        weight = module._parameters.get("weight")
-        if weight is not None and id(weight) in left:
-            left.discard(id(weight))
-            found.append((path, module))
-    return found
+        weight = dict(module._parameters.items()).get("weight")
+        if id(weight) in trained:
+            found.setdefault((id(weight), type(module)), (path, module))
+    return list(found.values())
 
 
 def large_tables(modules):
