@@ -12,13 +12,14 @@ class HotRows:
 
     ``hit_share`` is their share of the lookups, ``whole_samples`` the share of samples all of whose lookups they
     answer (None if unknown), both counted in other iterations than those that chose the rows. ``cold_bytes`` are the
-    other rows that an iteration looks up, once each.
+    other rows that an iteration looks up, once each. ``table_bytes`` are the bytes of each table among them.
     """
 
     size_bytes: int
     hit_share: float
     cold_bytes: float
     whole_samples: float | None = None
+    table_bytes: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +102,8 @@ def hot_at(points: tuple[HotRows, ...], size_bytes: float) -> HotRows:
     below = next((one for one in reversed(points) if one.size_bytes <= size_bytes), None)
     if below is None:
         # Fewer rows than were counted: they have their part of the lookups at least.
-        below = HotRows(0, 0.0, above.cold_bytes, None if above.whole_samples is None else 0.0)
+        whole = None if above.whole_samples is None else 0.0
+        below = HotRows(0, 0.0, above.cold_bytes, whole, (0.0,) * len(above.table_bytes))
     width = above.size_bytes - below.size_bytes
     part = min(1.0, (size_bytes - below.size_bytes) / width) if width > 0 else 1.0
 
@@ -114,6 +116,7 @@ def hot_at(points: tuple[HotRows, ...], size_bytes: float) -> HotRows:
         between(below.hit_share, above.hit_share),
         between(below.cold_bytes, above.cold_bytes),
         between(below.whole_samples or 0.0, above.whole_samples or 0.0) if known else None,
+        tuple(map(between, below.table_bytes, above.table_bytes)),
     )
 
 

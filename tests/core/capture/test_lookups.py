@@ -70,6 +70,7 @@ def test_rows_chosen_in_one_iteration_are_counted_in_the_other() -> None:
     assert at(points, 8)["hit_share"] == pytest.approx((3 / 4 + 3 / 5) / 2)
     # Of 16 bytes 8 are left for 2 of the 6 rows that were not seen, which are as many of the misses.
     assert at(points, 16)["hit_share"] == pytest.approx((3 / 4 + 1 / 4 / 3 + 3 / 5 + 2 / 5 / 3) / 2)
+    assert at(points, 16)["table_bytes"] == pytest.approx([16])
     assert at(points, 32)["hit_share"] == 1
     assert at(points, 32)["cold_bytes"] == 0
 
@@ -80,6 +81,8 @@ def test_narrow_rows_come_before_wide_ones_with_as_many_lookups() -> None:
     points = hot_rows(tables, accesses([0, 1], [0, 1]))
     assert at(points, 4)["hit_share"] == pytest.approx(0.5)
     assert at(points, 4)["cold_bytes"] == pytest.approx(12)
+    assert at(points, 4)["table_bytes"] == [0, 4]
+    assert at(points, 16)["table_bytes"] == [12, 4]
     assert at(points, 16)["hit_share"] == 1
 
 

@@ -195,3 +195,12 @@ def test_tables_of_both_sides_are_not_divided(looked_up):
 def test_lookups_of_another_run_are_told_with_its_device(looked_up):
     found, _ = asked(looked_up(values=seen(seen_on="Test CPU")))
     assert "by 8 iterations of a run on Test CPU" in found.assumptions[0]
+
+
+def test_several_tables_are_told_with_their_parts(looked_up):
+    points = tuple(
+        replace(one, table_bytes=(one.size_bytes * 0.75, one.size_bytes * 0.25)) for one in POINTS
+    )
+    tables = (*seen(points).tables, *seen(points, path="Net.1").tables)
+    found, _ = asked(looked_up(values=TensorValues(8, tables, points)))
+    assert "on the GPU: 48.0 MB of 256 MB of Net.0, 16.0 MB of 256 MB of Net.1" in found.assumptions

@@ -64,20 +64,24 @@ def hot_rows(tables, accesses):
 
 
 def _mean(one, other):
-    return None if one is None or other is None else (one + other) / 2
+    if one is None or other is None:
+        return None
+    if isinstance(one, list):
+        return [_mean(*pair) for pair in zip(one, other, strict=True)]
+    return (one + other) / 2
 
 
 def _counted(tables, chosen, counted, sizes, total):
-    need, seen = _needed_bytes(tables, chosen.keys, counted.keys)
+    order = _Order(tables, chosen.keys)
+    need = order.needed(counted.keys)
     pairs = _distinct(counted)
-    distinct, _ = _needed_bytes(tables, chosen.keys, pairs)
-    width = _row_bytes(tables, pairs)
+    distinct, width = order.needed(pairs), _row_bytes(tables, pairs)
     iterations = len(counted.iterations.unique())
     samples = _needed_by_sample(counted, need)
     rows = []
     for size in sizes:
         # Of the room that is left, rows that were not seen have an equal part.
-        rest = min(1.0, max(0.0, size - seen) / (total - seen)) if total > seen else 1.0
+        rest = min(1.0, max(0.0, size - order.seen) / (total - order.seen)) if total > order.seen else 1.0
         hits = float((need <= size).double().mean())
         cold = float(width[distinct > size].sum()) / max(1, iterations)
         whole = None if samples is None else float((samples <= size).double().mean())
@@ -86,27 +90,51 @@ def _counted(tables, chosen, counted, sizes, total):
                 "hit_share": hits + (1 - hits) * rest,
                 "cold_bytes": cold * (1 - rest),
                 "whole_samples": 1.0 if whole is not None and size >= total else whole,
+                "table_bytes": order.kept_by_table(size, rest),
             }
         )
     return rows
 
 
-def _needed_bytes(tables, chosen, keys):
-    """For each key the bytes of the hottest rows down to its own, and the bytes of all rows that were seen."""
-    rows, counts = chosen.unique(return_counts=True)
-    width = _row_bytes(tables, rows)
-    order = (counts / width).argsort(descending=True, stable=True)
-    taken = torch.empty_like(width)
-    taken[order] = width[order].cumsum(0)
-    place = torch.searchsorted(rows, keys).clamp_(max=len(rows) - 1)
-    need = torch.where(rows[place] == keys, taken[place], torch.full_like(taken[place], float("inf")))
-    return need, float(width.sum())
+class _Order:
+    """Rows by their lookups for each byte: ``taken`` are the bytes of the hottest ones down to each of ``rows``."""
+
+    def __init__(self, tables, chosen):
+        self.rows, counts = chosen.unique(return_counts=True)
+        self._tables = tables
+        self._width = _row_bytes(tables, self.rows)
+        order = (counts / self._width).argsort(descending=True, stable=True)
+        self.taken = torch.empty_like(self._width)
+        self.taken[order] = self._width[order].cumsum(0)
+        self.seen = float(self._width.sum())
+
+    def needed(self, keys):
+        """For each key the bytes that would hold it; infinite for a row that was not seen."""
+        place = torch.searchsorted(self.rows, keys).clamp_(max=len(self.rows) - 1)
+        taken = self.taken[place]
+        return torch.where(self.rows[place] == keys, taken, torch.full_like(taken, float("inf")))
+
+    def kept_by_table(self, size, rest):
+        """Bytes of each table within this size, with a share of the rows that were not seen."""
+        of = _table_of(self._tables, self.rows)
+        seen = torch.bincount(of, self._width, len(self._tables))
+        kept = self.taken <= size
+        within = torch.bincount(of[kept], self._width[kept], len(self._tables))
+        whole = [table.size_bytes for table in self._tables]
+        return [
+            known + rest * (size_bytes - all_seen)
+            for known, size_bytes, all_seen in zip(within.tolist(), whole, seen.tolist(), strict=True)
+        ]
+
+
+def _table_of(tables, keys):
+    ends = torch.tensor([table.first + table.rows for table in tables], device="cpu")
+    return torch.searchsorted(ends, keys, right=True)
 
 
 def _row_bytes(tables, keys):
-    ends = torch.tensor([table.first + table.rows for table in tables], device="cpu")
     widths = torch.tensor([table.row_bytes for table in tables], dtype=torch.float64, device="cpu")
-    return widths[torch.searchsorted(ends, keys, right=True)]
+    return widths[_table_of(tables, keys)]
 
 
 def _distinct(accesses):

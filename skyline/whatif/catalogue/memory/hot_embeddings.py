@@ -35,6 +35,7 @@ _GATHER_GB_S = Constant(
     8.0, 3.0, 25.0, "an assumption: rows at random places of a server's memory, with all of its cores"
 )
 _UPDATE_BYTES = Constant.at(28.0, "bytes per number of a fused update with two moments, where it is not known")
+_NAMED = Constant.at(4, "tables that are named with their part: more would fill a screen")
 _NUMBER_BYTES = Constant.at(4.0, "the width of a number in float32")
 HOST, GPU = "embedding rows on the host", "embedding rows on the GPU"
 
@@ -190,11 +191,26 @@ def _assumptions(values: TensorValues, split: _Split) -> tuple[str, ...]:
     whole = f"{format_share(split.whole_samples)} of the samples need no other row and go first"
     return (
         f"{seen}; {moved}; {whole}",
+        *_by_table(values, split),
         f"the host gathers and updates rows at {_GATHER_GB_S.value:.0f} GB/s, from {_GATHER_GB_S.low:.0f} to "
         f"{_GATHER_GB_S.high:.0f}",
         "both parts of a batch together take as long as the whole batch, and layers that normalize see each by itself",
         "the rows that are hot stay the same",
     )
+
+
+def _by_table(values: TensorValues, split: _Split) -> tuple[str, ...]:
+    """The tables with most bytes on the GPU, where there are several."""
+    kept = hot_at(values.hot, split.hot_bytes).table_bytes
+    if len(kept) < 2 or len(kept) != len(values.tables):
+        return ()
+    order = sorted(zip(kept, values.tables, strict=True), key=lambda pair: -pair[0])
+    named = [
+        f"{format_bytes(size)} of {format_bytes(table.size_bytes)} of {table.path}"
+        for size, table in order[: int(_NAMED.value)]
+    ]
+    others = f", and {len(order) - int(_NAMED.value)} more tables" if len(order) > _NAMED.value else ""
+    return (f"on the GPU: {', '.join(named)}{others}",)
 
 
 def _place(subject: Subject, path: str) -> str:
