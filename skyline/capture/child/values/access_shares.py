@@ -81,7 +81,7 @@ def _counted(tables, chosen, counted, sizes, total):
     rows = []
     for size in sizes:
         # Of the room that is left, rows that were not seen have an equal part.
-        rest = min(1.0, max(0.0, size - order.seen) / (total - order.seen)) if total > order.seen else 1.0
+        rest = min(1.0, max(0.0, size - order.seen) / (total - order.seen)) if total > order.seen else 0.0
         hits = float((need <= size).double().mean())
         cold = float(width[distinct > size].sum()) / max(1, iterations)
         whole = None if samples is None else float((samples <= size).double().mean())
