@@ -1,4 +1,4 @@
-"""How well do a few iterations show which rows of embeddings are looked up, and what does looking cost a profile?
+"""How well a few iterations show which rows of embeddings are looked up, and what looking costs a profile.
 
 Scripts whose distribution of lookups is known are profiled as they are. The share that the profile gives for the
 hottest hundredth and tenth of the rows is compared with the true one. The pass is timed, and set against as many of the
@@ -144,7 +144,9 @@ def main() -> None:
     machine = Machine.here()
     warn_when_busy(machine)
     found = [
-        profiled(case) for case in cases(asked.mirror, asked.checkouts.absolute()) for _ in range(asked.rounds)
+        profiled(case)
+        for case in cases(asked.mirror, asked.checkouts.absolute())
+        for _ in range(asked.rounds)
     ]
     head = ["script", "iterations", "lookups each", "hottest 1 %, seen", "true", "hottest 10 %, seen", "true",
             "pass, ms", "its iterations, ms", "profile, s"]  # fmt: skip
@@ -156,7 +158,10 @@ def main() -> None:
             *(
                 text
                 for seen, true in zip(one.seen or (None, None), one.true or (None, None), strict=True)
-                for text in ("" if seen is None else format_share(seen), "" if true is None else format_share(true))
+                for text in (
+                    "" if seen is None else format_share(seen),
+                    "" if true is None else format_share(true),
+                )
             ),
             f"{one.pass_ms:,.0f}",
             f"{one.iterations * one.iteration_ms:,.0f}",
@@ -170,9 +175,9 @@ def main() -> None:
     body = (
         f"{asked.rounds} profiles of each script. The share that a profile gives differs from the true one by "
         f"{100 * median(map(abs, errors)):.1f} points in the middle, from {100 * min(errors):+.1f} to "
-        f"{100 * max(errors):+.1f}. The pass takes {format_share(median(cost))} of a profile without curve and trials in the "
-        f"middle, {format_share(max(cost))} at most: {median(beyond):,.0f} ms beyond its iterations in the middle. These are neither timed nor "
-        "recorded. Without large embeddings the pass is one iteration, in which zeros are counted.\n\n"
+        f"{100 * max(errors):+.1f}. The pass takes {format_share(median(cost))} of a profile without curve "
+        f"and trials in the middle, {format_share(max(cost))} at most: {median(beyond):,.0f} ms beyond its iterations in the "
+        "middle. These are neither timed nor recorded. Without large embeddings the pass is one iteration, in which zeros are counted.\n\n"
         f"{table(head, rows)}"
     )
     print(write("embedding_lookups", "Lookups of embeddings", machine, body, [asdict(one) for one in found],

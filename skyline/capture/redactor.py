@@ -200,7 +200,8 @@ def secret_free(profile: Profile, redactor: Redactor) -> Profile:
             for trial in profile.trials
         ),
         calls=tuple(replace(one, options=options(one.options)) for one in profile.calls),
-        values=values and replace(
+        values=values
+        and replace(
             values,
             tables=tuple(replace(one, path=scrub(one.path)) for one in values.tables),
             zeros=tuple(replace(one, path=scrub(one.path)) for one in values.zeros),

@@ -195,9 +195,7 @@ class CaptureSession:
         if later.ended_after is None:
             self._launcher.say("measure", "timing more iterations", 0.45)
             failed = _Later(failed=True)
-            later = late.to(
-                "time more iterations", lambda: self._more(child, ready, rows, recording), failed
-            )
+            later = late.to("time more iterations", lambda: self._more(child, ready, rows, recording), failed)
         slower = slower_since(rows, before) if on_device else ()
         load = late.to("read how busy the machine is", meter.read, None)
         run = ScriptRun(
@@ -235,9 +233,7 @@ class CaptureSession:
         found = search.to("find the batch size of the run", run.with_batch, run)
         return replace(found, notes=(*found.notes, *search.notes))
 
-    def _more(
-        self, child: ChildProcess, ready: Ready, rows: BareRows, recording: ChildRecording
-    ) -> _Later:
+    def _more(self, child: ChildProcess, ready: Ready, rows: BareRows, recording: ChildRecording) -> _Later:
         """Further iterations, added to ``rows``, and what they show."""
         later = _Later()
         try:

@@ -34,7 +34,9 @@ class SkewedLookups:
         profile = subject.script
         if profile.values is None:
             return None
-        skewed = [table for table in profile.values.tables if table.size_bytes >= _LEAST_BYTES and _is_skewed(table)]
+        skewed = [
+            table for table in profile.values.tables if table.size_bytes >= _LEAST_BYTES and _is_skewed(table)
+        ]
         cure = _cure(subject)
         if not skewed or cure is None:
             return None

@@ -15,7 +15,8 @@ from skyline.units import format_ms, format_share, plural
 from skyline.whatif.subject import Subject
 
 _SHARE = 0.5
-"""Share of the multiplications. TensorDash (Mahmoud and others, 2020) halves the time of such a model in simulated hardware."""
+"""Share of the multiplications. TensorDash (Mahmoud and others, 2020) simulates a unit that is
+1.95 times as fast on such models."""
 _PRODUCTS_SHARE = 0.3
 """Share of products and convolutions in the iteration, below which zeros in them hardly matter."""
 _PRODUCTS = (WorkClass.MATMUL, WorkClass.CONVOLUTION)
@@ -44,7 +45,7 @@ class ZeroOperands:
         first = max(layers, key=lambda layer: layer.multiplications * _skipped((layer,)))
         return Finding.at(
             self.code,
-            f"{format_share(skipped)} of the multiplications of {plural(len(layers), "layer")} have a zero as a factor",
+            f"{format_share(skipped)} of the multiplications of {plural(len(layers), 'layer')} have a zero as a factor",
             _place(subject, first),
             0.0,
             None,

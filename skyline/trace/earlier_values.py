@@ -1,4 +1,4 @@
-"""Values in tensors that a saved run of the same code showed, for a profile of a run in which no number was computed."""
+"""Values in tensors that a saved run of the same code showed, for a run in which no number was computed."""
 
 from __future__ import annotations
 

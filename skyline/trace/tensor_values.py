@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 _ROUNDING = 1e-9
 
+
 @dataclass(frozen=True, slots=True)
 class HotRows:
     """The rows with most lookups per byte that fit into ``size_bytes``.
@@ -123,4 +124,8 @@ def hot_at(points: tuple[HotRows, ...], size_bytes: float) -> HotRows:
 def steady_at(points: tuple[SteadyRows, ...], change: float) -> SteadyRows:
     """Rows that change by at most any part of their norm: those of the next smaller part that was counted."""
     below = [one for one in points if one.change <= change * (1 + _ROUNDING)]
-    return SteadyRows(change, below[-1].row_share, below[-1].lookup_share) if below else SteadyRows(change, 0.0, 0.0)
+    return (
+        SteadyRows(change, below[-1].row_share, below[-1].lookup_share)
+        if below
+        else SteadyRows(change, 0.0, 0.0)
+    )

@@ -301,7 +301,9 @@ class Stepper:
                 if self._begin_comparing(command):
                     return
             elif command["do"] == "values":
-                values = ValuesPass(self.observer.optimizers_in_use(), command["iterations"], command["seconds"])
+                values = ValuesPass(
+                    self.observer.optimizers_in_use(), command["iterations"], command["seconds"]
+                )
                 self._begin_pass(values)
                 return
             else:

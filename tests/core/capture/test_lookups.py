@@ -103,7 +103,9 @@ def _trained(*modules: nn.Module) -> list[Table]:
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     tables = large_tables(trained_modules([(None, optimizer)]))
     wanted = {id(one.weight) for one in modules}
-    assert {id(one.weight) for one in tables} <= wanted, "tables of other tests are not trained by this optimizer"
+    assert {id(one.weight) for one in tables} <= wanted, (
+        "tables of other tests are not trained by this optimizer"
+    )
     return tables
 
 
@@ -128,7 +130,9 @@ def test_bags_and_sequences_of_one_batch_are_samples_of_their_own() -> None:
     told = access_shares(tables, found, 2)
     assert functional.embedding is original
     half = len(found.keys) // 2
-    keys = [first[id(bag.weight)] + row for row in (7, 8, 9)] + [first[id(words.weight)] + row for row in (1, 2, 3)]
+    keys = [first[id(bag.weight)] + row for row in (7, 8, 9)] + [
+        first[id(words.weight)] + row for row in (1, 2, 3)
+    ]
     assert found.keys[:half].tolist() == keys
     assert found.samples[:half].tolist() == [0, 1, 1, 0, 0, 1]
     assert found.samples[half:].tolist() == [2, 3, 3, 2, 2, 3]
@@ -179,11 +183,15 @@ def test_a_prediction_takes_the_lookups_of_a_run(
 ) -> None:
     source = ZIPF.format(steps=100_000)
     source = source.replace("model = ", 'device = "cuda" if torch.cuda.is_available() else "cpu"\nmodel = ')
-    source = source.replace("nn.Linear(64, 1))", "nn.Linear(64, 1)).to(device)").replace("model(words)", "model(words.to(device))")
+    source = source.replace("nn.Linear(64, 1))", "nn.Linear(64, 1)).to(device)").replace(
+        "model(words)", "model(words.to(device))"
+    )
     path = script(source)
     measured = run(path)
     store.save(measured)
-    asked = CaptureRequest(path, working_directory=path.parent, gpu="A100-80GB", batch_points=0, timeout_s=60.0)
+    asked = CaptureRequest(
+        path, working_directory=path.parent, gpu="A100-80GB", batch_points=0, timeout_s=60.0
+    )
     predicted = gpu_profile(asked, progress=lambda _: None, starter=starter)
     assert predicted.values is not None
     assert predicted.values.tables == measured.values.tables

@@ -131,9 +131,7 @@ def on_the_host(profile):
             records.append(Record(name, kind, phase, lane, index, now, took, module=module, shape=shape))
             now += took
         marks.append(IterationMark(index, begin, now))
-    trace = replace(
-        profile.trace, iterations=tuple(marks), records=tuple(records), shapes=(LOOKUP, update)
-    )
+    trace = replace(profile.trace, iterations=tuple(marks), records=tuple(records), shapes=(LOOKUP, update))
     return replace(profile, trace=trace, values=seen())
 
 
@@ -143,7 +141,10 @@ def test_hot_rows_of_a_table_on_the_host_leave_it(looked_up):
     before, after = subject.operators, scenario.graph
 
     def ratio(**criteria):
-        return after.durations[select(after, **criteria)].sum() / before.durations[select(before, **criteria)].sum()
+        return (
+            after.durations[select(after, **criteria)].sum()
+            / before.durations[select(before, **criteria)].sum()
+        )
 
     assert ratio(name="aten::embedding") == pytest.approx(0.1)
     assert ratio(name="EmbeddingBackward0") == pytest.approx((192 + 3 * 2.56) / (256 + 3 * 25.6))
@@ -183,7 +184,9 @@ def test_reasons(looked_up, changes, said):
 
 def test_a_prediction_shows_no_lookups(looked_up):
     made = Prediction("H100", "roofline", "figures", baseline(looked_up()).iteration_ms, 0.0)
-    assert "a prediction shows no lookups" in reason(looked_up(prediction=made, mode="predicted", values=None))
+    assert "a prediction shows no lookups" in reason(
+        looked_up(prediction=made, mode="predicted", values=None)
+    )
 
 
 def test_tables_of_both_sides_are_not_divided(looked_up):
@@ -198,9 +201,7 @@ def test_lookups_of_another_run_are_told_with_its_device(looked_up):
 
 
 def test_several_tables_are_told_with_their_parts(looked_up):
-    points = tuple(
-        replace(one, table_bytes=(one.size_bytes * 0.75, one.size_bytes * 0.25)) for one in POINTS
-    )
+    points = tuple(replace(one, table_bytes=(one.size_bytes * 0.75, one.size_bytes * 0.25)) for one in POINTS)
     tables = (*seen(points).tables, *seen(points, path="Net.1").tables)
     found, _ = asked(looked_up(values=TensorValues(8, tables, points)))
     assert "on the GPU: 48.0 MB of 256 MB of Net.0, 16.0 MB of 256 MB of Net.1" in found.assumptions

@@ -47,13 +47,13 @@ def script(profile):
             begin = now
             for name, phase, took, module, shape in WORK:
                 records.append(
-                    Record(name, RecordKind.OPERATOR, phase, "main", index, now, took, module=module, shape=shape)
+                    Record(
+                        name, RecordKind.OPERATOR, phase, "main", index, now, took, module=module, shape=shape
+                    )
                 )
                 now += took
             marks.append(IterationMark(index, begin, now))
-        module = ModuleFact(
-            "Net.table", "Embedding", True, ROWS * WIDTH, True, {**OPTIONS, "sparse": sparse}
-        )
+        module = ModuleFact("Net.table", "Embedding", True, ROWS * WIDTH, True, {**OPTIONS, "sparse": sparse})
         return replace(
             profile,
             trace=Trace(tuple(marks), (), ("Net.table",), tuple(records), shapes=SHAPES),

@@ -56,7 +56,9 @@ def hot_rows(tables, accesses):
         return []
     total = sum(table.size_bytes for table in tables)
     sizes = [total >> halving for halving in range(_HALVINGS, -1, -1)]
-    there, back = (_counted(tables, chosen, counted, sizes, total) for chosen, counted in (halves, halves[::-1]))
+    there, back = (
+        _counted(tables, chosen, counted, sizes, total) for chosen, counted in (halves, halves[::-1])
+    )
     return [
         {"size_bytes": size, **{name: _mean(one[name], other[name]) for name in one}}
         for size, one, other in zip(sizes, there, back, strict=True)

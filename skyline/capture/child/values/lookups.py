@@ -100,9 +100,7 @@ class Lookups:
                 kept = rows != table.padding
                 rows, samples = rows[kept], samples[kept]
         self._count += len(rows)
-        self._seen.append(
-            _Call(table, rows + table.first, samples, count, self._iteration, self._passes)
-        )
+        self._seen.append(_Call(table, rows + table.first, samples, count, self._iteration, self._passes))
 
     def _accesses(self):
         """All lookups in one piece; those of calls with another number of samples than most have no sample."""

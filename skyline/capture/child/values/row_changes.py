@@ -6,7 +6,7 @@ import torch
 
 _MOST_ROWS = 4096
 """Rows of a table that are compared in a step."""
-_CHANGES = tuple(10.0**-power for power in range(7, 0, -1))
+_CHANGES = (1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1)
 
 
 class RowChanges:
@@ -22,7 +22,9 @@ class RowChanges:
     def before_step(self, optimizer):
         """The rows have their old values."""
         self._held = []
-        self._unless_failed(self._hold, {id(one) for group in optimizer.param_groups for one in group["params"]})
+        self._unless_failed(
+            self._hold, {id(one) for group in optimizer.param_groups for one in group["params"]}
+        )
 
     def after_step(self):
         """The rows have their new values."""

@@ -30,9 +30,7 @@ class Zeros:
     def __init__(self, modules):
         layers = [_Layer(path, module) for path, module in modules if type(module) in _LAYERS]
         self._layers = layers[:_MOST_LAYERS]
-        self._handles = [
-            layer.module.register_forward_hook(self._hook(layer)) for layer in self._layers
-        ]
+        self._handles = [layer.module.register_forward_hook(self._hook(layer)) for layer in self._layers]
         self.problem = ""
 
     def stop(self):

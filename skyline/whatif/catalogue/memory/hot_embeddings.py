@@ -34,7 +34,9 @@ _OFFERED = (0.5, 0.75, 0.9)
 _GATHER_GB_S = Constant(
     8.0, 3.0, 25.0, "an assumption: rows at random places of a server's memory, with all of its cores"
 )
-_UPDATE_BYTES = Constant.at(28.0, "bytes per number of a fused update with two moments, where it is not known")
+_UPDATE_BYTES = Constant.at(
+    28.0, "bytes per number of a fused update with two moments, where it is not known"
+)
 _NAMED = Constant.at(4, "tables that are named with their part: more would fill a screen")
 _NUMBER_BYTES = Constant.at(4.0, "the width of a number in float32")
 HOST, GPU = "embedding rows on the host", "embedding rows on the GPU"
@@ -189,11 +191,11 @@ def _assumptions(values: TensorValues, split: _Split) -> tuple[str, ...]:
     seen = f"{format_share(split.hit_share)} of the lookups find their row on the GPU, by {values.basis}"
     moved = f"{format_bytes(split.cold_bytes)} of other rows cross the bus each way"
     whole = f"{format_share(split.whole_samples)} of the samples need no other row and go first"
+    rate = f"{_GATHER_GB_S.value:.0f} GB/s, from {_GATHER_GB_S.low:.0f} to {_GATHER_GB_S.high:.0f}"
     return (
         f"{seen}; {moved}; {whole}",
         *_by_table(values, split),
-        f"the host gathers and updates rows at {_GATHER_GB_S.value:.0f} GB/s, from {_GATHER_GB_S.low:.0f} to "
-        f"{_GATHER_GB_S.high:.0f}",
+        f"the host gathers and updates rows at {rate}",
         "both parts of a batch together take as long as the whole batch, and layers that normalize see each by itself",
         "the rows that are hot stay the same",
     )
@@ -232,7 +234,9 @@ def _divided(
 ) -> Graph:
     """Tables of the GPU without their cold rows; these wait for the samples of ``waits``, a share of the batch."""
     gradients = select(graph, phase=Phase.BACKWARD, layer=split.paths, kind=TaskKind.KERNEL)
-    graph = scale(graph, gradients, split.gradient_share(split.hot_bytes + split.cold_bytes, split.lookup_bytes))
+    graph = scale(
+        graph, gradients, split.gradient_share(split.hot_bytes + split.cold_bytes, split.lookup_bytes)
+    )
     if split.dense:
         update = select(graph, phase=Phase.OPTIMIZER, kind=TaskKind.KERNEL)
         trained = _NUMBER_BYTES.value * sum(fact.parameter_count for fact in subject.script.optimizers)
@@ -243,16 +247,16 @@ def _divided(
     insertions: list[Insertion] = []
     joins: list[Dependency] = []
 
-    def add(name: str, kind: TaskKind, lane: str, phase: Phase, us: float, behind: int, iteration: int) -> int:
+    def add(
+        name: str, kind: TaskKind, lane: str, phase: Phase, us: float, behind: int, iteration: int
+    ) -> int:
         task = Task(name, kind, WorkClass.OTHER, lane, phase, iteration)
         insertions.append(Insertion(task, us, behind))
         return len(graph) + len(insertions) - 1
 
     for iteration in graph.iterations:
         found = _lookups(graph, split.paths, on_gpu=True, iteration=iteration)
-        work = select(
-            graph, kind=TaskKind.KERNEL, phase=(Phase.FORWARD, Phase.BACKWARD), iteration=iteration
-        )
+        work = select(graph, kind=TaskKind.KERNEL, phase=(Phase.FORWARD, Phase.BACKWARD), iteration=iteration)
         if not len(found) or not len(work):
             continue
         stream = graph.tasks.lanes[int(graph.tasks.lane[work[0]])]

@@ -65,9 +65,8 @@ class StaleEmbeddings(UsualWhatIf):
         usual = [change for change in offered if change <= _USUAL.value * (1 + 1e-9)]
         if not usual:
             share = format_share(_row_share(tables, _USUAL.value))
-            return Applicability.no(
-                f"its rows still change: {share} of the looked-up ones by at most {_USUAL.value:g} of their norm in a step"
-            )
+            said = f"{share} of the looked-up ones by at most {_USUAL.value:g} of their norm in a step"
+            return Applicability.no(f"its rows still change: {said}")
         return Applicability(True, values=tuple(f"{one:g}" for one in offered), default=f"{usual[-1]:g}")
 
     def transform(self, scenario: Scenario, value: str, subject: Subject) -> Scenario:
@@ -92,15 +91,16 @@ class StaleEmbeddings(UsualWhatIf):
             likely = _scaled(subject, likely, table, gradient, update)
             least = _scaled(subject, least, table, gradient, update if is_sparse else moving)
         rows, lookups = _row_share(tables, change), _lookup_share(tables, change)
+        shares = f"{format_share(rows)} of the rows that an iteration looks up"
+        shares = f"{shares}, and {format_share(lookups)} of the lookups"
+        seen = f"by {values.basis} at this point of the training"
         return scenario.between(
             subject,
             likely,
             least,
             scenario.graph,
             assumptions=(
-                f"{format_share(rows)} of the rows that an iteration looks up, and {format_share(lookups)} of the "
-                f"lookups, change by at most {change:g} of their norm, by {values.basis} at this point "
-                "of the training",
+                f"{shares}, change by at most {change:g} of their norm, {seen}",
                 "a bound: finding the rows that no longer change takes no time",
             ),
             provenance=Provenance.ASSUMED,
