@@ -176,9 +176,9 @@ def main() -> None:
         f"{asked.rounds} profiles of each script. The share that a profile gives differs from the true one by "
         f"{100 * median(map(abs, errors)):.1f} points in the middle, from {100 * min(errors):+.1f} to "
         f"{100 * max(errors):+.1f}. The pass takes {format_share(median(cost))} of a profile without curve "
-        f"and trials in the middle, {format_share(max(cost))} at most: {median(beyond):,.0f} ms beyond its iterations in "
-        "the middle. These are neither timed nor recorded. Without large embeddings the pass is one iteration, in which "
-        "zeros are counted.\n\n"
+        f"and trials in the middle, {format_share(max(cost))} at most: {median(beyond):,.0f} ms beyond its iterations "
+        "in the middle. These are neither timed nor recorded. Without large embeddings the pass is one iteration, in "
+        "which zeros are counted.\n\n"
         f"{table(head, rows)}"
     )
     print(write("embedding_lookups", "Lookups of embeddings", machine, body, [asdict(one) for one in found],
