@@ -62,7 +62,7 @@ def test_even_lookups_and_small_tables_are_left_alone(recommender, checked):
 
 
 def test_other_tables_are_counted(recommender, checked):
-    found = checked(RULE, recommender(table(), replace(table("Net.users"), lookups=10.0)))
+    found = checked(RULE, recommender(table(), replace(table(), lookups=10.0)))
     assert found.title.endswith("of its lookups, and so in 1 more")
     assert len(found.evidence) == 2
 

@@ -32,8 +32,8 @@ def test_each_product_skips_by_its_factor_with_more_zeros(network, checked):
     assert found.title == "73 % of the multiplications of 1 layer have a zero as a factor"
     assert (found.line, found.cost_ms, found.whatif) == (script.trace.lines[2].line, 0.0, None)
     assert found.evidence[0].text.endswith("inputs 80 %, gradients of results 60 %, weights 10 %")
-    assert "would save 4.4 ms of the 6.0 ms" in found.evidence[1].text
-    assert "would save 2.0 ms" in found.evidence[2].text
+    assert "would save 4.40 ms of the 6.00 ms" in found.evidence[1].text
+    assert "would save 2.00 ms" in found.evidence[2].text
 
 
 def test_layers_count_by_their_multiplications(network, checked):
