@@ -1,4 +1,4 @@
-"""How well a few iterations show which rows of embeddings are looked up, and what looking costs a profile.
+"""Lookups of embeddings seen in a few iterations, against known distributions, and the cost of looking to a profile.
 
 Scripts whose distribution of lookups is known are profiled as they are. The share that the profile gives for the
 hottest hundredth and tenth of the rows is compared with the true one. The pass is timed, and set against as many of the

@@ -75,7 +75,7 @@ class LayerZeros:
 
 @dataclass(frozen=True, slots=True)
 class TensorValues:
-    """What ``iterations`` iterations showed that were neither timed nor recorded.
+    """Values seen in ``iterations`` iterations that were neither timed nor recorded.
 
     ``tables`` are the trained embedding tables of 1 MiB and more. ``hot`` is about all of them together.
     ``problem`` says why they could not be read; empty if they could.

@@ -17,7 +17,7 @@ VALUES = TensorValues(8, (TableAccess("Net.table", 1000, 256, 64.0, 50.0),), (Ho
 
 @pytest.fixture
 def traced(profile: Profile, tmp_path: Path) -> Profile:
-    """A prediction beside a saved run that showed lookups."""
+    """A prediction of a script with a saved run that showed lookups."""
     script = str(tmp_path / "train.py")
     store.save(replace(profile, id="run", script=script, values=VALUES))
     return replace(profile, id="traced", script=script, mode="predicted")

@@ -223,10 +223,10 @@ def _place(subject: Subject, path: str) -> str:
     return HOST if len(_lookups(graph, (path,), on_gpu=False)) else ""
 
 
-def _lookups(graph: Graph, paths: tuple[str, ...], *, on_gpu: bool, **given: int) -> Indices:
+def _lookups(graph: Graph, paths: tuple[str, ...], *, on_gpu: bool, iteration: int | None = None) -> Indices:
     if on_gpu:
-        return select(graph, phase=Phase.FORWARD, layer=paths, kind=TaskKind.KERNEL, **given)
-    return select(graph, phase=Phase.FORWARD, layer=paths, name=LOOKUPS, on_gpu=False, **given)
+        return select(graph, phase=Phase.FORWARD, layer=paths, kind=TaskKind.KERNEL, iteration=iteration)
+    return select(graph, phase=Phase.FORWARD, layer=paths, name=LOOKUPS, on_gpu=False, iteration=iteration)
 
 
 def _divided(
