@@ -1,8 +1,8 @@
 """Lookups of embeddings seen in a few iterations, against their true distributions, and the cost of looking.
 
 Rows are drawn from known distributions and looked up in a table, as a script does; the pass that a profile runs sees
-them. The share that it gives for the hottest hundredth and tenth of the rows is compared with the true one, by number of
-iterations. Processor time of iterations in the pass is compared with that of iterations outside, in turns.
+them. The share that it gives for the hottest hundredth and tenth of the rows is compared with the true one, by number
+of iterations. Processor time of iterations in the pass is compared with that of iterations outside, in turns.
 """
 
 from __future__ import annotations
