@@ -19,7 +19,7 @@ _MOST = 0.5
 """Least share of the lookups in a hundredth of the rows. By Zipf's law these have 64 % of them in 200,000 rows; of even
 lookups they have 1 %."""
 _LEAST_BYTES = 8 << 20
-"""Smallest table: the caches of most processors hold smaller ones whole."""
+"""Least size of all tables: the caches of most processors hold smaller ones whole."""
 _TABLES = 4
 
 
@@ -34,9 +34,10 @@ class SkewedLookups:
         profile = subject.script
         if profile.values is None:
             return None
-        skewed = [
-            table for table in profile.values.tables if table.size_bytes >= _LEAST_BYTES and _is_skewed(table)
-        ]
+        tables = profile.values.tables
+        if sum(table.size_bytes for table in tables) < _LEAST_BYTES:
+            return None
+        skewed = [table for table in tables if _is_skewed(table)]
         cure = _cure(subject)
         if not skewed or cure is None:
             return None

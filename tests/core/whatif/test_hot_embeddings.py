@@ -14,7 +14,7 @@ from skyline.trace.profile import Prediction
 from skyline.trace.record import IterationMark, OperatorShape, Phase, Record, RecordKind
 from skyline.trace.tensor_values import HotRows, TableAccess, TensorValues
 from skyline.whatif.baseline import baseline
-from skyline.whatif.catalogue.memory.hot_embeddings import HOST, WHATIF, offered_mb
+from skyline.whatif.catalogue.memory.hot_embeddings import HOST, WHATIF, offered_mb, usual_mb
 from skyline.whatif.composition import compose, detected_in
 from skyline.whatif.cost.host_bus import IN, OUT
 from skyline.whatif.question import Choice
@@ -110,7 +110,8 @@ def test_all_rows_are_no_change(looked_up):
     assert not len(select(scenario.graph, name=HOST))
 
 
-def test_sizes_answer_half_of_the_lookups_and_more():
+def test_the_usual_size_has_most_lookups_beyond_its_part_of_the_bytes():
+    assert usual_mb(seen()) == 64
     assert offered_mb(seen()) == (16, 64)
 
 

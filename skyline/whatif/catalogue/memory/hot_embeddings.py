@@ -26,11 +26,8 @@ from skyline.whatif.question import whole_number
 from skyline.whatif.subject import Memory
 
 _MB = Constant.at(1e6, "megabytes are decimal, as everywhere in reports")
-_ENOUGH = Constant.at(
-    0.9, "the share of the lookups that the default size answers: an assumption, near FAE's hot inputs"
-)
-_OFFERED = (0.5, 0.75, 0.9)
-"""Shares of the lookups for which sizes are offered."""
+_OFFERED = (0.25, 1.0, 4.0)
+"""Sizes on offer, over the default one."""
 _GATHER_GB_S = Constant(
     8.0, 3.0, 25.0, "an assumption: rows at random places of a server's memory, with all of its cores"
 )
@@ -92,15 +89,15 @@ class HotEmbeddings(UsualWhatIf):
             return Applicability.no(reason)
         values = profile.values
         assert values is not None
-        sizes = offered_mb(values)
+        sizes, usual = offered_mb(values), usual_mb(values)
         if not subject.on_gpu:
-            return Applicability.no(f"nothing ran on a GPU; on one, {_told(values, sizes[-1])}")
+            return Applicability.no(f"nothing ran on a GPU; on one, {_told(values, usual)}")
         places = {_place(subject, table.path) for table in values.tables}
         if "" in places:
             return Applicability.no("no lookup of these embeddings was recorded")
         if len(places) > 1:
             return Applicability.no("some of its embeddings are on the host already, and some on the GPU")
-        return Applicability(True, values=tuple(map(str, sizes)), default=str(sizes[-1]))
+        return Applicability(True, values=tuple(map(str, sizes)), default=str(usual))
 
     def transform(self, scenario: Scenario, value: str, subject: Subject) -> Scenario:
         """Tables on the GPU lose their cold rows to the host; tables on the host lose their hot rows to the GPU."""
@@ -153,24 +150,36 @@ def why_unknown(profile: Profile) -> str:
     return "" if values.hot else "too few lookups were seen"
 
 
+def usual_mb(values: TensorValues) -> int:
+    """The size in whole MB whose share of the lookups exceeds its share of the bytes most."""
+    total = _total_bytes(values)
+    best = max(values.hot, key=lambda one: one.hit_share - one.size_bytes / total)
+    return max(1, round(best.size_bytes / _MB.value))
+
+
 def offered_mb(values: TensorValues) -> tuple[int, ...]:
-    """Sizes in whole MB that answer half of the lookups and more; the last one is the default."""
-    wanted = (next(one for one in values.hot if one.hit_share >= share) for share in _OFFERED)
-    return tuple(sorted({max(1, round(one.size_bytes / _MB.value)) for one in wanted}))
+    """Sizes in whole MB about the usual one, below that of all tables."""
+    usual, total_mb = usual_mb(values), _total_bytes(values) / _MB.value
+    sizes = {max(1, round(factor * usual)) for factor in _OFFERED}
+    return tuple(sorted({usual, *(size for size in sizes if size < total_mb)}))
+
+
+def _total_bytes(values: TensorValues) -> float:
+    return float(sum(table.size_bytes for table in values.tables))
 
 
 def _told(values: TensorValues, size_mb: int) -> str:
     hot = hot_at(values.hot, size_mb * _MB.value)
-    total = sum(table.size_bytes for table in values.tables)
+    total = format_bytes(_total_bytes(values))
     return (
-        f"the hottest {size_mb} MB of {format_bytes(total)} would answer {format_share(hot.hit_share)} of the lookups, "
+        f"the hottest {size_mb} MB of {total} would answer {format_share(hot.hit_share)} of the lookups, "
         f"and {format_bytes(hot.cold_bytes)} of other rows would cross the bus each way: skyline profile --gpu NAME"
     )
 
 
 def _split(values: TensorValues, size_bytes: float, larger: float, profile: Profile) -> _Split:
     tables = values.tables
-    total = float(sum(table.size_bytes for table in tables))
+    total = _total_bytes(values)
     size = min(total, size_bytes)
     hot = hot_at(values.hot, size)
     sparse = {module.path for module in profile.modules if module.options.get("sparse")}
