@@ -38,6 +38,7 @@ LEFT_OUT = (
     "tests/data/",
     "benchmarks/results/",
     "benchmarks/ground_truth_models/",
+    "benchmarks/lookup_scripts/",
     "benchmarks/memory_models/",
     "examples/",
     "extension/e2e/scripts/",

@@ -33,6 +33,7 @@ from skyline.trace.facts import (
 )
 from skyline.trace.profile import CAPTURE_SCHEMA, Profile, SourceFile
 from skyline.trace.record import BareTimes, CodeLine
+from skyline.trace.tensor_values import TensorValues
 from skyline.trace.trial import ProductTrial, Trial
 
 
@@ -61,6 +62,7 @@ class ScriptRun:
     from_idle: BareTimes | None = None
     """Iterations that each began with an idle GPU."""
     power: PowerFact | None = None
+    values: TensorValues | None = None
     load: MachineLoad | None = None
     side_effects: tuple[SideEffect, ...] = ()
     protection: Protection | None = None
@@ -190,6 +192,7 @@ def _assembled(run: ScriptRun, trials: tuple[Trial, ...], products: tuple[Produc
         product_trials=products,
         large_block_us_per_mb=run.facts.large_block_us_per_mb,
         labels=run.facts.labels,
+        values=run.values,
     )
 
 

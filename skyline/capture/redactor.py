@@ -179,7 +179,7 @@ def secret_free(profile: Profile, redactor: Redactor) -> Profile:
     def options(given: dict[str, _Value]) -> dict[str, _Value | str]:
         return {name: scrub(value) if isinstance(value, str) else value for name, value in given.items()}
 
-    trace = profile.trace
+    trace, values = profile.trace, profile.values
     clean = {name: scrub(name) for name in {record.name for record in trace.records}}
     return replace(
         profile,
@@ -200,6 +200,12 @@ def secret_free(profile: Profile, redactor: Redactor) -> Profile:
             for trial in profile.trials
         ),
         calls=tuple(replace(one, options=options(one.options)) for one in profile.calls),
+        values=values
+        and replace(
+            values,
+            tables=tuple(replace(one, path=scrub(one.path)) for one in values.tables),
+            zeros=tuple(replace(one, path=scrub(one.path)) for one in values.zeros),
+        ),
         trace=replace(
             trace,
             modules=tuple(map(scrub, trace.modules)),

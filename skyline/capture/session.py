@@ -37,14 +37,16 @@ from skyline.capture.load_meter import LoadMeter
 from skyline.capture.power import counter_of, measured
 from skyline.capture.process import Starter, start_fresh
 from skyline.capture.product_trials import product_trials
-from skyline.capture.recording import notes_on, record
+from skyline.capture.recording import ChildRecording, notes_on, record
 from skyline.capture.request import CaptureRequest, OutputCallback, ProgressCallback
 from skyline.capture.script_launcher import ScriptLauncher
+from skyline.capture.tensor_values import tensor_values
 from skyline.capture.trial_budget import TrialBudget
 from skyline.source.knob import KnobSearch
 from skyline.stage_failures import StageFailures
 from skyline.trace.facts import PowerFact
 from skyline.trace.profile import Profile
+from skyline.trace.tensor_values import TensorValues
 from skyline.trace.trial import ProductTrial, Trial, joined
 
 _SPARING_ITERATIONS = 4
@@ -195,7 +197,7 @@ class CaptureSession:
         if later.ended_after is None:
             self._launcher.say("measure", "timing more iterations", 0.45)
             failed = _Later(failed=True)
-            later = late.to("time more iterations", lambda: self._more(child, ready, rows), failed)
+            later = late.to("time more iterations", lambda: self._more(child, ready, rows, recording), failed)
         slower = slower_since(rows, before) if on_device else ()
         load = late.to("read how busy the machine is", meter.read, None)
         run = ScriptRun(
@@ -222,6 +224,7 @@ class CaptureSession:
             paired_ms=later.paired_ms,
             from_idle=idle,
             power=later.power,
+            values=later.values,
             load=load,
             side_effects=child.side_effects(),
             protection=child.protection(),
@@ -232,17 +235,20 @@ class CaptureSession:
         found = search.to("find the batch size of the run", run.with_batch, run)
         return replace(found, notes=(*found.notes, *search.notes))
 
-    def _more(self, child: ChildProcess, ready: Ready, rows: BareRows) -> _Later:
+    def _more(self, child: ChildProcess, ready: Ready, rows: BareRows, recording: ChildRecording) -> _Later:
         """Further iterations, added to ``rows``, and what they show."""
-        paired: tuple[float, ...] = ()
+        later = _Later()
         try:
             on_device = ready.facts.environment.device.kind != "cpu"
             paired = beside_recording(child, self._request, rows, self._request.recorded, on_device=on_device)
+            later = replace(later, paired_ms=paired)
             settle(child, self._request, rows)
-            return _Later(paired, self._power(child, ready, rows))
+            later = replace(later, power=self._power(child, ready, rows))
+            values = tensor_values(child, self._request, recording, ready.facts.styles, rows.median_ms)
+            return replace(later, values=values)
         except ScriptEnded as ended:
             # It had enough for a profile; the curve will need a fresh run.
-            return _Later(paired, ended_after=ended.ended.boundaries)
+            return replace(later, ended_after=ended.ended.boundaries)
 
     def _power(self, child: ChildProcess, ready: Ready, rows: BareRows) -> PowerFact | None:
         device = ready.facts.environment.device
@@ -261,5 +267,6 @@ class _Later:
 
     paired_ms: tuple[float, ...] = ()
     power: PowerFact | None = None
+    values: TensorValues | None = None
     ended_after: int | None = None
     failed: bool = False

@@ -15,6 +15,7 @@ from skyline.predict.operator_time import OperatorPredictor
 from skyline.predict.predicted_times import timed
 from skyline.predict.registry import predictor_for
 from skyline.predict.tracer import ScriptTracer, TracedSizes
+from skyline.trace.earlier_values import with_earlier_values
 from skyline.trace.profile import Profile
 from skyline.trace.trial import Choices, Trial
 
@@ -37,7 +38,8 @@ def gpu_profile(
     predictor = predictor_for(spec)
     tracer = ScriptTracer(request, spec, progress, output, cancel, starter)
     traced = tracer.trace()
-    made = timed(traced, spec, predictor)
+    # Nothing was computed: which rows are looked up, an earlier run may have shown.
+    made = with_earlier_values(timed(traced, spec, predictor))
     if on_partial is not None:
         on_partial(made)
     progress(Progress("predict", f"times on the {spec.name}", 0.5))

@@ -29,6 +29,7 @@ from skyline.trace.facts import (
 )
 from skyline.trace.observed_training import ObservedTraining
 from skyline.trace.record import BareTimes, CodeLine, Trace
+from skyline.trace.tensor_values import TensorValues
 from skyline.trace.trial import ProductTrial, Trial
 
 
@@ -152,6 +153,8 @@ class Profile:
     """A longer stretch of training, where ``skyline estimate`` asked for it."""
     labels: LabelFact | None = None
     """None if the script classifies nothing, or into few classes, and in profiles of earlier versions."""
+    values: TensorValues | None = None
+    """Values in the tensors of a few further iterations; None if they could not be seen."""
 
 
 def settings_files(profile: Profile) -> frozenset[str]:

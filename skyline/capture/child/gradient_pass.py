@@ -30,6 +30,8 @@ class GradientPass:
     are those of the gradients, without bias.
     """
 
+    event = "gradients"
+
     def __init__(self, optimizers, iterations):
         self.remaining = iterations
         self.problem = ""
@@ -51,7 +53,7 @@ class GradientPass:
         self._loss = tensors[0].detach() if tensors and tensors[0].numel() == 1 else None
         self._latest = _sketch(self._parameters)
 
-    def hide(self, optimizer):
+    def before_step(self, optimizer):
         """An optimizer is about to step: it finds no gradients."""
         held = [
             (parameter, parameter.grad) for group in optimizer.param_groups for parameter in group["params"]
@@ -60,7 +62,7 @@ class GradientPass:
         for parameter, _ in held:
             parameter.grad = None
 
-    def show(self, optimizer):
+    def after_step(self, optimizer):
         """It has stepped: the script finds its gradients again."""
         for parameter, gradient in self._hidden.pop(id(optimizer), ()):
             parameter.grad = gradient

@@ -80,8 +80,8 @@ class Observer:
         self._warming = True
         self._await_root = True
         self._iteration = 0
-        self.gradients = None
-        """The ``GradientPass`` under way, None otherwise."""
+        self.pass_under_way = None
+        """The ``GradientPass`` or ``ValuesPass`` under way, None otherwise."""
 
     def install(self):
         """Put the hooks in place; the script runs afterwards."""
@@ -218,8 +218,8 @@ class Observer:
             if captured:
                 self._captures.note(None)
                 return result
-            if self.gradients is not None:
-                self.gradients.after_backward(_tensors_of(args[0] if args else kwargs.get("tensors")))
+            if self.pass_under_way is not None:
+                self.pass_under_way.after_backward(_tensors_of(args[0] if args else kwargs.get("tensors")))
             self.parts.backward_calls += 1
             self.backward_calls += 1
             if self.optimizers:
@@ -254,8 +254,8 @@ class Observer:
 
     def _before_step(self, optimizer, args, kwargs):
         self._clock.enter("optimizer")
-        if self.gradients is not None:
-            self.gradients.hide(optimizer)
+        if self.pass_under_way is not None:
+            self.pass_under_way.before_step(optimizer)
         # The forward and backward passes of a closure are not the optimizer's work. Hooks of a torch function get
         # the optimizer among the arguments.
         for index, value in enumerate(args):
@@ -274,8 +274,8 @@ class Observer:
 
     def _after_step(self, optimizer, args, kwargs):
         self._clock.leave()
-        if self.gradients is not None:
-            self.gradients.show(optimizer)
+        if self.pass_under_way is not None:
+            self.pass_under_way.after_step(optimizer)
         if self._captures.under_way():
             seen = self._seen(optimizer)
             if seen.step_line is None:

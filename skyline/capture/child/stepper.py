@@ -23,6 +23,7 @@ from .recording.recordings import LightRecording, ProfilerFailed, Recordings
 from .recording.sampled import MOST_NODES, SampledRecording
 from .saves import Saves
 from .trials import ExecutionConfig, Products
+from .values.values_pass import ValuesPass
 from .warm_up import WarmUp
 
 # Kept from before the script could put something else in their place.
@@ -183,14 +184,14 @@ class Stepper:
         self._channel.send("steps", rows=rows, saves=self._saves.taken())
         self._wait(frame)
 
-    def _comparing(self, frame):
-        found = self.observer.gradients
+    def _passing(self, frame):
+        found = self.observer.pass_under_way
         found.end_iteration()
         if found.remaining and not found.problem:
             self._show_life()
             return
-        self.observer.gradients = None
-        self._channel.send("gradients", **found.end())
+        self.observer.pass_under_way = None
+        self._channel.send(found.event, **found.end())
         self._wait(frame)
 
     def _row(self):
@@ -295,7 +296,7 @@ class Stepper:
     def _wait(self, frame):
         """Stand still until the parent says what to do next."""
         command = self._channel.next_command()
-        while command["do"] in ("try", "set", "release", "gradients"):
+        while command["do"] in ("try", "set", "release", "gradients", "values"):
             if command["do"] == "set":
                 self._execution.change(command["threads"], command["number_format"])
             elif command["do"] == "release":
@@ -303,6 +304,12 @@ class Stepper:
             elif command["do"] == "gradients":
                 if self._begin_comparing(command):
                     return
+            elif command["do"] == "values":
+                values = ValuesPass(
+                    self.observer.optimizers_in_use(), command["iterations"], command["seconds"]
+                )
+                self._begin_pass(values)
+                return
             else:
                 self._try(command)
             command = self._channel.next_command()
@@ -326,10 +333,13 @@ class Stepper:
         if problem:
             self._channel.send("gradients", products=[], loss=None, discarded=0, problem=problem)
             return False
-        self.observer.gradients = GradientPass(optimizers, command["iterations"])
-        self._mode = self._comparing
-        self._waits = False
+        self._begin_pass(GradientPass(optimizers, command["iterations"]))
         return True
+
+    def _begin_pass(self, wanted):
+        self.observer.pass_under_way = wanted
+        self._mode = self._passing
+        self._waits = False
 
     def _release(self):
         """While this run stands still, others may have what its allocator keeps without need."""

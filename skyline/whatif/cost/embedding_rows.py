@@ -17,7 +17,7 @@ from skyline.trace.record import Phase, Trace
 from skyline.whatif.subject import Subject, shapes
 
 _CLASSES = ("Embedding", "EmbeddingBag")
-_LOOKUPS = ("aten::embedding", "aten::embedding_bag", "aten::_embedding_bag")
+LOOKUPS = ("aten::embedding", "aten::embedding_bag", "aten::_embedding_bag")
 DENSE_GRADIENTS = (
     "EmbeddingBackward0",
     "EmbeddingBagBackward0",
@@ -139,7 +139,7 @@ def sparse_step_us(table: Table, step: SparseStep, dense_us: float) -> Interval:
 
 def backward_share(table: Table) -> float:
     """The part of the gradient's making that stays: the rows are written once, and no table is cleared for them."""
-    return 2 * table.touched / _dense_rows(table)
+    return 2 * table.touched / dense_rows(table.rows, table.touched)
 
 
 def cleared_shares(profile: Profile, graph: Graph) -> Times:
@@ -147,13 +147,13 @@ def cleared_shares(profile: Profile, graph: Graph) -> Times:
     shares = np.zeros(len(graph))
     for table in tables(profile):
         made = select(graph, phase=Phase.BACKWARD, layer=table.module.path, name=DENSE_GRADIENTS)
-        shares[made] = table.rows / _dense_rows(table)
+        shares[made] = table.rows / dense_rows(table.rows, table.touched)
     return shares
 
 
-def _dense_rows(table: Table) -> float:
+def dense_rows(rows: float, touched: float) -> float:
     """Rows that the making of a dense gradient writes and reads: all are cleared, those touched found and added to."""
-    return table.rows + 3 * table.touched
+    return rows + 3 * touched
 
 
 def updates_of(subject: Subject, graph: Graph, shape: tuple[int, int]) -> Indices:
@@ -184,7 +184,7 @@ def _indices_by_module(trace: Trace) -> dict[str, float]:
     """Number of indices that each module looks up in an iteration, by the module's path."""
     found: dict[str, float] = {}
     for record in trace.records:
-        if record.name not in _LOOKUPS or record.shape < 0 or record.module < 0:
+        if record.name not in LOOKUPS or record.shape < 0 or record.module < 0:
             continue
         inputs = trace.shapes[record.shape].inputs
         if len(inputs) > 1:

@@ -1,0 +1,158 @@
+"""The share of lookups that the hottest rows of so many bytes would take."""
+
+from __future__ import annotations
+
+import torch
+
+_HALVINGS = 13
+"""Sizes go from all rows down by halves: the smallest is an eight-thousandth of them."""
+
+
+class Accesses:
+    """Lookups: the number of the row, of the sample (-1: unknown) and of the iteration, each as int64 on the CPU."""
+
+    __slots__ = ("iterations", "keys", "samples")
+
+    def __init__(self, keys, samples, iterations):
+        self.keys = keys
+        self.samples = samples
+        self.iterations = iterations
+
+    def where(self, chosen):
+        """Those for which a mask holds."""
+        return Accesses(self.keys[chosen], self.samples[chosen], self.iterations[chosen])
+
+
+def access_shares(tables, accesses, iterations):
+    """``tables``: rows as of ``TableAccess``; ``hot``: rows as of ``HotRows`` of all tables together."""
+    with torch.no_grad():
+        return {
+            "tables": [_row(table, accesses, iterations) for table in tables],
+            "hot": hot_rows(tables, accesses) if tables else [],
+        }
+
+
+def _row(table, accesses, iterations):
+    own = accesses.where((accesses.keys >= table.first) & (accesses.keys < table.first + table.rows))
+    return {
+        "path": table.path,
+        "rows": table.rows,
+        "row_bytes": table.row_bytes,
+        "lookups": len(own.keys) / max(1, iterations),
+        "distinct_rows": len(_distinct(own)) / max(1, iterations),
+        "hot": hot_rows([table], own),
+    }
+
+
+def hot_rows(tables, accesses):
+    """By size, smallest first; empty for lookups of fewer than two iterations.
+
+    Rows are chosen by their lookups for each byte in every other iteration, and their share is counted in the others;
+    then the other way round. Rows that were looked up in no iteration of the choice come last, in any order.
+    """
+    even = accesses.iterations % 2 == 0
+    halves = accesses.where(even), accesses.where(~even)
+    if not all(len(half.keys) for half in halves):
+        return []
+    total = sum(table.size_bytes for table in tables)
+    sizes = [total >> halving for halving in range(_HALVINGS, -1, -1)]
+    there, back = (
+        _counted(tables, chosen, counted, sizes, total) for chosen, counted in (halves, halves[::-1])
+    )
+    return [
+        {"size_bytes": size, **{name: _mean(one[name], other[name]) for name in one}}
+        for size, one, other in zip(sizes, there, back, strict=True)
+    ]
+
+
+def _mean(one, other):
+    if one is None or other is None:
+        return None
+    if isinstance(one, list):
+        return [_mean(*pair) for pair in zip(one, other, strict=True)]
+    return (one + other) / 2
+
+
+def _counted(tables, chosen, counted, sizes, total):
+    order = _Order(tables, chosen.keys)
+    need = order.needed(counted.keys)
+    pairs = _distinct(counted)
+    distinct, width = order.needed(pairs), _row_bytes(tables, pairs)
+    iterations = len(counted.iterations.unique())
+    samples = _needed_by_sample(counted, need)
+    rows = []
+    for size in sizes:
+        # Of the room that is left, rows that were not seen have an equal part.
+        rest = min(1.0, max(0.0, size - order.seen) / (total - order.seen)) if total > order.seen else 0.0
+        hits = float((need <= size).double().mean())
+        cold = float(width[distinct > size].sum()) / max(1, iterations)
+        whole = None if samples is None else float((samples <= size).double().mean())
+        rows.append(
+            {
+                "hit_share": hits + (1 - hits) * rest,
+                "cold_bytes": cold * (1 - rest),
+                "whole_samples": 1.0 if whole is not None and size >= total else whole,
+                "table_bytes": order.kept_by_table(size, rest),
+            }
+        )
+    return rows
+
+
+class _Order:
+    """Rows by their lookups for each byte: ``taken`` are the bytes of the hottest ones down to each of ``rows``."""
+
+    def __init__(self, tables, chosen):
+        self.rows, counts = chosen.unique(return_counts=True)
+        self._tables = tables
+        self._width = _row_bytes(tables, self.rows)
+        order = (counts / self._width).argsort(descending=True, stable=True)
+        self.taken = torch.empty_like(self._width)
+        self.taken[order] = self._width[order].cumsum(0)
+        self.seen = float(self._width.sum())
+
+    def needed(self, keys):
+        """For each key the bytes that would hold it; infinite for a row that was not seen."""
+        place = torch.searchsorted(self.rows, keys).clamp_(max=len(self.rows) - 1)
+        taken = self.taken[place]
+        return torch.where(self.rows[place] == keys, taken, torch.full_like(taken, float("inf")))
+
+    def kept_by_table(self, size, rest):
+        """Bytes of each table within this size, with a share of the rows that were not seen."""
+        of = _table_of(self._tables, self.rows)
+        seen = torch.bincount(of, self._width, len(self._tables))
+        kept = self.taken <= size
+        within = torch.bincount(of[kept], self._width[kept], len(self._tables))
+        whole = [table.size_bytes for table in self._tables]
+        return [
+            known + rest * (size_bytes - all_seen)
+            for known, size_bytes, all_seen in zip(within.tolist(), whole, seen.tolist(), strict=True)
+        ]
+
+
+def _table_of(tables, keys):
+    ends = torch.tensor([table.first + table.rows for table in tables], device="cpu")
+    return torch.searchsorted(ends, keys, right=True)
+
+
+def _row_bytes(tables, keys):
+    widths = torch.tensor([table.row_bytes for table in tables], dtype=torch.float64, device="cpu")
+    return widths[_table_of(tables, keys)]
+
+
+def _distinct(accesses):
+    """The rows of each iteration, once each."""
+    if not len(accesses.keys):
+        return accesses.keys
+    span = int(accesses.keys.max()) + 1
+    return (accesses.iterations * span + accesses.keys).unique() % span
+
+
+def _needed_by_sample(counted, need):
+    """The bytes that would hold all rows of each sample; None where no sample is known."""
+    known = counted.samples >= 0
+    if not bool(known.any()):
+        return None
+    numbers = counted.iterations[known] * (int(counted.samples.max()) + 1) + counted.samples[known]
+    _, place = numbers.unique(return_inverse=True)
+    most = torch.zeros(int(place.max()) + 1, dtype=need.dtype, device="cpu")
+    return most.scatter_reduce_(0, place, need[known], "amax")

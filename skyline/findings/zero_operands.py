@@ -1,0 +1,104 @@
+"""SKY306: most multiplications of the layers have a zero as a factor."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from skyline.findings.base import Evidence, Finding
+from skyline.findings.gain import step_ms
+from skyline.graph.selection import select
+from skyline.graph.task import TaskKind, WorkClass
+from skyline.trace.record import CodeLine, Phase
+from skyline.trace.tensor_values import LayerZeros
+from skyline.units import format_ms, format_share, plural
+from skyline.whatif.subject import Subject
+
+_SHARE = 0.5
+"""Share of the multiplications. TensorDash (Mahmoud and others, 2020) simulates a unit that is
+1.95 times as fast on such models."""
+_PRODUCTS_SHARE = 0.3
+"""Share of products and convolutions in the iteration, below which zeros in them hardly matter."""
+_PRODUCTS = (WorkClass.MATMUL, WorkClass.CONVOLUTION)
+_OF_WEIGHTS = 2 / 3
+"""Of the three products of a layer, those with the weights as a factor: the result, and the gradient of the input."""
+_SPARSE_SPEEDUP = 2.0
+"""Peak rate of matrix units with two of four weights zero over that without (NVIDIA, A100 whitepaper)."""
+
+
+@dataclass(frozen=True, slots=True)
+class ZeroOperands:
+    """At least half of the multiplications of layers that make up much of the iteration are by a measured zero."""
+
+    code: str = "SKY306"
+
+    def check(self, subject: Subject) -> Finding | None:
+        """Refers to the layer with most of them; it has no cost, because no GPU skips single zeros."""
+        values = subject.script.values
+        if values is None or not values.zeros:
+            return None
+        layers = values.zeros
+        skipped = _skipped(layers)
+        products_ms = _products_ms(subject)
+        if skipped < _SHARE or products_ms < _PRODUCTS_SHARE * step_ms(subject):
+            return None
+        first = max(layers, key=lambda layer: layer.multiplications * _skipped((layer,)))
+        return Finding.at(
+            self.code,
+            f"{format_share(skipped)} of the multiplications of {plural(len(layers), 'layer')} have a zero as a factor",
+            _place(subject, first),
+            0.0,
+            None,
+            (
+                Evidence(
+                    f"zeros, by multiplications: inputs {_mean(layers, lambda one: one.inputs)}, gradients of results "
+                    f"{_mean(layers, lambda one: one.gradients)}, weights {_mean(layers, lambda one: one.weights)}"
+                ),
+                Evidence(
+                    f"bound: a unit that skips every zero would save {format_ms(skipped * products_ms)} of the "
+                    f"{format_ms(products_ms)} of products; processors and GPUs have none"
+                ),
+                Evidence(
+                    "bound: 2:4 sparsity, two of four weights zero, would save "
+                    f"{format_ms(_OF_WEIGHTS * (1 - 1 / _SPARSE_SPEEDUP) * products_ms)} on GPUs of compute "
+                    "capability 8.0 and more; it changes the training"
+                ),
+                Evidence.at(f"{first.path}: {format_share(_skipped((first,)))}", _place(subject, first)),
+            ),
+        )
+
+
+def _skipped(layers: Sequence[LayerZeros]) -> float:
+    """The share of the multiplications in which the factor with more zeros is zero.
+
+    A layer has three products: of inputs and weights, of gradients and weights, and of gradients and inputs.
+    """
+    total = zero = 0.0
+    for layer in layers:
+        gradients = layer.gradients or 0.0
+        pairs = (layer.inputs, layer.weights), (gradients, layer.weights), (gradients, layer.inputs)
+        total += 3 * layer.multiplications
+        zero += layer.multiplications * sum(map(max, pairs))
+    return zero / total if total else 0.0
+
+
+def _mean(layers: Sequence[LayerZeros], of: Callable[[LayerZeros], float | None]) -> str:
+    known = [(of(layer), layer.multiplications) for layer in layers]
+    weighed = [(share, count) for share, count in known if share is not None]
+    total = sum(count for _, count in weighed)
+    return format_share(sum(share * count for share, count in weighed) / total) if total else "unknown"
+
+
+def _products_ms(subject: Subject) -> float:
+    kind = TaskKind.KERNEL if subject.on_gpu else TaskKind.CPU
+    graph = subject.operators
+    found = select(graph, work=_PRODUCTS, kind=kind, phase=(Phase.FORWARD, Phase.BACKWARD))
+    return float(graph.durations[found].sum()) / 1e3 / max(1, subject.steps)
+
+
+def _place(subject: Subject, layer: LayerZeros) -> CodeLine | None:
+    module = next((one for one in subject.script.modules if one.path == layer.path), None)
+    return None if module is None else module.created_line or module.call_line
+
+
+RULE = ZeroOperands()

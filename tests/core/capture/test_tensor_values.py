@@ -1,0 +1,105 @@
+"""Zeros and changes of rows: shares worked out by hand."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+
+from skyline.capture.child.values.lookups import Lookups
+from skyline.capture.child.values.row_changes import RowChanges
+from skyline.capture.child.values.tables import large_tables, trained_modules
+from skyline.capture.child.values.values_pass import ValuesPass
+from skyline.capture.child.values.zeros import Zeros
+
+
+def trains(model: nn.Module) -> list[tuple[None, torch.optim.Optimizer]]:
+    return [(None, torch.optim.SGD(model.parameters(), lr=1.0))]
+
+
+def test_rows_count_by_the_change_of_their_norm() -> None:
+    """Of two looked-up rows of ones one changes by a hundredth of its norm, and the other not at all."""
+    words = nn.Embedding(10_000, 32)
+    optimizers = trains(words)
+    nn.init.ones_(words.weight)
+    tables = large_tables(trained_modules(optimizers))
+    seen = Lookups(tables)
+    changes = RowChanges(tables, seen)
+    words(torch.tensor([3, 7, 7, 7]))
+    changes.before_step(optimizers[0][1])
+    with torch.no_grad():
+        words.weight[3] += 0.01
+    changes.after_step()
+    seen.end()
+    rows = {row["change"]: row for row in changes.rows(tables[0])}
+    assert rows[1e-3]["row_share"] == 0.5
+    assert rows[1e-3]["lookup_share"] == 0.75
+    assert rows[1e-1]["row_share"] == 1
+
+
+def test_another_optimizer_compares_nothing() -> None:
+    words, other = nn.Embedding(10_000, 32), nn.Linear(2, 2)
+    tables = large_tables(trained_modules(trains(words)))
+    seen = Lookups(tables)
+    changes = RowChanges(tables, seen)
+    words(torch.tensor([3]))
+    changes.before_step(trains(other)[0][1])
+    changes.after_step()
+    seen.end()
+    assert changes.rows(tables[0]) == []
+
+
+def test_zeros_of_inputs_weights_and_gradients_are_counted() -> None:
+    model = nn.Sequential(nn.Linear(8, 4, bias=False), nn.ReLU(), nn.Linear(4, 2, bias=False))
+    with torch.no_grad():
+        model[0].weight[:2] = -1.0
+        model[0].weight[2:] = 1.0
+        model[2].weight.fill_(1.0)
+        model[2].weight[0] = 0.0
+    zeros = Zeros(trained_modules(trains(model)))
+    model(torch.ones(16, 8)).sum().backward()
+    zeros.stop()
+    first, last = sorted(zeros.rows(), key=lambda row: -row["multiplications"])
+    # Two of four units are off: their gradients are zero, and so are the inputs of the last layer.
+    assert (first["multiplications"], first["inputs"], first["weights"], first["gradients"]) == (
+        16 * 8 * 4,
+        0,
+        0,
+        0.5,
+    )
+    assert (last["multiplications"], last["inputs"], last["weights"], last["gradients"]) == (
+        16 * 4 * 2,
+        0.5,
+        0.5,
+        0,
+    )
+    assert not model[0]._forward_hooks
+
+
+def test_a_pass_reads_and_writes_nothing() -> None:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Embedding(10_000, 32), nn.Flatten(), nn.Dropout(0.5), nn.Linear(64, 1))
+    optimizers = trains(model)
+
+    def losses(values: ValuesPass | None) -> list[float]:
+        torch.manual_seed(1)
+        found: list[float] = []
+        for _ in range(4):
+            loss = model(torch.randint(10_000, (16, 2))).square().mean()
+            loss.backward()
+            if values is not None:
+                values.after_backward([loss])
+                values.before_step(optimizers[0][1])
+                values.after_step(optimizers[0][1])
+                values.end_iteration()
+            model.zero_grad()
+            found.append(loss.item())
+        return found
+
+    plain = losses(None)
+    values = ValuesPass(optimizers, 4, 60.0)
+    assert losses(values) == plain
+    told = values.end()
+    assert (told["iterations"], values.remaining, told["problem"]) == (4, 0, "")
+    assert [row["path"].rpartition(".")[2] for row in told["zeros"]] == ["3"]
+    assert [row["lookups"] for row in told["tables"]] == [32]
+    assert told["tables"][0]["steady"][0]["row_share"] == 1
