@@ -3,7 +3,7 @@
 The scripts are ``examples/image_classifier.py`` and loops around networks of kuangliu/pytorch-cifar on random images of
 32 by 32. Each is profiled once and every change predicted. Then torch-pruning prunes the model in memory, by Skyline's
 own rewrite, and all versions take turns with the unchanged script, which runs twice (the null). The mean over a gradual
-schedule is computed from the predictions alone. Needs torch-pruning in the interpreter, and a folder of bare clones
+schedule is computed from the predictions alone, also for ResNet-50 on GPUs that are not here. Needs torch-pruning in the interpreter, and a folder of bare clones
 (``--mirror``) or a network.
 """
 
@@ -20,6 +20,7 @@ from pathlib import Path
 from corpus_checkout import NotFetched, checkout
 from machine import Machine, warn_when_busy
 from result_file import RESULTS, table, write
+from predicted_whatifs import MODELS, traced
 from whatifs import KEEPS_MEMORY, Row, WhatIfScript, measured, page, said
 
 from skyline.analysis.analyse import Analysis, analyse
@@ -31,6 +32,8 @@ from skyline.whatif.question import Choice, Question
 
 REPOSITORY, COMMIT = "kuangliu/pytorch-cifar", "49b7aa97b0c12fe0d4054e670403a16b6b834ddd"
 EXAMPLE = Path(__file__).parent.parent / "examples" / "image_classifier.py"
+GPUS = ("v100", "a100")
+"""ResNet-50 is predicted for these, without running it: beside PruneTrain's figure."""
 NETWORKS = {"resnet18": "ResNet18()", "mobilenetv2": "MobileNetV2()", "vgg11": "VGG('VGG11')"}
 ASKED = ("0.3", "0.5", "0.3:16", "0.5:16")
 CURVE = ("0.1", "0.2", "0.3", "0.4", "0.5", "0.6", "0.7")
@@ -106,6 +109,11 @@ def main() -> int:
     rows: list[Row] = []
     curves: list[list[str]] = []
     schedules: list[list[str]] = []
+    for gpu in GPUS:
+        ratios, schedule = curve(traced((MODELS / "resnet50.py").read_text(encoding="utf-8"), gpu), f"ResNet-50, {gpu.upper()}")
+        curves.append(ratios)
+        schedules.append(schedule)
+        print(f"  {ratios}\n  {schedule[1]}", file=sys.stderr, flush=True)
     for subject in scripts(options):
         try:
             found, ratios, schedule = validate(subject, options)

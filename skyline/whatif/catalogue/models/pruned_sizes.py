@@ -182,9 +182,10 @@ def why_not(profile: Profile) -> str:
         return f"the sizes around {tied[0]} are tied to others: convolutional and plain linear networks are followed"
     if any(map(_multiplies_data, profile.trace.shapes)):
         return "it multiplies data with data, as attention does: heads are tied to sizes in the code"
-    if _pads_channels(profile):
+    rows = _forward(profile)
+    if _pads_channels(profile, rows):
         return "it pads channels by a fixed number: write that shortcut as a convolution"
-    if len(_called(profile, _layers(profile))) < 2:
+    if len(_called(profile, _layers(profile), rows)) < 2:
         return "no layer lies between the data and the last layer"
     return ""
 
@@ -196,7 +197,7 @@ def pruned(profile: Profile, cut: Cut) -> Pruned:
         UsageError: multiples are asked for of convolutions in groups.
     """
     layers = _layers(profile)
-    first, *others = order = _called(profile, layers)
+    first, *others = order = _called(profile, layers, _forward(profile))
     last = order[-1]
     groups = _groups(profile, layers)
     if cut.multiple > 1 and any(one > 1 for one in groups.values()):
@@ -236,7 +237,7 @@ def pruned(profile: Profile, cut: Cut) -> Pruned:
 
 def last_layer(profile: Profile) -> str:
     """The path of the layer that is called last."""
-    return _called(profile, _layers(profile))[-1]
+    return _called(profile, _layers(profile), _forward(profile))[-1]
 
 
 def example_size(profile: Profile) -> tuple[int, ...] | None:
@@ -253,14 +254,15 @@ def _layers(profile: Profile) -> dict[str, tuple[int, int]]:
     return {path: sizes for path, sizes in found.items() if sizes is not None}
 
 
-def _called(profile: Profile, layers: Mapping[str, tuple[int, int]]) -> list[str]:
+def _called(profile: Profile, layers: Mapping[str, tuple[int, int]], rows: list[Record]) -> list[str]:
     """The layers in the order in which an iteration calls them."""
     names = profile.trace.modules
-    paths = (names[row.module] for row in _forward(profile) if row.module >= 0)
+    paths = (names[row.module] for row in rows if row.module >= 0)
     return list(dict.fromkeys(path for path in paths if path in layers))
 
 
 def _forward(profile: Profile) -> list[Record]:
+    """The forward pass of one iteration, in order."""
     trace = profile.trace
     first = min((mark.index for mark in trace.iterations), default=0)
     rows = [row for row in trace.records if row.iteration == first and row.phase is Phase.FORWARD]
@@ -311,10 +313,10 @@ def _multiplies_data(shape: OperatorShape) -> bool:
     return of_two or "scaled_dot_product" in name
 
 
-def _pads_channels(profile: Profile) -> bool:
+def _pads_channels(profile: Profile, forward: list[Record]) -> bool:
     """True if images are padded to more channels, which shows in the next operator on images of that size."""
     shapes = profile.trace.shapes
-    rows = [row for row in _forward(profile) if row.module >= 0 and row.shape >= 0]
+    rows = [row for row in forward if row.module >= 0 and row.shape >= 0]
     for place, row in enumerate(rows):
         size = next(iter(shapes[row.shape].inputs), ())
         if "pad" not in row.name or len(size) < 4:
