@@ -17,9 +17,10 @@ from skyline.source.arguments import qualified_name
 from skyline.source.program import Module
 from skyline.source.text import TextEdit
 from skyline.whatif.catalogue.models.prune import CAVEAT
-from skyline.whatif.catalogue.models.pruned_sizes import NAME, Cut, example_size, last_layer, why_not
+from skyline.whatif.catalogue.models.pruned_sizes import Cut, example_size, last_layer, why_not
 
 # Whatever else is done to the model is done to what is left of it.
+NAME = "prune"
 ORDER = 20
 _PACKAGE = "torch_pruning"
 _PRUNER, _IMPORTANCE = f"{_PACKAGE}.pruner.BasePruner", f"{_PACKAGE}.importance.MagnitudeImportance"
@@ -66,7 +67,14 @@ def rewrite(context: RewriteContext, value: str) -> tuple[TextEdit, ...]:
     )
     _check(context, site)
     return tuple(
-        dict.fromkeys((*torch.edits, *pruner.edits, *importance.edits, *insert_after(site.module, site.statement, *lines)))
+        dict.fromkeys(
+            (
+                *torch.edits,
+                *pruner.edits,
+                *importance.edits,
+                *insert_after(site.module, site.statement, *lines),
+            )
+        )
     )
 
 
@@ -115,7 +123,10 @@ def _pruners(context: RewriteContext) -> Iterator[tuple[Module, ast.Call]]:
 def _written(call: ast.Call) -> Cut | None:
     """The ratio and the multiple of a pruner where both are written as numbers."""
     ratio, multiple = (keyword_of(call, name) for name in (_RATIO, _MULTIPLE))
-    values = [each.value.value if each and isinstance(each.value, ast.Constant) else None for each in (ratio, multiple)]
+    values = [
+        each.value.value if each and isinstance(each.value, ast.Constant) else None
+        for each in (ratio, multiple)
+    ]
     match values:
         case [float() as share, int() as number]:
             return Cut(share, number)

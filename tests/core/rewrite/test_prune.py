@@ -9,7 +9,10 @@ import pytest
 from skyline.trace.facts import BatchFact, ModuleFact
 from skyline.trace.record import IterationMark, OperatorShape, Phase, Record, RecordKind, Trace
 
-REST = "opt = torch.optim.SGD(model.parameters(), lr=1)\nfor x, y in loader:\n    f(model(x), y).backward()\n    opt.step()\n"
+REST = (
+    "opt = torch.optim.SGD(model.parameters(), lr=1)\n"
+    "for x, y in loader:\n    f(model(x), y).backward()\n    opt.step()\n"
+)
 BEFORE = f"import torch\nmodel = Net()\n{REST}"
 
 
@@ -28,6 +31,8 @@ def pruner(name: str = "model", ratio: str = "0.3", indent: str = "") -> str:
 
 
 IMPORTS = "import torch\nimport torch_pruning\n"
+OBJECT = "class T:\n    def __init__(self):\n        self.model = Net()  # small\n"
+STEP = "        self.opt = torch.optim.SGD(self.model.parameters(), lr=1)\n"
 REWRITTEN = {
     "at the top": (BEFORE, f"{IMPORTS}model = Net()\n{pruner()}{REST}"),
     "moved": (
@@ -35,11 +40,8 @@ REWRITTEN = {
         f"{IMPORTS}model = Net()\nmodel.to(dev)\n{pruner()}{REST}",
     ),
     "in an object": (
-        "import torch\nclass T:\n    def __init__(self):\n        self.model = Net()  # small\n"
-        "        self.opt = torch.optim.SGD(self.model.parameters(), lr=1)\n",
-        f"{IMPORTS}class T:\n    def __init__(self):\n        self.model = Net()  # small\n"
-        f"{pruner('self.model', indent='        ')}"
-        "        self.opt = torch.optim.SGD(self.model.parameters(), lr=1)\n",
+        f"import torch\n{OBJECT}{STEP}",
+        f"{IMPORTS}{OBJECT}{pruner('self.model', indent='        ')}{STEP}",
     ),
 }
 
@@ -49,7 +51,14 @@ def pruning(workshop):
     """A run of a model of two layers, on pictures."""
     modules = (
         ModuleFact("Net", "Net", False, 0, False, {}),
-        ModuleFact("Net.one", "Conv2d", True, 432, True, {"in_channels": 3, "out_channels": 16, "kernel_size": (3, 3)}),
+        ModuleFact(
+            "Net.one",
+            "Conv2d",
+            True,
+            432,
+            True,
+            {"in_channels": 3, "out_channels": 16, "kernel_size": (3, 3)},
+        ),
         ModuleFact("Net.body.head", "Linear", True, 160, True, {"in_features": 16, "out_features": 10}),
     )
     shapes = (OperatorShape("aten::conv2d", ((8, 3, 32, 32), (16, 3, 3, 3)), ("float32",) * 2),)
@@ -62,7 +71,7 @@ def pruning(workshop):
     def make(source: str, **changes):
         line = next((n for n, text in enumerate(source.split("\n"), 1) if "SGD" in text), None)
         shop = workshop(source, optimizers=(("SGD", line),))
-        return replace(shop, profile=replace(shop.profile, modules=modules, trace=seen, **changes))
+        return replace(shop, profile=replace(shop.profile, **{"modules": modules, "trace": seen, **changes}))
 
     return make
 

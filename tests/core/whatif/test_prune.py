@@ -53,6 +53,7 @@ WORK = [
     ("NativeBatchNormBackward0", "batch_norm_backward", B, 800.0, 2, (MIDDLE, MIDDLE, (16,)), 0),
     ("ConvolutionBackward0", "wgrad", B, 2000.0, 1, (MIDDLE, IMAGE, FIRST), 14_155_776),
     ("aten::add_", "add", S, 100.0, -1, (SECOND, SECOND), 0),
+    ("aten::add_", "add", S, 5.0, -1, (FIRST, FIRST), 0),
 ]  # fmt: skip
 SETTINGS = TorchSettings(matmul_precision="highest", autocast="bfloat16", compute_capability=(8, 0))
 
@@ -61,7 +62,11 @@ def trace(on_gpu: bool = False) -> Trace:
     """Three iterations of the work, as operators or as kernels that the host launches in 5 µs each."""
     shapes = tuple(
         OperatorShape(
-            name if "Backward" not in name else "aten::convolution_backward" if "Conv" in name else f"aten::{kernel}",
+            name
+            if "Backward" not in name
+            else "aten::convolution_backward"
+            if "Conv" in name
+            else f"aten::{kernel}",
             sizes,
             ("bfloat16" if on_gpu else "float32",) * len(sizes),
             flops=flops,
@@ -76,12 +81,16 @@ def trace(on_gpu: bool = False) -> Trace:
         for row, (name, kernel, phase, took, module, *_) in enumerate(WORK):
             if not on_gpu:
                 records.append(
-                    Record(name, RecordKind.OPERATOR, phase, "main", index, now, took, module=module, shape=row)
+                    Record(
+                        name, RecordKind.OPERATOR, phase, "main", index, now, took, module=module, shape=row
+                    )
                 )
                 now += took
                 continue
             number += 1
-            launch = Record("cudaLaunchKernel", RecordKind.RUNTIME, phase, "main", index, now, 5.0, module=module)
+            launch = Record(
+                "cudaLaunchKernel", RecordKind.RUNTIME, phase, "main", index, now, 5.0, module=module
+            )
             free = max(free, now + 5.0)
             done = Record(
                 kernel, RecordKind.KERNEL, phase, "stream 7", index, free, took, module=module, shape=row
@@ -146,7 +155,9 @@ def test_numbers_are_rounded_as_torch_pruning_rounds_them():
     assert str(Cut(0.3, 8)) == "0.3:8"
 
 
-@pytest.mark.parametrize("value", ["", "0", "1", "-0.1", "nan", "half", "0.3:", "0.3:0", "0.3:x", "0.3:99999"])
+@pytest.mark.parametrize(
+    "value", ["", "0", "1", "-0.1", "nan", "half", "0.3:", "0.3:0", "0.3:x", "0.3:99999"]
+)
 def test_a_ratio_is_a_share(network, value):
     with pytest.raises(UsageError, match="prune="):
         changed(network, value)
@@ -184,7 +195,7 @@ def test_each_operator_shrinks_with_its_sizes(network):
         standing = min(CALL_US, 0.5 * before)
         assert after == pytest.approx(standing + factor * (before - standing), rel=1e-3), key
     before, after = found["aten::add_", -1]
-    assert after < before
+    assert 0.2 * before < after < before
 
 
 def test_the_answer_says_what_is_left_and_what_it_may_cost(network):
@@ -274,7 +285,17 @@ def with_shape(profile, name: str, *sizes):
     of = profile.trace
     shape = OperatorShape(name, sizes, ("float32",) * len(sizes))
     more = tuple(
-        Record(name, RecordKind.OPERATOR, F, "main", mark.index, mark.start_us + 1590.0, 1.0, module=0, shape=len(WORK))
+        Record(
+            name,
+            RecordKind.OPERATOR,
+            F,
+            "main",
+            mark.index,
+            mark.start_us + 1590.0,
+            1.0,
+            module=0,
+            shape=len(WORK),
+        )
         for mark in of.iterations
     )
     return replace(profile, trace=replace(of, records=(*of.records, *more), shapes=(*of.shapes, shape)))

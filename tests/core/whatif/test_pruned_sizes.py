@@ -48,8 +48,8 @@ def depthwise() -> nn.Module:
 
 def flattened() -> nn.Module:
     return nn.Sequential(
-        nn.Conv2d(3, 20, 5), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(20, 50, 5), nn.Flatten(), nn.Linear(50 * 10 * 10, 100),
-        nn.ReLU(), nn.Linear(100, 10),
+        nn.Conv2d(3, 20, 5), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(20, 50, 5), nn.Flatten(),
+        nn.Linear(5000, 100), nn.ReLU(), nn.Linear(100, 10),
     )  # fmt: skip
 
 
@@ -59,7 +59,7 @@ NETWORKS: dict[str, Callable[[], nn.Module]] = {
     "group norm": lambda: Pooled(nn.Conv2d(3, 32, 3), nn.GroupNorm(4, 32), nn.Conv2d(32, 48, 3), features=48),
     "depthwise": depthwise,
     "flattened": flattened,
-    "linear": lambda: nn.Sequential(nn.Flatten(), nn.Linear(3072, 100), nn.ReLU(), nn.Linear(100, 50), nn.Linear(50, 3)),
+    "linear": lambda: nn.Sequential(nn.Flatten(), nn.Linear(3072, 90), nn.Linear(90, 50), nn.Linear(50, 3)),
 }  # fmt: skip
 
 

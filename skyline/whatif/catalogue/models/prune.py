@@ -38,13 +38,11 @@ _STRETCHES = 6
 """Equal stretches of the stated schedule, with the ratio 0 in the first and the whole ratio in the last."""
 _PASSES = (Phase.FORWARD, Phase.BACKWARD)
 _MOST_OF_A_TASK = 0.5
-_LESS_FILLED = 0.02
-"""Share of the vector units' lanes from which on idle ones are told of."""
 _WIDTHS = (("avx512f", 16), ("avx2", 8))
 _LEAST_WIDTH = 4
 CAVEAT = (
-    "test accuracy alone does not show the cost of pruning: measure out-of-distribution data, noisy data and calibration "
-    "too (Liebenwein and others, Lost in Pruning, 2021)"
+    "test accuracy alone does not show the cost of pruning: measure out-of-distribution data, noise and calibration too "
+    "(Liebenwein and others, Lost in Pruning, 2021)"
 )
 
 _Call = tuple[OperatorShape | None, str, bool]
@@ -100,8 +98,10 @@ class Prune(UsualWhatIf):
             least,
             most,
             assumptions=(
-                f"{format_share(share)} of the parameters and {format_share(work.arithmetic(model))} of the products' "
-                f"arithmetic are left; inputs and the outputs of {model.last} stay",
+                (
+                    f"of the parameters {format_share(share)} and of the products' arithmetic "
+                    f"{format_share(work.arithmetic(model))} are left; outputs of {model.last} stay"
+                ),
                 *work.utilisation(model, cut),
                 self._gradually(subject, scenario.graph, work, cut, likely),
                 CAVEAT,
@@ -118,8 +118,8 @@ class Prune(UsualWhatIf):
         times = [subject.step_ms(each) for each in (graph, *between, likely)]
         mean_ms = sum(times) / len(times)
         return (
-            f"pruned gradually, from nothing to all in {_STRETCHES} equal stretches of the training, the mean iteration "
-            f"takes {format_ms(mean_ms)}, {format_share(mean_ms / times[0])} of now"
+            f"in a gradual schedule, from nothing to all in {_STRETCHES} equal stretches of the training, the mean "
+            f"iteration takes {format_ms(mean_ms)}, {format_share(mean_ms / times[0])} of now"
         )
 
 
@@ -176,7 +176,8 @@ class _Work:
         left = model.parameter_share(self.subject.script.modules)
         moved = 1.0 if self.subject.on_gpu else self.subject.step.traffic_share
         likely, least, most = (
-            scale(one, update, 1 - part * (1 - left)) for one, part in zip(passes, (moved, 1.0, 0.5 * moved), strict=True)
+            scale(one, update, 1 - part * (1 - left))
+            for one, part in zip(passes, (moved, 1.0, 0.5 * moved), strict=True)
         )
         return likely, least, most
 
@@ -205,8 +206,7 @@ class _Work:
         return Interval(filled, min(filled, plain), max(filled, moved, sqrt(plain)))
 
     def _on_gpu(self, kernels: PredictedKernels, model: Pruned) -> Factors:
-        """By the predictor at both sizes, with its tiles and waves, and longer for sizes that 16 bytes do not divide."""
-        graph = self.graph
+        """By the predictor at both sizes, with its tiles and waves; longer for sizes that 16 bytes do not divide."""
         size = element_bytes(self.subject.script)
         changing = np.isin(kernels.kernels, self.tasks)
         called = dict(zip(self.tasks.tolist(), self.calls, strict=True))
@@ -225,7 +225,6 @@ class _Work:
             np.where(changing, found * np.array([end(one) for one in longer], np.float64), 1.0)
             for found, end in zip(factors, (_value, _low, _high), strict=True)
         )
-        assert len(likely) == len(kernels.kernels) <= len(graph)
         return Factors(likely, least, most)
 
     def arithmetic(self, model: Pruned) -> float:
@@ -261,24 +260,23 @@ class _Work:
 
     def utilisation(self, model: Pruned, cut: Cut) -> tuple[str, ...]:
         """How the sizes that are left suit the units that multiply, and the cure where they do not."""
-        if self.kernels is None:
-            (now, then), (now_filled, then_filled) = (self._computed(model, one) for one in (1, self.width))
-            if not now or then / then_filled > now / now_filled - _LESS_FILLED:
-                return ()
-            said = f"products fill {format_share(then / then_filled)} of vectors of {self.width} channels, now "
-            return (f"{said}{format_share(now / now_filled)}{_cure(cut, self.width)}",)
-        wanted = EFFICIENT_FROM.get(element_bytes(self.subject.script), 0)
-        odd = [one for one in model.layers.values() if wanted and one.kept_outputs % wanted and one.outputs % wanted == 0]
+        on_processor = self.kernels is None
+        wanted = self.width if on_processor else EFFICIENT_FROM.get(element_bytes(self.subject.script), 0)
+        layers = tuple(model.layers.values())
+        odd = [one for one in layers if wanted and one.kept_outputs % wanted and not one.outputs % wanted]
         if not odd:
             return ()
-        return (
-            f"{len(odd)} of {len(model.layers)} layers get numbers of outputs that {wanted} does not divide, such as "
-            f"{odd[0].kept_outputs} (SKY303){_cure(cut, wanted)}",
-        )
-
-
-def _cure(cut: Cut, multiple: int) -> str:
-    return f": {NAME}={Cut(cut.ratio, multiple)} keeps multiples of {multiple}"
+        rounded = Cut(cut.ratio, wanted)
+        cure = f": {NAME}={rounded} keeps multiples" if all(one.plain for one in layers) else ""
+        said = f"{len(odd)} of {len(layers)} layers get numbers of outputs that {wanted} does not divide, such as "
+        if not on_processor:
+            return (f"{said}{odd[0].kept_outputs} (SKY303){cure}",)
+        (now, then), (now_filled, then_filled) = (self._computed(model, one) for one in (1, wanted))
+        filled = [
+            format_share(one / all_of) for one, all_of in ((now, now_filled), (then, then_filled)) if all_of
+        ]
+        units = f", so that products fill {filled[1]} of vectors, now {filled[0]}" if filled else ""
+        return (f"{said}{odd[0].kept_outputs}{units}{cure}",)
 
 
 def _longer(layer: PrunedLayer, size: int) -> Interval:

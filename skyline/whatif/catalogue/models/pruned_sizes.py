@@ -92,6 +92,11 @@ class PrunedLayer:
         """Its groups once pruned: a depthwise convolution has one for each channel that is left."""
         return self.kept_inputs if _is_depthwise(self.module) else self.groups
 
+    @property
+    def plain(self) -> bool:
+        """True if its channels are in no groups."""
+        return self.groups == 1 or _is_depthwise(self.module)
+
     def arithmetic(self, width: int = 1) -> float:
         """Its multiplications once pruned over those now, where units take ``width`` channels at a time."""
         now, then = self.computed(width)
