@@ -93,7 +93,7 @@ def curve(analysis: Analysis, name: str) -> tuple[list[str], list[str]]:
     answers = {value: estimate(analysis, Question(choices=(Choice("prune", value),))) for value in CURVE}
     start = analysis.baseline.iteration_ms.value
     row = [name, f"{start:.1f} ms", *(f"{one.iteration_ms.value / start:.2f}" for one in answers.values())]
-    words = next(one for one in answers["0.5"].assumptions if "gradually" in one)
+    words = next(one for one in answers["0.5"].assumptions if "gradual schedule" in one)
     return row, [name, words]
 
 

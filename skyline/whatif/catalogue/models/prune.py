@@ -41,8 +41,8 @@ _MOST_OF_A_TASK = 0.5
 _WIDTHS = (("avx512f", 16), ("avx2", 8))
 _LEAST_WIDTH = 4
 CAVEAT = (
-    "test accuracy alone does not show the cost of pruning: measure out-of-distribution data, noise and calibration too "
-    "(Liebenwein and others, Lost in Pruning, 2021)"
+    "test accuracy alone does not show the cost of pruning: measure out-of-distribution data, noise and calibration "
+    "too (Liebenwein and others, Lost in Pruning, 2021)"
 )
 
 _Call = tuple[OperatorShape | None, str, bool]
