@@ -33,7 +33,7 @@ from skyline.whatif.question import Choice, Question
 REPOSITORY, COMMIT = "kuangliu/pytorch-cifar", "49b7aa97b0c12fe0d4054e670403a16b6b834ddd"
 EXAMPLE = Path(__file__).parent.parent / "examples" / "image_classifier.py"
 GPUS = ("v100", "a100")
-"""ResNet-50 is predicted for these, without running it: beside PruneTrain's figure."""
+"""ResNet-50 is predicted for these without running it, to compare with PruneTrain's figure."""
 NETWORKS = {"resnet18": "ResNet18()", "mobilenetv2": "MobileNetV2()", "vgg11": "VGG('VGG11')"}
 ASKED = ("0.3", "0.5", "0.3:16", "0.5:16")
 CURVE = ("0.1", "0.2", "0.3", "0.4", "0.5", "0.6", "0.7")
@@ -56,7 +56,7 @@ for step in range(100_000):
 
 
 def scripts(options: argparse.Namespace) -> Iterator[WhatIfScript]:
-    """The example, and one file beside the public networks for each of them."""
+    """The example, and one file for each public network, in its folder."""
     if "image_classifier" in options.only:
         yield WhatIfScript(EXAMPLE, ("--epochs", "1000"), None)
     try:

@@ -11,6 +11,8 @@ from skyline.rewrite.blocks import insert_after, statement_of, suite_of
 from skyline.rewrite.compiling import compiled_mode
 from skyline.rewrite.context import RewriteContext, refusal
 from skyline.rewrite.imports import usable
+from skyline.rewrite.sites.forward import model_calls
+from skyline.rewrite.sites.iteration import function_called, iteration
 from skyline.rewrite.sites.model import ModelSite, model
 from skyline.rewrite.unwrapping import without_statements
 from skyline.source.arguments import qualified_name
@@ -32,15 +34,16 @@ def rewrite(context: RewriteContext, value: str) -> tuple[TextEdit, ...]:
     profile = context.profile
     reason = why_not(profile)
     if reason:
-        raise RewriteRefused(f"Its sizes are not known: {reason}", file=profile.script)
+        raise RewriteRefused(f"The sizes of the model are not known: {reason}", file=profile.script)
     cut = Cut.parse(value)
     for module, call in _pruners(context):
         if _written(call) != cut:
             raise refusal("The script prunes its model already", module, call, hint="Change its ratio there.")
         return ()
     size = example_size(profile)
-    if size is None or len(profile.batch.leading_dimensions) > 1:
-        raise RewriteRefused("What the model is given is not known to be one tensor", file=profile.script)
+    if size is None:
+        raise RewriteRefused("The input of the model is not known", file=profile.script)
+    _check_arguments(context)
     if compiled_mode(context) is not None:
         raise RewriteRefused(
             "The script compiles its model, which is pruned before that",
@@ -139,6 +142,16 @@ def _written(call: ast.Call) -> Cut | None:
 def _inner(path: str) -> str:
     """A module's name in its model, without the class that a profile puts before it."""
     return path.partition(".")[2]
+
+
+def _check_arguments(context: RewriteContext) -> None:
+    """Raises RewriteRefused where the training loop gives the model more than one argument."""
+    loop = iteration(context)
+    for region in loop.regions:
+        for call in model_calls(context, region, *region.node.body):
+            itself = not function_called(context, region, call)
+            if itself and len(call.args) + len(call.keywords) != 1:
+                raise refusal("The model takes more than one argument", region.module, call)
 
 
 def _check(context: RewriteContext, site: ModelSite) -> None:

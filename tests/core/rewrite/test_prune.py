@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from skyline.trace.facts import BatchFact, ModuleFact
+from skyline.trace.facts import ModuleFact
 from skyline.trace.record import IterationMark, OperatorShape, Phase, Record, RecordKind, Trace
 
 REST = (
@@ -33,6 +33,10 @@ def pruner(name: str = "model", ratio: str = "0.3", indent: str = "") -> str:
 IMPORTS = "import torch\nimport torch_pruning\n"
 OBJECT = "class T:\n    def __init__(self):\n        self.model = Net()  # small\n"
 STEP = "        self.opt = torch.optim.SGD(self.model.parameters(), lr=1)\n"
+METHOD = (
+    "    def fit(self):\n        for x, y in loader:\n"
+    "            f(self.model(x), y).backward()\n            self.opt.step()\nT().fit()\n"
+)
 REWRITTEN = {
     "at the top": (BEFORE, f"{IMPORTS}model = Net()\n{pruner()}{REST}"),
     "moved": (
@@ -40,8 +44,8 @@ REWRITTEN = {
         f"{IMPORTS}model = Net()\nmodel.to(dev)\n{pruner()}{REST}",
     ),
     "in an object": (
-        f"import torch\n{OBJECT}{STEP}",
-        f"{IMPORTS}{OBJECT}{pruner('self.model', indent='        ')}{STEP}",
+        f"import torch\n{OBJECT}{STEP}{METHOD}",
+        f"{IMPORTS}{OBJECT}{pruner('self.model', indent='        ')}{STEP}{METHOD}",
     ),
 }
 
@@ -100,10 +104,10 @@ def test_the_person_is_told_what_it_needs_and_what_it_may_cost(pruning):
 
 REFUSED = {
     "another ratio": (f"{IMPORTS}model = Net()\n{pruner(ratio='0.5')}{REST}", {}, "prunes its model already"),
-    "several inputs": (BEFORE, {"batch": BatchFact((16, 16), 16)}, "one tensor"),
+    "several inputs": (BEFORE.replace("model(x)", "model(x, z)"), {}, "more than one argument"),
     "compiled": (BEFORE.replace("Net()\n", "torch.compile(Net())\n"), {}, "compiles its model"),
     "loaded later": (BEFORE + "model.load_state_dict(w)\n", {}, "Weights are loaded"),
-    "sizes": (BEFORE, {"modules": ()}, "sizes are not known"),
+    "sizes": (BEFORE, {"modules": ()}, "sizes of the model are not known"),
     "no model": ("import torch\n", {}, ""),
     "no ratio": (BEFORE, {}, "not possible"),
 }

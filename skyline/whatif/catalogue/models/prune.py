@@ -246,7 +246,7 @@ class _Work:
         return now, then
 
     def activations(self, model: Pruned) -> float:
-        """Numbers that the forward pass's operators beside the products take once pruned over those now."""
+        """Numbers that operators of the forward pass take, without the products, once pruned over those now."""
         forward = select(self.graph, kind=self._kind, phase=Phase.FORWARD)
         found = [
             (numbers(shape), numbers(model.shape(shape, model.layers.get(path))))
