@@ -145,7 +145,8 @@ class _Work:
         tasks, modules = self.graph.tasks, self.graph.structure.modules
         works = (WORK[WorkClass.MATMUL], WORK[WorkClass.CONVOLUTION])
         is_product: Flags = np.isin(tasks.work[self.tasks], works)
-        paths = [modules[one] if one >= 0 else "" for one in tasks.module[self.tasks].tolist()]
+        numbered: list[int] = tasks.module[self.tasks].tolist()
+        paths = [modules[one] if one >= 0 else "" for one in numbered]
         return list(
             zip(shapes(self.subject, self.graph, self.tasks), paths, is_product.tolist(), strict=True)
         )
@@ -182,7 +183,7 @@ class _Work:
         return likely, least, most
 
     def _on_processor(self, model: Pruned) -> Factors:
-        """By arithmetic in whole vectors and by traffic; what an operator takes before its work stays."""
+        """By arithmetic in whole vectors and by traffic; the call of an operator stays."""
         known = {call: self._share(call, model) for call in set(self.calls)}
         times = np.maximum(self.graph.durations[self.tasks], 1e-9)
         standing = np.minimum(CALL_US, _MOST_OF_A_TASK * times) / times
@@ -259,7 +260,7 @@ class _Work:
         return sum(after for _, after in found) / now if now else 1.0
 
     def utilisation(self, model: Pruned, cut: Cut) -> tuple[str, ...]:
-        """How the sizes that are left suit the units that multiply, and the cure where they do not."""
+        """The fit of the remaining sizes to the units that multiply, with the cure for odd ones."""
         on_processor = self.kernels is None
         wanted = self.width if on_processor else EFFICIENT_FROM.get(element_bytes(self.subject.script), 0)
         layers = tuple(model.layers.values())
