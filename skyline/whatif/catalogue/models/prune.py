@@ -27,6 +27,7 @@ from skyline.whatif.catalogue.models.pruned_sizes import (
     pruned,
     why_not,
 )
+from skyline.whatif.constant import Constant
 from skyline.whatif.cost.thread_scaling import CALL_US
 from skyline.whatif.number_formats import Factors, gpu
 from skyline.whatif.predicted_kernels import PredictedKernels
@@ -34,12 +35,12 @@ from skyline.whatif.subject import Memory, product, shapes
 
 _VALUES = ("0.1", "0.3", "0.5")
 _DEFAULT = "0.3"
-_STRETCHES = 6
-"""Equal stretches of the stated schedule, with the ratio 0 in the first and the whole ratio in the last."""
+_STEPS = tuple(step / 5 for step in range(6))
+"""Parts of the ratio in the equal stretches of the stated schedule."""
 _PASSES = (Phase.FORWARD, Phase.BACKWARD)
-_MOST_OF_A_TASK = 0.5
-_WIDTHS = (("avx512f", 16), ("avx2", 8))
-_LEAST_WIDTH = 4
+_MOST_CALL = Constant.at(
+    0.5, "an assumption: at least half of a short operator's time is work on its numbers"
+)
 CAVEAT = (
     "test accuracy alone does not show the cost of pruning: measure out-of-distribution data, noise and calibration "
     "too (Liebenwein and others, Lost in Pruning, 2021)"
@@ -111,14 +112,11 @@ class Prune(UsualWhatIf):
 
     def _gradually(self, subject: Subject, graph: Graph, work: _Work, cut: Cut, likely: Graph) -> str:
         """The mean over a schedule, from the times at the ratios that it goes through."""
-        between = [
-            work.ends(pruned(subject.script, cut.part(step / (_STRETCHES - 1))))[0]
-            for step in range(1, _STRETCHES - 1)
-        ]
+        between = [work.ends(pruned(subject.script, cut.part(step)))[0] for step in _STEPS[1:-1]]
         times = [subject.step_ms(each) for each in (graph, *between, likely)]
         mean_ms = sum(times) / len(times)
         return (
-            f"in a gradual schedule, from nothing to all in {_STRETCHES} equal stretches of the training, the mean "
+            f"in a gradual schedule, from nothing to all in {len(_STEPS)} equal stretches of the training, the mean "
             f"iteration takes {format_ms(mean_ms)}, {format_share(mean_ms / times[0])} of now"
         )
 
@@ -162,9 +160,9 @@ class _Work:
 
     @cached_property
     def width(self) -> int:
-        """Float32 numbers in a vector of the processor."""
+        """Float32 numbers in a vector of the processor: of 512, 256 or else 128 bits."""
         features = self.subject.cpu_features or ()
-        return next((width for name, width in _WIDTHS if name in features), _LEAST_WIDTH)
+        return 16 if "avx512f" in features else 8 if "avx2" in features else 4
 
     def ends(self, model: Pruned) -> tuple[Graph, Graph, Graph]:
         """The graph once pruned: likely, at best and at worst."""
@@ -186,7 +184,7 @@ class _Work:
         """By arithmetic in whole vectors and by traffic; the call of an operator stays."""
         known = {call: self._share(call, model) for call in set(self.calls)}
         times = np.maximum(self.graph.durations[self.tasks], 1e-9)
-        standing = np.minimum(CALL_US, _MOST_OF_A_TASK * times) / times
+        standing = np.minimum(CALL_US, _MOST_CALL.value * times) / times
 
         def column(end: Callable[[Interval], float]) -> np.ndarray:
             shares = np.array([end(known[call]) for call in self.calls], np.float64)

@@ -17,7 +17,6 @@ from skyline.trace.record import OperatorShape, Phase, Record
 from skyline.whatif.catalogue.models.alignment import channels, padded
 
 NAME = "prune"
-_MOST_MULTIPLE = 1024
 _TIED = (
     *("Embedding", "EmbeddingBag", "LSTM", "GRU", "RNN", "LSTMCell", "GRUCell", "RNNCell"),
     *("MultiheadAttention", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d"),
@@ -25,8 +24,6 @@ _TIED = (
 """Layers whose sizes meet others in ways that are not followed: heads, states, tables."""
 _PRODUCTS_OF_TWO = ("bmm", "matmul", "einsum", "baddbmm")
 _NORMS = ("num_features", "num_channels")
-_BEHIND_PADDING = 4
-"""Operators behind a padding among which the one that takes its result is looked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +46,7 @@ class Cut:
         except ValueError:
             ratio = 0.0
         number = int(multiple) if multiple.isdecimal() and len(multiple) <= 4 else 0
-        if not 0 < ratio < 1 or (colon and not 1 <= number <= _MOST_MULTIPLE):
+        if not 0 < ratio < 1 or (colon and not 1 <= number <= 1024):
             raise UsageError(
                 f"{NAME}={value} is not possible",
                 hint=f"Give the share of channels to remove, as in {NAME}=0.3, and maybe a multiple: {NAME}=0.3:8.",
@@ -318,15 +315,15 @@ def _multiplies_data(shape: OperatorShape) -> bool:
     return of_two or "scaled_dot_product" in name
 
 
-def _pads_channels(profile: Profile, forward: list[Record]) -> bool:
-    """True if images are padded to more channels, which shows in the next operator on images of that size."""
+def _pads_channels(profile: Profile, forward: list[Record], reach: int = 4) -> bool:
+    """True if images are padded to more channels: one of the next operators takes so many, of that size."""
     shapes = profile.trace.shapes
     rows = [row for row in forward if row.module >= 0 and row.shape >= 0]
     for place, row in enumerate(rows):
         size = next(iter(shapes[row.shape].inputs), ())
         if "pad" not in row.name or len(size) < 4:
             continue
-        for other in rows[place + 1 : place + 1 + _BEHIND_PADDING]:
+        for other in rows[place + 1 : place + 1 + reach]:
             for one in shapes[other.shape].inputs:
                 if len(one) == len(size) and (one[0], one[2:]) == (size[0], size[2:]) and one[1] > size[1]:
                     return True
