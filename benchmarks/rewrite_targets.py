@@ -111,6 +111,11 @@ TARGETS = {
     "prefetch_factor": Target(
         ", = : ; ' \" [ ] ( ) > 0 4 prefetch_factor options int WORKERS if else None", _NUMBER
     ),
+    "prune": Target(
+        f"{_IMPORTS} {_CALL} [ ] ' ; torch_pruning pruner BasePruner importance MagnitudeImportance zeros device next"
+        r" parameters pruning_ratio ignored_layers get_submodule step train \d+",
+        names=True,
+    ),
     "remove_sync": Target("( ) , = : ; % 0 1 100 if enumerate step i \\w*step\\w* \\w*index\\w*", names=True),
     "sdpa": Target(
         f"{_IMPORTS} {_CALL} - ! : 0 nn functional scaled_dot_product_attention attn_mask is_causal dropout_p scale"

@@ -40,6 +40,7 @@ _VALUES = {
     "num_workers": ("2",),
     "pad_to_multiple": ("64",),
     "prefetch_factor": ("4",),
+    "prune": ("0.3",),
     "remove_sync": ("", "100"),
 }
 """What each rewrite is asked for, where its name alone does not say it."""

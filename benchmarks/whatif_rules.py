@@ -37,5 +37,7 @@ def rule_of_thumb(analysis: Analysis, choice: Choice) -> float:
     if choice.name == "cpu_threads":
         return analysis.profile.environment.intraop_threads / int(choice.value)
     phases, left = _RULES.get(choice.name, ((), 1.0))
+    if choice.name == "prune":
+        phases, left = ("forward", "backward"), (1 - float(choice.value.partition(":")[0])) ** 2
     worked_on = sum(getattr(analysis.phases, phase) for phase in phases) / total
     return 1 - worked_on * (1 - left)

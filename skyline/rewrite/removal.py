@@ -97,7 +97,8 @@ _ADDED = {
     (_HOOKS, "fp16_compress_hook"),
     (_HOOKS, "bf16_compress_hook"),
 }
-"""Names that rewrites import from modules; everything else they reach through ``torch``."""
+"""Names that rewrites import from modules; everything else they reach through a package."""
+_PACKAGES = ("torch", "torch_pruning")
 
 
 def idle_imports(before: SourceText, after: SourceText) -> tuple[TextEdit, ...]:
@@ -137,7 +138,7 @@ def _binds_only(statement: ast.stmt, name: str) -> bool:
     if (alias.asname or alias.name) != name:
         return False
     if isinstance(statement, ast.Import):
-        return alias.name == "torch" and name in ("torch", "_torch")
+        return alias.name in _PACKAGES and name in (alias.name, f"_{alias.name}")
     return (statement.module, alias.name) in _ADDED and not statement.level
 
 

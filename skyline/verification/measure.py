@@ -200,7 +200,7 @@ def _of_the_change(action: Callable[[], _Result]) -> _Result:
         failed = ScriptFailed(
             f"{_CHANGED}: {error.message}",
             traceback=error.traceback,
-            hint=f"{_CHANGED}; without it, the script ran. Nothing on disk was changed.",
+            hint=f"{error.hint} {_CHANGED}; without it, the script ran. Nothing on disk was changed.".lstrip(),
             file=error.file,
             line=error.line,
         )

@@ -1,4 +1,4 @@
-"""Kernels of a predicted profile in another form, such as another number format: the predictor gives both times."""
+"""Kernels in another form, such as another number format or size: a predictor gives both times."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from skyline.whatif.subject import Subject, shapes
 
 @dataclass(frozen=True, slots=True)
 class PredictedKernels:
-    """The kernels of a graph of a predicted profile, with the shapes of their operators."""
+    """The kernels of a graph, with the shapes of their operators and the predictor of their times."""
 
     profile: Profile
     spec: GpuSpec
@@ -47,10 +47,23 @@ class PredictedKernels:
             predictor = predictors().get(profile.prediction.predictor) or predictor_for(spec)
         except UsageError:
             return None
+        return cls.on(subject, graph, spec, predictor)
+
+    @classmethod
+    def on(
+        cls, subject: Subject, graph: Graph, spec: GpuSpec, predictor: OperatorPredictor | None = None
+    ) -> PredictedKernels:
+        """The kernels of a profile on this GPU; of a measured one only the ``factors`` mean anything."""
         kernels = select(graph, kind=TaskKind.KERNEL)
         known = shapes(subject, graph, kernels)
         told = np.array([one is not None for one in known], np.bool_)
-        return cls(profile, spec, predictor, kernels[told], tuple(one for one in known if one is not None))
+        return cls(
+            subject.script,
+            spec,
+            predictor or predictor_for(spec),
+            kernels[told],
+            tuple(one for one in known if one is not None),
+        )
 
     def us(self, asked: Sequence[OperatorShape]) -> dict[OperatorShape, Interval]:
         """Times of the shapes as the operators of one step: a predictor may take formats of others into account."""

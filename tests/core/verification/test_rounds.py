@@ -6,11 +6,13 @@ import random
 
 import pytest
 
+from skyline.capture.ended_early import next_step
 from skyline.capture.held_run import typical_ms
 from skyline.capture.turns import Round, Turn, trial
-from skyline.errors import UsageError
+from skyline.errors import ScriptFailed, UsageError
 from skyline.interval import bootstrap
 from skyline.trace.trial import Choices, Trial
+from skyline.verification import measure as measurement
 from skyline.verification.measure import Effort
 from skyline.verification.verdict import judge
 
@@ -102,3 +104,16 @@ def test_bursts_of_several_workers_are_averaged_over() -> None:
 def test_an_effort_that_measures_nothing_is_refused(given: dict[str, float]) -> None:
     with pytest.raises(UsageError):
         Effort(**given)
+
+
+def test_a_module_that_only_the_change_needs_is_named() -> None:
+    message = "ModuleNotFoundError: No module named 'torch_pruning'"
+
+    def without_it() -> None:
+        raise ScriptFailed(message, hint=next_step(message))
+
+    with pytest.raises(ScriptFailed) as failed:
+        measurement._of_the_change(without_it)
+    assert failed.value.message.startswith("With the change, the script failed")
+    assert "no module torch_pruning. Install it there" in failed.value.hint
+    assert "without it, the script ran" in failed.value.hint

@@ -15,7 +15,7 @@ _OUTPUTS = {
     "Conv3d": "out_channels",
 }
 _INPUTS = {"Linear": "in_features", "Conv1d": "in_channels", "Conv2d": "in_channels", "Conv3d": "in_channels"}
-_EFFICIENT_FROM = {2: 8, 4: 4}
+EFFICIENT_FROM = {2: 8, 4: 4}
 """Number of elements of so many bytes in the 16 bytes that kernels load at a time. NVIDIA, Matrix Multiplication
 Background User's Guide, on requirements of Tensor Cores: most efficient where sizes are multiples of 16 bytes."""
 _UNALIGNED = Interval(0.6, 0.25, 1.0)
@@ -49,7 +49,7 @@ class Odd:
 
     def factor(self, element_bytes: int) -> Interval:
         """Time of its products when padded over their time now."""
-        wanted = _EFFICIENT_FROM[element_bytes]
+        wanted = EFFICIENT_FROM[element_bytes]
         aligned = self.outputs % wanted == 0 and self.inputs % wanted == 0
         gain = _ALIGNED_FURTHER if aligned else _UNALIGNED
         # Tiles are larger than what is added, so that at best no further tile is computed.
@@ -101,3 +101,9 @@ def element_bytes(profile: Profile) -> int:
 def _size(module: ModuleFact, names: dict[str, str]) -> int | None:
     size = module.options.get(names.get(module.class_name, ""))
     return size if isinstance(size, int) else None
+
+
+def channels(module: ModuleFact) -> tuple[int, int] | None:
+    """Outputs and inputs of a linear layer or convolution; None of any other module."""
+    outputs, inputs = _size(module, _OUTPUTS), _size(module, _INPUTS)
+    return None if outputs is None or inputs is None else (outputs, inputs)
