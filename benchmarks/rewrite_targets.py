@@ -86,6 +86,7 @@ TARGETS = {
         " register_comm_hook None",
         names=True,
     ),
+    "fuse_jobs": Target(""),
     "fused_optimizer": Target(", = fused foreach True"),
     "grad_accumulation": Target(f"( ) , = + * / . : 0 2 for in zip chunk len detach {_PART}", names=True),
     "gradient_as_bucket_view": Target(", = gradient_as_bucket_view True", "False"),

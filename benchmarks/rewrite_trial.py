@@ -32,6 +32,7 @@ _VALUES = {
     "data_parallel": ("2",),
     "ddp_bucket": ("64",),
     "ddp_compression": ("fp16",),
+    "fuse_jobs": ("2",),
     "fused_optimizer": ("", "foreach"),
     "grad_accumulation": ("2",),
     "num_workers": ("2",),
