@@ -23,7 +23,7 @@ loader = DataLoader(TensorDataset(points, colours), batch_size=64, shuffle=True,
 model = Perceptron()
 optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
 
-for epoch in range(1000):
+for _ in range(1000):
     for inputs, targets in loader:
         loss = nn.functional.cross_entropy(model(inputs), targets)
         optimizer.zero_grad()

@@ -39,7 +39,7 @@ loader = DataLoader(
 model = Recurrent()
 optimizer = torch.optim.AdamW(model.parameters(), lr=2e-3)
 
-for epoch in range(1000):
+for _ in range(1000):
     for inputs, targets in loader:
         loss = nn.functional.cross_entropy(model(inputs).flatten(0, 1), targets.flatten())
         optimizer.zero_grad()

@@ -16,8 +16,10 @@ from skyline.trace.record import OperatorShape, Phase
 from skyline.whatif.baseline import baseline
 from skyline.whatif.catalogue.models.batched_operators import (
     CONVOLUTIONS,
-    DISPATCH_US,
+    OTHER_CALL_US,
+    PRODUCT_CALL_US,
     PRODUCTS,
+    STEP_CALL_US,
     batched_shape,
     kernel_factors,
 )
@@ -27,6 +29,9 @@ from skyline.whatif.question import Choice
 from skyline.whatif.registry import whatifs
 
 HOST = (4_000.0, 3_000.0, 2_000.0)
+CALLS_US = PRODUCT_CALL_US.value + STEP_CALL_US.value
+"""Of a forward pass with one product."""
+FORMATS = ("float32",) * 3
 MM = OperatorShape("aten::mm", ((8, 8), (8, 8)), ("float32",) * 2, ((8, 8),), ("float32",), 1024, 768)
 
 
@@ -41,7 +46,7 @@ def test_a_step_on_a_cpu_by_hand(profile):
     and the rest is there for both runs. The multiplications of the update take 20 µs, of which half is the call.
     """
     found = fused(baseline(profile), "2")
-    forward = PRODUCTS.value * (12 + 2 * (1500 - 12)) + 2 * 450 + 2 * 300 + 2 * DISPATCH_US.value
+    forward = PRODUCTS.value * (12 + 2 * (1500 - 12)) + 2 * 450 + 2 * 300 + CALLS_US + OTHER_CALL_US.value
     backward = PRODUCTS.value * (12 + 2 * (2250 - 12)) + 2 * 750
     update = 4 * ((10 + 2 * 10) + (12 + 2 * (380 - 12)) + 100)
     assert found.iteration_ms.value == pytest.approx(
@@ -81,7 +86,7 @@ def test_an_idle_gpu_takes_the_work_of_all_runs(gpu_steps, on_a100):
     """The host launches for 9 ms, and the GPU works for 0.3 ms: with four runs for 1.2 ms at most."""
     subject = baseline(on_a100(gpu_steps(*HOST, 300.0), 9.0, 3.0, 2.0))
     found = fused(subject, "4")
-    assert found.iteration_ms.value == pytest.approx(9.0 + DISPATCH_US.value / 1e3, rel=0.01)
+    assert found.iteration_ms.value == pytest.approx(9.0 + CALLS_US / 1e3, rel=0.01)
     assert found.speedup == pytest.approx(4.0, rel=0.02)
     at_once_ms, assumed = processes_at_once(subject, 4)
     assert at_once_ms == pytest.approx(9.0, rel=0.01)
@@ -129,9 +134,8 @@ def test_the_predictor_tells_which_kernels_leave_units_idle(layered):
 
 
 def test_shapes_of_batched_operators():
-    linear = OperatorShape(
-        "aten::linear", ((32, 10, 64), (128, 64), (128,)), ("float32",) * 3, ((32, 10, 128),), ("float32",), 2 * 320 * 64 * 128, 10
-    )  # fmt: skip
+    flops, sizes = 2 * 320 * 64 * 128, ((32, 10, 64), (128, 64), (128,))
+    linear = OperatorShape("aten::linear", sizes, FORMATS, ((32, 10, 128),), FORMATS[:1], flops, 10)
     assert batched_shape(linear, 4).inputs == ((4, 320, 64), (4, 64, 128))
     assert batched_shape(linear, 4).outputs == ((4, 320, 128),)
     assert batched_shape(linear, 4).flops == 4 * linear.flops
@@ -141,9 +145,8 @@ def test_shapes_of_batched_operators():
     )
     assert batched_shape(forward, 4).inputs == ((8, 12, 32, 32), (64, 3, 3, 3))
     assert batched_shape(forward, 4).outputs == ((8, 64, 32, 32),)
-    back = OperatorShape(
-        "aten::convolution_backward", ((8, 16, 32, 32), image, filters), ("float32",) * 3, (image, filters), ("float32",) * 2, 9, 9
-    )  # fmt: skip
+    sizes = ((8, 16, 32, 32), image, filters)
+    back = OperatorShape("aten::convolution_backward", sizes, FORMATS, (image, filters), FORMATS[:2], 9, 9)
     assert batched_shape(back, 4).inputs == ((8, 64, 32, 32), (8, 12, 32, 32), (64, 3, 3, 3))
     assert batched_shape(back, 4).outputs == ((8, 12, 32, 32), (64, 3, 3, 3))
     scalar = OperatorShape("aten::mul", ((8, 4), ()), ("float32",) * 2, ((8, 4),), ("float32",), 0, 9)

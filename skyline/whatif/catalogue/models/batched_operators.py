@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
 
 import numpy as np
@@ -19,7 +19,7 @@ from skyline.predict.registry import predictor_for
 from skyline.trace.record import OperatorShape, Phase
 from skyline.whatif.base import Scenario
 from skyline.whatif.catalogue.memory.batch_scaling import grown, growth
-from skyline.whatif.constant import Constant
+from skyline.whatif.constant import XEON, Constant
 from skyline.whatif.cost.embedding_rows import DENSE_GRADIENTS, cleared_shares
 from skyline.whatif.cost.thread_scaling import CALL_US, PLAIN_PART, gained, threads_of
 from skyline.whatif.number_formats import Factors, gpu
@@ -32,15 +32,26 @@ _OF_ACTIVATIONS = re.compile(r"bmm|matmul|einsum", re.IGNORECASE)
 """Products without a weight: those of several models are a larger batch of them."""
 _OF_WEIGHTS = re.compile("AccumulateGrad|" + "|".join(DENSE_GRADIENTS))
 """Other work on tensors of the size of a weight, which does not grow with the batch and grows with the models."""
+_OPERATOR = re.compile("::")
+_NORMS = re.compile(r"(layer|batch|group|instance)_?norm|::bn_[fb]w", re.IGNORECASE)
+"""Normalizations: batched, they are taken apart into their steps."""
 
 # The constants of the model.
 _SOURCE = "benchmarks/batched_operators.py: several models at once over one after the other, calls apart"
-PRODUCTS = Constant(1.0, 0.7, 1.4, _SOURCE)
-CONVOLUTIONS = Constant(1.0, 0.7, 2.0, _SOURCE)
-DISPATCH_US = Constant(
-    20.0, 8.0, 40.0, "benchmarks/batched_operators.py: µs that vmap adds to an operator, both ways"
+PRODUCTS = Constant(1.2, 1.0, 2.2, _SOURCE, machine=XEON)
+CONVOLUTIONS = Constant(1.0, 0.9, 1.15, _SOURCE, machine=XEON)
+NORMS = Constant(2.6, 2.0, 3.6, _SOURCE, machine=XEON)
+_CALLS = (
+    "benchmarks/batched_operators.py: processor time that vmap adds to a layer on tiny tensors, both passes"
 )
-_OTHERS = Constant(1.0, 0.85, 1.15, "an assumption: tensors of several models lie in other caches than one's")
+PRODUCT_CALL_US = Constant(70.0, 35.0, 110.0, _CALLS, machine=XEON)
+CONVOLUTION_CALL_US = Constant(270.0, 130.0, 350.0, _CALLS, machine=XEON)
+NORM_CALL_US = Constant(60.0, 30.0, 90.0, _CALLS, machine=XEON)
+OTHER_CALL_US = Constant(4.0, 0.0, 15.0, _CALLS, machine=XEON)
+STEP_CALL_US = Constant(
+    100.0, 50.0, 300.0, "benchmarks/batched_operators.py: the same for a pass, once", machine=XEON
+)
+OTHERS = Constant(1.0, 0.85, 1.15, _SOURCE, machine=XEON)
 _BYTES_PER_US = Constant.at(
     10e3, "an assumption: a core moves as much, which bounds the work of a small operator"
 )
@@ -52,21 +63,8 @@ _KERNEL_US = Constant(
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class BatchedCase:
-    """The constants in one case: likely, best or worst."""
-
-    products: float
-    convolutions: float
-    others: float
-    dispatch_us: float
-
-
-CASES = (
-    BatchedCase(PRODUCTS.value, CONVOLUTIONS.value, _OTHERS.value, DISPATCH_US.value),
-    BatchedCase(PRODUCTS.low, CONVOLUTIONS.low, _OTHERS.low, DISPATCH_US.low),
-    BatchedCase(PRODUCTS.high, CONVOLUTIONS.high, _OTHERS.high, DISPATCH_US.high),
-)
+_ENDS = ("value", "low", "high")
+"""The likely, the best and the worst case: the end of each constant that holds in it."""
 
 
 def batched_on_cpu(
@@ -83,17 +81,18 @@ def batched_on_cpu(
     loading = (tasks.kind == KIND[TaskKind.DATA]) | (tasks.phase == PHASE[Phase.DATA])
     computing = (tasks.lane == tasks.lane_code(subject.lane)) & ~loading
     passes = computing & np.isin(tasks.phase, _PASSES)
-    weighted = _with_weights(subject, graph)
+    weighted, norms = _with_weights(graph), _named(graph, _NORMS)
     alone_us, larger = _one_by_one_us(subject, graph, jobs), _in_larger_batch(scenario, subject, jobs)
     found: list[Graph] = []
-    for case in CASES:
-        factors = np.full(len(graph), case.others)
-        factors[weighted & (tasks.work == WORK[WorkClass.MATMUL])] = case.products
-        factors[weighted & (tasks.work == WORK[WorkClass.CONVOLUTION])] = case.convolutions
+    for case in _ENDS:
+        factors = np.full(len(graph), getattr(OTHERS, case))
+        factors[weighted & (tasks.work == WORK[WorkClass.MATMUL])] = getattr(PRODUCTS, case)
+        factors[weighted & (tasks.work == WORK[WorkClass.CONVOLUTION])] = getattr(CONVOLUTIONS, case)
+        factors[passes & norms] = getattr(NORMS, case)
         durations, gaps = np.where(computing, factors * alone_us, graph.durations), graph.gaps.copy()
         if larger is not None:
             moving = passes & ~weighted
-            durations[moving] = case.others * larger.durations[moving]
+            durations[moving] = (factors * larger.durations)[moving]
             # Blocks that are returned between operators grow with them.
             gaps[passes] = np.maximum(gaps, larger.gaps)[passes]
         if own_data:
@@ -104,15 +103,16 @@ def batched_on_cpu(
     return likely, least, most
 
 
-def _with_weights(subject: Subject, graph: Graph) -> Flags:
+def _named(graph: Graph, pattern: re.Pattern[str]) -> Flags:
+    found = [pattern.search(name) is not None for name in graph.tasks.names]
+    return np.array(found, np.bool_)[graph.tasks.name]
+
+
+def _with_weights(graph: Graph) -> Flags:
     """True for work with tensors of the size of a weight: each model has its own."""
     tasks = graph.tasks
-    activations, weights = (
-        np.array([pattern.search(name) is not None for name in tasks.names], np.bool_)[tasks.name]
-        for pattern in (_OF_ACTIVATIONS, _OF_WEIGHTS)
-    )
-    products = (tasks.work == WORK[WorkClass.MATMUL]) & ~activations
-    return products | (tasks.work == WORK[WorkClass.CONVOLUTION]) | weights
+    products = (tasks.work == WORK[WorkClass.MATMUL]) & ~_named(graph, _OF_ACTIVATIONS)
+    return products | (tasks.work == WORK[WorkClass.CONVOLUTION]) | _named(graph, _OF_WEIGHTS)
 
 
 def _one_by_one_us(subject: Subject, graph: Graph, jobs: int) -> Times:
@@ -164,11 +164,12 @@ def batched_on_gpu(subject: Subject, graph: Graph, jobs: int, own_data: bool) ->
     loading |= (tasks.kind == KIND[TaskKind.COPY]) & over_bus[tasks.name]
     kernels = select(graph, kind=TaskKind.KERNEL)
     kernels = kernels[~loading[kernels]]
+    norms = _named(graph, _NORMS)
     copies = np.flatnonzero((tasks.kind == KIND[TaskKind.COPY]) & ~loading)
     found: list[Graph] = []
-    for case, factors in zip(CASES, kernel_factors(subject, graph, kernels, jobs), strict=True):
+    for case, factors in zip(_ENDS, kernel_factors(subject, graph, kernels, jobs), strict=True):
         durations, gaps = graph.durations.copy(), graph.gaps.copy()
-        durations[kernels] *= factors
+        durations[kernels] *= factors * np.where(norms[kernels], getattr(NORMS, case), 1.0)
         durations[copies] *= jobs
         if own_data:
             durations[loading] *= jobs
@@ -264,12 +265,20 @@ def _larger(size: tuple[int, ...], jobs: int, dimension: int) -> tuple[int, ...]
     return tuple(jobs * one if at == place else one for at, one in enumerate(size))
 
 
-def _with_dispatch(subject: Subject, graph: Graph, case: BatchedCase) -> Graph:
-    """With what batching adds on the host to each operator of the forward pass, behind it."""
+def _with_dispatch(subject: Subject, graph: Graph, case: str) -> Graph:
+    """With the time that batching adds on the host, behind each operator of the forward pass and once before it."""
     tasks = graph.tasks
     forward = (tasks.lane == tasks.lane_code(subject.lane)) & (tasks.phase == PHASE[Phase.FORWARD])
-    operators = np.array(["::" in name for name in tasks.names], np.bool_)[tasks.name]
-    called = forward & operators & (tasks.kind == KIND[TaskKind.CPU])
+    called = forward & _named(graph, _OPERATOR) & (tasks.kind == KIND[TaskKind.CPU])
     if not called.any():
         called = forward & (tasks.kind == KIND[TaskKind.LAUNCH])
-    return graph.with_times(gaps=graph.gaps + np.where(called, case.dispatch_us, 0.0))
+    weighted = _with_weights(graph)
+    added_us = np.full(len(graph), getattr(OTHER_CALL_US, case))
+    added_us[weighted & (tasks.work == WORK[WorkClass.MATMUL])] = getattr(PRODUCT_CALL_US, case)
+    added_us[weighted & (tasks.work == WORK[WorkClass.CONVOLUTION])] = getattr(CONVOLUTION_CALL_US, case)
+    added_us[_named(graph, _NORMS)] = getattr(NORM_CALL_US, case)
+    added_us[~called] = 0.0
+    places = np.flatnonzero(called)
+    _, first = np.unique(tasks.iteration[places], return_index=True)
+    added_us[places[first]] += getattr(STEP_CALL_US, case)
+    return graph.with_times(gaps=graph.gaps + added_us)
