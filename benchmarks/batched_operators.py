@@ -106,12 +106,12 @@ class Calls:
 
     @property
     def added_us(self) -> float:
-        """What batching adds to a layer."""
+        """The time that batching adds to a layer."""
         return self.layer_at_once_us - self.layer_us
 
     @property
     def added_once_us(self) -> float:
-        """What it adds to a pass."""
+        """The time that it adds to a pass."""
         return self.pass_at_once_us - self.pass_us
 
 

@@ -69,7 +69,7 @@ class Row:
 
     @property
     def holds(self) -> bool:
-        """Whether the range holds what was measured."""
+        """True if the measurement is inside of the range."""
         return self.low <= self.measured <= self.high
 
     @property

@@ -120,7 +120,8 @@ def _one_by_one_us(subject: Subject, graph: Graph, jobs: int) -> Times:
     trace, threads = subject.script.trace, threads_of(subject)
     now_us = graph.durations
     calls_us, gains = np.minimum(CALL_US, 0.5 * now_us), np.ones(len(graph))
-    for task, row in enumerate(graph.tasks.origin.tolist()):
+    rows: list[int] = graph.tasks.origin.tolist()
+    for task, row in enumerate(rows):
         if row < 0:
             continue
         record = trace.records[row]

@@ -88,7 +88,7 @@ class FuseJobs(UsualWhatIf):
             most,
             assumptions=(
                 _data_said(jobs),
-                "one optimizer updates the stacked weights; learning rates of their own take a group for each run",
+                "one optimizer updates the stacked weights; different learning rates need a parameter group per run",
                 *(() if others else (_at_once_said(subject, jobs.count, fused_ms),)),
                 *((OTHER_DRAWS,) if draws(scenario.graph) else ()),
             ),
