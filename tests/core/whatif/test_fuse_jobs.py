@@ -177,10 +177,12 @@ def test_it_is_answered_only_where_runs_are_named(profile):
 
 def test_reasons_where_it_cannot_be(profile):
     several = ParallelFact("DistributedDataParallel", "nccl", 4, None, False, False, False)
+    recurrent = ModuleFact("Net.lstm", "LSTM", True, 8, True, {})
     table = ModuleFact("Net.table", "Embedding", True, 8, True, {"sparse": True})
     for changed, reason in (
         (replace(profile, parallel=several), "several ranks"),
         (replace(profile, modules=(table,)), "no sparse gradients, which Net.table has"),
+        (replace(profile, modules=(recurrent,)), "cannot batch LSTM, which Net.lstm is"),
     ):
         assert reason in detected_in(baseline(changed), whatifs()["fuse_jobs"]).reason
     both = answer(baseline(profile), [Choice("fuse_jobs", "2"), Choice("grad_accumulation", "2")])

@@ -20,6 +20,8 @@ from skyline.whatif.question import MOST_AT_ONCE
 from skyline.whatif.subject import Memory
 
 _OWN = "own"
+_UNBATCHED = ("LSTM", "GRU", "RNN")
+"""Layers of PyTorch without a rule by which ``vmap`` batches them, up to PyTorch 2.13."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +67,12 @@ class FuseJobs(UsualWhatIf):
             return Applicability.no("the script has several ranks already")
         if profile.prediction is not None and not subject.on_gpu:
             return Applicability.no("a profile that is predicted for a processor does not show its calls")
+        layers = [one for one in profile.modules if one.library and one.class_name in _UNBATCHED]
+        if layers:
+            found = layers[0]
+            return Applicability.no(
+                f"torch.func cannot batch {found.class_name}, which {found.path} is: write a loop over its cell"
+            )
         sparse = next((one for one in profile.modules if one.options.get("sparse")), None)
         if sparse is not None:
             return Applicability.no(f"torch.func has no sparse gradients, which {sparse.path} has")
