@@ -86,10 +86,10 @@ LAYERS = (
     Layer("norms", "batch norm", lambda: nn.BatchNorm2d(16), (32, 16, 32, 32)),
 )  # fmt: skip
 _TINY = {
-    "products": Layer("calls", "linear, tiny", lambda: nn.Linear(4, 4), (2, 4)),
-    "convolutions": Layer("calls", "convolution, tiny", _small_convolution, (1, 4, 4, 4)),
-    "norms": Layer("calls", "layer norm, tiny", lambda: nn.LayerNorm(4), (2, 4)),
-    "others": Layer("calls", "ReLU, tiny", nn.ReLU, (2, 4)),
+    "products": Layer("products", "linear, tiny", lambda: nn.Linear(4, 4), (2, 4)),
+    "convolutions": Layer("convolutions", "convolution, tiny", _small_convolution, (1, 4, 4, 4)),
+    "norms": Layer("norms", "layer norm, tiny", lambda: nn.LayerNorm(4), (2, 4)),
+    "others": Layer("others", "ReLU, tiny", nn.ReLU, (2, 4)),
 }  # fmt: skip
 
 

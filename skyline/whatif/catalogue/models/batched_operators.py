@@ -51,7 +51,7 @@ OTHER_CALL_US = Constant(4.0, 0.0, 15.0, _CALLS, machine=XEON)
 STEP_CALL_US = Constant(
     100.0, 50.0, 300.0, "benchmarks/batched_operators.py: the same for a pass, once", machine=XEON
 )
-OTHERS = Constant(1.0, 0.85, 1.15, _SOURCE, machine=XEON)
+OTHERS = Constant(1.0, 0.85, 1.4, _SOURCE, machine=XEON)
 _BYTES_PER_US = Constant.at(
     10e3, "an assumption: a core moves as much, which bounds the work of a small operator"
 )
