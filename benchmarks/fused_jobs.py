@@ -6,6 +6,8 @@ Each script is profiled, and every prediction is made before anything else runs.
 (``fused_cases.py``) and the script itself are timed in turns, the script twice (the null); and as many processes of the
 script as there are runs at once, each on its share of the cores. Before that a check trains the runs apart and fused on
 the same batches: the losses of each run must be the same to rounding.
+
+Close all other programs first: they interrupt the long iterations of fused runs, and leave most short ones alone.
 """
 
 from __future__ import annotations
