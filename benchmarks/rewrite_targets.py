@@ -94,6 +94,7 @@ TARGETS = {
         names=True,
     ),
     "embedding_factorization": Target(f"{_IMPORTS} {_CALL} nn Sequential Linear bias False 8", names=True),
+    "fuse_jobs": Target(""),
     "fused_optimizer": Target(", = fused foreach True"),
     "grad_accumulation": Target(f"( ) , = + * / . : 0 2 for in zip chunk len detach {_PART}", names=True),
     "gradient_as_bucket_view": Target(", = gradient_as_bucket_view True", "False"),

@@ -34,6 +34,7 @@ _VALUES = {
     "ddp_bucket": ("64",),
     "ddp_compression": ("fp16",),
     "embedding_factorization": ("8",),
+    "fuse_jobs": ("2",),
     "fused_optimizer": ("", "foreach"),
     "grad_accumulation": ("2",),
     "low_rank": ("8",),

@@ -99,7 +99,7 @@ def _estimate(subject: Subject, composed: Composition, rewrites: Rewrites | None
     if throughput is not None and before is not None:
         speedup = throughput.value / before.value
     else:
-        speedup = now.value / iteration_ms.value if iteration_ms.value > 0 else 1.0
+        speedup = scenario.samples_factor * now.value / iteration_ms.value if iteration_ms.value > 0 else 1.0
     rewrite, rewrite_reason = ("none", "a trace has no source to rewrite")
     if rewrites is not None:
         rewrite, rewrite_reason = rewrites.availability(composed.made)

@@ -417,6 +417,7 @@ def test_a_module_that_binds_one_of_both_is_left_as_it_was() -> None:
     assert {name for name, each in entries().items() if each.remove is None} == {
         "batch_size",
         "data_parallel",
+        "fuse_jobs",
         "keep_memory",
         "pad_to_multiple",
         "remove_sync",

@@ -263,8 +263,8 @@ SCRIPTS = {
     "replicas": (CPU, {"parallel": replace(REPLICAS, find_unused_parameters=True), **OTHER}),
     "gpu_replicas": (GPU, {"parallel": replace(REPLICAS, backend="nccl"), **OTHER}),
 }
-RANKS = {"data_parallel": "4"}
-"""A value of the what-if that offers none; ``p3`` takes seconds."""
+RANKS = {"data_parallel": "4", "fuse_jobs": "4"}
+"""Values of what-ifs that offer none; ``p3`` takes seconds."""
 
 
 def questions(subject: Subject) -> Iterator[tuple[Choice, ...]]:

@@ -1,0 +1,239 @@
+"""Compare what ``fuse_jobs`` says with runs that are fused by hand.
+
+    python benchmarks/fused_jobs.py [--jobs 2 8] [--rounds 8] [--only perceptron]
+
+Each script is profiled, and every prediction is made before anything else runs. Then the script fused by hand
+(``fused_cases.py``) and the script itself are timed in turns, the script twice (the null); and as many processes of the
+script as there are runs at once, each on its share of the cores. Before that a check trains the runs apart and fused on
+the same batches: the losses of each run must be the same to rounding.
+
+Close all other programs first: they interrupt the long iterations of fused runs, and leave most short ones alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from fused_cases import CASES, FusedCase, losses, public
+from interleaved import HandTimed, TimedScript
+from machine import Machine, warn_when_busy
+from result_file import RESULTS, table, write
+
+from skyline.analysis.analyse import Analysis, analyse
+from skyline.analysis.estimate import estimate
+from skyline.capture.request import CaptureRequest
+from skyline.capture.session import capture
+from skyline.capture.turns import in_turns, trial
+from skyline.trace.trial import Choices
+from skyline.whatif.catalogue.models.fuse_jobs import processes_at_once
+from skyline.whatif.question import Choice, Question
+
+_AT_ONCE_S = 4.0
+_SAME = 1e-6
+"""Largest difference between the losses of a run apart and fused, as a share, in double precision."""
+_LONGER = (
+    ('"--epochs", type=int, default=2', '"--epochs", type=int, default=200'),
+    ("max_iters = 500\n", "max_iters = 500_000\n"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One script with so many runs; ratios are to an iteration of one run of the script."""
+
+    script: str
+    jobs: int
+    iteration_ms: float
+    predicted: float
+    low: float
+    high: float
+    predicted_at_once: float
+    measured: float
+    null: float
+    measured_at_once: float
+    loss_difference: float
+    peak_factor: float
+
+    @property
+    def error(self) -> float:
+        """Of the fused iteration."""
+        return self.predicted / self.measured - 1
+
+    @property
+    def holds(self) -> bool:
+        """True if the measurement is inside of the range."""
+        return self.low <= self.measured <= self.high
+
+    @property
+    def gain(self) -> float:
+        """Work of all runs in a second over that of one process after another."""
+        return self.jobs / self.measured
+
+    @property
+    def gain_at_once(self) -> float:
+        """The same over as many processes at once."""
+        return self.measured_at_once / self.measured
+
+
+def analysed(case: FusedCase) -> Analysis:
+    with tempfile.TemporaryDirectory() as folder:
+        # A script that reads its neighbours runs in its own folder; others write into this one.
+        working = case.script.parent if case.neighbours else Path(folder)
+        request = CaptureRequest(case.script, case.arguments, working_directory=working)
+        return analyse(capture(request, progress=lambda _: None))
+
+
+def difference(case: FusedCase, jobs: int) -> float:
+    """The largest difference between losses of a run apart and fused, as a share of the loss."""
+    apart, fused = losses(case, jobs)
+    pairs = [pair for one, other in zip(apart, fused, strict=True) for pair in zip(one, other, strict=True)]
+    worst = max(abs(one - other) / abs(one) for one, other in pairs)
+    if worst > _SAME:
+        raise SystemExit(f"{case.name}: losses differ by {worst:.2g} when {jobs} runs are fused")
+    return worst
+
+
+@contextmanager
+def threads(count: int) -> Iterator[None]:
+    """Processes started inside compute on so many threads."""
+    before = os.environ.get("OMP_NUM_THREADS")
+    os.environ["OMP_NUM_THREADS"] = str(count)
+    try:
+        yield
+    finally:
+        del os.environ["OMP_NUM_THREADS"]
+        if before is not None:
+            os.environ["OMP_NUM_THREADS"] = before
+
+
+def at_once_ms(script: TimedScript, jobs: int) -> float:
+    """Ms in which each of ``jobs`` processes that run at once does an iteration."""
+    with ExitStack() as stack:
+        stack.enter_context(threads(max(1, (os.cpu_count() or 1) // jobs)))
+        runs = [stack.enter_context(HandTimed(script)) for _ in range(jobs)]
+        for run in runs:
+            os.killpg(run.pid, signal.SIGCONT)
+        time.sleep(_AT_ONCE_S / 4)
+        before, began = [run.steps for run in runs], time.monotonic()
+        time.sleep(_AT_ONCE_S)
+        steps = [run.steps - done for run, done in zip(runs, before, strict=True)]
+        return 1e3 * (time.monotonic() - began) / max(1e-9, statistics.fmean(steps))
+
+
+def measured(case: FusedCase, many: list[int], rounds: int) -> list[Row]:
+    analysis = analysed(case)
+    base = analysis.baseline
+    answers = {jobs: estimate(analysis, Question(choices=(Choice("fuse_jobs", str(jobs)),))) for jobs in many}
+    told_at_once = {jobs: processes_at_once(base, jobs)[0] for jobs in many}
+    differences = {jobs: difference(case, jobs) for jobs in many}
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+
+        def written(name: str, text: str) -> TimedScript:
+            for short, long in _LONGER:
+                text = text.replace(short, long)
+            path = folder / name / case.script.name
+            path.parent.mkdir()
+            path.write_text(text, encoding="utf-8")
+            for neighbour in case.neighbours:
+                (path.parent / neighbour).symlink_to(case.script.parent / neighbour)
+            return TimedScript(path, case.arguments)
+
+        plain = written("plain", case.text)
+        fused = [written(str(jobs), case.fused(jobs)) for jobs in many]
+        at_once = {jobs: at_once_ms(plain, jobs) for jobs in many}
+        one, again, *others = (stack.enter_context(HandTimed(timed)) for timed in (plain, plain, *fused))
+        done = in_turns(one, others, again, rounds=rounds)
+        found: list[Row] = []
+        for place, jobs in enumerate(many):
+            answer, trials = answers[jobs], trial(Choices(), done, place)
+            assert answer.applicable, answer.reason
+            assert answer.peak_bytes is not None
+            assert base.peak_bytes is not None
+            alone_ms = statistics.median(turn.base_ms for turn in done)
+            now = base.iteration_ms.value
+            found.append(
+                Row(
+                    case.name, jobs, alone_ms,
+                    answer.iteration_ms.value / now, answer.iteration_ms.low / now, answer.iteration_ms.high / now,
+                    told_at_once[jobs] / now,
+                    statistics.median(trials.ratios), statistics.median(trials.null), at_once[jobs] / alone_ms,
+                    differences[jobs], answer.peak_bytes.value / base.peak_bytes.value,
+                )
+            )  # fmt: skip
+        return found
+
+
+def page(rows: list[Row]) -> str:
+    head = [
+        "script", "runs", "one run", "fused: predicted", "range", "measured", "error", "null",
+        "gain over one after another", "gain over processes at once", "the same, predicted", "losses differ by",
+    ]  # fmt: skip
+    body = [
+        [
+            row.script,
+            str(row.jobs),
+            f"{row.iteration_ms:.2f} ms",
+            f"{row.predicted:.2f}",
+            f"{row.low:.2f} to {row.high:.2f}",
+            f"{row.measured:.2f}",
+            f"{row.error:+.0%}",
+            f"{row.null:.2f}",
+            f"{row.gain:.2f}",
+            f"{row.gain_at_once:.2f}",
+            f"{row.predicted_at_once / row.predicted:.2f}",
+            f"{row.loss_difference:.1g}",
+        ]
+        for row in rows
+    ]
+    errors = sorted(abs(row.error) for row in rows)
+    unchanged = sorted(abs(row.jobs / row.measured - 1) for row in rows)
+    return (
+        f"{table(head, body)}\n\nThe fused iteration is in iterations of one run. Error in the middle "
+        f"{statistics.median(errors):.0%}, at worst {errors[-1]:.0%}; of the answer that fusing brings nothing "
+        f"{statistics.median(unchanged):.0%} and {unchanged[-1]:.0%}. {sum(row.holds for row in rows)} of {len(rows)} "
+        "are inside of their ranges. Losses are compared over eight steps, without dropout."
+    )
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--jobs", type=int, nargs="+", default=[2, 8])
+    parser.add_argument("--rounds", type=int, default=8)
+    parser.add_argument("--only", nargs="*", help="these scripts alone")
+    parser.add_argument(
+        "--public", type=Path, metavar="FOLDER", help="checkouts of two public scripts, see fused_cases.py"
+    )
+    parser.add_argument("--results", type=Path, default=RESULTS)
+    options = parser.parse_args()
+    machine = Machine.here()
+    warn_when_busy(machine)
+    rows: list[Row] = []
+    cases = (*CASES, *(public(options.public) if options.public else ()))
+    for case in cases:
+        if not options.only or case.name in options.only:
+            rows += measured(case, options.jobs, options.rounds)
+            print(page(rows), file=sys.stderr)
+    figures = [asdict(row) | {"error": row.error, "holds": row.holds} for row in rows]
+    print(
+        write(
+            "fused_jobs", "Several runs fused into one", machine, page(rows), figures, results=options.results
+        )
+    )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
