@@ -75,13 +75,16 @@ def run(arguments: Sequence[str]) -> int:
     group.add_argument("--json", metavar="FILE", help="write the figures as JSON ('-': to stdout, alone)")
     group.add_argument("--html", metavar="FILE", help="write the page as HTML")
     command.add_argument("script", metavar="SCRIPT")
-    ours, script_arguments = split_after_names(arguments, command)
-    options = command.parse_args(ours)
+    command.add_argument(
+        "words", metavar="ARGS", nargs="*", help="arguments of the script; after -- in any form"
+    )
+    ours, more = split_after_names(arguments, command)
+    options = command.parse_intermixed_args(ours)
     script = Path(options.script)
     if not is_script(script):
         raise UsageError(f"{options.script} is a saved profile", hint="Name the script that is to be swept.")
     fill_in(options, script, gpu=True)
-    request = request_of(script, script_arguments or (), options)
+    request = request_of(script, (*options.words, *(more or ())), options)
     settings = _settings(request, options)
     swept = _swept(request, settings, options)
     from skyline.report.sweep import sweep_report

@@ -59,10 +59,10 @@ class AskedName:
 class NumberPlace:
     """A place that holds a number.
 
-    ``text`` is the expression as written, ``value`` its number, None if only the script's arguments have one. ``owner``
-    is the class, function or dictionary that it belongs to, empty for a name of the file. A ``flag`` sets the number in
-    the script's arguments; so does the argument at ``argument_index``. The text is edited if there is neither. Of
-    several places of one name, that with the lowest ``rank`` holds for the run.
+    ``text`` is the expression as written, ``value`` the number in force, None if it is unknown. ``owner`` is the class,
+    function or dictionary that it belongs to, empty for a name of the file. A ``flag`` sets the number in the script's
+    arguments; so does the argument at ``argument_index``. The text is edited if there is neither. Of several places of
+    one name, that with the lowest ``rank`` holds for the run.
     """
 
     name: str
@@ -80,7 +80,9 @@ class NumberPlace:
         """The place as text for the user: ``train.py line 12 (`width = 64`)``."""
         where = f"{PurePath(self.span.file).name} line {self.span.line}"
         text = " ".join(self.text.split())
-        shown = self.flag if self.value is None else f"{self.name} = {text}"
+        shown = f"{self.name} = {text}"
+        if self.flag:
+            shown = self.flag if self.value is None else f"{self.flag}={self.value}"
         return f"{where} (`{shown}`)" if shown else where
 
     def edit(self, value: Number, text: SourceText) -> TextEdit:

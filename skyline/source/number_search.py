@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
 
 from skyline.source.arguments import call_sites, is_method, passed, position_of
 from skyline.source.batch_size import has_configurator, maps_names
-from skyline.source.command_line import Option, argument_in_force, assignment_in_force, later_default
+from skyline.source.command_line import (
+    ArgumentInForce,
+    Option,
+    argument_in_force,
+    assignment_in_force,
+    later_default,
+)
 from skyline.source.knob import KnobKind
-from skyline.source.number_place import NumberPlace, number_of
+from skyline.source.number_place import Number, NumberPlace, number_of
 from skyline.source.origin import Frame, Route
 from skyline.source.program import Module, Program, ReadSource
 from skyline.source.resolver import Resolver
@@ -103,10 +111,12 @@ class _Search:
             return
         flags = [flag for flag in option.flags if flag.startswith("-")]
         given = any(one.partition("=")[0] in flags for one in self._arguments)
+        if given:
+            value = self._given(flags)
         forced = argument_in_force(self._program, self._resolver.options, option, self._arguments) if not flags else None
         if not flags and forced is None:
             return
-        shown = node if node is not None and value is not None else option.call
+        shown = node if node is not None and number_of(node) is not None else option.call
         source = module.source if shown is node else option.module.source
         span = span_of(source, shown)
         flag = option.name if flags and (given or value is None) else ""
@@ -115,8 +125,8 @@ class _Search:
                 name,
                 KnobKind.COMMAND_LINE if flag or forced else KnobKind.ARGPARSE_DEFAULT,
                 span,
-                source.at(span) if value is not None else "",
-                value,
+                source.at(span) if shown is node else "",
+                forced.value if forced else value,
                 _OPTION,
                 flag=flag,
                 argument_index=forced.index if forced else None,
@@ -125,12 +135,34 @@ class _Search:
     def _with_arguments(self, place: NumberPlace) -> NumberPlace:
         """The place, or the argument that overrides it by its name."""
         if place.rank == _CONSTANT and self._configured:
-            return _as_flag(place)
+            return _as_flag(place, self._configured_value(place))
         mapped = place.kind in (KnobKind.PARAMETER_DEFAULT, KnobKind.DATACLASS_FIELD) and self._mapped
         forced = assignment_in_force((place.name,), self._arguments) if mapped else None
         if forced is None:
             return place
-        return _as_argument(place, forced.index)
+        return _as_argument(place, forced)
+
+    def _given(self, flags: Sequence[str]) -> Number | None:
+        """The number that the arguments give for an option; None if it is none."""
+        found: Number | None = None
+        for index, argument in enumerate(self._arguments):
+            flag, equals, text = argument.partition("=")
+            if flag in flags:
+                found = _read(text if equals else "".join(self._arguments[index + 1 : index + 2]))
+        return found
+
+    def _configured_value(self, place: NumberPlace) -> Number | None:
+        """The number of a constant after `configurator.py`: of the files and options on the command line, the last."""
+        value = place.value
+        for argument in self._arguments:
+            flag, equals, text = argument.partition("=")
+            if equals and flag == f"--{place.name}":
+                value = _read(text)
+            elif not equals and argument.endswith(".py"):
+                module = self._program.open(Path(self._program.script.path).parent / argument)
+                for binding in module.top.bindings.get(place.name, ()) if module else ():
+                    value = number_of(binding.value)
+        return value
 
     def _passed(self) -> Iterator[NumberPlace]:
         """Numbers that reach a parameter or keyword of the wanted name: by position, or through other names."""
@@ -160,11 +192,11 @@ class _Search:
                     yield _renamed(place, self._name, owner)
                 continue
             kind = origin.route.kind
-            place = _place(origin.module, origin.node, origin.route.name, kind, _KEYWORD, owner)
-            top = origin.module is self._program.script and kind is KnobKind.CONSTANT
-            holders = origin.route.holders
-            constant = top and bool(holders) and holders[-1].scope is origin.module.top
-            yield _renamed(_as_flag(place) if constant and self._configured else place, self._name, owner)
+            holder = origin.route.holders[-1].scope if origin.route.holders else None
+            constant = holder is self._program.script.top
+            rank = _CONSTANT if constant else _KEYWORD
+            place = _place(origin.module, origin.node, origin.route.name, kind, rank, owner)
+            yield _renamed(self._with_arguments(place) if constant else place, self._name, owner)
 
 
 def _place(
@@ -174,23 +206,26 @@ def _place(
     return NumberPlace(name, kind, span, module.source.at(span), number_of(node), rank, owner)
 
 
-def _as_flag(place: NumberPlace) -> NumberPlace:
-    return NumberPlace(
-        place.name, KnobKind.COMMAND_LINE, place.span, place.text, place.value, place.rank, place.owner, f"--{place.name}"
-    )
+def _as_flag(place: NumberPlace, value: Number | None) -> NumberPlace:
+    return replace(place, kind=KnobKind.COMMAND_LINE, value=value, flag=f"--{place.name}")
 
 
-def _as_argument(place: NumberPlace, index: int) -> NumberPlace:
-    return NumberPlace(
-        place.name, KnobKind.COMMAND_LINE, place.span, place.text, place.value, _OPTION, place.owner, "", index
+def _as_argument(place: NumberPlace, forced: ArgumentInForce) -> NumberPlace:
+    return replace(
+        place, kind=KnobKind.COMMAND_LINE, value=forced.value, rank=_OPTION, argument_index=forced.index
     )
 
 
 def _renamed(place: NumberPlace, name: str, owner: str) -> NumberPlace:
     """The place under the name by which it was asked for."""
-    return NumberPlace(
-        name, place.kind, place.span, place.text, place.value, _KEYWORD, owner, place.flag, place.argument_index
-    )
+    return replace(place, name=name, rank=_KEYWORD, owner=owner)
+
+
+def _read(text: str) -> Number | None:
+    try:
+        return number_of(ast.parse(text.strip(), mode="eval").body)
+    except (SyntaxError, ValueError):
+        return None
 
 
 def _unpacked(value: ast.expr, unpack: tuple[int, ...]) -> ast.expr | None:

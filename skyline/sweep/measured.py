@@ -198,6 +198,7 @@ class MeasuredPoints:
         if run is self._runs[0]:
             self._on_first(profile)
         work = work_of(profile, device_of(profile.environment.device))
+        run.held.recording = None
         run.point = replace(
             run.point, samples=samples_of(profile), peak_bytes=run.held.peak_bytes, work=work
         )

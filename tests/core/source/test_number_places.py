@@ -146,3 +146,20 @@ def test_names_are_listed_with_options_first() -> None:
     source = PARSER + "f(padding=1)\nwidth = 64\np.add_argument('--lr', type=float, default=0.1)\n"
     found = number_places(SourceText.of(SCRIPT, source), (), lambda path: None)
     assert names(found) == ("lr", "width", "padding")
+
+
+@pytest.mark.parametrize(
+    ("given", "value"),
+    [((), 768), (("config/small.py",), 384), (("config/small.py", "--n_embd=64"), 64), (("--n_embd=64", "config/small.py"), 384)],
+)
+def test_the_number_in_force_behind_a_configurator(given: tuple[str, ...], value: int) -> None:
+    source = "n_embd = 768\nexec(open('configurator.py').read())\n"
+    place = find(source, "n_embd", given, {"config/small.py": "n_embd = 384\n"})
+    assert place.value == value
+    assert place.arguments(7, given) == (*given, "--n_embd=7")
+
+
+def test_the_number_in_force_of_an_option() -> None:
+    source = PARSER + "p.add_argument('--width', type=int, default=64)\n"
+    assert find(source, "width").value == 64
+    assert find(source, "width", ("--width", "8", "--width=16")).value == 16
