@@ -11,7 +11,7 @@ _LESS = 0.05
 """A share of tiles or waves has to fall by this part of itself to be a cause."""
 _LESS_ALIGNED = 0.15
 _MORE_OPERATORS = 0.1
-_MULTIPLES = (256, 128, 64, 32, 16, 8)
+_MULTIPLES = (8, 16, 32, 64, 128, 256)
 """Sides of tiles, and the eight 16-bit numbers that kernels load at a time."""
 
 
@@ -45,7 +45,7 @@ def cause(before: SweepPoint, after: SweepPoint, low: Number, high: Number) -> s
 
 
 def _lost_multiple(one: IterationWork, other: IterationWork, low: Number, high: Number) -> int:
-    """The largest multiple that the lower value is and the higher one is not, if both are sizes of operands; else 0."""
+    """The smallest number that divides the lower value and not the higher one, if both are sizes of operands; else 0."""
     if not isinstance(low, int) or not isinstance(high, int) or low not in one.sizes or high not in other.sizes:
         return 0
     return next((number for number in _MULTIPLES if low % number == 0 and high % number), 0)

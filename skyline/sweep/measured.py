@@ -33,7 +33,7 @@ from skyline.trace.profile import Profile
 
 _AT_A_TIME = 4
 """Runs that are held at the same time as the first one: each has its own memory."""
-_LEAST_ROUNDS = 3
+LEAST_ROUNDS = 3
 """Rounds of a group of points, even if the time is spent: fewer show no spread."""
 _PACE = TurnPace(turn_s=0.35)
 
@@ -100,7 +100,7 @@ class MeasuredPoints:
         self._settings = settings
         self._collected = collected
         self._on_first = on_first
-        self._rounds = max(_LEAST_ROUNDS, rounds)
+        self._rounds = rounds
         self._cancel = cancel or threading.Event()
         self._starter = starter
         self._base_ms: list[float] = []
@@ -163,7 +163,7 @@ class MeasuredPoints:
         for number in range(self._rounds):
             if self._cancel.is_set():
                 raise Cancelled("The sweep was cancelled")
-            if number >= _LEAST_ROUNDS and self._collected.left_s <= 0:
+            if number >= LEAST_ROUNDS and self._collected.left_s <= 0:
                 break
             self._collected.say(f"{named}: round {number + 1} of {self._rounds}")
             order = runs[::-1] if number % 2 else runs

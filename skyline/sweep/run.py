@@ -11,7 +11,7 @@ from skyline.capture.request import CaptureRequest, ProgressCallback
 from skyline.errors import Cancelled, SkylineError, UsageError
 from skyline.predict.gpus import gpu_named
 from skyline.sweep.collected import Collected
-from skyline.sweep.measured import MeasuredPoints
+from skyline.sweep.measured import LEAST_ROUNDS, MeasuredPoints
 from skyline.sweep.point import FailedPoint, SweepPoint
 from skyline.sweep.predicted import predict_points
 from skyline.sweep.setting import SweptSetting
@@ -21,10 +21,17 @@ from skyline.trace.profile import Profile
 
 @dataclass(frozen=True, slots=True)
 class SweepEffort:
-    """The limits of a sweep: seconds after which no further point begins, and rounds of each measured point."""
+    """The limits of a sweep: seconds after which no further point begins, and rounds of each measured point.
+
+    Raises UsageError for too few rounds.
+    """
 
     budget_s: float = 600.0
     rounds: int = 5
+
+    def __post_init__(self) -> None:
+        if self.rounds < LEAST_ROUNDS:
+            raise UsageError(f"{self.rounds} rounds show no spread", hint=f"Ask for {LEAST_ROUNDS} at least.")
 
 
 @dataclass(frozen=True, slots=True)

@@ -164,6 +164,7 @@ def test_if_every_point_fails_the_script_says_why(skyline: Run, train: Path) -> 
         (("--vary", "HIDDEN=1,2", "--vary", "HIDDEN@5=3,4"), "are the same setting"),
         (("--vary", "HIDDEN=1,2", "--gpu", "h1000"), "no GPU called"),
         (("--vary", "HIDDEN=1,2", "--budget", "10"), "has no unit"),
+        (("--vary", "HIDDEN=1,2", "--rounds", "2"), "2 rounds show no spread"),
     ],
 )
 def test_wrong_input_is_refused_with_the_next_step(

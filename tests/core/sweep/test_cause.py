@@ -35,7 +35,7 @@ def test_more_operators_are_a_cause_only_without_another() -> None:
 
 def test_an_unknown_cause_is_said_to_be_unknown() -> None:
     before, after = point(sizes=frozenset({512})), point(sizes=frozenset({520}))
-    assert cause(before, after, 512, 520) == "the cause is not known; 520 is not a multiple of 256, and 512 is"
+    assert cause(before, after, 512, 520) == "the cause is not known; 520 is not a multiple of 16, and 512 is"
     # The number is no size of any operand: its multiples mean nothing.
     assert cause(point(), point(), 512, 520) == ""
     assert cause(SweepPoint((1,), Interval.exact(1.0)), after, 512, 520) == ""
