@@ -26,6 +26,8 @@ _SAME = 0.02
 _NOTICED_CORES = 0.5
 """Fewer busy cores of other programs are no news."""
 _STEADY = 0.05
+_HOST_BOUND = 0.7
+"""A GPU that is busy for less of the time waits for the host."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +46,9 @@ class SweptSettingReport:
 class SweepPointReport:
     """One point; ``values`` are those of the settings, in their order.
 
-    ``flops`` counts the arithmetic of an iteration, ``utilisation`` is its rate over the device's peak. ``tile_share``,
-    ``wave_share`` and ``aligned_share`` are those of its products. Null where unknown. ``fits`` is empty for a measured point.
+    ``flops`` counts the arithmetic of an iteration, ``utilisation`` is its rate over the device's peak. ``busy_share`` is
+    the part of the time in which a kernel runs. ``tile_share``, ``wave_share`` and ``aligned_share`` are those of the
+    products. Null where unknown. ``fits`` is empty for a measured point.
     """
 
     values: tuple[float, ...]
@@ -56,6 +59,7 @@ class SweepPointReport:
     flops: int | None
     flop_per_s: float | None
     utilisation: float | None
+    busy_share: float | None
     tile_share: float | None
     wave_share: float | None
     aligned_share: float | None
@@ -192,6 +196,7 @@ def _point(point: SweepPoint, settings: Sequence[SweptSetting]) -> SweepPointRep
         flops=work.flops if work else None,
         flop_per_s=point.flop_per_s,
         utilisation=point.utilisation,
+        busy_share=work.busy_share if work else None,
         tile_share=work.tile_share if work else None,
         wave_share=work.wave_share if work else None,
         aligned_share=work.aligned_share if work else None,
@@ -213,7 +218,7 @@ def _series(
         cause(points[one.before], points[one.after], values[one.before], values[one.after]) if one.change > 0 else ""
         for one in found
     ]
-    told = [*_step_words(name, values, found, causes), *_knee_words(name, values, bend)]
+    told = [*_step_words(name, values, found, causes), *_knee_words(name, values, bend, points)]
     told += _faster_words(name, values, better)
     told = told or [_steady_words(name, values, times)]
     return SweepSeriesReport(
@@ -242,13 +247,22 @@ def _step_words(name: str, values: Sequence[Number], found: Sequence[Step], caus
         yield f"{units.plural(len(found) - _MOST_STEPS, 'smaller step')} more: see the marks."
 
 
-def _knee_words(name: str, values: Sequence[Number], bend: Knee | None) -> Iterator[str]:
-    if bend is not None:
-        at = values[bend.at]
-        yield (
-            f"Knee at {name} {at}: below, twice the value takes {bend.below:.2f} times as long; above, "
-            f"{bend.above:.2f} times."
+def _knee_words(
+    name: str, values: Sequence[Number], bend: Knee | None, points: Sequence[SweepPoint]
+) -> Iterator[str]:
+    if bend is None:
+        return
+    text = (
+        f"Knee at {name} {values[bend.at]}: below, twice the value takes {bend.below:.2f} times as long; above, "
+        f"{bend.above:.2f} times."
+    )
+    first, last = (one.work.busy_share if one.work else None for one in (points[0], points[-1]))
+    if first is not None and last is not None and first < _HOST_BOUND and last > first:
+        text += (
+            f" The GPU is busy for {units.format_share(first)} of the time at {values[0]} and for "
+            f"{units.format_share(last)} at {values[-1]}: below, the host bounds the time."
         )
+    yield text
 
 
 def _faster_words(name: str, values: Sequence[Number], better: Sequence[Faster]) -> Iterator[str]:

@@ -10,7 +10,7 @@ from skyline.predict.operator_time import TileUse
 from skyline.predict.predicted_times import in_allowed_format
 from skyline.predict.registry import tiling
 from skyline.trace.profile import Profile
-from skyline.trace.record import OperatorShape, Record, RecordKind
+from skyline.trace.record import OperatorShape, Record, RecordKind, Trace
 
 _LOAD_BYTES = 16
 """Kernels load operands in pieces of 16 bytes. NVIDIA, Matrix Multiplication Background User's Guide."""
@@ -24,7 +24,8 @@ class IterationWork:
     ``ideal_ms`` is its time at the device's peak in the formats that it runs in, None without a known peak.
     ``tile_share`` is the part of the computed tiles that belongs to results, ``wave_share`` the part of the
     multiprocessors' time in which they have a tile; None where no predictor knows. ``aligned_share`` is the part of the
-    arithmetic whose operands have rows of whole 16 bytes. ``operators`` counts kernels on a GPU, else operators.
+    arithmetic whose operands have rows of whole 16 bytes. ``busy_share`` is the part of the iteration in which a kernel
+    runs, None without a GPU. ``operators`` counts kernels on a GPU, else operators.
     """
 
     flops: int
@@ -34,6 +35,7 @@ class IterationWork:
     aligned_share: float | None = None
     tile_share: float | None = None
     wave_share: float | None = None
+    busy_share: float | None = None
     sizes: frozenset[int] = frozenset()
     """The dimensions of the operands."""
 
@@ -58,8 +60,21 @@ def work_of(profile: Profile, device: GpuSpec | None) -> IterationWork:
         aligned_share=aligned / total if total else None,
         tile_share=tile_share,
         wave_share=wave_share,
+        busy_share=_busy_share(trace) if kernels else None,
         sizes=frozenset(size for _, shape in known for dims in (*shape.inputs, *shape.outputs) for size in dims),
     )
+
+
+def _busy_share(trace: Trace) -> float | None:
+    mark = min(trace.iterations, key=lambda one: one.index, default=None)
+    if mark is None or mark.end_us <= mark.start_us:
+        return None
+    busy_us = sum(
+        one.duration_us
+        for one in trace.records
+        if one.kind is RecordKind.KERNEL and one.iteration == mark.index
+    )
+    return min(1.0, busy_us / (mark.end_us - mark.start_us))
 
 
 def _shape(record: Record, profile: Profile, device: GpuSpec | None) -> OperatorShape | None:
