@@ -1,8 +1,8 @@
 """Curves of ``skyline sweep`` on this processor: predicted first (``--gpu cpu``), then measured in turns.
 
-Three questions for each curve: how far is a predicted time off, how far is the shape of the curve off (both curves divided by
-their own geometric mean), and are the steps and the knee the same? Two baselines know no shape: "no change" takes one time
-for all values, "arithmetic" a time in proportion to the counted FLOP. Neither needs a prediction.
+Three questions for each curve: how far is a predicted time off, how far is the shape of the curve off (both curves
+divided by their own geometric mean), and are the steps and the knee the same? Two baselines need no prediction: "no
+change" takes one time for all values, "arithmetic" a time in proportion to the counted FLOP.
 
 A curve is given as ``"PATH [ARGUMENTS] :: NAME=VALUES"``; by default those of two examples.
 """
@@ -167,8 +167,8 @@ def body(curves: Sequence[Curve]) -> str:
         if one.failed:
             parts.append(f"{one.failed} points failed and are left out.")
     parts.append(
-        "Predictions are those of `skyline sweep --gpu cpu`, made before the measurement. The shape is the curve divided by its "
-        "geometric mean; its error is the median over the points."
+        "Predictions are those of `skyline sweep --gpu cpu`, made before the measurement. The shape is the curve divided by "
+        "its geometric mean; its error is the median over the points."
     )
     return "\n\n".join(parts)
 

@@ -62,8 +62,8 @@ class Throughput:
 class TileTimes:
     """Each product with each tile: arrays with a row per split, then per tile, and a column per product.
 
-    ``taken`` is the time in µs without the memory traffic of operands. ``filled`` is the part of the tiles that belongs to
-    the result, ``busy`` the part of the multiprocessors' time in which they have a tile.
+    ``taken`` is the time in µs without the memory traffic of operands. ``filled`` is the part of the tiles that belongs
+    to the result, ``busy`` the part of the multiprocessors' time in which they have a tile.
     """
 
     taken: Floats

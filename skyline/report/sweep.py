@@ -32,7 +32,7 @@ _HOST_BOUND = 0.7
 
 @dataclass(frozen=True, slots=True)
 class SweptSettingReport:
-    """A setting: the place that sets it, its value there (null if only the arguments have one), and the values asked for."""
+    """A setting: the place that sets it, the value in force (null if unknown), and the values asked for."""
 
     name: str
     file: str
@@ -46,9 +46,9 @@ class SweptSettingReport:
 class SweepPointReport:
     """One point; ``values`` are those of the settings, in their order.
 
-    ``flops`` counts the arithmetic of an iteration, ``utilisation`` is its rate over the device's peak. ``busy_share`` is
-    the part of the time in which a kernel runs. ``tile_share``, ``wave_share`` and ``aligned_share`` are those of the
-    products. Null where unknown. ``fits`` is empty for a measured point.
+    ``flops`` counts the arithmetic of an iteration; ``utilisation`` is its rate over the peak of the device.
+    ``busy_share`` is the part of the time in which a kernel runs. ``tile_share``, ``wave_share`` and ``aligned_share``
+    are those of the products. Null where unknown. ``fits`` is empty for a measured point.
     """
 
     values: tuple[float, ...]
@@ -70,7 +70,7 @@ class SweepPointReport:
 
 @dataclass(frozen=True, slots=True)
 class SweepStepReport:
-    """A change of the time between two values of the first setting beyond the trend; both are relative to the time before."""
+    """A change of the time between two values of the first setting, and the trend; both relative to the time before."""
 
     before: float
     after: float
@@ -291,8 +291,8 @@ def _utilisation_words(name: str, points: Sequence[SweepPoint]) -> Iterator[str]
         return
     (low, at_low), (high, at_high) = min(known), max(known)
     yield (
-        f"Utilisation is highest at {name} {at_high}, with {units.format_share(high)} of the peak FLOP rate, and lowest at "
-        f"{at_low}, with {units.format_share(low)}."
+        f"Utilisation is highest at {name} {at_high}, with {units.format_share(high)} of the peak FLOP rate, and lowest "
+        f"at {at_low}, with {units.format_share(low)}."
     )
 
 
@@ -347,7 +347,7 @@ def _notes(swept: Swept) -> Iterator[str]:
         yield f"The sweep ended early, with {units.plural(swept.left, 'point')} left out: {swept.ended}"
     elif swept.left:
         yield (
-            f"The time of the sweep was spent: {units.plural(swept.left, 'point')} left out. A longer --budget takes them."
+            f"The time of the sweep was spent: {units.plural(swept.left, 'point')} left out. Raise --budget for them."
         )
     if swept.others_cores >= _NOTICED_CORES:
         yield f"Other programs kept {swept.others_cores:.1f} cores busy: times are longer than on a machine at rest."

@@ -158,7 +158,8 @@ def chosen(asked: AskedName, places: Sequence[NumberPlace], script: str) -> Numb
     listed = "; ".join(place.words for place in best[:_LISTED]) + ("; …" if len(best) > _LISTED else "")
     one = best[0]
     lines = {place.span.line for place in best}
-    at = f"{one.span.line}" if len(lines) > 1 and one.span.file == script else f"{PurePath(one.span.file).name}:{one.span.line}"
+    short = len(lines) > 1 and one.span.file == script
+    at = f"{one.span.line}" if short else f"{PurePath(one.span.file).name}:{one.span.line}"
     raise UsageError(
         f"{asked.name} is set in {len(best)} places: {listed}",
         hint=f"Name one of them by its line: --vary {asked.name}@{at}=…",

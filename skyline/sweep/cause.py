@@ -16,7 +16,7 @@ _MULTIPLES = (8, 16, 32, 64, 128, 256)
 
 
 def cause(before: SweepPoint, after: SweepPoint, low: Number, high: Number) -> str:
-    """What differs between two neighbouring points, whose settings are ``low`` and ``high``; empty if nothing known does."""
+    """The difference between two neighbouring points at ``low`` and ``high``, in words; empty if none is known."""
     if before.work is None or after.work is None:
         return ""
     one, other = before.work, after.work

@@ -70,7 +70,8 @@ def steps(values: Sequence[float], times: Sequence[Interval], *, measured: bool)
     """The steps of a curve, in the order of the values; none where too few points show a trend.
 
     The trend is the steeper of the median powers of up to three pairs on either side, so that a knee is no step. A
-    ``measured`` step also exceeds the ranges of both times. Predicted times of one curve err alike, and theirs do not count.
+    ``measured`` step also exceeds the ranges of both times. Errors of predicted times of one curve are alike, and their
+    ranges do not count.
     """
     if len(values) < _LEAST_FOR_STEPS or values[0] <= 0:
         return ()

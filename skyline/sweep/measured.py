@@ -126,7 +126,7 @@ class MeasuredPoints:
             on_device = base.held.ready.facts.environment.device.kind != "cpu"
             while not self._base_ms or (left and not self._collected.is_over):
                 with ExitStack() as group:
-                    # On a GPU one run more is there at a time, and the memory that a resting run does not need is freed.
+                    # On a GPU there is one run more at a time, and resting runs free the memory that they do not need.
                     count = min(len(left), 1 if on_device else _AT_A_TIME)
                     started = [self._warmed_up(left.pop(0), group, base) for _ in range(count)]
                     runs = [one for one in started if one is not None]

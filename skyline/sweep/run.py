@@ -65,8 +65,8 @@ def sweep(
 ) -> Swept:
     """Take all points, those that cover the range first.
 
-    A point that fails is noted and left out. An interruption keeps the points so far. If no point is known, the first error
-    is raised.
+    A point that fails is noted and left out. An interruption keeps the points so far. If no point is known, the first
+    error is raised.
     """
     every = combinations(one.varied for one in settings)
     if len(every) > MOST_VALUES:

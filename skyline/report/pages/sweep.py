@@ -159,7 +159,7 @@ def _marks(series: SweepSeriesReport) -> dict[float, list[str]]:
 
 
 def _shown(points: Sequence[SweepPointReport], marks: dict[float, list[str]]) -> set[float]:
-    """The values whose rows are shown: all of few, else those with marks, the row before each step, and an even choice."""
+    """The values whose rows are shown: all of few, else marked ones, those before them, and an even choice."""
     values = [point.values[0] for point in points]
     if len(values) <= SHOWN:
         return set(values)
