@@ -80,7 +80,19 @@ def _shape(values: Sequence[float]) -> list[float]:
 def swept(command: Sequence[str], vary: str, *options: str) -> dict[str, object]:
     """The report of one sweep."""
     script, *arguments = command
-    words = [sys.executable, "-m", "skyline", "sweep", "--vary", vary, "--json", "-", *options, script, *arguments]
+    words = [
+        sys.executable,
+        "-m",
+        "skyline",
+        "sweep",
+        "--vary",
+        vary,
+        "--json",
+        "-",
+        *options,
+        script,
+        *arguments,
+    ]
     ran = subprocess.run(words, capture_output=True, text=True, timeout=_MOST_S, check=False)
     if ran.returncode:
         raise SystemExit(f"{shlex.join(words)}\n{ran.stderr}")
@@ -185,14 +197,18 @@ def main() -> int:
     machine = Machine.here()
     warn_when_busy(machine)
     with tempfile.TemporaryDirectory() as folder:
-        wanted = [(shlex.split(one.partition("::")[0]), one.partition("::")[2].strip()) for one in options.curves]
+        wanted = [
+            (shlex.split(one.partition("::")[0]), one.partition("::")[2].strip()) for one in options.curves
+        ]
         if not wanted:
             paths = {Path(shlex.split(one)[0]).name: shlex.split(one) for one in long_examples(Path(folder))}
             wanted = [(paths[name], vary) for name, varied in CURVES.items() for vary in varied]
         curves: list[Curve] = []
         for command, vary in wanted:
             curves.append(curve(command, vary, options.rounds))
-            print(f"{curves[-1].name}: {median(map(abs, curves[-1].errors)):.1%}", file=sys.stderr, flush=True)
+            print(
+                f"{curves[-1].name}: {median(map(abs, curves[-1].errors)):.1%}", file=sys.stderr, flush=True
+            )
     figures = [asdict(one) for one in curves]
     title = "Curves over a setting, predicted and measured"
     print(write("sweep_curves", title, machine, body(curves), figures, results=options.results))

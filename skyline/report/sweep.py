@@ -163,7 +163,10 @@ def sweep_report(script: str, arguments: tuple[str, ...], swept: Swept, rounds: 
         peak_tflops=_peak_tflops(swept.points),
         batch_size=first.batch_size if first is not None else None,
         settings=tuple(map(_setting, swept.settings)),
-        series=tuple(_series(name, swept.settings, others, points, predicted=predicted) for others, points in sorted(groups.items())),
+        series=tuple(
+            _series(name, swept.settings, others, points, predicted=predicted)
+            for others, points in sorted(groups.items())
+        ),
         failed=tuple(FailedPointReport(one.values, one.reason) for one in swept.failed),
         left=swept.left,
         interrupted=swept.interrupted,
@@ -207,7 +210,12 @@ def _point(point: SweepPoint, settings: Sequence[SweptSetting]) -> SweepPointRep
 
 
 def _series(
-    name: str, settings: Sequence[SweptSetting], others: Values, points: Sequence[SweepPoint], *, predicted: bool
+    name: str,
+    settings: Sequence[SweptSetting],
+    others: Values,
+    points: Sequence[SweepPoint],
+    *,
+    predicted: bool,
 ) -> SweepSeriesReport:
     values = [point.values[0] for point in points]
     times = [point.iteration_ms for point in points]
@@ -215,7 +223,9 @@ def _series(
     bend = knee(values, times)
     better = faster(values, times, measured=not predicted)
     causes = [
-        cause(points[one.before], points[one.after], values[one.before], values[one.after]) if one.change > 0 else ""
+        cause(points[one.before], points[one.after], values[one.before], values[one.after])
+        if one.change > 0
+        else ""
         for one in found
     ]
     told = [*_step_words(name, values, found, causes), *_knee_words(name, values, bend, points)]
@@ -234,7 +244,9 @@ def _series(
     )
 
 
-def _step_words(name: str, values: Sequence[Number], found: Sequence[Step], causes: Sequence[str]) -> Iterator[str]:
+def _step_words(
+    name: str, values: Sequence[Number], found: Sequence[Step], causes: Sequence[str]
+) -> Iterator[str]:
     ordered = sorted(range(len(found)), key=lambda index: -abs(found[index].beyond_trend))
     for index in sorted(ordered[:_MOST_STEPS]):
         one, why = found[index], causes[index]
@@ -280,9 +292,7 @@ def _steady_words(name: str, values: Sequence[Number], times: Sequence[Interval]
         return f"The time hardly depends on {name}: it differs by {_percent(high / low - 1)} over all values."
     ratio = times[-1].value / times[0].value
     verb = "grows" if ratio > 1 else "shrinks"
-    return (
-        f"No step and no knee: from {name} {values[0]} to {values[-1]} the time {verb} to {ratio:.3g} times its value."
-    )
+    return f"No step and no knee: from {name} {values[0]} to {values[-1]} the time {verb} to {ratio:.3g} times its value."
 
 
 def _utilisation_words(name: str, points: Sequence[SweepPoint]) -> Iterator[str]:
@@ -298,7 +308,11 @@ def _utilisation_words(name: str, points: Sequence[SweepPoint]) -> Iterator[str]
 
 def _unused_words(name: str, points: Sequence[SweepPoint]) -> Iterator[str]:
     """A remark where the setting seems to reach nothing."""
-    known = {(point.peak_bytes, point.work.flops, point.work.operators) for point in points if point.work is not None}
+    known = {
+        (point.peak_bytes, point.work.flops, point.work.operators)
+        for point in points
+        if point.work is not None
+    }
     if len(points) > 2 and len(known) == 1:
         yield f"Neither memory nor arithmetic changes with {name}: it may not be in force in this run."
 
@@ -332,8 +346,10 @@ def _basis(swept: Swept, rounds: int) -> Iterator[str]:
         )
     peak = _peak_tflops(swept.points)
     if peak is not None:
-        kind = "the device's stated peak" if first is not None and first.environment.device.kind != "cpu" else (
-            "the peak of the processor's vector units at the nominal clock"
+        kind = (
+            "the device's stated peak"
+            if first is not None and first.environment.device.kind != "cpu"
+            else ("the peak of the processor's vector units at the nominal clock")
         )
         yield f"Utilisation counts products, convolutions and attention, relative to {peak:.3g} TFLOP/s, {kind}."
     if any(point.work is not None and point.work.tile_share is not None for point in swept.points):

@@ -35,7 +35,8 @@ class AskedName:
         file, _, line = place.rpartition(":")
         if at and not line.isdecimal():
             raise UsageError(
-                f"{text!r} names no line behind @", hint="As in --vary width@12=64,128 or width@model.py:12=64,128."
+                f"{text!r} names no line behind @",
+                hint="As in --vary width@12=64,128 or width@model.py:12=64,128.",
             )
         owner, _, name = named.strip().lstrip("-").replace("-", "_").rpartition(".")
         if not name.isidentifier():
@@ -98,7 +99,11 @@ class NumberPlace:
             return (*given[: self.argument_index], changed, *given[self.argument_index + 1 :])
         if not self.flag:
             return given
-        entry = (f"{self.flag}={self.written(value)}",) if self.flag.startswith("--") else (self.flag, self.written(value))
+        entry = (
+            (f"{self.flag}={self.written(value)}",)
+            if self.flag.startswith("--")
+            else (self.flag, self.written(value))
+        )
         end = given.index("--") if "--" in given else len(given)
         return (*given[:end], *entry, *given[end:])
 
@@ -177,12 +182,20 @@ def _unknown(asked: AskedName, places: Sequence[NumberPlace], script: str) -> Us
     if named:
         listed = "; ".join(place.words for place in named[:_LISTED])
         return UsageError(
-            f"{asked.name} is not set there", hint=f"It is set in {listed}. As in --vary {asked.name}@{named[0].span.line}=…"
+            f"{asked.name} is not set there",
+            hint=f"It is set in {listed}. As in --vary {asked.name}@{named[0].span.line}=…",
         )
     known = names(places)
     near = get_close_matches(asked.name, known, n=3, cutoff=0.5)
-    hint = f"Did you mean {' or '.join(near)}?" if near else f"It sets: {', '.join(known[:16])}." if known else ""
+    hint = (
+        f"Did you mean {' or '.join(near)}?"
+        if near
+        else f"It sets: {', '.join(known[:16])}."
+        if known
+        else ""
+    )
     more = "A number without a name has none here: give it one first, as in `width = 64`."
     return UsageError(
-        f"{PurePath(script).name} sets no number called {asked.name}", hint=f"{hint}\n{more}" if hint else more
+        f"{PurePath(script).name} sets no number called {asked.name}",
+        hint=f"{hint}\n{more}" if hint else more,
     )

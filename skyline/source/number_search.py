@@ -113,14 +113,20 @@ class _Search:
         given = any(one.partition("=")[0] in flags for one in self._arguments)
         if given:
             value = self._given(flags)
-        forced = argument_in_force(self._program, self._resolver.options, option, self._arguments) if not flags else None
+        forced = (
+            argument_in_force(self._program, self._resolver.options, option, self._arguments)
+            if not flags
+            else None
+        )
         if not flags and forced is None:
             return
         shown = node if node is not None and number_of(node) is not None else option.call
         source = module.source if shown is node else option.module.source
         span = span_of(source, shown)
         flag = option.name if flags and (given or value is None) else ""
-        for name in dict.fromkeys((option.destination, *(one.lstrip("-").replace("-", "_") for one in option.flags))):
+        for name in dict.fromkeys(
+            (option.destination, *(one.lstrip("-").replace("-", "_") for one in option.flags))
+        ):
             yield NumberPlace(
                 name,
                 KnobKind.COMMAND_LINE if flag or forced else KnobKind.ARGPARSE_DEFAULT,

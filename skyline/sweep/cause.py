@@ -28,7 +28,9 @@ def cause(before: SweepPoint, after: SweepPoint, low: Number, high: Number) -> s
             f"{_share(one.aligned_share)}"
         )
     if _falls(one.tile_share, other.tile_share, _LESS):
-        found.append(f"results fill {_share(other.tile_share)} of their tiles instead of {_share(one.tile_share)}")
+        found.append(
+            f"results fill {_share(other.tile_share)} of their tiles instead of {_share(one.tile_share)}"
+        )
     if _falls(one.wave_share, other.wave_share, _LESS):
         found.append(
             f"waves of tiles keep the multiprocessors busy for {_share(other.wave_share)} of the time instead of "
@@ -45,8 +47,13 @@ def cause(before: SweepPoint, after: SweepPoint, low: Number, high: Number) -> s
 
 
 def _lost_multiple(one: IterationWork, other: IterationWork, low: Number, high: Number) -> int:
-    """The smallest number that divides the lower value and not the higher one, if both are sizes of operands; else 0."""
-    if not isinstance(low, int) or not isinstance(high, int) or low not in one.sizes or high not in other.sizes:
+    """The least number that divides the lower value and not the higher one, if both are sizes of operands; else 0."""
+    if (
+        not isinstance(low, int)
+        or not isinstance(high, int)
+        or low not in one.sizes
+        or high not in other.sizes
+    ):
         return 0
     return next((number for number in _MULTIPLES if low % number == 0 and high % number), 0)
 

@@ -65,7 +65,9 @@ class Collected:
         """Report the work on the next point or points."""
         done = self._count - self.left
         failed = f", {len(self._failed)} failed" if self._failed else ""
-        self._progress(Progress("sweep", f"{done} of {self._count}{failed} · {words}", done / max(1, self._count)))
+        self._progress(
+            Progress("sweep", f"{done} of {self._count}{failed} · {words}", done / max(1, self._count))
+        )
 
     def add(self, point: SweepPoint) -> None:
         """A point is known, perhaps better than before."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from math import exp, log, sqrt
 
 import numpy as np
@@ -75,8 +76,8 @@ def steps(values: Sequence[float], times: Sequence[Interval], *, measured: bool)
     """
     if len(values) < _LEAST_FOR_STEPS or values[0] <= 0:
         return ()
-    widths = [log(after / before) for before, after in zip(values, values[1:], strict=False)]
-    rises = [log(after.value / before.value) for before, after in zip(times, times[1:], strict=False)]
+    widths = [log(after / before) for before, after in pairwise(values)]
+    rises = [log(after.value / before.value) for before, after in pairwise(times)]
     powers = [rise / width for rise, width in zip(rises, widths, strict=True)]
     found: list[Step] = []
     for index, (rise, width) in enumerate(zip(rises, widths, strict=True)):

@@ -199,9 +199,7 @@ class MeasuredPoints:
             self._on_first(profile)
         work = work_of(profile, device_of(profile.environment.device))
         run.held.recording = None
-        run.point = replace(
-            run.point, samples=samples_of(profile), peak_bytes=run.held.peak_bytes, work=work
-        )
+        run.point = replace(run.point, samples=samples_of(profile), peak_bytes=run.held.peak_bytes, work=work)
 
     def _publish(self) -> None:
         """All points, with the time of the first run over the whole sweep so far."""

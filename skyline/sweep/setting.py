@@ -40,7 +40,8 @@ def swept_settings(request: CaptureRequest, varied: Sequence[Varied]) -> tuple[S
         twin = next((other for other in found if other.place.span == place.span), None)
         if twin is not None:
             raise UsageError(
-                f"{one.name} and {twin.varied.name} are the same setting: {place.words}", hint="Leave one of them out."
+                f"{one.name} and {twin.varied.name} are the same setting: {place.words}",
+                hint="Leave one of them out.",
             )
         text = script if place.span.file == script.path else SourceText.read(place.span.file)
         found.append(SweptSetting(one, place, text))

@@ -54,7 +54,9 @@ def values_of(text: str) -> tuple[Number, ...]:
         raise UsageError(f"{text!r} is not a range", hint=_FORMS)
     start, stop = _number(parts[0], text), _number(parts[1], text)
     if stop <= start:
-        raise UsageError(f"{text!r} ends at its start, or before it", hint=f"The smaller value comes first. {_FORMS}")
+        raise UsageError(
+            f"{text!r} ends at its start, or before it", hint=f"The smaller value comes first. {_FORMS}"
+        )
     match parts[2][0]:
         case "x":
             found = _multiplied(start, stop, _number(parts[2][1:], text), text)
@@ -71,7 +73,7 @@ def combinations(varied: Iterable[Varied]) -> tuple[tuple[Number, ...], ...]:
 
 
 def spread_out(count: int) -> tuple[int, ...]:
-    """The numbers below ``count`` in an order that covers their range early: the ends, the middle, the quarters, …"""
+    """The numbers below ``count`` in an order that covers their range early: the ends, the middle, the quarters."""
     order: list[int] = []
     step = max(1, count - 1)
     while step > 1:
@@ -82,7 +84,9 @@ def spread_out(count: int) -> tuple[int, ...]:
 
 def _multiplied(start: Number, stop: Number, factor: Number, text: str) -> list[Number]:
     if factor <= 1 or start <= 0:
-        raise UsageError(f"{text!r} does not grow", hint=f"Start above 0, and multiply by more than 1. {_FORMS}")
+        raise UsageError(
+            f"{text!r} does not grow", hint=f"Start above 0, and multiply by more than 1. {_FORMS}"
+        )
     count = int(log(stop / start) / log(factor) + _TOLERANCE) + 1
     _check(count, text)
     return [_kept_whole(start * factor**index, start, stop) for index in range(count)]

@@ -61,7 +61,9 @@ def work_of(profile: Profile, device: GpuSpec | None) -> IterationWork:
         tile_share=tile_share,
         wave_share=wave_share,
         busy_share=_busy_share(trace) if kernels else None,
-        sizes=frozenset(size for _, shape in known for dims in (*shape.inputs, *shape.outputs) for size in dims),
+        sizes=frozenset(
+            size for _, shape in known for dims in (*shape.inputs, *shape.outputs) for size in dims
+        ),
     )
 
 
@@ -90,14 +92,18 @@ def _ideal_ms(
     if device is None or not counted or not device.tflops_fp32:
         return None
     formats = [_number_format(shape, device) if shape is not None else "float32" for shape in shapes]
-    seconds = sum(one.flops / (device.tflops_in(name) * 1e12) for one, name in zip(counted, formats, strict=True))
+    seconds = sum(
+        one.flops / (device.tflops_in(name) * 1e12) for one, name in zip(counted, formats, strict=True)
+    )
     return seconds * 1e3
 
 
 def _number_format(shape: OperatorShape, device: GpuSpec) -> str:
     """The format of the first floating-point operand; cuDNN's convolutions use TF32 by default."""
     name = next((one for one in (*shape.dtypes, *shape.output_dtypes) if "float" in one), "float32")
-    by_default = name == "float32" and _is_convolution(shape) and device.vendor == "NVIDIA" and device.tflops_tf32
+    by_default = (
+        name == "float32" and _is_convolution(shape) and device.vendor == "NVIDIA" and device.tflops_tf32
+    )
     return "tfloat32" if by_default else name
 
 

@@ -37,7 +37,9 @@ def test_whole_tiles_are_full_and_one_row_more_empties_some() -> None:
 
 
 def test_one_tile_more_than_a_wave_leaves_multiprocessors_idle() -> None:
-    times = tile_times([MatrixShape(400, 32, 32, 500), MatrixShape(401, 32, 32, 500)], 4, GPU, constants().matrix)
+    times = tile_times(
+        [MatrixShape(400, 32, 32, 500), MatrixShape(401, 32, 32, 500)], 4, GPU, constants().matrix
+    )
     smallest = times.busy[0, -1]
     assert smallest[0] == pytest.approx(1.0)
     assert smallest[1] < 0.8

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from skyline import units
 from skyline.interval import Interval
@@ -100,7 +101,7 @@ def _chart(quantity: _Quantity, points: Sequence[SweepPointReport], report: Swee
         ),
         solid=" ".join(
             f"M{one[0]},{one[1]} L{other[0]},{other[1]}"
-            for one, other in zip(places, places[1:], strict=False)
+            for one, other in pairwise(places)
         ),
         dashed="",
         band=f"M{' L'.join(highs)} L{' L'.join(reversed(lows))} Z",

@@ -77,7 +77,9 @@ def _series(series: SweepSeriesReport, report: SweepReport, others: Sequence[str
     left = len(series.points) - len(table.rows)
     blocks: list[Block] = [*told, table]
     if left:
-        blocks.append(Paragraph(f"{units.plural(left, 'row')} between these are left out; --json has all.", "dim"))
+        blocks.append(
+            Paragraph(f"{units.plural(left, 'row')} between these are left out; --json has all.", "dim")
+        )
     if not report.series or series is report.series[0]:
         blocks.append(Drawing("curve"))
     return Section(tuple(blocks), title)
@@ -108,7 +110,9 @@ def _table(series: SweepSeriesReport, report: SweepReport) -> TextTable:
 
     def row(point: SweepPointReport) -> Row:
         value = point.values[0]
-        mark = "  ".join(filter(None, (*marks.get(value, ()), "◀ now" if point.now else "", _FITS.get(point.fits, ""))))
+        mark = "  ".join(
+            filter(None, (*marks.get(value, ()), "◀ now" if point.now else "", _FITS.get(point.fits, "")))
+        )
         stepped = any(step.after == value and step.change > 0 for step in series.steps)
         tone = "dim" if point.fits == Fit.TOO_LARGE.value else ""
         colour = "yellow" if stepped else "bright_black" if tone else "cyan"
@@ -167,7 +171,11 @@ def _shown(points: Sequence[SweepPointReport], marks: dict[float, list[str]]) ->
     kept |= {index - 1 for index in kept if index} | {0, len(values) - 1}
     free = [index for index in range(len(values)) if index not in kept]
     wanted = max(0, SHOWN - len(kept))
-    kept |= {free[int((number + 0.5) * len(free) / wanted)] for number in range(min(wanted, len(free)))} if wanted else set()
+    kept |= (
+        {free[int((number + 0.5) * len(free) / wanted)] for number in range(min(wanted, len(free)))}
+        if wanted
+        else set()
+    )
     return {values[index] for index in kept}
 
 

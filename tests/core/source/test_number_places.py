@@ -38,7 +38,10 @@ ROWS = {
     "float": ("dropout = @0.1\n", "dropout"),
     "negative": ("offset = @-1@\n", "offset"),
     "option": (PARSER + "p.add_argument('--width', type=int, default=@64)\n", "width"),
-    "option with a hyphen": (PARSER + "p.add_argument('--hidden-size', type=int, default=@64)\n", "hidden_size"),
+    "option with a hyphen": (
+        PARSER + "p.add_argument('--hidden-size', type=int, default=@64)\n",
+        "hidden_size",
+    ),
     "option as typed": (PARSER + "p.add_argument('--hidden-size', type=int, default=@64)\n", "--hidden-size"),
     "option with a destination": (
         PARSER + "p.add_argument('-w', dest='width', type=int, default=@64)\n",
@@ -96,7 +99,9 @@ def test_an_imported_module_is_searched_too() -> None:
         (("--width", "16", "--", "x"), ("--width", "16", "--width=7", "--", "x")),
     ],
 )
-def test_an_option_on_the_command_line_is_changed_there(given: tuple[str, ...], expected: tuple[str, ...]) -> None:
+def test_an_option_on_the_command_line_is_changed_there(
+    given: tuple[str, ...], expected: tuple[str, ...]
+) -> None:
     place = find(PARSER + "p.add_argument('--width', type=int, default=64)\n", "width", given)
     assert place.arguments(7, given) == expected
 
@@ -150,7 +155,12 @@ def test_names_are_listed_with_options_first() -> None:
 
 @pytest.mark.parametrize(
     ("given", "value"),
-    [((), 768), (("config/small.py",), 384), (("config/small.py", "--n_embd=64"), 64), (("--n_embd=64", "config/small.py"), 384)],
+    [
+        ((), 768),
+        (("config/small.py",), 384),
+        (("config/small.py", "--n_embd=64"), 64),
+        (("--n_embd=64", "config/small.py"), 384),
+    ],
 )
 def test_the_number_in_force_behind_a_configurator(given: tuple[str, ...], value: int) -> None:
     source = "n_embd = 768\nexec(open('configurator.py').read())\n"

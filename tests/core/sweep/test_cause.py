@@ -5,7 +5,13 @@ from skyline.sweep.work import IterationWork
 
 
 def point(**figures: object) -> SweepPoint:
-    known: dict[str, object] = {"flops": 10**9, "ideal_ms": None, "operators": 100, "parameters": 0, **figures}
+    known: dict[str, object] = {
+        "flops": 10**9,
+        "ideal_ms": None,
+        "operators": 100,
+        "parameters": 0,
+        **figures,
+    }
     return SweepPoint((1,), Interval.exact(1.0), work=IterationWork(**known))  # type: ignore[arg-type]
 
 

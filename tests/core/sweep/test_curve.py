@@ -13,9 +13,7 @@ VALUES = [64 * number for number in range(1, 17)]
 
 
 def curve(time: Callable[[int], float], spread: float = 0.0) -> list[Interval]:
-    return [
-        Interval(time(value), time(value) * (1 - spread), time(value) * (1 + spread)) for value in VALUES
-    ]
+    return [Interval(time(value), time(value) * (1 - spread), time(value) * (1 + spread)) for value in VALUES]
 
 
 def test_a_stair_has_its_steps_and_their_sizes() -> None:
