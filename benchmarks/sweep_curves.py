@@ -179,8 +179,8 @@ def body(curves: Sequence[Curve]) -> str:
         if one.failed:
             parts.append(f"{one.failed} points failed and are left out.")
     parts.append(
-        "Predictions are those of `skyline sweep --gpu cpu`, made before the measurement. The shape is the curve divided by "
-        "its geometric mean; its error is the median over the points."
+        "Predictions are those of `skyline sweep --gpu cpu`, made before the measurement. The shape is the curve "
+        "divided by its geometric mean; its error is the median over the points."
     )
     return "\n\n".join(parts)
 

@@ -26,8 +26,8 @@ _SAME = 0.02
 _NOTICED_CORES = 0.5
 """Fewer busy cores of other programs are no news."""
 _STEADY = 0.05
-_HOST_BOUND = 0.7
-"""A GPU that is busy for less of the time waits for the host."""
+_HOST_BOUND = 0.5
+"""A GPU that is busy for less of the time waits for the host more than it works."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,7 +292,7 @@ def _steady_words(name: str, values: Sequence[Number], times: Sequence[Interval]
         return f"The time hardly depends on {name}: it differs by {_percent(high / low - 1)} over all values."
     ratio = times[-1].value / times[0].value
     verb = "grows" if ratio > 1 else "shrinks"
-    return f"No step and no knee: from {name} {values[0]} to {values[-1]} the time {verb} to {ratio:.3g} times its value."
+    return f"No step, no knee: from {name} {values[0]} to {values[-1]} the time {verb} to {ratio:.3g} times its value."
 
 
 def _utilisation_words(name: str, points: Sequence[SweepPoint]) -> Iterator[str]:
@@ -301,8 +301,8 @@ def _utilisation_words(name: str, points: Sequence[SweepPoint]) -> Iterator[str]
         return
     (low, at_low), (high, at_high) = min(known), max(known)
     yield (
-        f"Utilisation is highest at {name} {at_high}, with {units.format_share(high)} of the peak FLOP rate, and lowest "
-        f"at {at_low}, with {units.format_share(low)}."
+        f"Utilisation is highest at {name} {at_high}, with {units.format_share(high)} of the peak FLOP rate, and "
+        f"lowest at {at_low}, with {units.format_share(low)}."
     )
 
 
