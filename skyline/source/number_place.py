@@ -116,8 +116,8 @@ _OPERATORS: dict[type[ast.operator], Callable[[Number, Number], Number]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
     ast.Mult: operator.mul,
-    ast.FloorDiv: operator.floordiv,
-    ast.Div: operator.truediv,
+    ast.FloorDiv: lambda one, other: one // other,
+    ast.Div: lambda one, other: one / other,
 }
 
 
