@@ -94,7 +94,7 @@ class Roofline:
         return times
 
     def tile_use(self, shapes: Sequence[OperatorShape], device: GpuSpec) -> Sequence[TileUse | None]:
-        """How each product fills tiles and waves."""
+        """The use of tiles and waves by each product."""
         groups: dict[OperatorKey, dict[int, MatrixShape]] = defaultdict(dict)
         for place, shape in enumerate(shapes):
             key = key_of(shape, device)

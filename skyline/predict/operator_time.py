@@ -81,7 +81,7 @@ def host_cost(predictor: OperatorPredictor, device: GpuSpec) -> HostCost:
 
 @dataclass(frozen=True, slots=True)
 class TileUse:
-    """How a product fills the GPU: it is computed in tiles, which are handed out to multiprocessors in waves.
+    """The use of a GPU by a product, whose tiles are handed out to multiprocessors in waves.
 
     ``filled`` is the part of the tiles that belongs to the result, ``busy`` the part of the multiprocessors' time in
     which they have a tile.

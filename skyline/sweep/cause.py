@@ -7,7 +7,7 @@ from skyline.source.number_place import Number
 from skyline.sweep.point import SweepPoint
 from skyline.sweep.work import IterationWork
 
-_LESS = 0.05
+_LESS = 0.02
 """A share of tiles or waves has to fall by this part of itself to be a cause."""
 _LESS_ALIGNED = 0.15
 _MORE_OPERATORS = 0.1

@@ -20,8 +20,8 @@ _NEIGHBOURS = 3
 _LEAST_FOR_STEPS = 4
 _LEAST_FOR_KNEE = 6
 _LEAST_PER_SIDE = 3
-_LEAST_BEND = 0.3
-"""Least change of the power with which the time grows: doubling the value then takes 1.23 times as long as before."""
+_LEAST_BEND = 0.5
+"""Least change of the power with which the time grows: the factor for twice the value becomes 1.41 times as large."""
 _BEND_EXPLAINS = 0.6
 """Least part of the departure from a single power that the bend removes."""
 _STRAIGHT = 0.02

@@ -124,7 +124,7 @@ def _is_convolution(shape: OperatorShape) -> bool:
 def _tiles(
     known: Sequence[tuple[int, OperatorShape]], device: GpuSpec | None
 ) -> tuple[float | None, float | None]:
-    """Shares of tiles and of waves over all products: what is needed over what is computed, and the same of time."""
+    """The shares of tiles and of waves over all products, weighted by their arithmetic."""
     predictor = tiling()
     if device is None or device.is_processor or predictor is None or not known:
         return None, None

@@ -1,4 +1,4 @@
-"""How products fill tiles and waves, with sizes whose use can be worked out."""
+"""The use of tiles and waves by products with sizes for which it can be worked out."""
 
 from __future__ import annotations
 
