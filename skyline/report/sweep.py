@@ -220,7 +220,8 @@ def _series(
     values = [point.values[0] for point in points]
     times = [point.iteration_ms for point in points]
     found = steps(values, times, measured=not predicted)
-    bend = knee(values, times)
+    alike = not predicted and _overlap(times)
+    bend = None if alike else knee(values, times)
     better = faster(values, times, measured=not predicted)
     causes = [
         cause(points[one.before], points[one.after], values[one.before], values[one.after])
@@ -230,7 +231,7 @@ def _series(
     ]
     told = [*_step_words(name, values, found, causes), *_knee_words(name, values, bend, points)]
     told += _faster_words(name, values, better)
-    told = told or [_steady_words(name, values, times)]
+    told = told or [_steady_words(name, values, times, alike=alike)]
     return SweepSeriesReport(
         others=others,
         points=tuple(_point(one, settings) for one in points),
@@ -284,12 +285,19 @@ def _faster_words(name: str, values: Sequence[Number], better: Sequence[Faster])
         yield f"{name} {values[one.at]} takes less time than {smaller}, by up to {_percent(one.gain)}."
 
 
-def _steady_words(name: str, values: Sequence[Number], times: Sequence[Interval]) -> str:
+def _overlap(times: Sequence[Interval]) -> bool:
+    """True if one time lies within all ranges."""
+    return max(time.low for time in times) <= min(time.high for time in times)
+
+
+def _steady_words(name: str, values: Sequence[Number], times: Sequence[Interval], *, alike: bool) -> str:
     if len(values) < 2:
         return "One value shows no curve."
     low, high = min(time.value for time in times), max(time.value for time in times)
     if high < low * (1 + _STEADY):
         return f"The time hardly depends on {name}: it differs by {_percent(high / low - 1)} over all values."
+    if alike:
+        return "The times do not differ beyond their ranges. More rounds (--rounds) make the ranges smaller."
     ratio = times[-1].value / times[0].value
     verb = "grows" if ratio > 1 else "shrinks"
     return f"No step, no knee: from {name} {values[0]} to {values[-1]} the time {verb} to {ratio:.3g} times its value."
@@ -297,9 +305,9 @@ def _steady_words(name: str, values: Sequence[Number], times: Sequence[Interval]
 
 def _utilisation_words(name: str, points: Sequence[SweepPoint]) -> Iterator[str]:
     known = [(point.utilisation, point.values[0]) for point in points if point.utilisation is not None]
-    if len(known) < 2:
+    (low, at_low), (high, at_high) = min(known, default=(0.0, 0)), max(known, default=(0.0, 0))
+    if units.format_share(low) == units.format_share(high):
         return
-    (low, at_low), (high, at_high) = min(known), max(known)
     yield (
         f"Utilisation is highest at {name} {at_high}, with {units.format_share(high)} of the peak FLOP rate, and "
         f"lowest at {at_low}, with {units.format_share(low)}."
