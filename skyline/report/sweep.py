@@ -346,7 +346,7 @@ def _basis(swept: Swept, rounds: int) -> Iterator[str]:
         if said.without_loading:
             yield f"Data loading is not included: {said.without_loading}."
         elif said.loading:
-            yield said.loading
+            yield f"{said.loading} All points load at this rate per byte."
     else:
         yield (
             f"{count}, measured in turns with the first of them, in {rounds} rounds; a range is that of the rounds. "

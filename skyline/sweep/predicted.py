@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 from skyline.capture.process import Starter
 from skyline.capture.request import CaptureRequest, Progress
 from skyline.errors import Cancelled, SkylineError
-from skyline.predict.gpu_profile import gpu_profile
 from skyline.predict.gpu_spec import GpuSpec
+from skyline.predict.predicted_times import timed
+from skyline.predict.registry import predictor_for
+from skyline.predict.tracer import ScriptTracer
 from skyline.sweep.collected import Collected
+from skyline.sweep.loading import LoadingRate
 from skyline.sweep.point import Values, predicted_point
 from skyline.sweep.setting import SweptSetting, request_at, words
 from skyline.trace.profile import Profile
@@ -29,14 +31,16 @@ def predict_points(
     starter: Starter,
 ) -> None:
     """Predict the points in their order; ``on_first`` receives the first profile. Raises Cancelled."""
+    predictor, loading = predictor_for(gpu), LoadingRate()
     first = True
     for values in wanted:
         if collected.is_over:
             return
         collected.say(words(settings, values))
-        changed = replace(request_at(request, settings, values), batch_points=0)
         try:
-            profile = gpu_profile(changed, progress=_silent, cancel=cancel, starter=starter)
+            changed = request_at(request, settings, values)
+            traced = ScriptTracer(changed, gpu, _silent, None, cancel, starter).trace()
+            profile = timed(loading.applied(traced), gpu, predictor)
         except Cancelled:
             raise
         except SkylineError as error:

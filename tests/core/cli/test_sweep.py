@@ -122,18 +122,18 @@ def test_points_on_a_gpu_that_is_not_here_are_predicted(skyline: Run, train: Pat
 def test_an_interruption_keeps_what_is_known(
     skyline: Run, train: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from skyline.sweep import predicted
+    from skyline.predict.tracer import ScriptTracer
 
-    whole = predicted.gpu_profile
+    whole = ScriptTracer.trace
     traced: list[object] = []
 
-    def interrupted(*given: Any, **options: Any) -> object:
+    def interrupted(self: ScriptTracer) -> object:
         if len(traced) == 2:
             raise KeyboardInterrupt
-        traced.append(whole(*given, **options))
+        traced.append(whole(self))
         return traced[-1]
 
-    monkeypatch.setattr(predicted, "gpu_profile", interrupted)
+    monkeypatch.setattr(ScriptTracer, "trace", interrupted)
     ran = skyline("sweep", "train.py", "--gpu", "t4", "--vary", "HIDDEN=64:256:64", "--json", "-")
     assert ran.code == 130
     report = json.loads(ran.out)
