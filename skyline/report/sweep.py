@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from math import gcd
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 SWEEP_SCHEMA = "skyline.sweep/1"
 _MOST_STEPS, _MOST_FASTER = 3, 2
 """Named in sentences; the JSON and the table have all."""
+_LEAST_STAIR = 2
 _SAME = 0.02
 _NOTICED_CORES = 0.5
 """Fewer busy cores of other programs are no news."""
@@ -229,7 +231,11 @@ def _series(
         else ""
         for one in found
     ]
-    told = [*_step_words(name, values, found, causes), *_knee_words(name, values, bend, points)]
+    told = [
+        *_stair_words(values, found),
+        *_step_words(name, values, found, causes),
+        *_knee_words(name, values, bend, points),
+    ]
     told += _faster_words(name, values, better)
     told = told or [_steady_words(name, values, times, alike=alike)]
     return SweepSeriesReport(
@@ -243,6 +249,19 @@ def _series(
         faster=tuple(SweepFasterReport(values[one.at], values[one.first], one.gain) for one in better),
         sentences=(*told, *_utilisation_words(name, points), *_unused_words(name, points)),
     )
+
+
+def _stair_words(values: Sequence[Number], found: Sequence[Step]) -> Iterator[str]:
+    """A remark where a step follows each multiple of a number that the distance of the values does not explain."""
+    rises = [one for one in found if one.change > 0]
+    whole = [value for value in values if isinstance(value, int)]
+    if len(rises) < _LEAST_STAIR or len(whole) < len(values):
+        return
+    multiple = gcd(*(whole[one.before] for one in rises))
+    after = sum(value % multiple == 0 for value in whole[:-1])
+    if multiple > gcd(*whole) and after == len(rises):
+        ends = dict.fromkeys(_percent(end(one.change for one in rises)) for end in (min, max))
+        yield f"After each multiple of {multiple} the time rises, by {' to '.join(ends)}."
 
 
 def _step_words(

@@ -40,7 +40,7 @@ def cause(before: SweepPoint, after: SweepPoint, low: Number, high: Number) -> s
         found.append(f"{other.operators:,} operators run instead of {one.operators:,}")
     said = " and ".join(found)
     if multiple and said:
-        return f"{high} is not a multiple of {multiple}, {said}"
+        return f"{high} is not a multiple of {multiple}, and {said}"
     if multiple:
         return f"the cause is not known; {high} is not a multiple of {multiple}, and {low} is"
     return said

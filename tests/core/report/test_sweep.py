@@ -68,8 +68,8 @@ def test_a_step_is_said_with_its_cause_and_marked_in_its_row() -> None:
     (step,) = made.series[0].steps
     assert (step.before, step.after) == (512, 576)
     assert made.series[0].sentences[0] == (
-        "From width 512 to 576 the time rises by 40 %: 576 is not a multiple of 128, results fill 70 % of their tiles "
-        "instead of 95 %."
+        "From width 512 to 576 the time rises by 40 %: 576 is not a multiple of 128, and results fill 70 % of their "
+        "tiles instead of 95 %."
     )
     text = printed(made)
     (row,) = [line for line in text.splitlines() if line.strip().startswith("576 ")]
@@ -79,6 +79,14 @@ def test_a_step_is_said_with_its_cause_and_marked_in_its_row() -> None:
     assert "train.py --lr 1: width from 128 to 1024" in text
     assert "width: train.py:2, 512 now" in text
     assert "Utilisation is highest at width 1024, with 50 % of the peak FLOP rate" in " ".join(text.split())
+
+
+def test_steps_after_each_multiple_of_a_number_are_said_together() -> None:
+    stairs = [point(value, 10.0 * 1.2 ** ((value - 1) // 128)) for value in range(256, 769, 32)]
+    assert (
+        report(stairs).series[0].sentences[0] == "After each multiple of 128 the time rises, by 20 %."
+    )
+    assert "After each multiple" not in report(STAIR).series[0].sentences[0]
 
 
 def test_narrow_terminals_lose_columns_and_no_numbers() -> None:

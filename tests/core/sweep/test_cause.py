@@ -21,7 +21,7 @@ def test_tiles_that_are_filled_less_are_named_with_the_lost_multiple() -> None:
         point(tile_share=0.7, sizes=frozenset({576})),
     )
     said = cause(before, after, 512, 576)
-    assert said == "576 is not a multiple of 128, results fill 70 % of their tiles instead of 95 %"
+    assert said == "576 is not a multiple of 128, and results fill 70 % of their tiles instead of 95 %"
 
 
 def test_rows_that_16_bytes_no_longer_divide() -> None:
