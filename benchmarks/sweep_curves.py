@@ -21,6 +21,7 @@ from dataclasses import asdict, dataclass
 from math import exp, log
 from pathlib import Path
 from statistics import fmean, median
+from typing import Any
 
 from long_examples import long_examples
 from machine import Machine, warn_when_busy
@@ -77,7 +78,7 @@ def _shape(values: Sequence[float]) -> list[float]:
     return [value / mean for value in values]
 
 
-def swept(command: Sequence[str], vary: str, *options: str) -> dict[str, object]:
+def swept(command: Sequence[str], vary: str, *options: str) -> dict[str, Any]:
     """The report of one sweep."""
     script, *arguments = command
     words = [
@@ -122,11 +123,11 @@ def curve(command: Sequence[str], vary: str, rounds: int) -> Curve:
     return Curve(name, tuple(points), _marks(predicted), _marks(measured), failed)
 
 
-def _series(report) -> dict[float, dict]:
+def _series(report: dict[str, Any]) -> dict[float, dict[str, Any]]:
     return {one["values"][0]: one for one in report["series"][0]["points"]}
 
 
-def _marks(report) -> tuple[str, ...]:
+def _marks(report: dict[str, Any]) -> tuple[str, ...]:
     series = report["series"][0]
     found = [f"step at {one['after']} ({one['change']:+.0%})" for one in series["steps"]]
     if series["knee"]:

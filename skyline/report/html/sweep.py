@@ -99,10 +99,7 @@ def _chart(quantity: _Quantity, points: Sequence[SweepPointReport], report: Swee
             )
             for at, (point, value) in zip(places, known, strict=True)
         ),
-        solid=" ".join(
-            f"M{one[0]},{one[1]} L{other[0]},{other[1]}"
-            for one, other in pairwise(places)
-        ),
+        solid=" ".join(f"M{one[0]},{one[1]} L{other[0]},{other[1]}" for one, other in pairwise(places)),
         dashed="",
         band=f"M{' L'.join(highs)} L{' L'.join(reversed(lows))} Z",
         outside=(),

@@ -83,9 +83,7 @@ def test_a_step_is_said_with_its_cause_and_marked_in_its_row() -> None:
 
 def test_steps_after_each_multiple_of_a_number_are_said_together() -> None:
     stairs = [point(value, 10.0 * 1.2 ** ((value - 1) // 128)) for value in range(256, 769, 32)]
-    assert (
-        report(stairs).series[0].sentences[0] == "After each multiple of 128 the time rises, by 20 %."
-    )
+    assert report(stairs).series[0].sentences[0] == "After each multiple of 128 the time rises, by 20 %."
     assert "After each multiple" not in report(STAIR).series[0].sentences[0]
 
 
