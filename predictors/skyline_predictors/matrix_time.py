@@ -58,14 +58,23 @@ class Throughput:
     bytes_per_us: float
 
 
-def matrix_us(
-    shapes: Sequence[MatrixShape],
-    bytes_moved: Floats,
-    element_bytes: int,
-    gpu: Throughput,
-    constants: MatrixConstants,
-) -> Floats:
-    """The time of each product with the best of the tiles in µs.
+@dataclass(frozen=True, slots=True)
+class TileTimes:
+    """Each product with each tile: arrays with a row per split, then per tile, and a column per product.
+
+    ``taken`` is the time in µs without the memory traffic of operands. ``filled`` is the part of the tiles that belongs
+    to the result, ``busy`` the part of the multiprocessors' time in which they have a tile.
+    """
+
+    taken: Floats
+    filled: Floats
+    busy: Floats
+
+
+def tile_times(
+    shapes: Sequence[MatrixShape], element_bytes: int, gpu: Throughput, constants: MatrixConstants
+) -> TileTimes:
+    """The times with all tiles, whole and with the inner dimension split.
 
     A tile is computed whole even where the product does not fill it, and the last wave takes as long as a full
     one: both make small and odd shapes slow, by an amount that depends on the number of multiprocessors.
@@ -80,16 +89,30 @@ def matrix_us(
     resident = np.clip(constants.resident_elements / area, 1.0, _MOST_RESIDENT)
     tiles = batch * np.ceil(rows / down) * np.ceil(columns / across)
     bandwidth = gpu.bytes_per_us * constants.bandwidth_share
-    best = np.full(len(shapes), np.inf)
+    taken: list[Floats] = []
+    busy: list[Floats] = []
     for split in _SPLITS:
         turns = waves(split * tiles, np.array(float(gpu.multiprocessors)), resident)
-        taken = (turns * (inner / split + constants.inner_overhead) * step_us).min(axis=0)
+        time = turns * (inner / split + constants.inner_overhead) * step_us
         if split > 1:
             # The parts of a split product are written out, read back and summed.
-            taken = (
-                taken + split * 2 * element_bytes * batch * rows * columns / bandwidth + constants.split_us
-            )
-            taken = np.where(inner < _LEAST_INNER_TO_SPLIT, np.inf, taken)
-        best = np.minimum(best, taken)
+            time = time + split * 2 * element_bytes * batch * rows * columns / bandwidth + constants.split_us
+            time = np.where(inner < _LEAST_INNER_TO_SPLIT, np.inf, time)
+        taken.append(time)
+        busy.append(split * tiles / (turns * gpu.multiprocessors))
+    filled = batch * rows * columns / (tiles * area)
+    return TileTimes(np.stack(taken), np.broadcast_to(filled, (len(_SPLITS), *filled.shape)), np.stack(busy))
+
+
+def matrix_us(
+    shapes: Sequence[MatrixShape],
+    bytes_moved: Floats,
+    element_bytes: int,
+    gpu: Throughput,
+    constants: MatrixConstants,
+) -> Floats:
+    """The time of each product with the best of the tiles in µs."""
+    best = tile_times(shapes, element_bytes, gpu, constants).taken.min(axis=(0, 1))
+    bandwidth = gpu.bytes_per_us * constants.bandwidth_share
     power = constants.overlap
     return (best**power + (bytes_moved / bandwidth) ** power) ** (1 / power)

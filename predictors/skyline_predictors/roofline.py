@@ -10,21 +10,16 @@ import numpy as np
 
 from skyline.interval import Interval
 from skyline.predict.gpu_spec import GpuSpec
-from skyline.predict.operator_time import OperatorTime
+from skyline.predict.operator_time import OperatorTime, TileUse
 from skyline.trace.record import OperatorShape
 from skyline_predictors.constants import Constants, Spread, constants
 from skyline_predictors.gpu_generation import generation
-from skyline_predictors.matrix_time import Throughput, matrix_us
+from skyline_predictors.matrix_time import MatrixConstants, MatrixShape, Throughput, matrix_us
 from skyline_predictors.memory_levels import Floats
 from skyline_predictors.number_format import ELEMENT_BYTES, MEASURED, peak_tflops
 from skyline_predictors.operator_class import OperatorClass, operator_class
-from skyline_predictors.shape_reading import (
-    bytes_moved,
-    convolution_shape,
-    deciding_format,
-    matrix_shape,
-    row_length,
-)
+from skyline_predictors.shape_reading import bytes_moved, deciding_format, row_length
+from skyline_predictors.tile_use import product_of, tile_uses
 
 _LEAST_US = 2.0
 """No kernel is done sooner than this, however little it does."""
@@ -98,6 +93,22 @@ class Roofline:
         times: list[float] = (np.maximum(_LEAST_US, self.kernels_us(shapes, keys, device)) + beside).tolist()
         return times
 
+    def tile_use(self, shapes: Sequence[OperatorShape], device: GpuSpec) -> Sequence[TileUse | None]:
+        """The use of tiles and waves by each product."""
+        groups: dict[OperatorKey, dict[int, MatrixShape]] = defaultdict(dict)
+        for place, shape in enumerate(shapes):
+            key = key_of(shape, device)
+            product = product_of(key[0], shape)
+            if product is not None:
+                groups[key][place] = product
+        found: dict[int, TileUse] = {}
+        for (kind, number_format), products in groups.items():
+            units, chosen = self._matrix_units(kind, number_format, device)
+            element_bytes = ELEMENT_BYTES.get(number_format, 4)
+            uses = tile_uses(tuple(products.values()), element_bytes, units, chosen)
+            found.update(zip(products, uses, strict=True))
+        return [found.get(place) for place in range(len(shapes))]
+
     def _spread_of(self, key: OperatorKey, gpu: GpuSpec) -> tuple[Spread, bool]:
         kind, number_format = key
         measured = kind in _MEASURED_CLASSES and number_format == MEASURED
@@ -156,19 +167,21 @@ class Roofline:
         number_format: str,
         gpu: GpuSpec,
     ) -> Floats:
-        figures = self._constants
-        sustained = Throughput(
-            gpu.multiprocessors, self._flop_per_us(kind, number_format, gpu), gpu.bandwidth_gb_s * 1e3
-        )
-        if kind is OperatorClass.MATRIX:
-            products, chosen = [matrix_shape(shape) for shape in shapes], figures.matrix
-        else:
-            products = [convolution_shape(shape) for shape in shapes]
-            chosen = figures.convolution if number_format == MEASURED else figures.matrix
+        products = [product for shape in shapes if (product := product_of(kind, shape)) is not None]
+        sustained, chosen = self._matrix_units(kind, number_format, gpu)
         times = matrix_us(products, moved, ELEMENT_BYTES.get(number_format, 4), sustained, chosen)
         # A backward convolution is two products of about the forward one's size.
         whole = [shape.flops / product.flops for shape, product in zip(shapes, products, strict=True)]
         return times * np.maximum(1.0, whole)
+
+    def _matrix_units(
+        self, kind: OperatorClass, number_format: str, gpu: GpuSpec
+    ) -> tuple[Throughput, MatrixConstants]:
+        """The rates of products of a class and format, and the constants that were calibrated for it."""
+        rate = self._flop_per_us(kind, number_format, gpu)
+        plain = kind is OperatorClass.CONVOLUTION and number_format == MEASURED
+        chosen = self._constants.convolution if plain else self._constants.matrix
+        return Throughput(gpu.multiprocessors, rate, gpu.bandwidth_gb_s * 1e3), chosen
 
     def _flop_per_us(self, kind: OperatorClass, number_format: str, gpu: GpuSpec) -> float:
         figures = self._constants

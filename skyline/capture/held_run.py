@@ -69,8 +69,12 @@ class HeldRun:
         *,
         sized: SizedRun | None = None,
         total: int | None = None,
+        in_full: bool = False,
     ) -> None:
-        """``sized`` runs the script at another batch size; ``total`` is the number of its iterations, if known."""
+        """``sized`` runs the script at another batch size; ``total`` is the number of its iterations, if known.
+
+        ``in_full`` records operators and shapes too, where else memory alone is recorded.
+        """
         self._launcher = launcher
         self._pace = pace
         self._turn_s = pace.turn_s
@@ -84,6 +88,9 @@ class HeldRun:
         """Number of the script's iterations, if known."""
         self._lives = 0
         self._warmup = launcher.request.warmup
+        self._in_full = in_full
+        self.recording: ChildRecording | None = None
+        """The full recording after the warm-up, if asked for; None where the run ended too soon."""
         self.peak_bytes: int | None = None
         """Peak of live tensor memory in an iteration; None where it ended too soon to be recorded."""
         self.room: DeviceRoom | None = None
@@ -269,16 +276,22 @@ class HeldRun:
             raise too_few(ended.ended) from None
 
     def _left_for_recording(self) -> bool:
-        return self._total is not None and self._total > _TAKEN_BY_RECORDING + _LEAST_PER_TURN + 1
+        return self._total is not None and self._total > self._taken_by_recording + _LEAST_PER_TURN + 1
+
+    @property
+    def _taken_by_recording(self) -> int:
+        """A full recording is followed by a light one."""
+        return _TAKEN_BY_RECORDING * (2 if self._in_full else 1)
 
     def _begin(self, *, recorded: bool) -> None:
         self.start()
         self.await_ready()
         if recorded:
-            self._recorded(record(self.child, _RECORDED, with_stacks=False))
-            self._used += _TAKEN_BY_RECORDING
+            self._recorded(record(self.child, _RECORDED, with_stacks=self._in_full))
+            self._used += self._taken_by_recording
 
     def _recorded(self, recording: ChildRecording) -> None:
+        self.recording = recording if self._in_full else None
         self.peak_bytes = recording.peak_bytes
         if recording.device_memory is not None:
             fixed_bytes = recording.memory.total_bytes

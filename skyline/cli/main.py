@@ -27,6 +27,7 @@ COMMANDS = {
     "verify": "measure a change and compare it with the prediction",
     "watch": "run a training script for real, and report problems as it trains",
     "tune": "search for the fastest combination of changes, by measuring",
+    "sweep": "show time, memory and utilisation over the values of a setting",
     "check": "check a script against its budget and base revision, for CI",
     "ledger": "list earlier predictions and their measurements",
     "show": "show a saved profile again",

@@ -56,3 +56,15 @@ class GpuSpec:
     def is_processor(self) -> bool:
         """True for a CPU: the host then does the work itself, with the machine's memory."""
         return self.vendor == PROCESSOR_VENDOR
+
+    def tflops_in(self, number_format: str) -> float:
+        """The peak of matrix products in a format; formats without hardware of their own run at that of float32."""
+        stated = {
+            "float64": self.tflops_fp64,
+            "tfloat32": self.tflops_tf32,
+            "float16": self.tflops_fp16,
+            "bfloat16": self.tflops_bf16,
+        }
+        if number_format.startswith("float8"):
+            return self.tflops_fp8 or self.tflops_in("bfloat16")
+        return stated.get(number_format) or self.tflops_fp32

@@ -77,3 +77,24 @@ def host_cost(predictor: OperatorPredictor, device: GpuSpec) -> HostCost:
     """The predictor's host costs for the device, else typical ones."""
     own = predictor.host_cost(device) if isinstance(predictor, Claiming) else None
     return own or HostCost()
+
+
+@dataclass(frozen=True, slots=True)
+class TileUse:
+    """The use of a GPU by a product, whose tiles are handed out to multiprocessors in waves.
+
+    ``filled`` is the part of the tiles that belongs to the result, ``busy`` the part of the multiprocessors' time in
+    which they have a tile.
+    """
+
+    filled: float
+    busy: float
+
+
+@runtime_checkable
+class Tiling(Protocol):
+    """A predictor that models tiles."""
+
+    def tile_use(self, shapes: Sequence[OperatorShape], device: GpuSpec) -> Sequence[TileUse | None]:
+        """The use of each shape, in the same order; None for operators that are no products."""
+        ...

@@ -8,7 +8,13 @@ from skyline.entry_points import entry_points
 from skyline.errors import UsageError
 from skyline.predict.gpu_spec import GpuSpec
 from skyline.predict.gpus import gpu_named
-from skyline.predict.operator_time import Calibrating, CalibrationGain, Claiming, OperatorPredictor
+from skyline.predict.operator_time import (
+    Calibrating,
+    CalibrationGain,
+    Claiming,
+    OperatorPredictor,
+    Tiling,
+)
 
 ENTRY_POINT_GROUP = "skyline.predictors"
 PREFERRED = ("mixed", "learned", "roofline")
@@ -69,3 +75,8 @@ def across_formats() -> OperatorPredictor | None:
     """
     known = predictors()
     return known.get(_ONE_MODEL) or next(iter(known.values()), None)
+
+
+def tiling() -> Tiling | None:
+    """A predictor that models tiles; None if none is installed."""
+    return next((one for one in predictors().values() if isinstance(one, Tiling)), None)

@@ -188,9 +188,9 @@ def _in_force(
     if holder is None:
         return None
     constant = holder.scope is not None and holder.scope.parent is None
-    if constant and _has_configurator(program.script):
+    if constant and has_configurator(program.script):
         return command_line.assignment_in_force((holder.name,), _dashed(arguments))
-    if _maps_names(program) and route.kind in (KnobKind.PARAMETER_DEFAULT, KnobKind.DATACLASS_FIELD):
+    if maps_names(program) and route.kind in (KnobKind.PARAMETER_DEFAULT, KnobKind.DATACLASS_FIELD):
         return command_line.assignment_in_force((holder.name,), arguments)
     return None
 
@@ -199,7 +199,7 @@ def _overriding(program: Program, uses: list[BatchUse], arguments: tuple[str, ..
     """An argument like ``train.batch_size=16`` that the source reads by name; its place is where it is used."""
     forced = command_line.override_in_force(Setting.BATCH_SIZE, arguments) if arguments else None
     use = next((use for use in uses if use.evaluation is not True), None)
-    if forced is None or use is None or not _maps_names(program):
+    if forced is None or use is None or not maps_names(program):
         return None
     span = span_of(use.module.source, use.node)
     return Knob(
@@ -220,7 +220,7 @@ def _dashed(arguments: tuple[str, ...]) -> tuple[str, ...]:
 
 def _configured(program: Program, arguments: tuple[str, ...]) -> list[Origin]:
     """Constants of the configuration file on the command line, which ``configurator.py`` executes over the script's."""
-    if not _has_configurator(program.script):
+    if not has_configurator(program.script):
         return []
     origins: list[Origin] = []
     for argument in arguments:
@@ -243,7 +243,8 @@ def _configured(program: Program, arguments: tuple[str, ...]) -> list[Origin]:
     return origins
 
 
-def _has_configurator(script: Module) -> bool:
+def has_configurator(script: Module) -> bool:
+    """True if the script runs nanoGPT's `configurator.py`, which sets its constants from the command line."""
     return any(
         isinstance(node, ast.Call)
         and last_name(node.func) == "exec"
@@ -254,7 +255,8 @@ def _has_configurator(script: Module) -> bool:
     )
 
 
-def _maps_names(program: Program) -> bool:
+def maps_names(program: Program) -> bool:
+    """True if the program imports a tool that sets parameters and fields by name from the command line."""
     for _, node in program.nodes_of(ast.Import, ast.ImportFrom):
         names = {alias.name.split(".")[0] for alias in node.names}
         package = node.module or "" if isinstance(node, ast.ImportFrom) else ""

@@ -69,6 +69,7 @@ class Chart:
     y_ticks: tuple[Tick, ...]
     now_x: float | None
     limit: Tick | None
+    x_title: str = "batch size"
 
 
 @dataclass(frozen=True, slots=True)

@@ -236,11 +236,32 @@ def _filled(
     drawings: Mapping[str, object],
     anchor: Callable[[Cell], str],
 ) -> str:
+    names = PageNames(command_line(report), headline(report), f"Profile {report.id}")
+    return filled(page, names, data, drawings, anchor)
+
+
+@dataclass(frozen=True, slots=True)
+class PageNames:
+    """The title of a page, its figures in one line, and the origin of its data."""
+
+    title: str
+    headline: str
+    origin: str
+
+
+def filled(
+    page: Document,
+    names: PageNames,
+    data: Markup,
+    drawings: Mapping[str, object],
+    anchor: Callable[[Cell], str] = lambda cell: "",
+) -> str:
+    """The template with a page, its data and its drawings."""
     return _template().render(
         sections=[section for section in page.sections if section.only != "terminal"],
-        title=command_line(report),
-        headline=headline(report),
-        profile_id=report.id,
+        title=names.title,
+        headline=names.headline,
+        origin=names.origin,
         drawings=drawings,
         box=BOX,
         anchor=anchor,
@@ -253,10 +274,12 @@ def _filled(
 
 def embedded(report: ProfileReport, whatifs: WhatIfReport | None) -> Markup:
     """The JSON of the page, safe inside a ``<script>`` element: no ``<`` is left that could end it."""
-    text = json.dumps(
-        {"profile": msgspec.to_builtins(report), "whatif": msgspec.to_builtins(whatifs)},
-        separators=(",", ":"),
-    )
+    return as_script({"profile": report, "whatif": whatifs})
+
+
+def as_script(data: Mapping[str, object]) -> Markup:
+    """Reports as JSON that is safe inside a ``<script>`` element."""
+    text = json.dumps(msgspec.to_builtins(data), separators=(",", ":"))
     # Only notebooks have cells, and every line would say so.
     text = text.replace(',"cell":""', "")
     for letter in "<>&":

@@ -1,0 +1,220 @@
+"""Curves of ``skyline sweep`` on this processor: predicted first (``--gpu cpu``), then measured in turns.
+
+Three questions for each curve: how far is a predicted time off, how far is the shape of the curve off (both curves
+divided by their own geometric mean), and are the steps and the knee the same? Two baselines need no prediction: "no
+change" takes one time for all values, "arithmetic" a time in proportion to the counted FLOP.
+
+A curve is given as ``"PATH [ARGUMENTS] :: NAME=VALUES"``; by default those of two examples.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shlex
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from math import exp, log
+from pathlib import Path
+from statistics import fmean, median
+from typing import Any
+
+from long_examples import long_examples
+from machine import Machine, warn_when_busy
+from result_file import RESULTS, table, write
+
+CURVES = {
+    "small_gpt.py": ("n_embd=32:256:32", "block_size=32:256:32", "n_layer=1:8:1"),
+    "image_classifier.py": ("width=8:40:8",),
+}
+_MOST_S = 1800
+
+
+@dataclass(frozen=True, slots=True)
+class CurvePoint:
+    """One value: the predicted and the measured time with their ranges, and the counted arithmetic."""
+
+    value: float
+    predicted_ms: float
+    low_ms: float
+    high_ms: float
+    measured_ms: float
+    spread: float
+    flops: float
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """A script with one varied setting; ``predicted`` and ``measured`` are the marks of each curve."""
+
+    name: str
+    points: tuple[CurvePoint, ...]
+    predicted: tuple[str, ...]
+    measured: tuple[str, ...]
+    failed: int
+
+    @property
+    def errors(self) -> list[float]:
+        """The predicted over the measured time, less one."""
+        return [one.predicted_ms / one.measured_ms - 1 for one in self.points]
+
+    @property
+    def inside(self) -> int:
+        """The number of measured times within the predicted range."""
+        return sum(one.low_ms <= one.measured_ms <= one.high_ms for one in self.points)
+
+    def shape_error(self, guessed: Sequence[float]) -> float:
+        """The median departure of a guessed shape from the measured one."""
+        own, true = _shape(guessed), _shape([one.measured_ms for one in self.points])
+        return median(abs(one / other - 1) for one, other in zip(own, true, strict=True))
+
+
+def _shape(values: Sequence[float]) -> list[float]:
+    mean = exp(fmean(log(value) for value in values))
+    return [value / mean for value in values]
+
+
+def swept(command: Sequence[str], vary: str, *options: str) -> dict[str, Any]:
+    """The report of one sweep."""
+    script, *arguments = command
+    words = [
+        sys.executable,
+        "-m",
+        "skyline",
+        "sweep",
+        "--vary",
+        vary,
+        "--json",
+        "-",
+        *options,
+        script,
+        *arguments,
+    ]
+    ran = subprocess.run(words, capture_output=True, text=True, timeout=_MOST_S, check=False)
+    if ran.returncode:
+        raise SystemExit(f"{shlex.join(words)}\n{ran.stderr}")
+    return json.loads(ran.stdout)
+
+
+def curve(command: Sequence[str], vary: str, rounds: int) -> Curve:
+    """One curve; the prediction comes before the measurement."""
+    predicted = swept(command, vary, "--gpu", "cpu", "--quiet")
+    measured = swept(command, vary, "--rounds", str(rounds), "--quiet")
+    said, seen = _series(predicted), _series(measured)
+    points = [
+        CurvePoint(
+            value,
+            said[value]["iteration_ms"]["value"],
+            said[value]["iteration_ms"]["low"],
+            said[value]["iteration_ms"]["high"],
+            one["iteration_ms"]["value"],
+            one["iteration_ms"]["high"] / one["iteration_ms"]["low"] - 1,
+            one["flops"] or 0,
+        )
+        for value, one in seen.items()
+        if value in said
+    ]
+    name = f"{Path(command[0]).name} {vary}"
+    failed = len(predicted["failed"]) + len(measured["failed"])
+    return Curve(name, tuple(points), _marks(predicted), _marks(measured), failed)
+
+
+def _series(report: dict[str, Any]) -> dict[float, dict[str, Any]]:
+    return {one["values"][0]: one for one in report["series"][0]["points"]}
+
+
+def _marks(report: dict[str, Any]) -> tuple[str, ...]:
+    series = report["series"][0]
+    found = [f"step at {one['after']} ({one['change']:+.0%})" for one in series["steps"]]
+    if series["knee"]:
+        found.append(f"knee at {series['knee']['value']}")
+    return tuple(found)
+
+
+def body(curves: Sequence[Curve]) -> str:
+    """The page below its head: a row for each curve, and a table of each curve's points."""
+    rows = [
+        [
+            one.name,
+            str(len(one.points)),
+            f"{median(map(abs, one.errors)):.1%}",
+            f"{one.inside} of {len(one.points)}",
+            f"{one.shape_error([point.predicted_ms for point in one.points]):.1%}",
+            f"{one.shape_error([max(1.0, point.flops) for point in one.points]):.1%}",
+            f"{one.shape_error([1.0] * len(one.points)):.1%}",
+            "; ".join(one.predicted) or "none",
+            "; ".join(one.measured) or "none",
+        ]
+        for one in curves
+    ]
+    head = [
+        "curve",
+        "points",
+        "median error of times",
+        "measured within the range",
+        "of the shape",
+        "shape by arithmetic",
+        "shape by no change",
+        "predicted marks",
+        "measured marks",
+    ]
+    parts = [table(head, rows)]
+    for one in curves:
+        points = [
+            [
+                f"{point.value:g}",
+                f"{point.predicted_ms:.2f}",
+                f"{point.low_ms:.2f} to {point.high_ms:.2f}",
+                f"{point.measured_ms:.2f}",
+                f"{point.spread:.1%}",
+                f"{error:+.1%}",
+            ]
+            for point, error in zip(one.points, one.errors, strict=True)
+        ]
+        titles = ["value", "predicted, ms", "range", "measured, ms", "high over low", "error"]
+        parts.append(f"## {one.name}\n\n{table(titles, points)}")
+        if one.failed:
+            parts.append(f"{one.failed} points failed and are left out.")
+    parts.append(
+        "Predictions are those of `skyline sweep --gpu cpu`, made before the measurement. The shape is the curve "
+        "divided by its geometric mean; its error is the median over the points."
+    )
+    return "\n\n".join(parts)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("curves", nargs="*", help='as in "train.py --epochs 3 :: width=16:64:16"')
+    parser.add_argument("--rounds", type=int, default=5, help="rounds of a measured point")
+    parser.add_argument("--threads", type=int, default=1, help="threads of each run")
+    parser.add_argument("--results", type=Path, default=RESULTS, help="folder for the result files")
+    options = parser.parse_args()
+
+    os.environ["OMP_NUM_THREADS"] = str(options.threads)
+    machine = Machine.here()
+    warn_when_busy(machine)
+    with tempfile.TemporaryDirectory() as folder:
+        wanted = [
+            (shlex.split(one.partition("::")[0]), one.partition("::")[2].strip()) for one in options.curves
+        ]
+        if not wanted:
+            paths = {Path(shlex.split(one)[0]).name: shlex.split(one) for one in long_examples(Path(folder))}
+            wanted = [(paths[name], vary) for name, varied in CURVES.items() for vary in varied]
+        curves: list[Curve] = []
+        for command, vary in wanted:
+            curves.append(curve(command, vary, options.rounds))
+            print(
+                f"{curves[-1].name}: {median(map(abs, curves[-1].errors)):.1%}", file=sys.stderr, flush=True
+            )
+    figures = [asdict(one) for one in curves]
+    title = "Curves over a setting, predicted and measured"
+    print(write("sweep_curves", title, machine, body(curves), figures, results=options.results))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,154 @@
+"""``skyline sweep``: time, memory and utilisation of an iteration over the values of a setting."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from skyline.cli.capture_options import Display, add_options, request_of, terminable
+from skyline.cli.command_line import parser, split_after_names
+from skyline.cli.numbers import duration, positive
+from skyline.cli.project import fill_in
+from skyline.cli.streams import data_console, write_data, write_whole
+from skyline.cli.subject import is_script
+from skyline.errors import ExitCode, UsageError
+
+if TYPE_CHECKING:
+    from skyline.capture.request import CaptureRequest
+    from skyline.report.sweep import SweepReport
+    from skyline.sweep.point import FailedPoint
+    from skyline.sweep.run import Swept
+    from skyline.sweep.setting import SweptSetting
+
+_EXAMPLES = """\
+  skyline sweep train.py --vary HIDDEN=64:1024:64 --gpu h100   predicted, nothing is executed
+  skyline sweep train.py --vary batch_size=8:256:x2            measured here
+  skyline sweep train.py --vary n_embd=256,384,512 --vary n_layer=2,4
+  skyline sweep train.py --vary width@model.py:12=16:64:8 --epochs 1"""
+_BUDGET_S = 600.0
+_ROUNDS = 5
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run the command."""
+    command = parser(
+        "sweep",
+        "[options] SCRIPT --vary NAME=VALUES [--vary ...] [ARGS...]",
+        "Show time, peak memory, throughput and utilisation of an iteration over the values\n"
+        "of a setting: a constant, an option, a default, or a keyword of a call. Steps and\n"
+        "knees of the curve are marked. With --gpu each point is predicted; without it the\n"
+        "points are measured here in turns. No file is changed. Ctrl+C keeps what is known.",
+        _EXAMPLES,
+    )
+    add_options(command)
+    # Trials of a profile have a budget of the same name; here none are made.
+    command.conflict_handler = "resolve"
+    command.set_defaults(budget=None)
+    group = command.add_argument_group("the sweep")
+    group.add_argument(
+        "--vary",
+        action="append",
+        default=[],
+        metavar="NAME=VALUES",
+        help="a setting and its values: 64,128,256, 64:1024:64 (a step of 64), 64:1024:x2 (doubled) or 64:1024:/8 "
+        "(8 values). NAME@LINE and NAME@FILE:LINE choose among several places, CLASS.NAME too. Several settings: every "
+        "combination",
+    )
+    group.add_argument(
+        "--budget",
+        dest="sweep_budget_s",
+        type=duration,
+        default=_BUDGET_S,
+        metavar="TIME",
+        help="begin no point after so long, as 90s, 5m or 1h (default: 10m)",
+    )
+    group.add_argument(
+        "--rounds",
+        type=positive,
+        default=_ROUNDS,
+        metavar="N",
+        help=f"rounds of a measured point (default: {_ROUNDS}; 3 at least)",
+    )
+    group.add_argument("--json", metavar="FILE", help="write the figures as JSON ('-': to stdout, alone)")
+    group.add_argument("--html", metavar="FILE", help="write the page as HTML")
+    command.add_argument("script", metavar="SCRIPT")
+    command.add_argument(
+        "words", metavar="ARGS", nargs="*", help="arguments of the script; after -- in any form"
+    )
+    ours, more = split_after_names(arguments, command)
+    options = command.parse_intermixed_args(ours)
+    script = Path(options.script)
+    if not is_script(script):
+        raise UsageError(f"{options.script} is a saved profile", hint="Name the script that is to be swept.")
+    fill_in(options, script, gpu=True)
+    request = request_of(script, (*options.words, *(more or ())), options)
+    settings = _settings(request, options)
+    swept = _swept(request, settings, options)
+    from skyline.report.sweep import sweep_report
+
+    _show(sweep_report(str(script.absolute()), request.arguments, swept, options.rounds), options)
+    return int(ExitCode.INTERRUPTED if swept.interrupted else ExitCode.OK)
+
+
+def _settings(request: CaptureRequest, options: argparse.Namespace) -> tuple[SweptSetting, ...]:
+    from skyline.predict.gpus import gpu_named
+    from skyline.sweep.setting import settable_names, swept_settings
+    from skyline.sweep.values import Varied
+
+    if not options.vary:
+        found = ", ".join(settable_names(request))
+        raise UsageError(
+            "Name a setting to vary: --vary NAME=VALUES",
+            hint=f"{request.script.name} sets: {found}." if found else "As in --vary HIDDEN=64:1024:64.",
+        )
+    varied = [Varied.parse(one) for one in options.vary]
+    if request.gpu:
+        gpu_named(request.gpu)
+    return swept_settings(request, varied)
+
+
+def _swept(request: CaptureRequest, settings: Sequence[SweptSetting], options: argparse.Namespace) -> Swept:
+    from skyline.capture.warm_pool import WarmPool
+    from skyline.sweep.run import SweepEffort, sweep
+    from skyline.sweep.setting import words
+
+    with ExitStack() as stack:
+        stack.enter_context(terminable())
+        display = stack.enter_context(Display(quiet=options.quiet))
+        # Several runs of one script: PyTorch is imported once for all of them.
+        warm_pool = WarmPool()
+        stack.callback(warm_pool.close)
+
+        def on_failure(failed: FailedPoint) -> None:
+            if not options.quiet:
+                display.tell((f"{words(settings, failed.values)} is left out: {failed.reason}",))
+
+        return sweep(
+            request,
+            settings,
+            SweepEffort(options.sweep_budget_s, options.rounds),
+            progress=display.progress,
+            on_failure=on_failure,
+            starter=warm_pool.start,
+        )
+
+
+def _show(report: SweepReport, options: argparse.Namespace) -> None:
+    from skyline.report.pages.sweep import sweep_page
+
+    if options.json is not None:
+        from skyline.report.build import encode
+
+        write_data(options.json, encode(report) + b"\n")
+    page = sweep_page(report, Path.cwd())
+    if options.html is not None:
+        from skyline.report.html.sweep import render_sweep
+
+        write_whole(Path(options.html), render_sweep(page, report).encode("utf-8"))
+    if options.json != "-":
+        from skyline.report.terminal import print_document
+
+        print_document(page, data_console())

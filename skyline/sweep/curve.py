@@ -1,0 +1,148 @@
+"""Steps and the knee of a curve of times over the values of a setting, and values that a larger one is faster than."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from math import exp, log, sqrt
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skyline.interval import Interval, median
+
+_LEAST_STEP = 0.05
+"""Fresh processes of one script differ by so much; a smaller departure from the trend is no step."""
+_LEAST_FASTER = 0.02
+"""Part of the time by which a larger value must be faster to be named."""
+_NEIGHBOURS = 3
+_LEAST_FOR_STEPS = 4
+_LEAST_FOR_KNEE = 6
+_LEAST_PER_SIDE = 3
+_LEAST_BEND = 0.5
+"""Least change of the power with which the time grows: the factor for twice the value becomes 1.41 times as large."""
+_BEND_EXPLAINS = 0.6
+"""Least part of the departure from a single power that the bend removes."""
+_STRAIGHT = 0.02
+"""Root-mean-square departure, in logarithms, below which a single power describes the curve."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """Two neighbouring values, by their indices, between which the time changes more than by the trend.
+
+    ``change`` and ``trend`` are relative: 0.4 is 40 % more.
+    """
+
+    before: int
+    after: int
+    change: float
+    trend: float
+
+    @property
+    def beyond_trend(self) -> float:
+        """The relative change that the trend does not explain."""
+        return (1 + self.change) / (1 + self.trend) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Knee:
+    """The value, by its index, at which the growth changes; the factors of the time for twice the value."""
+
+    at: int
+    below: float
+    above: float
+
+
+@dataclass(frozen=True, slots=True)
+class Faster:
+    """A value, by its index, that takes less time than each of the smaller values from ``first`` on before it.
+
+    ``gain`` is the part of the time that it saves, compared with the slowest of them.
+    """
+
+    at: int
+    first: int
+    gain: float
+
+
+def steps(values: Sequence[float], times: Sequence[Interval], *, measured: bool) -> tuple[Step, ...]:
+    """The steps of a curve, in the order of the values; none where too few points show a trend.
+
+    The trend is the steeper of the median powers of up to three pairs on either side, so that a knee is no step. A
+    ``measured`` step also exceeds the ranges of both times. Errors of predicted times of one curve are alike, and their
+    ranges do not count.
+    """
+    if len(values) < _LEAST_FOR_STEPS or values[0] <= 0:
+        return ()
+    widths = [log(after / before) for before, after in pairwise(values)]
+    rises = [log(after.value / before.value) for before, after in pairwise(times)]
+    powers = [rise / width for rise, width in zip(rises, widths, strict=True)]
+    found: list[Step] = []
+    for index, (rise, width) in enumerate(zip(rises, widths, strict=True)):
+        sides = (powers[max(0, index - _NEIGHBOURS) : index], powers[index + 1 : index + 1 + _NEIGHBOURS])
+        around = [median(side) for side in sides if side]
+        trend = width * (max(0.0, *around) if rise > 0 else min(0.0, *around))
+        sure = not measured or _apart(times[index], times[index + 1], trend, up=rise > 0)
+        if abs(rise) > abs(trend) and abs(rise - trend) >= log(1 + _LEAST_STEP) and sure:
+            found.append(Step(index, index + 1, exp(rise) - 1, exp(trend) - 1))
+    return tuple(found)
+
+
+def knee(values: Sequence[float], times: Sequence[Interval]) -> Knee | None:
+    """The bend that explains a curve far better than a single power of the value does; None if none does."""
+    if len(values) < _LEAST_FOR_KNEE or values[0] <= 0:
+        return None
+    x, y = np.log(np.array(values, dtype=float)), np.log(np.array([time.value for time in times]))
+    straight = np.stack([np.ones_like(x), x], axis=1)
+    single = _departure(straight, y)[0]
+    if sqrt(single / len(values)) < _STRAIGHT:
+        return None
+    best: tuple[float, int, float, float] | None = None
+    for at in range(_LEAST_PER_SIDE - 1, len(values) - _LEAST_PER_SIDE + 1):
+        bent = np.column_stack([straight, np.maximum(0.0, x - x[at])])
+        departure, (_, power, bend) = _departure(bent, y)
+        if best is None or departure < best[0]:
+            best = departure, at, power, bend
+    if best is None:
+        return None
+    departure, at, power, bend = best
+    if departure > (1 - _BEND_EXPLAINS) * single or abs(bend) < _LEAST_BEND:
+        return None
+    return Knee(at, 2.0**power, 2.0 ** (power + bend))
+
+
+def faster(values: Sequence[float], times: Sequence[Interval], *, measured: bool) -> tuple[Faster, ...]:
+    """The values that are faster than smaller ones right before them, each with all of those, largest gain first."""
+    found: list[Faster] = []
+    for at in range(1, len(values)):
+        first = at
+        while first > 0 and _is_faster(times[at], times[first - 1], measured=measured):
+            first -= 1
+        if first < at:
+            slowest = max(time.value for time in times[first:at])
+            found.append(Faster(at, first, 1 - times[at].value / slowest))
+    # A value that a still larger one is faster than needs no mention.
+    kept = [one for one in found if not any(other.first <= one.at < other.at for other in found)]
+    return tuple(sorted(kept, key=lambda one: -one.gain))
+
+
+def _is_faster(time: Interval, other: Interval, *, measured: bool) -> bool:
+    if measured and time.high >= other.low:
+        return False
+    return time.value <= (1 - _LEAST_FASTER) * other.value
+
+
+def _apart(before: Interval, after: Interval, trend: float, *, up: bool) -> bool:
+    """True if no two times within the ranges differ by the trend alone."""
+    if up:
+        return after.low > before.high * exp(trend)
+    return after.high < before.low * exp(trend)
+
+
+def _departure(columns: NDArray[np.float64], y: NDArray[np.float64]) -> tuple[float, tuple[float, ...]]:
+    """The sum of squares that a least-squares fit leaves, and its coefficients."""
+    coefficients = np.linalg.lstsq(columns, y, rcond=None)[0]
+    rest = y - columns @ coefficients
+    return float(rest @ rest), tuple(float(one) for one in coefficients)

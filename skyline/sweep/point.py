@@ -1,0 +1,75 @@
+"""One point of a sweep: the figures of an iteration with these values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from skyline.analysis.gpu_costs import samples_of
+from skyline.interval import Interval
+from skyline.memory.peak import Fit, fit, usable_elsewhere
+from skyline.predict.gpu_spec import GpuSpec
+from skyline.source.number_place import Number
+from skyline.sweep.work import IterationWork, work_of
+from skyline.trace.profile import Profile
+
+Values = tuple[Number, ...]
+"""One number for each setting of the sweep, in their order."""
+
+
+@dataclass(frozen=True, slots=True)
+class SweepPoint:
+    """The figures at some values; None for one that the run did not show.
+
+    ``fits`` is empty for a measured point: it did fit.
+    """
+
+    values: Values
+    iteration_ms: Interval
+    samples: int | None = None
+    peak_bytes: int | None = None
+    fits: str = ""
+    work: IterationWork | None = None
+
+    @property
+    def throughput(self) -> Interval | None:
+        """Samples per second."""
+        return self.iteration_ms.inverse(self.samples * 1e3) if self.samples else None
+
+    @property
+    def flop_per_s(self) -> float | None:
+        """The rate of the counted arithmetic."""
+        return self.work.flops / self.iteration_ms.value * 1e3 if self.work and self.work.flops else None
+
+    @property
+    def utilisation(self) -> float | None:
+        """The rate of the counted arithmetic over the device's peak."""
+        if self.work is None or self.work.ideal_ms is None:
+            return None
+        return self.work.ideal_ms / self.iteration_ms.value
+
+
+@dataclass(frozen=True, slots=True)
+class FailedPoint:
+    """Values without figures, and the reason."""
+
+    values: Values
+    reason: str
+
+
+def predicted_point(values: Values, profile: Profile, device: GpuSpec) -> SweepPoint:
+    """The point of a predicted profile."""
+    assert profile.prediction is not None
+    usable = usable_elsewhere(device.memory_bytes)
+    return SweepPoint(
+        values,
+        profile.prediction.iteration_ms,
+        samples_of(profile),
+        profile.peak_bytes,
+        fit(Interval.exact(float(profile.peak_bytes)), usable).value,
+        work_of(profile, device),
+    )
+
+
+def is_too_large(point: SweepPoint) -> bool:
+    """True if its tensors exceed the memory of the device."""
+    return point.fits == Fit.TOO_LARGE.value

@@ -1,0 +1,56 @@
+"""Points on a GPU that need not be here: the script is traced by shape with each value, and its times are predicted."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+
+from skyline.capture.process import Starter
+from skyline.capture.request import CaptureRequest, Progress
+from skyline.errors import Cancelled, SkylineError
+from skyline.predict.gpu_spec import GpuSpec
+from skyline.predict.predicted_times import timed
+from skyline.predict.registry import predictor_for
+from skyline.predict.tracer import ScriptTracer
+from skyline.sweep.collected import Collected
+from skyline.sweep.loading import LoadingRate
+from skyline.sweep.point import Values, predicted_point
+from skyline.sweep.setting import SweptSetting, request_at, words
+from skyline.trace.profile import Profile
+
+
+def predict_points(
+    request: CaptureRequest,
+    gpu: GpuSpec,
+    settings: Sequence[SweptSetting],
+    wanted: Sequence[Values],
+    collected: Collected,
+    on_first: Callable[[Profile], None],
+    *,
+    cancel: threading.Event | None,
+    starter: Starter,
+) -> None:
+    """Predict the points in their order; ``on_first`` receives the first profile. Raises Cancelled."""
+    predictor, loading = predictor_for(gpu), LoadingRate()
+    first = True
+    for values in wanted:
+        if collected.is_over:
+            return
+        collected.say(words(settings, values))
+        try:
+            changed = request_at(request, settings, values)
+            traced = ScriptTracer(changed, gpu, _silent, None, cancel, starter).trace()
+            profile = timed(loading.applied(traced), gpu, predictor)
+        except Cancelled:
+            raise
+        except SkylineError as error:
+            collected.fail(values, error)
+            continue
+        if first:
+            on_first(profile)
+            first = False
+        collected.add(predicted_point(values, profile, gpu))
+
+
+def _silent(_: Progress) -> None:
+    pass

@@ -1,0 +1,118 @@
+"""One sweep: every combination of values is predicted or measured, until all are known or the time is spent."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from skyline.capture.process import Starter, start_fresh
+from skyline.capture.request import CaptureRequest, ProgressCallback
+from skyline.errors import Cancelled, SkylineError, UsageError
+from skyline.predict.gpus import gpu_named
+from skyline.sweep.collected import Collected
+from skyline.sweep.measured import LEAST_ROUNDS, MeasuredPoints
+from skyline.sweep.point import FailedPoint, SweepPoint
+from skyline.sweep.predicted import predict_points
+from skyline.sweep.setting import SweptSetting
+from skyline.sweep.values import MOST_VALUES, combinations, spread_out
+from skyline.trace.profile import Profile
+
+
+@dataclass(frozen=True, slots=True)
+class SweepEffort:
+    """The limits of a sweep: seconds after which no further point begins, and rounds of each measured point.
+
+    Raises UsageError for too few rounds.
+    """
+
+    budget_s: float = 600.0
+    rounds: int = 5
+
+    def __post_init__(self) -> None:
+        if self.rounds < LEAST_ROUNDS:
+            raise UsageError(f"{self.rounds} rounds show no spread", hint=f"Ask for {LEAST_ROUNDS} at least.")
+
+
+@dataclass(frozen=True, slots=True)
+class Swept:
+    """The result. ``first`` is the profile of the first point that is known, None if it was not recorded.
+
+    ``left`` points are neither known nor failed; ``ended`` is an error that ended the sweep early, empty for none.
+    """
+
+    settings: tuple[SweptSetting, ...]
+    points: tuple[SweepPoint, ...]
+    failed: tuple[FailedPoint, ...]
+    left: int
+    first: Profile | None
+    spent_s: float
+    interrupted: bool = False
+    ended: str = ""
+    others_cores: float = 0.0
+    """The typical number of cores that other programs kept busy while points were measured."""
+
+
+def sweep(
+    request: CaptureRequest,
+    settings: Sequence[SweptSetting],
+    effort: SweepEffort,
+    *,
+    progress: ProgressCallback,
+    on_failure: Callable[[FailedPoint], None] = lambda failed: None,
+    cancel: threading.Event | None = None,
+    starter: Starter = start_fresh,
+) -> Swept:
+    """Take all points, those that cover the range first.
+
+    A point that fails is noted and left out. An interruption keeps the points so far. If no point is known, the first
+    error is raised.
+    """
+    every = combinations(one.varied for one in settings)
+    if len(every) > MOST_VALUES:
+        raise UsageError(
+            f"these are {len(every):,} combinations; {MOST_VALUES:,} are the most", hint="Take larger steps."
+        )
+    wanted = [every[index] for index in spread_out(len(every))]
+    collected = Collected(len(wanted), effort.budget_s, progress, on_failure)
+    profiles: list[Profile] = []
+    interrupted, ended = False, ""
+    measuring: MeasuredPoints | None = None
+    try:
+        if request.gpu:
+            gpu = gpu_named(request.gpu).limited(request.gpu_memory_bytes)
+            predict_points(
+                request, gpu, settings, wanted, collected, profiles.append, cancel=cancel, starter=starter
+            )
+        else:
+            measuring = MeasuredPoints(
+                request,
+                settings,
+                collected,
+                profiles.append,
+                rounds=effort.rounds,
+                cancel=cancel,
+                starter=starter,
+            )
+            measuring.take(wanted)
+    except (KeyboardInterrupt, Cancelled):
+        if not collected.points:
+            raise
+        interrupted = True
+    except SkylineError as error:
+        if not collected.points:
+            raise
+        ended = error.message
+    if not collected.points and collected.first_error is not None:
+        raise collected.first_error
+    return Swept(
+        tuple(settings),
+        collected.points,
+        collected.failed,
+        collected.left,
+        profiles[0] if profiles else None,
+        collected.spent_s,
+        interrupted,
+        ended,
+        measuring.others_cores if measuring is not None else 0.0,
+    )
