@@ -368,7 +368,7 @@ def _basis(swept: Swept, rounds: int) -> Iterator[str]:
             yield f"{said.loading} All points load at this rate per byte."
     else:
         yield (
-            f"{count}, measured in turns with the first of them, in {rounds} rounds; a range is that of the rounds. "
+            f"{count}, measured in turns with the first of them, in up to {rounds} rounds; a range is that of the rounds. "
             "No file was changed."
         )
     peak = _peak_tflops(swept.points)
@@ -385,7 +385,12 @@ def _basis(swept: Swept, rounds: int) -> Iterator[str]:
 
 def _notes(swept: Swept) -> Iterator[str]:
     if swept.interrupted:
-        yield f"The sweep was interrupted: {units.plural(swept.left, 'point')} left out."
+        missing = (
+            f"{units.plural(swept.left, 'point')} left out"
+            if swept.left
+            else "rounds of the last points left out"
+        )
+        yield f"The sweep was interrupted: {missing}."
     elif swept.ended:
         yield f"The sweep ended early, with {units.plural(swept.left, 'point')} left out: {swept.ended}"
     elif swept.left:
