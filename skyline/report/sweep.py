@@ -368,8 +368,8 @@ def _basis(swept: Swept, rounds: int) -> Iterator[str]:
             yield f"{said.loading} All points load at this rate per byte."
     else:
         yield (
-            f"{count}, measured in turns with the first of them, in {rounds} rounds; a range is that of the rounds. "
-            "No file was changed."
+            f"{count}, measured in turns with the first of them, in up to {rounds} rounds; a range is that of the "
+            "rounds. No file was changed."
         )
     peak = _peak_tflops(swept.points)
     if peak is not None:
@@ -385,7 +385,10 @@ def _basis(swept: Swept, rounds: int) -> Iterator[str]:
 
 def _notes(swept: Swept) -> Iterator[str]:
     if swept.interrupted:
-        yield f"The sweep was interrupted: {units.plural(swept.left, 'point')} left out."
+        missing = (
+            f"{units.plural(swept.left, 'point')} left out" if swept.left else "the last rounds left out"
+        )
+        yield f"The sweep was interrupted: {missing}."
     elif swept.ended:
         yield f"The sweep ended early, with {units.plural(swept.left, 'point')} left out: {swept.ended}"
     elif swept.left:
