@@ -357,7 +357,7 @@ export interface Estimate {
   readonly speedup: number;
   readonly applicable: boolean;
   readonly reason: string | null;
-  readonly semantics: "exact" | "numerics" | "convergence";
+  readonly semantics: "exact" | "numerics" | "convergence" | "model";
   readonly provenance: "measured" | "interpolated" | "tried" | "modelled" | "assumed";
   readonly assumptions: readonly string[];
   readonly rewrite: "available" | "refused" | "none";
@@ -403,7 +403,7 @@ export interface BestReport {
   readonly parts: readonly Estimate[];
   readonly tried: number;
   readonly memory_bytes: number | null;
-  readonly semantics: "exact" | "numerics" | "convergence";
+  readonly semantics: "exact" | "numerics" | "convergence" | "model";
   readonly reason: string | null;
   readonly left_out: readonly string[];
 }
@@ -433,7 +433,7 @@ export interface QuestionParams {
 export interface BestParams {
   readonly uri: string;
   readonly maxMemoryBytes?: number | null;
-  readonly semantics?: "exact" | "numerics" | "convergence";
+  readonly semantics?: "exact" | "numerics" | "convergence" | "model";
   readonly rewritable?: boolean;
 }
 

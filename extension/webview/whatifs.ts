@@ -12,6 +12,7 @@ const SEMANTICS = {
   exact: "trains exactly as before",
   numerics: "changes rounding",
   convergence: "may change how training converges",
+  model: "trains another model",
 } as const;
 const PROVENANCE = {
   measured: "Measured: this script ran with the change, on this machine",

@@ -102,9 +102,9 @@ def _advice(estimates: Sequence[Estimate]) -> tuple[str, Estimate | None]:
     open_ = [
         one for one in estimates if one.applicable and one.present is None and one.name != _ANOTHER_MACHINE
     ]
-    worth = [one for one in open_ if one.sure_speedup >= WORTH]
+    worth = [one for one in open_ if one.sure_speedup >= WORTH and one.semantics != "model"]
     ordered = sorted(worth, key=lambda one: (one.rewrite == "refused", -one.sure_speedup))
-    same = [one for one in ordered if one.semantics != "convergence"]
+    same = [one for one in ordered if one.semantics in ("exact", "numerics")]
     if same:
         return _recommended(same[0]), same[0]
     nothing = f"No change that keeps the training as it is gains {format_share(WORTH - 1)} or more."
@@ -120,7 +120,12 @@ def _recommended(one: Estimate) -> str:
     return f"{title}: {words}, {one.provenance}; {_MEANING[one.semantics]}."
 
 
-_MEANING = {"exact": "same results", "numerics": "rounding differs", "convergence": "training changes"}
+_MEANING = {
+    "exact": "same results",
+    "numerics": "rounding differs",
+    "convergence": "training changes",
+    "model": "another model",
+}
 
 
 def _caution(subject: Subject) -> str:

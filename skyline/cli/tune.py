@@ -62,9 +62,9 @@ def run(arguments: Sequence[str]) -> int:
     )
     group.add_argument(
         "--allow",
-        choices=("numerics", "convergence"),
+        choices=("numerics", "convergence", "model"),
         help="numerics: rounding may differ; convergence: training may take another course, as with another batch "
-        "size (default: only what gives the same results)",
+        "size; model: another model may be trained (default: only what gives the same results)",
     )
     group.add_argument(
         "--max-memory",

@@ -110,7 +110,7 @@ def _known(gpu: str) -> str:
     return device.name
 
 
-_CLASSES = ("exact", "numerics", "convergence")
+_CLASSES = ("exact", "numerics", "convergence", "model")
 
 
 def add_constraint_options(command: argparse.ArgumentParser) -> None:
@@ -129,7 +129,7 @@ def add_constraint_options(command: argparse.ArgumentParser) -> None:
         "--semantics",
         choices=_CLASSES,
         help="exact: only what gives the same results; numerics: rounding may differ; convergence (default): "
-        "training may take another course, as with another batch size",
+        "training may take another course, as with another batch size; model: another model may be trained",
     )
     group.add_argument(
         "--rewritable", action="store_true", help="only what Skyline can change in the code itself"

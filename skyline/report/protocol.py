@@ -175,7 +175,7 @@ class BestParams:
 
     uri: str
     maxMemoryBytes: float | None = None
-    semantics: Literal["exact", "numerics", "convergence"] = "convergence"
+    semantics: Literal["exact", "numerics", "convergence", "model"] = "convergence"
     rewritable: bool = True
     """Only what the server can change in the code itself."""
 

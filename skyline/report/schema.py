@@ -206,7 +206,7 @@ class BestReport:
     """Each choice by itself."""
     tried: int
     memory_bytes: float | None
-    semantics: Literal["exact", "numerics", "convergence"]
+    semantics: Literal["exact", "numerics", "convergence", "model"]
     reason: str | None = None
     left_out: tuple[str, ...] = ()
     """Choices that could not even be made by themselves, with the reasons."""

@@ -21,6 +21,7 @@ _EFFECTS = {
     "exact": "Training computes the same numbers, up to the order of sums.",
     "numerics": "Rounding differs.",
     "convergence": "Training takes another course: compare the loss before you keep it.",
+    "model": "Another model is trained: compare what it achieves before you keep it.",
 }
 
 

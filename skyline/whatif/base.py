@@ -190,6 +190,8 @@ class Semantics(str, Enum):
     """Other rounding."""
     CONVERGENCE = "convergence"
     """Another course of training."""
+    MODEL = "model"
+    """Another model is trained, such as one with fewer parameters."""
 
 
 class Stage(int, Enum):

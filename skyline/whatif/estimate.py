@@ -47,7 +47,7 @@ class Estimate:
     speedup: float
     applicable: bool
     reason: str | None
-    semantics: Literal["exact", "numerics", "convergence"]
+    semantics: Literal["exact", "numerics", "convergence", "model"]
     provenance: Literal["measured", "interpolated", "tried", "modelled", "assumed"]
     """Where the answer comes from; of several changes the weakest of theirs."""
     assumptions: tuple[str, ...]

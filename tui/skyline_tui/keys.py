@@ -172,6 +172,7 @@ HELP = """\
   exact            the same numbers come out of training
   numerics, num.   results differ by rounding
   convergence, conv.  training may go another way
+  model            another model is trained
   ● ○ ?            measured, between measured ones, beyond them
   !                extrapolated, or does not apply and why
 """

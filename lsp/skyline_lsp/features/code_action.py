@@ -45,6 +45,7 @@ _WORTH_TELLING = 0.01
 _MEANING = {
     "numerics": "Changes how numbers are rounded.",
     "convergence": "Changes how the model trains.",
+    "model": "Trains another model.",
 }
 
 

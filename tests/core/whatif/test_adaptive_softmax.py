@@ -149,7 +149,7 @@ def test_each_part_shrinks_by_the_work_that_is_left(classifier):
     assert left["aten::relu"] == left["ReluBackward0"] == 1
     assert changed.graph.durations[-1] == start.operators.durations[-1], "the update of the other layer"
     assert changed.provenance is Provenance.ASSUMED
-    assert WHATIF.semantics is Semantics.CONVERGENCE
+    assert WHATIF.semantics is Semantics.MODEL
 
 
 def test_the_range_reaches_to_labels_without_any_order(classifier):

@@ -200,7 +200,7 @@ def test_each_operator_shrinks_with_its_sizes(network):
 
 def test_the_answer_says_what_is_left_and_what_it_may_cost(network):
     found = answer(baseline(network), [Choice("prune", "0.5")])
-    assert (found.reason, found.provenance, found.semantics) == (None, "modelled", "convergence")
+    assert (found.reason, found.provenance, found.semantics) == (None, "modelled", "model")
     assert found.speedup > 2
     assert found.iteration_ms.low < found.iteration_ms.value < found.iteration_ms.high
     words = " ".join(found.assumptions)

@@ -40,7 +40,7 @@ def test_every_module_with_a_whatif_is_found():
     assert whatif_named("amp") is AMP
     with pytest.raises(UsageError, match="no what-if 'magic'") as unknown:
         whatif_named("magic")
-    assert unknown.value.hint.startswith("Known: amp, batch_size")
+    assert unknown.value.hint.startswith("Known: adaptive_softmax, amp, batch_size")
     with pytest.raises(UsageError) as misspelt:
         whatif_named("fused_optimiser")
     assert misspelt.value.hint == "Did you mean fused_optimizer?"

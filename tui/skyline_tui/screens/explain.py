@@ -31,6 +31,7 @@ SEMANTICS = {
     "exact": "the same numbers come out of training",
     "numerics": "results differ by rounding",
     "convergence": "training may take another course: tune the learning rate again",
+    "model": "another model is trained: compare what it achieves",
 }
 
 

@@ -13,11 +13,12 @@ from textual.widgets import Input, Label, RadioButton, RadioSet
 
 from skyline.report.protocol import BestParams
 
-Allowed = Literal["exact", "numerics", "convergence"]
+Allowed = Literal["exact", "numerics", "convergence", "model"]
 _ALLOWED: tuple[tuple[Allowed, str], ...] = (
     ("exact", "exact: only what gives the same results"),
     ("numerics", "numerics: rounding may differ too"),
     ("convergence", "convergence: training may take another course"),
+    ("model", "model: another model may be trained"),
 )
 
 

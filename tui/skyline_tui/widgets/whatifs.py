@@ -33,7 +33,7 @@ REST = "rest"
 """The row between applicable and other what-ifs."""
 CHOICE = " ‹›"
 """The mark of a what-if with other values."""
-SHORT = {"exact": "exact", "numerics": "num.", "convergence": "conv."}
+SHORT = {"exact": "exact", "numerics": "num.", "convergence": "conv.", "model": "model"}
 ON = "[on]"
 _MARK = 4
 

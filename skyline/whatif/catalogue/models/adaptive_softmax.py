@@ -159,7 +159,7 @@ class AdaptiveSoftmax(UsualWhatIf):
     """
 
     name: str = "adaptive_softmax"
-    semantics: Semantics = Semantics.CONVERGENCE
+    semantics: Semantics = Semantics.MODEL
     excludes: tuple[str, ...] = ("pad_to_multiple",)
 
     def title(self, value: str) -> str:

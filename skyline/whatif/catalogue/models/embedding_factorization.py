@@ -59,7 +59,7 @@ class EmbeddingFactorization(UsualWhatIf):
     """
 
     name: str = "embedding_factorization"
-    semantics: Semantics = Semantics.CONVERGENCE
+    semantics: Semantics = Semantics.MODEL
     excludes: tuple[str, ...] = ("pad_to_multiple", "sparse_embedding")
 
     def title(self, value: str) -> str:

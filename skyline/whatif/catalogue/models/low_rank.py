@@ -54,7 +54,7 @@ class LowRank(UsualWhatIf):
     """
 
     name: str = "low_rank"
-    semantics: Semantics = Semantics.CONVERGENCE
+    semantics: Semantics = Semantics.MODEL
     excludes: tuple[str, ...] = ("pad_to_multiple",)
 
     def title(self, value: str) -> str:

@@ -55,7 +55,7 @@ class Prune(UsualWhatIf):
     """Cuts the channels of every layer but the last; products, norms, activations and the update follow."""
 
     name: str = NAME
-    semantics: Semantics = Semantics.CONVERGENCE
+    semantics: Semantics = Semantics.MODEL
     # It would pad the sizes that are there now.
     excludes: tuple[str, ...] = ("pad_to_multiple",)
 
