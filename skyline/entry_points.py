@@ -10,7 +10,7 @@ import os
 import re
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
+from skyline.dataclass import dataclass
 from functools import reduce
 from importlib import import_module
 from importlib.machinery import PathFinder

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from skyline.dataclass import dataclass
 from typing import Any
 
 from skyline.entry_points import entry_points

@@ -6,7 +6,7 @@ No normal distribution is assumed.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from skyline.dataclass import dataclass
 from math import comb
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from skyline.dataclass import dataclass
 
 from skyline.trace.record import Phase, Record, Trace
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import field
+from skyline.dataclass import dataclass
 
 from skyline.analysis.line_cost import LineCost
 from skyline.analysis.line_parts import LinePart, Place, line_parts

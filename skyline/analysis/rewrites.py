@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
-from dataclasses import dataclass
+from skyline.dataclass import dataclass
 from pathlib import Path
 from typing import Literal
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from skyline.dataclass import dataclass
 
 from skyline.analysis.analyse import Analysis, analyse
 from skyline.analysis.estimate import estimate

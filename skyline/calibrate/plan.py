@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from skyline.dataclass import dataclass
 from itertools import islice
 from math import exp, log
 from typing import TypeVar

@@ -9,7 +9,8 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from skyline.dataclass import dataclass
 from itertools import count as count_from
 from math import prod
 from pathlib import Path

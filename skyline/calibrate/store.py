@@ -8,7 +8,7 @@ import os
 import re
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from skyline.dataclass import dataclass
 from pathlib import Path
 
 import msgspec

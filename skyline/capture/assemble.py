@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
+from skyline.dataclass import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 

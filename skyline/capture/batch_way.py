@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
+from skyline.dataclass import dataclass
 from pathlib import Path, PurePath
 
 from skyline.capture.events import LoaderSeen, RunFacts

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
+from skyline.dataclass import dataclass
 from statistics import median, median_low
 
 from skyline.capture.assemble import ScriptRun

@@ -6,7 +6,7 @@ import os
 import shutil
 import stat
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from skyline.dataclass import dataclass
 from pathlib import Path
 
 from skyline.capture.side_effects import logged

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import threading
-from dataclasses import dataclass
+from skyline.dataclass import dataclass
 from pathlib import Path
 
 import psutil

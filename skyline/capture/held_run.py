@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from skyline.dataclass import dataclass
 from typing import TypeVar
 
 from skyline.capture.bare import run_bare

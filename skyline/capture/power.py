@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from skyline.dataclass import dataclass
 from importlib import import_module
 from math import ceil
 from pathlib import Path

@@ -6,7 +6,8 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
+from skyline.dataclass import dataclass
 from pathlib import Path
 from typing import IO, Protocol
 

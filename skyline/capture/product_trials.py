@@ -6,7 +6,7 @@ Their gain differs by processor and by size. This serves scripts whose iteration
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from skyline.dataclass import dataclass
 from math import prod
 from operator import sub
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
+from skyline.dataclass import dataclass
 from math import prod
 from pathlib import Path
 

@@ -10,7 +10,8 @@ import math
 import statistics
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
+from skyline.dataclass import dataclass
 from typing import Protocol
 
 from skyline.capture.bare import BareRows

@@ -8,7 +8,8 @@ import sys
 import threading
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from skyline.dataclass import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from skyline.dataclass import dataclass
 from pathlib import Path
 
 from skyline.cli.launchers.accelerate import accelerate, accelerate_launch

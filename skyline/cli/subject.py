@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import dataclass
+from skyline.dataclass import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from skyline.dataclass import dataclass
 
 import numpy as np
 

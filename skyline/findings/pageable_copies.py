@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from skyline.dataclass import dataclass
 
 from skyline.findings.base import Evidence, Finding
 from skyline.findings.gain import saved_ms, step_ms

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from skyline.dataclass import dataclass
 
 from skyline.findings.base import Evidence, Finding
 from skyline.interval import median

@@ -5,7 +5,8 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
+from skyline.dataclass import dataclass
 
 import numpy as np
 

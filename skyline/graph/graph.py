@@ -6,7 +6,7 @@ Graphs that differ in times share one structure, with all derived columns.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from skyline.dataclass import dataclass
 from functools import cached_property
 from typing import Any, TypeVar
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from skyline.dataclass import dataclass
 from fnmatch import translate
 from os.path import basename
 from re import Pattern, compile

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
+from skyline.dataclass import dataclass
 from enum import Enum
 from functools import lru_cache
 from typing import Any

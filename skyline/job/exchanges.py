@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from skyline.dataclass import dataclass
 
 import numpy as np
 

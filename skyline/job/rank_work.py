@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from skyline.dataclass import dataclass
 from pathlib import Path
 
 import numpy as np

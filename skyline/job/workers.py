@@ -7,7 +7,7 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from dataclasses import dataclass
+from skyline.dataclass import dataclass
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, Protocol, TypeVar

@@ -8,7 +8,7 @@ import sys
 from collections import defaultdict
 from collections.abc import Generator, Iterable
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from skyline.dataclass import dataclass
 from enum import Enum
 from pathlib import Path
 

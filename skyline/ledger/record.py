@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from skyline.dataclass import dataclass
 from typing import TYPE_CHECKING
 
 from skyline.interval import median

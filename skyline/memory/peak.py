@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from skyline.dataclass import dataclass
 from enum import Enum
 
 from skyline.interval import Interval

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from skyline.dataclass import dataclass
 
 from skyline.memory.peak import live_blocks
 from skyline.trace.facts import MemoryFact

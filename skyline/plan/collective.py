@@ -5,7 +5,7 @@ Sizes are the bytes of the whole tensor: the gathered one of an all-gather, the 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from skyline.dataclass import dataclass
 from math import ceil, log2
 
 from skyline.plan.cluster import ClusterSpec

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from dataclasses import dataclass
+from skyline.dataclass import dataclass
 
 from skyline.errors import UsageError
 from skyline.plan.layers import LayerPart, Layers

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from skyline.dataclass import dataclass
 from typing import Protocol, runtime_checkable
 
 from skyline.interval import Interval

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from skyline.dataclass import dataclass
 
 from skyline.capture.process import Starter, start_fresh
 from skyline.capture.request import CaptureRequest, OutputCallback, Progress, ProgressCallback

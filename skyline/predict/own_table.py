@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from dataclasses import dataclass
+from skyline.dataclass import dataclass
 from pathlib import Path
 from typing import Any, TypeVar, cast
 

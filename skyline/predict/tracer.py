@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from skyline.dataclass import dataclass
 
 from skyline.capture.batch_way import BatchWay, followed, loader_way, sized_run
 from skyline.capture.process import Starter

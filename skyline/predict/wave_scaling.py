@@ -9,7 +9,7 @@ differs between generations.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from skyline.dataclass import dataclass
 from functools import cache
 from math import ceil
 

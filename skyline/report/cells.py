@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import fields, is_dataclass, replace
+from skyline.dataclass import dataclass
 from pathlib import PurePath
 from typing import Any, TypeVar
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from skyline.dataclass import dataclass
 
 from skyline.interval import median
 from skyline.report.diff import DiffReport, diff

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from skyline.dataclass import dataclass
 from pathlib import PurePath
 
 from skyline.memory.peak import Block, live_blocks

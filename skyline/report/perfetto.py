@@ -6,7 +6,7 @@ is one side of the story (measured, or replayed by the simulation) and a thread 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from skyline.dataclass import dataclass
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 

@@ -11,7 +11,7 @@ Field names are camelCase because they are the wire format. A server answers ``s
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from skyline.dataclass import dataclass
 from typing import Literal
 
 from skyline.interval import Interval

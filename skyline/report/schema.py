@@ -6,7 +6,8 @@ version; one that changes its meaning or goes away makes a new version.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
+from skyline.dataclass import dataclass
 from typing import Literal
 
 from skyline.analysis.line_cost import LineCost

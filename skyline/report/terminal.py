@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from skyline.dataclass import dataclass
 
 from rich.cells import cell_len, set_cell_size
 from rich.console import Console

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from skyline.dataclass import dataclass
 from pathlib import PurePath
 
 from skyline.analysis.analyse import Analysis

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass
+from skyline.dataclass import dataclass
 from typing import TYPE_CHECKING
 
 from skyline import units

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass, field
+from dataclasses import field
+from skyline.dataclass import dataclass
 
 from skyline.rewrite.causal_mask import own_values
 from skyline.source.arguments import qualified_name

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from skyline.dataclass import dataclass
 from difflib import SequenceMatcher
 from pathlib import Path
 from typing import Protocol

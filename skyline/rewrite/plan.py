@@ -6,7 +6,7 @@ import difflib
 import os
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from skyline.dataclass import dataclass
 from typing import Protocol
 
 from skyline.errors import RewriteRefused, SkylineError, UsageError

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pkgutil
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from skyline.dataclass import dataclass
 from functools import cache
 from importlib import import_module
 from types import ModuleType

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import typing
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from skyline.dataclass import dataclass
 from functools import cache
 from typing import Any
 

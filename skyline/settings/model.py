@@ -7,7 +7,8 @@ folders (``scope``), and whether it is ignored in an untrusted workspace (``rest
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
+from skyline.dataclass import dataclass
 from typing import Annotated, Any, Literal
 
 from msgspec import Meta

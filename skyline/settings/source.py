@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from skyline.dataclass import dataclass
 from difflib import get_close_matches
 from typing import Any, Literal, cast
 

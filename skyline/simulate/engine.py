@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import MutableSequence, Sequence
-from dataclasses import dataclass
+from skyline.dataclass import dataclass
 from functools import cached_property
 
 import numpy as np

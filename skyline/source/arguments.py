@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
-from dataclasses import dataclass
+from skyline.dataclass import dataclass
 
 from skyline.source.program import Module, Program
 from skyline.source.scope import BindingKind, NameScope

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
+from skyline.dataclass import dataclass
 from enum import IntEnum
 
 from skyline.source.arguments import passed

@@ -10,7 +10,7 @@ import os
 import re
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from skyline.dataclass import dataclass
 
 SUFFIX = ".ipynb"
 _HEADING = re.compile(r"# In \[(\d+)\]\r?")

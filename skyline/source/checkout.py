@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass
+from skyline.dataclass import dataclass
 from pathlib import Path
 
 from skyline.bounded_read import open_regular

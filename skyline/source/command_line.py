@@ -6,7 +6,7 @@ import argparse
 import ast
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from skyline.dataclass import dataclass
 from typing import NoReturn
 
 from skyline.source.arguments import passed

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from skyline.dataclass import dataclass
 from typing import TYPE_CHECKING
 
 from skyline.source.arguments import passed, position_of

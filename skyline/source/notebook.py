@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from skyline.dataclass import dataclass
 from typing import Any
 
 from skyline.errors import RewriteRefused, UsageError

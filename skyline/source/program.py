@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
+from skyline.dataclass import dataclass
 from pathlib import Path
 from typing import TypeVar
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
+from skyline.dataclass import dataclass
 from enum import Enum, auto
 
 from skyline.source.text import Function, children

@@ -10,7 +10,8 @@ import tokenize
 import warnings
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
+from skyline.dataclass import dataclass
 from functools import lru_cache
 from pathlib import Path
 

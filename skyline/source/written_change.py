@@ -6,7 +6,7 @@ import ast
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
-from dataclasses import dataclass
+from skyline.dataclass import dataclass
 from functools import lru_cache
 
 from skyline.source.line_map import matches

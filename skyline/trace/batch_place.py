@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from skyline.dataclass import dataclass
 from pathlib import PurePath
 
 from skyline.source.knob import DEFAULTS, Knob, SettingPlace

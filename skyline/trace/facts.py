@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
+from skyline.dataclass import dataclass
 from typing import Literal
 
 from skyline.trace.record import CodeLine

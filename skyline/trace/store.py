@@ -10,7 +10,8 @@ import os
 import re
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import fields, is_dataclass, replace
+from skyline.dataclass import dataclass
 from datetime import datetime
 from functools import cache
 from pathlib import Path

@@ -9,7 +9,7 @@ Williams, 2006, sections 2.2 and 4.2.2). The next trial is the one with the larg
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from skyline.dataclass import dataclass
 from math import erf, exp, hypot, log, pi, sqrt
 
 import numpy as np

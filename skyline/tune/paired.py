@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass
+from skyline.dataclass import dataclass
 from statistics import median
 
 from skyline.analysis.analyse import Analysis

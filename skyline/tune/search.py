@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from skyline.dataclass import dataclass
 from statistics import median
 from typing import Protocol
 

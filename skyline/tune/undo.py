@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from skyline.dataclass import dataclass
 from pathlib import Path
 
 import msgspec

@@ -7,7 +7,7 @@ import subprocess
 import tempfile
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from skyline.dataclass import dataclass
 from pathlib import Path
 
 from skyline.errors import UsageError

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from skyline.dataclass import dataclass
 
 from skyline.analysis.analyse import Analysis
 from skyline.capture.request import CaptureRequest

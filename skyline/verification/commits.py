@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from skyline.dataclass import dataclass
 from datetime import datetime
 from pathlib import Path
 

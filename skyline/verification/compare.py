@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass
+from skyline.dataclass import dataclass
 
 from skyline.capture.process import Starter, start_fresh
 from skyline.capture.request import CaptureRequest, ProgressCallback

@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import secrets
 import threading
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from skyline.dataclass import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 

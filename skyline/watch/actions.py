@@ -8,7 +8,7 @@ import subprocess
 import threading
 import urllib.request
 from collections.abc import Callable
-from dataclasses import dataclass
+from skyline.dataclass import dataclass
 from pathlib import Path
 
 from skyline.watch.rule import Alert

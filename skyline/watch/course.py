@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
+from skyline.dataclass import dataclass
 from itertools import islice
 from typing import TypeVar
 

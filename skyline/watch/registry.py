@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pkgutil
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import fields, is_dataclass
+from skyline.dataclass import dataclass
 from functools import cache
 from importlib import import_module
 from typing import Any

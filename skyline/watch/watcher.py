@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
+from skyline.dataclass import dataclass
 from pathlib import Path
 
 import psutil

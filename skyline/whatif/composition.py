@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from skyline.dataclass import dataclass
 
 from skyline.errors import SkylineError
 from skyline.memory.peak import Fit, fit, usable_bytes

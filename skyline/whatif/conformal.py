@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from skyline.dataclass import dataclass
 from functools import cache
 from importlib.resources import files
 from math import ceil, exp, log

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
+from skyline.dataclass import dataclass
 from statistics import median
 
 import numpy as np

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from skyline.dataclass import dataclass
 
 from skyline.errors import UsageError
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pkgutil
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from skyline.dataclass import dataclass
 from difflib import get_close_matches
 from functools import cache
 from importlib import import_module

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from skyline.dataclass import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING

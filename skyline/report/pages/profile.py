@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from skyline.dataclass import dataclass
 from pathlib import Path
 
 from skyline import units

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
+from skyline.dataclass import dataclass
 from typing import NoReturn, TypeVar
 
 from skyline.errors import RewriteRefused

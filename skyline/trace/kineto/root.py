@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from skyline.dataclass import dataclass
 from pathlib import Path
 from typing import Any, cast
 

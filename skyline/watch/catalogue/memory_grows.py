@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
+from skyline.dataclass import dataclass
 
 from skyline.interval import median
 from skyline.units import format_bytes

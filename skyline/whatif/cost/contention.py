@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from skyline.dataclass import dataclass
 from math import comb
 
 from skyline.graph.threads import ThreadUse

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
+from skyline.dataclass import dataclass
 
 import numpy as np
 

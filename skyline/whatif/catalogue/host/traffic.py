@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from skyline.dataclass import dataclass
 from functools import cache
 from math import prod
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from skyline.dataclass import dataclass
 from math import prod
 
 from skyline.graph.dependency import Cause, Dependency

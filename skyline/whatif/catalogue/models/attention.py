@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
+from skyline.dataclass import dataclass
 from math import prod
 
 import numpy as np
