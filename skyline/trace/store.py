@@ -29,6 +29,7 @@ from skyline.trace.history_row import HistoryRow, history_row
 from skyline.trace.profile import CAPTURE_SCHEMA, Profile, SourceFile
 from skyline.trace.record import CodeLine
 from skyline.trace.validity import check
+from skyline.uncollected import uncollected
 
 _Move = Callable[[str], str]
 _HOLDERS = ("CodeLine", "SourceSpan", "Knob", "SettingPlace")
@@ -179,6 +180,7 @@ def save(profile: Profile, directory: Path | None = None, *, aside: bool = False
     )
 
 
+@uncollected()
 def load(path: Path, script: Path | None = None) -> Profile:
     """Load a saved profile, optionally that of ``script``; its paths refer to the project that contains the file.
 
