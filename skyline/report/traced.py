@@ -23,7 +23,7 @@ from skyline.findings.base import Finding
 from skyline.findings.registry import find
 from skyline.interval import Interval
 from skyline.memory.peak import MemoryBreakdown
-from skyline.report.build import with_cure_that_helps
+from skyline.report.answers import with_cure_that_helps
 from skyline.report.schema import (
     PROFILE_SCHEMA,
     BatchSizeReport,
