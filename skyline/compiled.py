@@ -196,6 +196,7 @@ def _keep(function: Callable[..., int], reads: str, writes: str, path: Path) -> 
         machine_code.keep(path, made.library.get_llvm_str(), made.fndesc.llvm_func_name, reads + writes)
     except Exception as error:  # other versions of numba may have other parts
         logger.info("the code of %s is not kept: %s", function.__name__, error)
+        machine_code.refuse(path)
 
 
 def _cache_folder() -> Path:

@@ -59,7 +59,7 @@ def keep(path: Path, text: str, symbol: str, kinds: str) -> None:
     heads = [line for line in _DEFINED.findall(text) if symbol in line]
     alone = not _ELSEWHERE.search(text) and all(text.count(name) == 1 for name in _DECLARED.findall(text))
     if not alone or len(heads) != 1 or heads[0].count("%") != expected or "define i32" not in heads[0]:
-        _write(path, b"")
+        refuse(path)
         return
     llvm: Any = import_module("llvmlite.binding")
     code: bytes = _machine(llvm).emit_object(llvm.parse_assembly(text))
@@ -73,6 +73,11 @@ def is_refused(path: Path) -> bool:
         return not path.stat().st_size
     except OSError:
         return False
+
+
+def refuse(path: Path) -> None:
+    """Note that the code of this file cannot be loaded by itself."""
+    _write(path, b"")
 
 
 def _write(path: Path, data: bytes) -> None:
