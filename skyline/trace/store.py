@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import gzip
-import hashlib
 import os
 import re
 import time
@@ -297,7 +296,9 @@ def _packed(profile: Profile) -> bytes:
 def _folders(script: Path) -> list[Path]:
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "skyline"
     # One folder per script directory, so that two scripts named train.py stay separate.
-    place = hashlib.sha256(str(script.parent).encode("utf-8", "surrogatepass")).hexdigest()[:12]
+    from hashlib import sha256
+
+    place = sha256(str(script.parent).encode("utf-8", "surrogatepass")).hexdigest()[:12]
     return [script.parent / FOLDER, cache / place]
 
 

@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import field
 from skyline.dataclass import dataclass
-from statistics import median
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +15,7 @@ from skyline.graph.build import main_lane
 from skyline.graph.column import Indices, Times
 from skyline.graph.graph import Graph
 from skyline.graph.task import PHASE
+from skyline.interval import median
 from skyline.trace.profile import Profile
 from skyline.trace.record import Phase, RecordKind, Trace
 from skyline.trace.trial import Trial
@@ -178,7 +178,7 @@ def _spread(ratios: Sequence[float]) -> float:
     if len(ratios) < 2:
         return 0.0
     middle = median(ratios)
-    deviation = _NORMAL_DEVIATION.value * median(abs(ratio - middle) for ratio in ratios)
+    deviation = _NORMAL_DEVIATION.value * median([abs(ratio - middle) for ratio in ratios])
     return _NINE_IN_TEN.value * deviation / math.sqrt(len(ratios)) / middle
 
 
