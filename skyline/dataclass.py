@@ -8,17 +8,22 @@ made, and the other methods read the fields without code of their own. All else 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+__all__ = ["dataclass"]
 
 if TYPE_CHECKING:
-    from dataclasses import dataclass as dataclass
+    from dataclasses import dataclass
 else:
     from dataclasses import _FIELD, MISSING, Field, FrozenInstanceError, field, fields
     from operator import attrgetter
     from reprlib import recursive_repr
     from types import MemberDescriptorType, SimpleNamespace
 
-    _NO_FIELD = ("ClassVar", "typing.ClassVar", "InitVar", "dataclasses.InitVar", "KW_ONLY", "dataclasses.KW_ONLY")
+    _NO_FIELD = (
+        *("ClassVar", "typing.ClassVar", "InitVar", "dataclasses.InitVar"),
+        *("KW_ONLY", "dataclasses.KW_ONLY"),
+    )
     _OF_THE_CLASS = ("__dict__", "__weakref__")
 
     def dataclass(kind=None, /, *, init=True, repr=True, eq=True, frozen=False, slots=False):

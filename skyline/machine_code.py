@@ -89,8 +89,9 @@ def _write(path: Path, data: bytes) -> None:
 
 
 def _here(llvm: Any) -> bytes:
-    """The processor, and the version of the linker."""
-    words = (import_module("llvmlite").__version__, llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten())
+    """The version of the linker, and the processor."""
+    llvmlite: Any = import_module("llvmlite")
+    words = (llvmlite.__version__, llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten())
     return " ".join(words).encode()
 
 
