@@ -191,7 +191,9 @@ def _keep(function: Callable[..., int], reads: str, writes: str, path: Path) -> 
     import numba
 
     try:
-        bare: Any = numba.njit(_signature(reads, writes), no_cpython_wrapper=True, no_cfunc_wrapper=True)(function)
+        bare: Any = numba.njit(_signature(reads, writes), no_cpython_wrapper=True, no_cfunc_wrapper=True)(
+            function
+        )
         (made,) = bare.overloads.values()
         machine_code.keep(path, made.library.get_llvm_str(), made.fndesc.llvm_func_name, reads + writes)
     except Exception as error:  # other versions of numba may have other parts

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from dataclasses import dataclass
 else:
     from dataclasses import _FIELD, MISSING, Field, FrozenInstanceError, field, fields
+    from inspect import get_annotations
     from operator import attrgetter
     from reprlib import recursive_repr
     from types import MemberDescriptorType, SimpleNamespace
@@ -38,7 +39,7 @@ else:
         known = {}
         for base in kind.__mro__[-1:0:-1]:
             known.update(getattr(base, "__dataclass_fields__", {}))
-        own = [_field(kind, *each) for each in kind.__dict__.get("__annotations__", {}).items()]
+        own = [_field(kind, *each) for each in get_annotations(kind).items()]
         known.update((each.name, each) for each in own)
         added = {
             "__dataclass_fields__": known,
@@ -50,7 +51,9 @@ else:
         if asked.eq:
             added["__eq__"] = _eq([each.name for each in known.values() if each.compare])
             if "__hash__" not in kind.__dict__ or ("__eq__" in kind.__dict__ and kind.__hash__ is None):
-                hashed = [one.name for one in known.values() if (one.compare if one.hash is None else one.hash)]
+                hashed = [
+                    one.name for one in known.values() if (one.compare if one.hash is None else one.hash)
+                ]
                 added["__hash__"] = _hash(hashed) if asked.frozen else None
         if asked.slots:
             made = _with_slots(kind, known, added, asked.frozen)
@@ -182,4 +185,3 @@ else:
     def _restore(self, state):
         for each, value in zip(fields(self), state, strict=True):
             object.__setattr__(self, each.name, value)
-

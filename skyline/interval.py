@@ -6,8 +6,9 @@ No normal distribution is assumed.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from skyline.dataclass import dataclass
 from math import comb
+
+from skyline.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+
 from skyline.dataclass import dataclass
 
 SIZE_COLUMNS = (

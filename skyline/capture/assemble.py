@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import secrets
 from dataclasses import field, replace
-from skyline.dataclass import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from skyline.capture.iteration import iteration_fact
 from skyline.capture.recording import ChildRecording
 from skyline.capture.redactor import Redactor, secret_free
 from skyline.capture.request import CaptureRequest
+from skyline.dataclass import dataclass
 from skyline.errors import SkylineError
 from skyline.source.knob import ConfiguredSetting, KnobSearch
 from skyline.source.setting_names import Setting

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from skyline.dataclass import dataclass
-
 from skyline.trace.facts import Environment
 from skyline.trace.record import CodeLine
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Sequence
-from skyline.dataclass import dataclass
 from typing import TypeVar
 
 from skyline.capture.bare import run_bare
@@ -17,6 +16,7 @@ from skyline.capture.load_meter import LoadMeter
 from skyline.capture.recording import ChildRecording, record
 from skyline.capture.script_launcher import ScriptLauncher
 from skyline.capture.turns import Turn
+from skyline.dataclass import dataclass
 from skyline.errors import CaptureImpossible
 
 _LONG_STEP_MS = 2_000.0

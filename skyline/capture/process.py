@@ -7,9 +7,10 @@ import sys
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import field
-from skyline.dataclass import dataclass
 from pathlib import Path
 from typing import IO, Protocol
+
+from skyline.dataclass import dataclass
 
 ENTRY = Path(__file__).parent / "child" / "__main__.py"
 CHANNEL_KEY = "SKYLINE_CHANNEL_KEY"

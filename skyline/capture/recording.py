@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from skyline.dataclass import dataclass
 from pathlib import Path
 from typing import TypeVar
 
@@ -12,6 +11,7 @@ import msgspec
 from skyline.bounded_read import read_bounded
 from skyline.capture.child_process import ChildProcess, ScriptEnded
 from skyline.capture.side_effects import UNREADABLE
+from skyline.dataclass import dataclass
 from skyline.errors import CaptureImpossible
 from skyline.trace.facts import (
     CallFact,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from dataclasses import asdict, replace
-from skyline.dataclass import dataclass
 from math import prod
 from pathlib import Path
 
@@ -19,6 +18,7 @@ from skyline.capture.process import Starter, start_fresh
 from skyline.capture.recording import ChildRecording, take_recording
 from skyline.capture.request import CaptureRequest, OutputCallback, ProgressCallback
 from skyline.capture.script_launcher import ScriptLauncher
+from skyline.dataclass import dataclass
 from skyline.errors import ScriptFailed
 from skyline.trace.facts import RepeatedRead, TimedRead
 from skyline.trace.profile import Profile

@@ -6,7 +6,6 @@ import threading
 import time
 from collections.abc import Sequence
 from dataclasses import field, replace
-from skyline.dataclass import dataclass
 from statistics import median
 
 import msgspec
@@ -18,6 +17,7 @@ from skyline.capture.events import LoaderSeen, Ready
 from skyline.capture.process import Starter, start_fresh
 from skyline.capture.request import CaptureRequest, OutputCallback, ProgressCallback
 from skyline.capture.script_launcher import ScriptLauncher
+from skyline.dataclass import dataclass
 from skyline.errors import CaptureImpossible
 from skyline.trace.observed_training import GradientSample, ObservedTraining
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import field
+
 from skyline.dataclass import dataclass
 
 _CURVE_SHARE = 0.6

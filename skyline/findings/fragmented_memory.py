@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from skyline.dataclass import dataclass
-
 from skyline.findings.base import Evidence, Finding
 from skyline.memory.peak import fragmentation
 from skyline.units import format_bytes

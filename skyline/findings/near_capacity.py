@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from skyline.dataclass import dataclass
-
 from skyline.findings.base import Evidence, Finding
 from skyline.memory.peak import MemoryBreakdown, bytes_at_peak, usable_bytes
 from skyline.trace.record import CodeLine

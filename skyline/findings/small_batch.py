@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from skyline.dataclass import dataclass
-
 from skyline.findings.base import Evidence, Finding
 from skyline.findings.gain import step_ms
 from skyline.memory.peak import Fit, fit, usable_bytes

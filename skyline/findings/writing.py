@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from skyline.dataclass import dataclass
-
 import numpy as np
 
+from skyline.dataclass import dataclass
 from skyline.findings.base import Evidence, Finding
 from skyline.findings.gain import saved_ms, step_ms
 from skyline.graph.task import ON_GPU, PHASE

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, MutableSequence, Sequence
 from dataclasses import field, replace
-from skyline.dataclass import dataclass
 from enum import Enum
 from heapq import heapify, heappop, heappush
 
@@ -12,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from skyline.compiled import loop
+from skyline.dataclass import dataclass
 from skyline.graph.column import Codes, Flags, Ids, Indices, RowSequence, Times, frozen
 
 

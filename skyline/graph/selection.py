@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from skyline.dataclass import dataclass
 from fnmatch import translate
 from os.path import basename
 from re import Pattern, compile
@@ -12,6 +11,7 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from skyline.dataclass import dataclass
 from skyline.graph.column import Flags, Indices
 from skyline.graph.graph import Graph
 from skyline.graph.task import KIND, ON_GPU, PHASE, WORK, Task, TaskKind, WorkClass

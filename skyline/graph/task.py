@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field, replace
-from skyline.dataclass import dataclass
 from enum import Enum
 from functools import lru_cache
 from typing import Any
@@ -16,6 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from skyline.dataclass import dataclass
 from skyline.graph.column import (
     Codes,
     Flags,

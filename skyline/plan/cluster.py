@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from skyline.dataclass import dataclass
 from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Literal
@@ -13,6 +12,7 @@ import msgspec
 from msgspec import Meta
 
 from skyline.bounded_read import LARGEST_TEXT_BYTES, read_bounded
+from skyline.dataclass import dataclass
 from skyline.errors import UsageError
 from skyline.predict.gpu_spec import GpuSpec
 from skyline.predict.gpus import gpu_named

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import field
-from skyline.dataclass import dataclass
 
+from skyline.dataclass import dataclass
 from skyline.plan.constant import (
     ATTENTION_SHARE,
     ELEMENTWISE_PASSES,

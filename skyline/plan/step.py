@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from skyline.dataclass import dataclass
 from functools import lru_cache
 from math import ceil, sqrt
 
+from skyline.dataclass import dataclass
 from skyline.graph.graph import Graph
 from skyline.interval import Interval
 from skyline.plan.cluster import ClusterSpec

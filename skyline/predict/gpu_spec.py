@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+
 from skyline.dataclass import dataclass
 
 PROCESSOR_VENDOR = "CPU"

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from skyline.dataclass import dataclass
-
 from skyline.capture.batch_way import ignored
+from skyline.dataclass import dataclass
 from skyline.interval import Interval
 from skyline.predict.interpolation import interpolated
 from skyline.predict.tracer import TracedSizes

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from skyline.dataclass import dataclass
 from pathlib import PurePath
 from typing import Literal
 
+from skyline.dataclass import dataclass
 from skyline.interval import Interval
 from skyline.report.schema import LineReport, ProfileReport
 from skyline.trace.record import Phase

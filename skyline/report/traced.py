@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from skyline.dataclass import dataclass
 from pathlib import PurePath
 from typing import Literal
 
@@ -19,6 +18,7 @@ from skyline.analysis.traced_costs import (
     operator_costs,
     sensitivity,
 )
+from skyline.dataclass import dataclass
 from skyline.findings.base import Finding
 from skyline.findings.registry import find
 from skyline.interval import Interval

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from skyline.dataclass import dataclass
 from pathlib import PurePath
 
 from skyline.analysis.analyse import Analysis
@@ -15,6 +14,7 @@ from skyline.analysis.training_time import (
     samples_of_epoch,
     training_times,
 )
+from skyline.dataclass import dataclass
 from skyline.errors import CaptureImpossible, UsageError
 from skyline.memory.peak import usable_bytes
 from skyline.predict.noise_scale import NoiseScale, noise_scale, over_training

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ast
 from dataclasses import field
-from skyline.dataclass import dataclass
 
+from skyline.dataclass import dataclass
 from skyline.rewrite.causal_mask import own_values
 from skyline.source.arguments import qualified_name
 from skyline.source.program import Module

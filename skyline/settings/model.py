@@ -8,10 +8,11 @@ folders (``scope``), and whether it is ignored in an untrusted workspace (``rest
 from __future__ import annotations
 
 from dataclasses import field
-from skyline.dataclass import dataclass
 from typing import Annotated, Any, Literal
 
 from msgspec import Meta
+
+from skyline.dataclass import dataclass
 
 SECTION = "skyline"
 

@@ -10,6 +10,7 @@ import os
 import re
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
+
 from skyline.dataclass import dataclass
 
 SUFFIX = ".ipynb"

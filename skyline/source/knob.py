@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import field
-from skyline.dataclass import dataclass
 from enum import Enum
 from pathlib import PurePath
 
+from skyline.dataclass import dataclass
 from skyline.source.text import SourceSpan
 
 

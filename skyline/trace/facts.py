@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import field
-from skyline.dataclass import dataclass
 from typing import Literal
 
+from skyline.dataclass import dataclass
 from skyline.trace.record import CodeLine
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from skyline.dataclass import dataclass
 from enum import Enum
+
+from skyline.dataclass import dataclass
 
 
 class Phase(str, Enum):

@@ -6,7 +6,6 @@ import hashlib
 import secrets
 import threading
 from dataclasses import replace
-from skyline.dataclass import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from skyline.analysis.estimate import estimate
 from skyline.capture.batch_way import showed
 from skyline.capture.process import Starter, start_fresh
 from skyline.capture.request import CaptureRequest, Progress, ProgressCallback
+from skyline.dataclass import dataclass
 from skyline.errors import Cancelled, SkylineError, UsageError
 from skyline.interval import Interval
 from skyline.ledger.ledger import (

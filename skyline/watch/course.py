@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import field
-from skyline.dataclass import dataclass
 from itertools import islice
 from typing import TypeVar
 
+from skyline.dataclass import dataclass
 from skyline.trace.record import CodeLine
 from skyline.watch.records import (
     Line,

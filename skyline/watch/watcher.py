@@ -6,11 +6,11 @@ import os
 import time
 from collections.abc import Callable
 from dataclasses import field
-from skyline.dataclass import dataclass
 from pathlib import Path
 
 import psutil
 
+from skyline.dataclass import dataclass
 from skyline.installed import said
 from skyline.report.place import place
 from skyline.watch.actions import Actions

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from skyline.dataclass import dataclass
 from functools import cache
 from importlib.resources import files
 from math import ceil, exp, log
 
+from skyline.dataclass import dataclass
 from skyline.interval import Interval
 from skyline.whatif.constant import Constant
 

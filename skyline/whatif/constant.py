@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from skyline.dataclass import dataclass
-
 from skyline.interval import Interval
 
 XEON = "two cores of an Intel Xeon"

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from skyline.dataclass import dataclass
-
 import numpy as np
 
+from skyline.dataclass import dataclass
 from skyline.errors import UsageError
 from skyline.graph.from_kineto import built
 from skyline.graph.graph import Graph

@@ -101,7 +101,12 @@ class Node:
 
 
 def test_objects_are_made_from_positions_names_and_defaults() -> None:
-    assert (Point(1.0).x, Point(1.0).y, Point(1.0, 2.0).y, Point(1.0, names=("a",)).names) == (1, 0, 2, ("a",))
+    assert (Point(1.0).x, Point(1.0).y, Point(1.0, 2.0).y, Point(1.0, names=("a",)).names) == (
+        1,
+        0,
+        2,
+        ("a",),
+    )
     assert Point(1.0).notes == []
     assert Point(1.0).notes is not Point(1.0).notes
     assert (Placed(1.0).y, Placed(1.0).place) == (5.0, "here")
@@ -109,7 +114,7 @@ def test_objects_are_made_from_positions_names_and_defaults() -> None:
     assert Own("7").value == 7
 
 
-@pytest.mark.parametrize("made", [lambda: Point(), lambda: Point(1.0, unknown=2), lambda: Point(1, 2, 3, 4, 5)])  # type: ignore[call-arg]
+@pytest.mark.parametrize("made", [Point, lambda: Point(1.0, unknown=2), lambda: Point(1, 2, 3, 4, 5)])  # type: ignore[call-arg]
 def test_wrong_arguments_are_refused(made: Any) -> None:
     with pytest.raises(TypeError, match=r"Point\.__init__\(\)"):
         made()

@@ -68,7 +68,9 @@ def test_the_next_process_does_without_numba(program: Path, tmp_path: Path) -> N
 def test_code_that_does_not_fit_is_not_run(program: Path, tmp_path: Path, part: str) -> None:
     run(program, tmp_path)
     symbol, made_for, digest, code = kept(tmp_path).read_bytes().split(b"\n", 3)
-    made_for, code = (b"another " + made_for, code) if part == "the processor" else (made_for, code[:-1] + b"?")
+    made_for, code = (
+        (b"another " + made_for, code) if part == "the processor" else (made_for, code[:-1] + b"?")
+    )
     kept(tmp_path).write_bytes(b"\n".join((symbol, made_for, digest, code)))
     assert run(program, tmp_path) == f"True {WRITTEN}"
 
@@ -86,7 +88,9 @@ def test_another_text_of_a_function_has_another_file(tmp_path: Path) -> None:
     assert machine_code.path_of(tmp_path, first, "i") == names[0]
 
 
-def test_a_loop_that_calls_others_is_compiled_by_numba(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_loop_that_calls_others_is_compiled_by_numba(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pytest.importorskip("numba")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from skyline.dataclass import dataclass
-
 import numpy as np
 
+from skyline.dataclass import dataclass
 from skyline.graph.column import Flags, Ids, Times
 from skyline.trace.kineto.category import GPU_WORK, Category
 from skyline.trace.kineto.profiler_trace import ProfilerTrace

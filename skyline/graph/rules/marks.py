@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from skyline.dataclass import dataclass
-
 import numpy as np
 
+from skyline.dataclass import dataclass
 from skyline.graph.column import Ids, Indices
 from skyline.graph.rules.calls import GpuWork
 from skyline.graph.rules.hand_off import Bursts

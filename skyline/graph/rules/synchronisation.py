@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from skyline.dataclass import dataclass
-
 import numpy as np
 
+from skyline.dataclass import dataclass
 from skyline.graph.column import Ids, Indices, Times
 from skyline.graph.dependency import Cause, Dependencies
 from skyline.graph.rules.calls import GpuWork

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from skyline.dataclass import dataclass
-
 import numpy as np
 
+from skyline.dataclass import dataclass
 from skyline.graph.column import Ids
 from skyline.graph.rules.names import Names
 from skyline.trace.kineto.category import Category

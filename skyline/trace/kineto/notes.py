@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import field
-from skyline.dataclass import dataclass
 from enum import Enum
+
+from skyline.dataclass import dataclass
 
 
 class NoteKind(str, Enum):

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from skyline.dataclass import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 
+from skyline.dataclass import dataclass
 from skyline.trace.kineto.category import Category
 from skyline.trace.kineto.notes import Note
 

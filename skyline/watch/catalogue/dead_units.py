@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from skyline.dataclass import dataclass
-
 from skyline.units import format_share
 from skyline.watch.course import Course
 from skyline.watch.layers import shares_of_activations

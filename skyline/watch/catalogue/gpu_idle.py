@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from skyline.dataclass import dataclass
-
 from skyline.interval import median
 from skyline.units import format_ms, format_share
 from skyline.watch.course import Course

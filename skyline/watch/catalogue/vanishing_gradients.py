@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from skyline.dataclass import dataclass
-
 from skyline.watch.course import Course
 from skyline.watch.records import Sample
 from skyline.watch.rule import Alert

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from skyline.dataclass import dataclass
 
 import numpy as np
 
+from skyline.dataclass import dataclass
 from skyline.errors import UsageError
 from skyline.graph.assembly import KinetoGraph
 from skyline.graph.column import Indices

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from skyline.dataclass import dataclass
-
 from skyline.graph.graph import Graph, scale
 from skyline.graph.selection import select
 from skyline.graph.task import TaskKind

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from skyline.dataclass import dataclass
-
 import numpy as np
 
+from skyline.dataclass import dataclass
 from skyline.graph.selection import select
 from skyline.graph.task import TaskKind
 from skyline.whatif.base import Applicability, Grain, Scenario, Stage, Subject, UsualWhatIf

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from skyline.dataclass import dataclass
-
 import numpy as np
 
+from skyline.dataclass import dataclass
 from skyline.graph.dependency import Cause, Dependency
 from skyline.graph.graph import Graph, scale
 from skyline.graph.insertion import Insertion, insert

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from skyline.dataclass import dataclass
-
 from skyline.interval import Interval
 from skyline.trace.facts import ModuleFact
 from skyline.trace.profile import Profile

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import field
-from skyline.dataclass import dataclass
 from math import prod
 
 import numpy as np
 
+from skyline.dataclass import dataclass
 from skyline.graph.column import Indices
 from skyline.graph.graph import Graph
 from skyline.graph.selection import select

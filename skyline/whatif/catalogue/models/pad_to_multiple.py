@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from skyline.dataclass import dataclass
-
 from skyline.errors import UsageError
 from skyline.graph.column import Indices
 from skyline.graph.graph import Graph, scale

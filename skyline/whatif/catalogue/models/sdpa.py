@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from skyline.dataclass import dataclass
-
 import numpy as np
 
+from skyline.dataclass import dataclass
 from skyline.graph.graph import Graph, scale
 from skyline.graph.launching import launches_of
 from skyline.graph.task import WORK, WorkClass

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from skyline.dataclass import dataclass
 
 import numpy as np
 
+from skyline.dataclass import dataclass
 from skyline.errors import UsageError
 from skyline.graph.dependency import Cause, Dependency
 from skyline.graph.graph import Graph

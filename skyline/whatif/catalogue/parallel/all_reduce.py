@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+
 from skyline.dataclass import dataclass
 
 MIB = 1 << 20

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from skyline.dataclass import dataclass
-
 from skyline.errors import UsageError
 from skyline.trace.facts import ParallelFact
 from skyline.whatif.base import Applicability, Scenario, Stage, Subject, UsualWhatIf

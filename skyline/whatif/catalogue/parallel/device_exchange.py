@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from skyline.dataclass import dataclass
-
 from skyline.graph.column import Indices
 from skyline.graph.graph import Graph
 from skyline.graph.removal import remove

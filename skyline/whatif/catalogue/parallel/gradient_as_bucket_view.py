@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from skyline.dataclass import dataclass
-
 import numpy as np
 
+from skyline.dataclass import dataclass
 from skyline.graph.graph import scale
 from skyline.graph.selection import select
 from skyline.trace.record import Phase

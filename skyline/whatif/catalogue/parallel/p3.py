@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from skyline.dataclass import dataclass
 from math import ceil
 
+from skyline.dataclass import dataclass
 from skyline.graph.dependency import Cause, Dependency
 from skyline.graph.graph import Graph
 from skyline.graph.insertion import Insertion, insert
