@@ -58,7 +58,7 @@ def keep(path: Path, text: str, symbol: str, kinds: str) -> None:
     expected = 2 + sum(1 if kind in _SCALARS else len(_OF_AN_ARRAY) for kind in kinds)
     heads = [line for line in _DEFINED.findall(text) if symbol in line]
     alone = not _ELSEWHERE.search(text) and all(text.count(name) == 1 for name in _DECLARED.findall(text))
-    if not alone or len(heads) != 1 or heads[0].count("%") != expected or "define i32" not in heads[0]:
+    if not alone or len(heads) != 1 or heads[0].count("%") != expected or " i32 @" not in heads[0]:
         refuse(path)
         return
     llvm: Any = import_module("llvmlite.binding")
