@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -45,12 +46,20 @@ def run(program: Path, cache: Path) -> str:
     return done.stdout.strip()
 
 
-@pytest.fixture
-def program(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     pytest.importorskip("numba")
-    path = tmp_path / "sums.py"
+    path = tmp_path_factory.mktemp("program") / "sums.py"
     path.write_text(SUMS)
     return path
+
+
+@pytest.fixture(scope="module")
+def compiled(program: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The cache of a process that has compiled the loop."""
+    cache = tmp_path_factory.mktemp("cache")
+    assert run(program, cache) == f"True {WRITTEN}"
+    return cache
 
 
 def kept(folder: Path) -> Path:
@@ -58,21 +67,20 @@ def kept(folder: Path) -> Path:
     return found
 
 
-def test_the_next_process_does_without_numba(program: Path, tmp_path: Path) -> None:
-    assert run(program, tmp_path) == f"True {WRITTEN}"
-    assert kept(tmp_path).stat().st_size > 0
-    assert run(program, tmp_path) == f"False {WRITTEN}"
+def test_the_next_process_does_without_numba(program: Path, compiled: Path) -> None:
+    assert kept(compiled).stat().st_size > 0
+    assert run(program, compiled) == f"False {WRITTEN}"
 
 
 @pytest.mark.parametrize("part", ["the processor", "the code"])
-def test_code_that_does_not_fit_is_not_run(program: Path, tmp_path: Path, part: str) -> None:
-    run(program, tmp_path)
-    symbol, made_for, digest, code = kept(tmp_path).read_bytes().split(b"\n", 3)
+def test_code_that_does_not_fit_is_not_run(program: Path, compiled: Path, tmp_path: Path, part: str) -> None:
+    cache = shutil.copytree(compiled, tmp_path / "cache")
+    symbol, made_for, digest, code = kept(cache).read_bytes().split(b"\n", 3)
     made_for, code = (
         (b"another " + made_for, code) if part == "the processor" else (made_for, code[:-1] + b"?")
     )
-    kept(tmp_path).write_bytes(b"\n".join((symbol, made_for, digest, code)))
-    assert run(program, tmp_path) == f"True {WRITTEN}"
+    kept(cache).write_bytes(b"\n".join((symbol, made_for, digest, code)))
+    assert run(program, cache) == f"True {WRITTEN}"
 
 
 def test_another_text_of_a_function_has_another_file(tmp_path: Path) -> None:
