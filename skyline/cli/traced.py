@@ -32,7 +32,7 @@ def ask(source: str, names: Sequence[str], json: str | None) -> int:
         from skyline.report.pages.traced import trace_answers_page, trace_page
         from skyline.report.terminal import print_document
 
-        report = trace_report(subject, source)
+        report = trace_report(subject, source, known=() if choices else answers.estimates)
         page = trace_answers_page if choices else trace_page
         print_document(page(report, answers), data_console())
     return int(ExitCode.OK)
@@ -47,16 +47,18 @@ def show(source: str, options: argparse.Namespace) -> int:
     from skyline.report.answers import answers_report
     from skyline.report.traced import trace_report
 
-    report = trace_report(subject, source)
+    shown = options.format == "text" and options.json != "-"
+    answers = answers_report(subject) if shown else None
+    report = trace_report(subject, source, known=answers.estimates if answers is not None else ())
     if options.json is not None:
         write_data(options.json, _encoded(report))
     if options.format == "json" and options.json != "-":
         write_data("-", _encoded(report))
-    elif options.format == "text" and options.json != "-":
+    elif shown:
         from skyline.report.pages.traced import trace_page
         from skyline.report.terminal import print_document
 
-        print_document(trace_page(report, answers_report(subject)), data_console())
+        print_document(trace_page(report, answers), data_console())
     return int(ExitCode.OK)
 
 

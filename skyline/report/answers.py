@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     # Answers about a trace do without rewrites.
     from skyline.analysis.rewrites import Rewrites
     from skyline.findings.base import Finding
+    from skyline.whatif.estimate import Estimate
     from skyline.whatif.subject import Subject
 
 
@@ -38,11 +39,18 @@ def answers_report(
     return WhatIfReport(WHATIF_SCHEMA, baseline, singly, combined)
 
 
-def with_cure_that_helps(subject: Subject, finding: Finding, rewrites: Rewrites | None = None) -> Finding:
-    """A finding names its what-if only where that is predicted to bring something here: time, or else memory."""
+def with_cure_that_helps(
+    subject: Subject, finding: Finding, rewrites: Rewrites | None = None, known: Sequence[Estimate] = ()
+) -> Finding:
+    """A finding names its what-if only where that is predicted to bring something here: time, or else memory.
+
+    ``known`` are answers at default values, which are not asked for again.
+    """
     if finding.whatif is None:
         return finding
-    found = answer(subject, (Choice.parse(finding.whatif),), rewrites)
+    choice = Choice.parse(finding.whatif)
+    given = (one for one in known if one.name == choice.name and not choice.value)
+    found = next(given, None) or answer(subject, (choice,), rewrites)
     smaller = 0 < found.peak.value < subject.peak.total
     helps = found.speedup > 1 if finding.cost_ms > 0 else smaller
     return finding if found.applicable and helps else replace(finding, whatif=None)

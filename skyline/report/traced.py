@@ -35,6 +35,7 @@ from skyline.report.schema import (
 from skyline.simulate.critical_path import critical_path
 from skyline.trace.facts import Device
 from skyline.trace.record import PhaseTimes
+from skyline.whatif.estimate import Estimate
 from skyline.whatif.recording import Recording, peak_bytes
 from skyline.whatif.subject import DOUBTFUL_REPLAY, REFUSED_REPLAY, Subject
 
@@ -93,8 +94,13 @@ class TraceReport:
     """None where the model does not hold, or no steps are known."""
 
 
-def trace_report(subject: Subject, file: str, shown: int = _SHOWN) -> TraceReport:
-    """The report of a recording, with the ``shown`` costliest operators, layers and lines."""
+def trace_report(
+    subject: Subject, file: str, shown: int = _SHOWN, known: Sequence[Estimate] = ()
+) -> TraceReport:
+    """The report of a recording, with the ``shown`` costliest operators, layers and lines.
+
+    ``known`` are answers at default values, for the findings.
+    """
     recording = subject.recorded
     trace = recording.trace
     bill = billing(recording)
@@ -132,7 +138,7 @@ def trace_report(subject: Subject, file: str, shown: int = _SHOWN) -> TraceRepor
         notes=_notes(subject, recording, bill.phases),
         findings=()
         if doubtful or not recording.has_steps
-        else tuple(with_cure_that_helps(subject, one) for one in find(subject)),
+        else tuple(with_cure_that_helps(subject, one, known=known) for one in find(subject)),
     )
 
 
