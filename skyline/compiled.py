@@ -13,6 +13,7 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from enum import Enum
+from importlib import import_module
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -188,12 +189,9 @@ def _keep(function: Callable[..., int], reads: str, writes: str, path: Path) -> 
 
     if machine_code.is_refused(path):
         return
-    import numba
-
+    numba: Any = import_module("numba")
     try:
-        bare: Any = numba.njit(_signature(reads, writes), no_cpython_wrapper=True, no_cfunc_wrapper=True)(
-            function
-        )
+        bare = numba.njit(_signature(reads, writes), no_cpython_wrapper=True, no_cfunc_wrapper=True)(function)
         (made,) = bare.overloads.values()
         machine_code.keep(path, made.library.get_llvm_str(), made.fndesc.llvm_func_name, reads + writes)
     except Exception as error:  # other versions of numba may have other parts

@@ -1,7 +1,7 @@
 """Machine code of loops, kept in files.
 
-Importing numba takes longer than an answer about most traces. What it has compiled once is kept, and loaded without it:
-by llvmlite alone, the part of LLVM that numba is built on. Code is kept only if it calls nothing outside itself.
+Importing numba takes longer than an answer about most traces. Code that it has compiled is kept in files. llvmlite,
+the part of LLVM that numba is built on, loads them without numba. Code that calls anything outside itself is not kept.
 """
 
 from __future__ import annotations
