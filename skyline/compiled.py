@@ -7,23 +7,17 @@ work: its import takes longer than a thousand simulations of a small graph.
 
 from __future__ import annotations
 
-import logging
 import os
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from enum import Enum
-from importlib import import_module
 from pathlib import Path
 from threading import Lock
 from typing import Any
 
-logger = logging.getLogger(__name__)
-
 _SMALL = 2_000
 """Number of visits below which a call runs in Python and does not count towards compiling."""
-_WORTH_LOADING = 100_000
-"""Number of visits from which loading kept machine code (about 0.05 s) is cheaper."""
 _WORTH_COMPILING = 500_000
 """Number of visits from which importing numba and loading the compiled loops (about 0.3 s) is cheaper."""
 
@@ -69,7 +63,6 @@ class Loop:
         self._reads = reads
         self._writes = writes
         self._compiled: Callable[..., int] | None = None
-        self._looked_for = False
 
     @property
     def is_compiled(self) -> bool:
@@ -108,21 +101,14 @@ class Loop:
             if visits < _SMALL or _why_not is not None:
                 return None
             _visits_so_far += visits
-            if _visits_so_far < (_WORTH_COMPILING if self._looked_for else _WORTH_LOADING):
+            if _visits_so_far < _WORTH_COMPILING:
                 return None
-        # Most questions need no compiled loop, and no linker.
-        from skyline import machine_code
-
         # While one thread compiles, which takes seconds, others continue in Python.
         if not _lock.acquire(blocking=way is Way.COMPILED):
             return None
         try:
-            if not self._looked_for:
-                self._looked_for = True
-                self._compiled = machine_code.loaded(self._file, self._types)
-            if self._compiled is None and (way is Way.COMPILED or _visits_so_far >= _WORTH_COMPILING):
+            if self._compiled is None:
                 self._compiled = _compile(self._function, self._reads, self._writes)
-                _keep(self._function, self._reads, self._writes, self._file)
         except Exception as error:  # numba fails in many ways if its parts do not match
             _why_not = f"{type(error).__name__}: {error}"
             if way is Way.COMPILED:
@@ -130,12 +116,6 @@ class Loop:
         finally:
             _lock.release()
         return self._compiled
-
-    @property
-    def _file(self) -> Path:
-        from skyline import machine_code
-
-        return machine_code.path_of(_cache_folder(), self._function, self._types)
 
 
 def loop(reads: str, writes: str = "") -> Callable[[Callable[..., int]], Loop]:
@@ -154,7 +134,8 @@ def _as_array(argument: Any, kind: str) -> Any:
     return np.ascontiguousarray(argument, dtype=_ELEMENTS[kind])
 
 
-def _signature(reads: str, writes: str) -> Any:
+def _compile(function: Callable[..., int], reads: str, writes: str) -> Callable[..., int]:
+    """Compile to machine code, cached between runs in a separate folder, not next to the installed source."""
     import numba
 
     def argument(kind: str, changed: bool) -> Any:
@@ -163,14 +144,7 @@ def _signature(reads: str, writes: str) -> Any:
         element = {"i": numba.int32, "f": numba.float64, "b": numba.boolean}[kind]
         return numba.types.Array(element, 1, "C", readonly=not changed)
 
-    return numba.int64(*(argument(k, False) for k in reads), *(argument(k, True) for k in writes))
-
-
-def _compile(function: Callable[..., int], reads: str, writes: str) -> Callable[..., int]:
-    """Compile to machine code, cached between runs in a separate folder, not next to the installed source."""
-    import numba
-
-    signature = _signature(reads, writes)
+    signature = numba.int64(*(argument(k, False) for k in reads), *(argument(k, True) for k in writes))
     config: Any = vars(numba)["config"]
     before = config.CACHE_DIR
     config.CACHE_DIR = before or str(_cache_folder())
@@ -181,22 +155,6 @@ def _compile(function: Callable[..., int], reads: str, writes: str) -> Callable[
         return numba.njit(signature, nogil=True)(function)
     finally:
         config.CACHE_DIR = before
-
-
-def _keep(function: Callable[..., int], reads: str, writes: str, path: Path) -> None:
-    """Keep the machine code for processes to come, which then do without numba; nothing depends on it."""
-    from skyline import machine_code
-
-    if machine_code.is_refused(path):
-        return
-    numba: Any = import_module("numba")
-    try:
-        bare = numba.njit(_signature(reads, writes), no_cpython_wrapper=True, no_cfunc_wrapper=True)(function)
-        (made,) = bare.overloads.values()
-        machine_code.keep(path, made.library.get_llvm_str(), made.fndesc.llvm_func_name, reads + writes)
-    except Exception as error:  # other versions of numba may have other parts
-        logger.info("the code of %s is not kept: %s", function.__name__, error)
-        machine_code.refuse(path)
 
 
 def _cache_folder() -> Path:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
-from skyline.dataclass import dataclass
 from skyline.entry_points import entry_points
 
 Complaint = Callable[[Any], str]

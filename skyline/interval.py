@@ -6,9 +6,8 @@ No normal distribution is assumed.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from math import comb
-
-from skyline.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,8 @@ Single numbers have three to four significant digits. Numbers in one column shar
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
-from skyline.dataclass import dataclass
 from skyline.interval import Interval
 
 _FACTOR_FROM = 9.995

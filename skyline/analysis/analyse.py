@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import hypot
 from pathlib import Path
@@ -12,7 +12,6 @@ from skyline.analysis.line_cost import LineCost
 from skyline.analysis.line_parts import Place
 from skyline.analysis.lines import line_costs
 from skyline.analysis.rewrites import Rewrites
-from skyline.dataclass import dataclass
 from skyline.findings.base import Finding
 from skyline.findings.registry import find
 from skyline.graph.build import main_lane

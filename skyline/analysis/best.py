@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import inf, isinf
 
 from skyline.analysis.analyse import Analysis
 from skyline.analysis.estimate import answer_or_reason
-from skyline.dataclass import dataclass
 from skyline.memory.peak import usable_bytes
 from skyline.whatif.base import Semantics
 from skyline.whatif.composition import detected_in

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from skyline.analysis.line_parts import LinePart
-from skyline.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from skyline.analysis.line_cost import LineCost
 from skyline.analysis.line_parts import LinePart, Place, line_parts
-from skyline.dataclass import dataclass
 from skyline.graph.task import Task
 from skyline.interval import median
 from skyline.memory.peak import activation_bytes, bytes_at_peak

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from skyline.dataclass import dataclass
 from skyline.graph.column import Flags, Ids, Indices, Times
 from skyline.graph.graph import scale
 from skyline.graph.launching import launches

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from skyline.analysis.gpu_costs import samples_of
-from skyline.dataclass import dataclass
 from skyline.interval import Interval
 from skyline.memory.peak import Fit, fit
 from skyline.predict.noise_scale import NoiseScale

@@ -5,10 +5,10 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 from skyline.analysis.analyse import Analysis, analyse
 from skyline.analysis.estimate import estimate
-from skyline.dataclass import dataclass
 from skyline.errors import UsageError
 from skyline.report import build
 from skyline.report.schema import ProfileReport, WhatIfReport

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-
-from skyline.dataclass import dataclass
+from dataclasses import dataclass
 
 SIZE_COLUMNS = (
     "b", "m", "n", "k", "rows", "cols", "cin", "cout", "ksize", "isize", "stride", "pad", "groups",

@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import count as count_from
 from math import prod
 from pathlib import Path
@@ -20,7 +20,6 @@ from skyline.calibrate.designs import designs
 from skyline.calibrate.machine import TIMING, CalibratedDevice, processor
 from skyline.calibrate.plan import Design, plan
 from skyline.calibrate.store import CaseTime, alone, append, path_of, read
-from skyline.dataclass import dataclass
 from skyline.errors import CaptureImpossible, UsageError
 
 _CHILD = Path(__file__).parent / "child" / "__main__.py"

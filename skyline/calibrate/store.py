@@ -8,6 +8,7 @@ import os
 import re
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
@@ -15,7 +16,6 @@ import msgspec
 from skyline.bounded_read import read_bounded
 from skyline.calibrate.case import SIZE_COLUMNS, Case, case_of
 from skyline.calibrate.machine import CalibratedDevice
-from skyline.dataclass import dataclass
 from skyline.errors import UsageError
 from skyline.ledger.ledger import ledger_path
 

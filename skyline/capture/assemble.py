@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from pathlib import Path
 
@@ -16,7 +16,6 @@ from skyline.capture.iteration import iteration_fact
 from skyline.capture.recording import ChildRecording
 from skyline.capture.redactor import Redactor, secret_free
 from skyline.capture.request import CaptureRequest
-from skyline.dataclass import dataclass
 from skyline.errors import SkylineError
 from skyline.source.knob import ConfiguredSetting, KnobSearch
 from skyline.source.setting_names import Setting

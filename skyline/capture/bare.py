@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable
-from dataclasses import field
+from dataclasses import dataclass, field
 
 import msgspec
 
 from skyline.capture.child_process import ChildProcess
 from skyline.capture.events import BareSteps, StepRow
 from skyline.capture.request import CaptureRequest
-from skyline.dataclass import dataclass
 from skyline.trace.record import BareTimes
 
 _SMALL_SPREAD = 0.015

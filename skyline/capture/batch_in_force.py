@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from skyline.capture.bare import BareRows
 from skyline.capture.events import LoaderSeen, RunFacts
-from skyline.dataclass import dataclass
 from skyline.source.knob import Knob, SettingPlace
 from skyline.source.settings_file import batch_size_places
 

@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 
 import psutil
 
@@ -19,7 +19,6 @@ from skyline.capture.held_run import HeldRun, TurnPace
 from skyline.capture.script_launcher import ScriptLauncher
 from skyline.capture.trial_budget import TrialBudget
 from skyline.capture.turns import Expendable, PastTurn, TakesTurns, in_turns, trial
-from skyline.dataclass import dataclass
 from skyline.errors import BudgetExceeded, ScriptFailed
 from skyline.source.knob import Knob
 from skyline.trace.trial import Choices, Trial

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TypeVar
 
 from skyline.capture.bare import run_bare
@@ -16,7 +17,6 @@ from skyline.capture.load_meter import LoadMeter
 from skyline.capture.recording import ChildRecording, record
 from skyline.capture.script_launcher import ScriptLauncher
 from skyline.capture.turns import Turn
-from skyline.dataclass import dataclass
 from skyline.errors import CaptureImpossible
 
 _LONG_STEP_MS = 2_000.0

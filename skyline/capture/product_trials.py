@@ -6,6 +6,7 @@ Their gain differs by processor and by size. This serves scripts whose iteration
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
 from math import prod
 from operator import sub
 
@@ -14,7 +15,6 @@ import msgspec
 from skyline.capture.child_process import ChildProcess
 from skyline.capture.events import BareSteps
 from skyline.capture.turns import Turn, in_turns, trial
-from skyline.dataclass import dataclass
 from skyline.interval import median
 from skyline.trace.facts import Environment, ModuleFact
 from skyline.trace.record import OperatorShape, Phase, RecordKind, Trace

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -11,7 +11,6 @@ import msgspec
 from skyline.bounded_read import read_bounded
 from skyline.capture.child_process import ChildProcess, ScriptEnded
 from skyline.capture.side_effects import UNREADABLE
-from skyline.dataclass import dataclass
 from skyline.errors import CaptureImpossible
 from skyline.trace.facts import (
     CallFact,

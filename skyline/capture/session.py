@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from skyline.capture import batch_trials
 from skyline.capture.assemble import ScriptRun, assemble
@@ -41,7 +41,6 @@ from skyline.capture.recording import notes_on, record
 from skyline.capture.request import CaptureRequest, OutputCallback, ProgressCallback
 from skyline.capture.script_launcher import ScriptLauncher
 from skyline.capture.trial_budget import TrialBudget
-from skyline.dataclass import dataclass
 from skyline.source.knob import KnobSearch
 from skyline.stage_failures import StageFailures
 from skyline.trace.facts import PowerFact

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from math import prod
 from pathlib import Path
 
@@ -18,7 +18,6 @@ from skyline.capture.process import Starter, start_fresh
 from skyline.capture.recording import ChildRecording, take_recording
 from skyline.capture.request import CaptureRequest, OutputCallback, ProgressCallback
 from skyline.capture.script_launcher import ScriptLauncher
-from skyline.dataclass import dataclass
 from skyline.errors import ScriptFailed
 from skyline.trace.facts import RepeatedRead, TimedRead
 from skyline.trace.profile import Profile

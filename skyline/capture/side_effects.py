@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
@@ -10,7 +11,6 @@ import msgspec
 
 from skyline.bounded_read import read_start
 from skyline.capture.redactor import Redactor
-from skyline.dataclass import dataclass
 from skyline.trace.facts import Protection, SideEffect
 from skyline.trace.record import CodeLine
 

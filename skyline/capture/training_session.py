@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from statistics import median
 
 import msgspec
@@ -17,7 +17,6 @@ from skyline.capture.events import LoaderSeen, Ready
 from skyline.capture.process import Starter, start_fresh
 from skyline.capture.request import CaptureRequest, OutputCallback, ProgressCallback
 from skyline.capture.script_launcher import ScriptLauncher
-from skyline.dataclass import dataclass
 from skyline.errors import CaptureImpossible
 from skyline.trace.observed_training import GradientSample, ObservedTraining
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import field
-
-from skyline.dataclass import dataclass
+from dataclasses import dataclass, field
 
 _CURVE_SHARE = 0.6
 """Other batch sizes come first: their curve is what a person drags."""

@@ -10,12 +10,11 @@ import math
 import statistics
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from skyline.capture.bare import BareRows
 from skyline.capture.events import StepRow
-from skyline.dataclass import dataclass
 from skyline.errors import Cancelled, SkylineError
 from skyline.trace.trial import Choices, Trial
 

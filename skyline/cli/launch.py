@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from skyline.cli.launchers.accelerate import accelerate, accelerate_launch
@@ -12,7 +12,6 @@ from skyline.cli.launchers.asked import Asked
 from skyline.cli.launchers.deepspeed import deepspeed
 from skyline.cli.launchers.environments import environment_run, is_environment_command
 from skyline.cli.launchers.torchrun import torchrun
-from skyline.dataclass import dataclass
 from skyline.errors import UsageError
 
 _PROGRAMS: Mapping[str, Callable[[Sequence[str]], Asked]] = {

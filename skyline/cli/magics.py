@@ -9,13 +9,13 @@ import os
 import shlex
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from skyline.cli.capture_options import add_options, run_capture
 from skyline.cli.command_line import parse_question, parser
 from skyline.cli.streams import say, tell
-from skyline.dataclass import dataclass
 from skyline.errors import ScriptFailed, SkylineError, UsageError
 from skyline.foreign_text import clean_console
 from skyline.source.cells import cell_lines, script_of

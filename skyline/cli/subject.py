@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from skyline.cli.capture_options import check_script, run_capture, save
 from skyline.cli.project import fill_in
 from skyline.cli.streams import say
-from skyline.dataclass import dataclass
 from skyline.errors import SkylineError, UsageError
 from skyline.source.cells import SUFFIX
 from skyline.trace.kineto.container import head_of, is_trace

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 
-from skyline.dataclass import dataclass
 from skyline.findings.base import Evidence, Finding
 from skyline.findings.gain import step_ms
 from skyline.findings.lines import dearest_lines

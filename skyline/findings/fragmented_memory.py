@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from skyline.dataclass import dataclass
+from dataclasses import dataclass
+
 from skyline.findings.base import Evidence, Finding
 from skyline.memory.peak import fragmentation
 from skyline.units import format_bytes

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import pairwise
 
-from skyline.dataclass import dataclass
 from skyline.findings.base import Evidence, Finding
 from skyline.interval import median
 from skyline.memory.peak import live_blocks

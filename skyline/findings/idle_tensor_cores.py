@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 
 import numpy as np
 
-from skyline.dataclass import dataclass
 from skyline.findings.base import Evidence, Finding
 from skyline.findings.gain import best_cure, step_ms
 from skyline.findings.lines import dearest_lines

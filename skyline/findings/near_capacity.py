@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from skyline.dataclass import dataclass
+from dataclasses import dataclass
+
 from skyline.findings.base import Evidence, Finding
 from skyline.memory.peak import MemoryBreakdown, bytes_at_peak, usable_bytes
 from skyline.trace.record import CodeLine

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from skyline.dataclass import dataclass
+from dataclasses import dataclass
+
 from skyline.findings.base import Evidence, Finding
 from skyline.findings.gain import saved_ms, step_ms
 from skyline.whatif.catalogue.models.alignment import Odd, odd_layers

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-from skyline.dataclass import dataclass
 from skyline.findings.base import Evidence, Finding
 from skyline.interval import median
 from skyline.trace.profile import BareTimes, Profile

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from skyline.dataclass import dataclass
 from skyline.findings.base import Evidence, Finding
 from skyline.units import format_ms
 

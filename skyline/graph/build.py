@@ -5,11 +5,10 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from skyline.dataclass import dataclass
 from skyline.graph.graph import Cause, Dependency, Graph, Structure
 from skyline.graph.merging import coalesce
 from skyline.graph.rules.constants import LaunchConstants

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, MutableSequence, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from heapq import heapify, heappop, heappush
 
@@ -11,7 +11,6 @@ import numpy as np
 import numpy.typing as npt
 
 from skyline.compiled import loop
-from skyline.dataclass import dataclass
 from skyline.graph.column import Codes, Flags, Ids, Indices, RowSequence, Times, frozen
 
 

@@ -6,13 +6,13 @@ Graphs that differ in times share one structure, with all derived columns.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from skyline.dataclass import dataclass
 from skyline.graph.column import Flags, Ids, Indices, Times, frozen, indices
 from skyline.graph.dependency import (
     CAUSE,

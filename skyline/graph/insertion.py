@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from skyline.dataclass import dataclass
 from skyline.errors import UsageError
 from skyline.graph.column import Ids, Times
 from skyline.graph.dependency import NO_DEPENDENCIES, Cause, Dependency

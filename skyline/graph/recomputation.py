@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from skyline.dataclass import dataclass
 from skyline.graph.column import Indices
 from skyline.graph.dependency import CAUSE, NO_DEPENDENCIES, Cause, Dependencies
 from skyline.graph.graph import Graph, arranged, extended

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
 from fnmatch import translate
 from os.path import basename
 from re import Pattern, compile
@@ -11,7 +12,6 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from skyline.dataclass import dataclass
 from skyline.graph.column import Flags, Indices
 from skyline.graph.graph import Graph
 from skyline.graph.task import KIND, ON_GPU, PHASE, WORK, Task, TaskKind, WorkClass

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import prod
 
-from skyline.dataclass import dataclass
 from skyline.graph.build import main_lane
 from skyline.trace.record import OperatorShape, Record, RecordKind, Trace
 

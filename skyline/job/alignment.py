@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from skyline.dataclass import dataclass
 from skyline.graph.column import Ids, Indices, Times
 from skyline.job.exchanges import POINT_TO_POINT, Exchanges
 from skyline.job.rank_work import RankWork

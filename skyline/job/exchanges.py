@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
-from skyline.dataclass import dataclass
 from skyline.graph.column import Flags, Ids, Indices, Times, coded
 from skyline.graph.rules.names import names_of
 from skyline.trace.kineto.category import Category

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from skyline.dataclass import dataclass
 from skyline.errors import SkylineError, UsageError
 from skyline.graph.column import Indices
 from skyline.graph.dependency import CyclicGraph

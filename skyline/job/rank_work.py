@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from skyline.dataclass import dataclass
 from skyline.graph.column import Indices, Times
 from skyline.graph.rules.names import names_of
 from skyline.graph.spans import Spans, merged

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import numpy.typing as npt
 
-from skyline.dataclass import dataclass
 from skyline.graph.column import Ids, Times
 from skyline.graph.spans import merged
 from skyline.job.alignment import Alignment, own_times

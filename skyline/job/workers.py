@@ -7,13 +7,13 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
+from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 import psutil
 
-from skyline.dataclass import dataclass
 from skyline.errors import UsageError
 
 _Item = TypeVar("_Item")

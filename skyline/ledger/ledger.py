@@ -7,13 +7,13 @@ import sys
 from collections import defaultdict
 from collections.abc import Generator, Iterable
 from contextlib import closing, contextmanager
+from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from skyline.dataclass import dataclass
 from skyline.errors import UsageError
 from skyline.interval import Interval
 from skyline.trace.profile import Profile

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from skyline.dataclass import dataclass
 from skyline.interval import median
 
 if TYPE_CHECKING:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass
 from enum import Enum
 
-from skyline.dataclass import dataclass
 from skyline.interval import Interval
 from skyline.trace.facts import DeviceMemoryFact, MemoryFact
 from skyline.trace.profile import Profile

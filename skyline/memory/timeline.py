@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from skyline.dataclass import dataclass
+from dataclasses import dataclass
+
 from skyline.memory.peak import live_blocks
 from skyline.trace.facts import MemoryFact
 from skyline.trace.record import Phase, Trace

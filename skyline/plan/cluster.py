@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Literal
@@ -12,7 +12,6 @@ import msgspec
 from msgspec import Meta
 
 from skyline.bounded_read import LARGEST_TEXT_BYTES, read_bounded
-from skyline.dataclass import dataclass
 from skyline.errors import UsageError
 from skyline.predict.gpu_spec import GpuSpec
 from skyline.predict.gpus import gpu_named

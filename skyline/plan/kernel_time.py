@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 
-from skyline.dataclass import dataclass
 from skyline.plan.constant import (
     ATTENTION_SHARE,
     ELEMENTWISE_PASSES,

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 
-from skyline.dataclass import dataclass
 from skyline.errors import UsageError
 from skyline.interval import Interval
 from skyline.plan.cluster import ClusterSpec

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import ceil
 
-from skyline.dataclass import dataclass
 from skyline.interval import Interval
 from skyline.plan.constant import FIXED_BYTES, FRAGMENTATION
 from skyline.plan.layers import LayerPart, Layers

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-from skyline.dataclass import dataclass
 from skyline.graph.dependency import Cause, Dependency
 from skyline.graph.graph import Graph, Structure
 from skyline.graph.task import Task, TaskKind, WorkClass

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 
-from skyline.dataclass import dataclass
 from skyline.errors import Cancelled, UsageError
 from skyline.interval import Interval
 from skyline.plan.cluster import ClusterSpec

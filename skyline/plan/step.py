@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import ceil, sqrt
 
-from skyline.dataclass import dataclass
 from skyline.graph.graph import Graph
 from skyline.interval import Interval
 from skyline.plan.cluster import ClusterSpec

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from dataclasses import dataclass
 
-from skyline.dataclass import dataclass
 from skyline.errors import UsageError
 from skyline.plan.layers import LayerPart, Layers
 from skyline.plan.strategy import Strategy

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 
 import msgspec
 
 from skyline.bounded_read import read_bounded
-from skyline.dataclass import dataclass
 from skyline.errors import UsageError
 from skyline.plan.layers import LayerPart, Layers
 from skyline.plan.strategy import Strategy

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from skyline.dataclass import dataclass
 from skyline.errors import RewriteRefused
 from skyline.graph.part import Part, part_shares
 from skyline.interval import Interval, central_range, interval_of, median

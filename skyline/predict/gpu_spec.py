@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-from skyline.dataclass import dataclass
+from dataclasses import dataclass, replace
 
 PROCESSOR_VENDOR = "CPU"
 """The vendor field of processors, for any vendor."""

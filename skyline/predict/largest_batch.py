@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from skyline.capture.batch_way import ignored
-from skyline.dataclass import dataclass
 from skyline.interval import Interval
 from skyline.predict.interpolation import interpolated
 from skyline.predict.tracer import TracedSizes

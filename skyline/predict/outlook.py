@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from skyline.capture.process import Starter, start_fresh
 from skyline.capture.request import CaptureRequest, OutputCallback, Progress, ProgressCallback
-from skyline.dataclass import dataclass
 from skyline.interval import Interval
 from skyline.memory.peak import Fit, fit, usable_elsewhere
 from skyline.predict.gpu_spec import GpuSpec

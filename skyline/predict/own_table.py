@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import msgspec
 
 from skyline.bounded_read import LARGEST_TEXT_BYTES, read_bounded
-from skyline.dataclass import dataclass
 from skyline.errors import UsageError
 from skyline.toml import converted, parsed_toml
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import sqrt
 
-from skyline.dataclass import dataclass
 from skyline.graph.build import build, main_lane
 from skyline.interval import Interval
 from skyline.predict.fetching_costs import FetchingCosts

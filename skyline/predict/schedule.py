@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from skyline.dataclass import dataclass
 from skyline.predict.host_cost import HostCost
 from skyline.trace.record import Allocation, IterationMark, Phase, Record, RecordKind, Trace
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
 from skyline import units
-from skyline.dataclass import dataclass
 from skyline.interval import Interval
 
 if TYPE_CHECKING:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
-from skyline.dataclass import dataclass
 from skyline.interval import Interval, median
 from skyline.trace.history_row import HistoryRow
 from skyline.verification.commits import ProfiledCommit

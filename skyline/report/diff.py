@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import PurePath
 from typing import Literal
 
-from skyline.dataclass import dataclass
 from skyline.interval import Interval
 from skyline.report.schema import LineReport, ProfileReport
 from skyline.trace.record import Phase

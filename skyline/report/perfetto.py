@@ -6,10 +6,10 @@ is one side of the story (measured, or replayed by the simulation) and a thread 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
-from skyline.dataclass import dataclass
 from skyline.graph.build import main_lane
 from skyline.report.chrome_events import (
     CRITICAL_LANE,

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import dataclass
 from pathlib import Path
 
-from skyline.dataclass import dataclass
 from skyline.errors import UsageError
 from skyline.plan.cluster import ClusterSpec, cluster_named, cluster_names
 from skyline.plan.constant import FRAGMENTATION

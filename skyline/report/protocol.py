@@ -11,9 +11,9 @@ Field names are camelCase because they are the wire format. A server answers ``s
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Literal
 
-from skyline.dataclass import dataclass
 from skyline.interval import Interval
 from skyline.settings.source import SettingInForce
 

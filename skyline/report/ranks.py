@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from skyline import units
-from skyline.dataclass import dataclass
 from skyline.findings.base import Finding
 from skyline.findings.registry import find_in_job
 from skyline.job.job import Evened, Job

@@ -6,13 +6,12 @@ version; one that changes its meaning or goes away makes a new version.
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Literal
 
 from skyline.analysis.line_cost import LineCost
 from skyline.analysis.line_kernels import LineKernel
 from skyline.analysis.step_verdict import StepVerdict
-from skyline.dataclass import dataclass
 from skyline.findings.base import Finding
 from skyline.interval import Interval
 from skyline.ledger.record import TrackRecord

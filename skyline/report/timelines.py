@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from skyline.dataclass import dataclass
 from skyline.graph.column import Ids, Indices, Times
 from skyline.graph.graph import Graph
 from skyline.graph.task import ON_GPU, PHASES

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import PurePath
 from typing import Literal
 
@@ -18,7 +18,6 @@ from skyline.analysis.traced_costs import (
     operator_costs,
     sensitivity,
 )
-from skyline.dataclass import dataclass
 from skyline.findings.base import Finding
 from skyline.findings.registry import find
 from skyline.interval import Interval

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import PurePath
 
 from skyline.analysis.analyse import Analysis
@@ -14,7 +15,6 @@ from skyline.analysis.training_time import (
     samples_of_epoch,
     training_times,
 )
-from skyline.dataclass import dataclass
 from skyline.errors import CaptureImpossible, UsageError
 from skyline.memory.peak import usable_bytes
 from skyline.predict.noise_scale import NoiseScale, noise_scale, over_training

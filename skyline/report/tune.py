@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import shlex
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from skyline import units
-from skyline.dataclass import dataclass
 from skyline.interval import Interval
 from skyline.tune.trials import WORTH, TuneTrial
 from skyline.whatif.base import Semantics

@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 import re
 import tokenize
+from dataclasses import dataclass
 
-from skyline.dataclass import dataclass
 from skyline.errors import RewriteRefused
 from skyline.rewrite.blocks import remove, replace, statement_of
 from skyline.rewrite.context import RewriteContext, refusal

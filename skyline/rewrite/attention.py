@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import field
+from dataclasses import dataclass, field
 
-from skyline.dataclass import dataclass
 from skyline.rewrite.causal_mask import own_values
 from skyline.source.arguments import qualified_name
 from skyline.source.program import Module

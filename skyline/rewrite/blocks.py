@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-from skyline.dataclass import dataclass
 from skyline.errors import RewriteRefused
 from skyline.rewrite.context import refusal
 from skyline.source.program import Module

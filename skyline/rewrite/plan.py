@@ -6,9 +6,9 @@ import difflib
 import os
 import re
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
-from skyline.dataclass import dataclass
 from skyline.errors import RewriteRefused, SkylineError, UsageError
 from skyline.rewrite.context import ReadText, RewriteContext
 from skyline.rewrite.registry import entries, rewrites

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import pkgutil
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib import import_module
 from types import ModuleType
 from typing import Any, ParamSpec, TypeVar
 
-from skyline.dataclass import dataclass
 from skyline.errors import RewriteRefused, SkylineError
 from skyline.installed import installed, said
 from skyline.rewrite import catalogue

@@ -7,12 +7,10 @@ folders (``scope``), and whether it is ignored in an untrusted workspace (``rest
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
 from msgspec import Meta
-
-from skyline.dataclass import dataclass
 
 SECTION = "skyline"
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any, Literal, cast
 
 import msgspec
 
-from skyline.dataclass import dataclass
 from skyline.errors import UsageError
 from skyline.settings.keys import Key, keys, settings_of, value_of
 from skyline.settings.model import SECTION, Settings

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import MutableSequence, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
 from skyline.compiled import loop
-from skyline.dataclass import dataclass
 from skyline.graph.build import main_lane
 from skyline.graph.column import Ids, Times
 from skyline.graph.graph import Graph, Visit

@@ -10,8 +10,7 @@ import os
 import re
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
-
-from skyline.dataclass import dataclass
+from dataclasses import dataclass
 
 SUFFIX = ".ipynb"
 _HEADING = re.compile(r"# In \[(\d+)\]\r?")

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import PurePath
 
-from skyline.dataclass import dataclass
 from skyline.source.text import SourceSpan
 
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from skyline.dataclass import dataclass
 from skyline.source.arguments import passed, position_of
 from skyline.source.command_line import later_default
 from skyline.source.knob import KnobKind

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
-from skyline.dataclass import dataclass
 from skyline.errors import RewriteRefused, UsageError
 from skyline.source.cells import cells_of, headings, script_of
 

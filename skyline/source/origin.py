@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from enum import Enum, auto
 
-from skyline.dataclass import dataclass
 from skyline.source.command_line import Option
 from skyline.source.knob import KnobKind
 from skyline.source.program import Module

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 
-from skyline.dataclass import dataclass
 from skyline.source.text import Function, children
 
 ScopeNode = ast.Module | ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda

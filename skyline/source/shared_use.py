@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import field
+from dataclasses import dataclass, field
 
-from skyline.dataclass import dataclass
 from skyline.source.batch_names import is_batch_name, means_something_else
 from skyline.source.batch_uses import is_loader
 from skyline.source.origin import Holder, HolderKind

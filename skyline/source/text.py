@@ -10,12 +10,11 @@ import tokenize
 import warnings
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 
 from skyline.bounded_read import LARGEST_TEXT_BYTES, read_bounded
-from skyline.dataclass import dataclass
 from skyline.errors import RewriteRefused, UsageError
 from skyline.source.cells import headings, is_notebook
 from skyline.source.notebook import Notebook

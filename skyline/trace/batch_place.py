@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import PurePath
 
-from skyline.dataclass import dataclass
 from skyline.source.knob import DEFAULTS, Knob, SettingPlace
 from skyline.trace.profile import Profile
 

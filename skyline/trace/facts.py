@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Literal
 
-from skyline.dataclass import dataclass
 from skyline.trace.record import CodeLine
 
 

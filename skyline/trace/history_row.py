@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 from collections import Counter
+from dataclasses import dataclass
 from pathlib import Path
 
-from skyline.dataclass import dataclass
 from skyline.interval import Interval, interval_of, median
 from skyline.trace.profile import Profile
 from skyline.trace.record import ON_DEVICE, Record

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Literal
 
-from skyline.dataclass import dataclass
 from skyline.interval import Interval
 from skyline.source.knob import ConfiguredSetting, KnobSearch, SettingPlace
 from skyline.trace.facts import (

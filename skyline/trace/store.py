@@ -9,7 +9,7 @@ import os
 import re
 import time
 from collections.abc import Callable
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from datetime import datetime
 from functools import cache
 from pathlib import Path
@@ -18,7 +18,6 @@ from typing import Any
 import msgspec
 
 from skyline.bounded_read import read_bounded, read_unpacked
-from skyline.dataclass import dataclass
 from skyline.errors import UsageError
 from skyline.source.cells import is_notebook
 from skyline.source.knob import SettingPlace

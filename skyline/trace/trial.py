@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 
-from skyline.dataclass import dataclass
 from skyline.trace.record import BareTimes, Phase
 
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from statistics import median
 from typing import Protocol
 
 from skyline.capture.request import Progress, ProgressCallback
-from skyline.dataclass import dataclass
 from skyline.errors import Cancelled, RewriteRefused, SkylineError, UsageError
 from skyline.interval import Interval
 from skyline.tune.belief import Evidence, believed

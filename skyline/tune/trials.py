@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import msgspec
 
 from skyline.bounded_read import read_unpacked
-from skyline.dataclass import dataclass
 from skyline.errors import UsageError
 from skyline.interval import Interval
 from skyline.trace.store import SUFFIX

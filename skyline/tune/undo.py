@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
 
 from skyline.bounded_read import read_unpacked
-from skyline.dataclass import dataclass
 from skyline.errors import UsageError
 
 _LARGEST_BYTES = 32 << 20

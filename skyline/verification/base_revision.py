@@ -7,9 +7,9 @@ import subprocess
 import tempfile
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
-from skyline.dataclass import dataclass
 from skyline.errors import UsageError
 
 _SHALLOW = "In CI, fetch the history first: fetch-depth: 0 of actions/checkout, or git fetch origin main."

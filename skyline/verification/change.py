@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from skyline.analysis.analyse import Analysis
 from skyline.capture.request import CaptureRequest
-from skyline.dataclass import dataclass
 from skyline.errors import RewriteRefused, SkylineError, UsageError
 from skyline.rewrite.context import RewriteContext
 from skyline.rewrite.plan import RewritePlan, diff, plan

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import dataclass
 
 from skyline.capture.process import Starter, start_fresh
 from skyline.capture.request import CaptureRequest, ProgressCallback
-from skyline.dataclass import dataclass
 from skyline.verification.measure import Effort, Measured, measure
 from skyline.verification.verdict import Verdict, judge
 

@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from statistics import median
 from typing import TypeVar
 
@@ -17,7 +17,6 @@ from skyline.capture.process import Starter, start_fresh
 from skyline.capture.request import CaptureRequest, Progress, ProgressCallback
 from skyline.capture.script_launcher import ScriptLauncher
 from skyline.capture.turns import Turn, in_turns, trial
-from skyline.dataclass import dataclass
 from skyline.errors import BudgetExceeded, Cancelled, ScriptFailed, SkylineError, UsageError
 from skyline.trace.trial import Choices, Trial
 

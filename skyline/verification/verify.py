@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import secrets
 import threading
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from pathlib import Path
 
@@ -14,7 +14,6 @@ from skyline.analysis.estimate import estimate
 from skyline.capture.batch_way import showed
 from skyline.capture.process import Starter, start_fresh
 from skyline.capture.request import CaptureRequest, Progress, ProgressCallback
-from skyline.dataclass import dataclass
 from skyline.errors import Cancelled, SkylineError, UsageError
 from skyline.interval import Interval
 from skyline.ledger.ledger import (

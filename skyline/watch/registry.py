@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pkgutil
 from collections.abc import Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from functools import cache
 from importlib import import_module
 from typing import Any
@@ -12,7 +12,6 @@ from typing import Any
 import msgspec
 
 import skyline.watch.catalogue
-from skyline.dataclass import dataclass
 from skyline.errors import UsageError
 from skyline.installed import installed
 from skyline.watch.rule import WatchRule

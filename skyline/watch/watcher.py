@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import psutil
 
-from skyline.dataclass import dataclass
 from skyline.installed import said
 from skyline.report.place import place
 from skyline.watch.actions import Actions

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from skyline.dataclass import dataclass
 from skyline.errors import SkylineError
 from skyline.memory.peak import Fit, fit, usable_bytes
 from skyline.stage_failures import failure

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cache
 from math import ceil, exp, log
 
-from skyline.dataclass import dataclass
 from skyline.interval import Interval
 from skyline.whatif.constant import Constant
 

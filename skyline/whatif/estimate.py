@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import ceil
 from typing import Literal
 
-from skyline.dataclass import dataclass
 from skyline.interval import Interval
 
 

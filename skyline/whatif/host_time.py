@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 
 import numpy as np
 
-from skyline.dataclass import dataclass
 from skyline.graph.calibrate import scale_host_to
 from skyline.graph.column import Times
 from skyline.graph.graph import Graph, scale

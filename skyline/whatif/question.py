@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
-from skyline.dataclass import dataclass
 from skyline.errors import UsageError
 
 MOST = 1_000_000_000

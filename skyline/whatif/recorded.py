@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
-from skyline.dataclass import dataclass
 from skyline.errors import UsageError
 from skyline.graph.from_kineto import built
 from skyline.graph.graph import Graph

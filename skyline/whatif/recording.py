@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
-from skyline.dataclass import dataclass
 from skyline.graph.assembly import KinetoGraph
 from skyline.graph.column import Ids, Indices, Times
 from skyline.graph.graph import Graph

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import pkgutil
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib import import_module
 from typing import Any
 
 import skyline.whatif.catalogue
-from skyline.dataclass import dataclass
 from skyline.errors import SkylineError, UsageError
 from skyline.installed import installed, said
 from skyline.whatif.base import Applicability, Grain, Scenario, Semantics, Stage, Subject, WhatIf

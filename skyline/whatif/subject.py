@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from enum import Enum
 from functools import cached_property
 
 import numpy as np
 
-from skyline.dataclass import dataclass
 from skyline.graph.build import build, main_lane
 from skyline.graph.column import Flags, Indices, Times
 from skyline.graph.graph import Graph

@@ -65,8 +65,7 @@ def test_little_work_imports_nothing_and_much_work_compiles():
     subprocess.run([sys.executable, "-c", program], check=True)
 
 
-def test_without_numba_everything_runs_as_written(monkeypatch, tmp_path):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+def test_without_numba_everything_runs_as_written(monkeypatch):
     monkeypatch.setitem(sys.modules, "numba", None)
     monkeypatch.setattr(compiled, "_why_not", None)
     fresh = loop("ix", writes="f")(scaled._function)

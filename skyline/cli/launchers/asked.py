@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
 
-from skyline.dataclass import dataclass
 from skyline.errors import UsageError
 
 

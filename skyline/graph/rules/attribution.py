@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from skyline.dataclass import dataclass
 from skyline.graph.column import Codes, Flags, Ids, Indices, Times
 from skyline.graph.rules.hand_off import Bursts
 from skyline.graph.rules.names import Names

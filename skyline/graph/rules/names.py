@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
-from skyline.dataclass import dataclass
 from skyline.graph.column import Flags
 from skyline.trace.kineto.profiler_trace import ProfilerTrace
 

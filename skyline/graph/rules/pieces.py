@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from enum import IntEnum
 
 import numpy as np
 
-from skyline.dataclass import dataclass
 from skyline.graph.column import Codes, Flags, Ids, Indices, Times
 from skyline.graph.rules.names import Names
 from skyline.trace.kineto.category import Category

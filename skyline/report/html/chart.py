@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from skyline import units
-from skyline.dataclass import dataclass
 from skyline.interval import Interval
 from skyline.memory.timeline import MemoryPoint
 from skyline.report.basis import point_basis

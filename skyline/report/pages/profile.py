@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from skyline import units
-from skyline.dataclass import dataclass
 from skyline.interval import Interval
 from skyline.report.basis import (
     basis_parts,

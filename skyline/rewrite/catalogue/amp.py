@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import dataclass
 from functools import partial
 from typing import Literal
 
-from skyline.dataclass import dataclass
 from skyline.errors import RewriteRefused
 from skyline.rewrite.argument import keyword_of, set_argument, without_argument
 from skyline.rewrite.blocks import wrap

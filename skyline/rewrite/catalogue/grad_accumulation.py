@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import NoReturn, TypeGuard
 
-from skyline.dataclass import dataclass
 from skyline.errors import RewriteRefused
 from skyline.rewrite.blocks import (
     insert_after,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Literal
 
-from skyline.dataclass import dataclass
 from skyline.errors import RewriteRefused
 from skyline.rewrite.blocks import replace, statement_of, wrap, wrap_expression
 from skyline.rewrite.context import RewriteContext, refusal, whole_number

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import dataclass
 from typing import NoReturn, TypeVar
 
-from skyline.dataclass import dataclass
 from skyline.errors import RewriteRefused
 from skyline.rewrite.argument import add_keyword
 from skyline.rewrite.blocks import replace, statement_of, wrap, wrap_expression

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import dataclass
 
-from skyline.dataclass import dataclass
 from skyline.errors import RewriteRefused
 from skyline.rewrite.blocks import preceding, suite_of
 from skyline.rewrite.context import RewriteContext, refusal

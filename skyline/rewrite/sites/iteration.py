@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Literal, TypeVar
 
-from skyline.dataclass import dataclass
 from skyline.errors import RewriteRefused
 from skyline.rewrite.context import RewriteContext, refusal
 from skyline.source.arguments import qualified_name

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-
-from skyline.dataclass import dataclass
+from dataclasses import dataclass
 
 _INTEGER = re.compile(r"[+]?(?:0[xX][0-9a-fA-F_]+|\d[\d_]*)")
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
 from enum import Enum
-
-from skyline.dataclass import dataclass
 
 
 class NoteKind(str, Enum):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from math import floor
 from pathlib import Path
 from typing import Any, cast
@@ -11,7 +12,6 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from skyline.dataclass import dataclass
 from skyline.errors import UsageError
 from skyline.trace.kineto.category import Category
 from skyline.trace.kineto.columns import Columns, small

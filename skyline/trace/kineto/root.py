@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
 import msgspec
 
-from skyline.dataclass import dataclass
 from skyline.errors import UsageError
 from skyline.trace.kineto.event_stream import UNREADABLE, Stretch, stretches
 from skyline.trace.kineto.notes import NoteKind, Notes

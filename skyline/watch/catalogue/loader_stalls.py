@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from skyline.dataclass import dataclass
+from dataclasses import dataclass
+
 from skyline.units import format_ms, format_share
 from skyline.watch.course import Course
 from skyline.watch.rule import Alert

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import dataclass
 
-from skyline.dataclass import dataclass
 from skyline.interval import median
 from skyline.units import format_bytes
 from skyline.watch.course import Course, MemoryLevel

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import islice
 
-from skyline.dataclass import dataclass
 from skyline.interval import median
 from skyline.units import format_ms, format_share
 from skyline.watch.course import Course

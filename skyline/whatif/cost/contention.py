@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import comb
 
-from skyline.dataclass import dataclass
 from skyline.graph.threads import ThreadUse
 
 USUAL_CROWDING = 1.4

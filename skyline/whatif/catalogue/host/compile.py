@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import prod
 
 import numpy as np
 
-from skyline.dataclass import dataclass
 from skyline.errors import UsageError
 from skyline.graph.column import Flags, Indices, Times
 from skyline.graph.graph import Graph

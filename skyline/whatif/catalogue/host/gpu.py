@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
-from skyline.dataclass import dataclass
 from skyline.graph.column import Flags, Indices, Times
 from skyline.graph.graph import scale
 from skyline.graph.selection import select

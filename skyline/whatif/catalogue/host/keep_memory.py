@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from dataclasses import dataclass
 
 import numpy as np
 
-from skyline.dataclass import dataclass
 from skyline.graph.column import Flags, Indices
 from skyline.graph.graph import Graph
 from skyline.graph.task import KIND, PHASE, TaskKind

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from skyline.dataclass import dataclass
 from skyline.graph.column import Indices
 from skyline.graph.graph import Graph
 from skyline.graph.task import ON_GPU, PHASE

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass
 
 import numpy as np
 
-from skyline.dataclass import dataclass
 from skyline.graph.column import Flags, Ids, Indices
 from skyline.graph.dependency import CAUSE, Cause
 from skyline.graph.graph import Graph, cut_dependencies, scale

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from functools import cache
 from math import prod
 
-from skyline.dataclass import dataclass
 from skyline.interval import median
 from skyline.trace.record import OperatorShape
 

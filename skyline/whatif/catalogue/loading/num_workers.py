@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import ceil
 
-from skyline.dataclass import dataclass
 from skyline.errors import UsageError
 from skyline.graph.selection import select
 from skyline.graph.task import TaskKind

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import sqrt
 
 import numpy as np
 
-from skyline.dataclass import dataclass
 from skyline.graph.graph import scale
 from skyline.graph.part import PARTS, Part, parts_of
 from skyline.graph.selection import select

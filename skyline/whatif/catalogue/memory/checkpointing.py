@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
-from skyline.dataclass import dataclass
 from skyline.errors import UsageError
 from skyline.graph.column import Indices
 from skyline.graph.graph import Graph

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from math import prod
 
-from skyline.dataclass import dataclass
 from skyline.errors import UsageError
 from skyline.graph.graph import Graph
 from skyline.graph.insertion import InsertedGpuWork, insert_gpu_work

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
-from skyline.dataclass import dataclass
 from skyline.graph.dependency import Cause, Dependency
 from skyline.graph.graph import Graph, scale
 from skyline.graph.insertion import Insertion, insert

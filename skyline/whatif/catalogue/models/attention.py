@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import field
+from dataclasses import dataclass, field
 from math import prod
 
 import numpy as np
 
-from skyline.dataclass import dataclass
 from skyline.graph.column import Indices
 from skyline.graph.graph import Graph
 from skyline.graph.selection import select

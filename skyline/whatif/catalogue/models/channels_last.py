@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import prod
 
 import numpy as np
 import numpy.typing as npt
 
-from skyline.dataclass import dataclass
 from skyline.graph.column import Indices
 from skyline.graph.graph import Graph, scale
 from skyline.graph.launching import launches_of

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from math import prod
 
 import numpy as np
 
-from skyline.dataclass import dataclass
 from skyline.graph.column import Indices
 from skyline.graph.graph import Graph, scale
 from skyline.graph.launching import launches_of

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from skyline.dataclass import dataclass
+from dataclasses import dataclass
+
 from skyline.errors import UsageError
 from skyline.graph.column import Indices
 from skyline.graph.graph import Graph, scale

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-
-from skyline.dataclass import dataclass
+from dataclasses import dataclass
 
 MIB = 1 << 20
 DEFAULT_CAP_MB = 25.0

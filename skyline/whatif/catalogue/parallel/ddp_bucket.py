@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from skyline.dataclass import dataclass
+from dataclasses import dataclass
+
 from skyline.errors import UsageError
 from skyline.trace.facts import ParallelFact
 from skyline.whatif.base import Applicability, Scenario, Stage, Subject, UsualWhatIf

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from math import prod
 
 import numpy as np
 
-from skyline.dataclass import dataclass
 from skyline.graph.column import Indices
 from skyline.graph.dependency import Cause, Dependency
 from skyline.graph.graph import Graph, scale

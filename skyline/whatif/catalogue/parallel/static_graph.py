@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from skyline.dataclass import dataclass
+from dataclasses import dataclass
+
 from skyline.graph.selection import select
 from skyline.interval import Interval
 from skyline.trace.record import Phase, RecordKind, Trace
