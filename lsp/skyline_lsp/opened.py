@@ -7,7 +7,7 @@ from datetime import datetime
 from pathlib import Path
 
 from skyline.analysis.estimate import answer
-from skyline.report.build import answers_report
+from skyline.report.answers import answers_report
 from skyline.report.schema import EstimateReport, ProfileReport, WhatIfReport
 from skyline.report.traced import profile_of_trace
 from skyline.trace import store

@@ -6,9 +6,8 @@ import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from math import hypot
+from typing import TYPE_CHECKING
 
-from skyline.analysis.analyse import Analysis
-from skyline.analysis.rewrites import Rewrites
 from skyline.errors import SkylineError
 from skyline.graph.calibrate import scale_host_to
 from skyline.graph.selection import select
@@ -26,6 +25,11 @@ from skyline.whatif.process_spread import process_spread
 from skyline.whatif.question import BATCH_SIZE, Choice, Question
 from skyline.whatif.registry import whatifs
 from skyline.whatif.subject import NEEDS_PROFILE, Subject
+
+if TYPE_CHECKING:
+    # Answers about a trace do without sources and rewrites.
+    from skyline.analysis.analyse import Analysis
+    from skyline.analysis.rewrites import Rewrites
 
 logger = logging.getLogger(__name__)
 

@@ -169,6 +169,10 @@ def _dearest(
 ) -> tuple[TracedCost, ...]:
     count, tasks = max(1, recording.count), recording.graph.tasks
     step = recording.running_ms.value
+    # The points at which steps begin and end stay: work after them does not belong to a group.
+    stays = np.zeros(len(tasks), np.bool_)
+    stays[recording.kineto.steps.first] = True
+    stays[recording.kineto.steps.last] = True
     cost = {name: float(bill.owned_ms[members].sum()) for name, members in groups.items()}
     ranked = sorted((name for name in groups if cost[name] > 0), key=lambda name: (-cost[name], name))
     found: list[TracedCost] = []
@@ -185,18 +189,15 @@ def _dearest(
                 share,
                 float(bill.busy_ms[members].sum()),
                 float(np.count_nonzero(launched)) / count,
-                _saved_ms(recording, members),
+                _saved_ms(recording, members[~stays[members]]),
             )
         )
     return tuple(found)
 
 
-def _saved_ms(recording: Recording, members: Ids | Indices) -> float:
-    """The simulated saving without the group, scaled to the actual step."""
-    graph, steps = recording.graph, recording.kineto.steps
-    # The points at which steps begin and end stay: work after them does not belong to the group.
-    free = np.setdiff1d(members, np.concatenate([steps.first, steps.last]))
-    without = recording.step_ms(scale(graph, free, 0.0, gaps=True))
+def _saved_ms(recording: Recording, free: Ids | Indices) -> float:
+    """The simulated saving without some tasks, scaled to the actual step."""
+    without = recording.step_ms(scale(recording.graph, free, 0.0, gaps=True))
     whole = recording.settled_ms
     return recording.running_ms.value * (1 - without / whole) if whole > 0 else 0.0
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections.abc import Sequence
@@ -81,6 +82,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         # still complain when it flushes stdout at exit, unless there is something to flush it to.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return int(ExitCode.OK)
+    finally:
+        if argv is None:
+            # The process ends: the interpreter need not search its objects for cycles once more.
+            gc.freeze()
 
 
 def _dispatch(arguments: list[str]) -> int:

@@ -22,17 +22,17 @@ def ask(source: str, names: Sequence[str], json: str | None) -> int:
 
     choices = parse_question(names).all_choices or None
     subject = _read(source)
-    from skyline.report.build import answers_report, encode
+    from skyline.report.answers import answers_report
     from skyline.report.traced import trace_report
 
     answers = answers_report(subject, choices)
     if json is not None:
-        write_data(json, encode(answers) + b"\n")
+        write_data(json, _encoded(answers))
     if json != "-":
         from skyline.report.pages.traced import trace_answers_page, trace_page
         from skyline.report.terminal import print_document
 
-        report = trace_report(subject, source)
+        report = trace_report(subject, source, known=() if choices else answers.estimates)
         page = trace_answers_page if choices else trace_page
         print_document(page(report, answers), data_console())
     return int(ExitCode.OK)
@@ -44,19 +44,21 @@ def show(source: str, options: argparse.Namespace) -> int:
         wanted = "--line" if options.line is not None else "--format html"
         raise UsageError(f"{wanted} is for profiles: {source} is a PyTorch profiler trace")
     subject = _read(source)
-    from skyline.report.build import answers_report, encode
+    from skyline.report.answers import answers_report
     from skyline.report.traced import trace_report
 
-    report = trace_report(subject, source)
+    shown = options.format == "text" and options.json != "-"
+    answers = answers_report(subject) if shown else None
+    report = trace_report(subject, source, known=answers.estimates if answers is not None else ())
     if options.json is not None:
-        write_data(options.json, encode(report) + b"\n")
+        write_data(options.json, _encoded(report))
     if options.format == "json" and options.json != "-":
-        write_data("-", encode(report) + b"\n")
-    elif options.format == "text" and options.json != "-":
+        write_data("-", _encoded(report))
+    elif shown:
         from skyline.report.pages.traced import trace_page
         from skyline.report.terminal import print_document
 
-        print_document(trace_page(report, answers_report(subject)), data_console())
+        print_document(trace_page(report, answers), data_console())
     return int(ExitCode.OK)
 
 
@@ -73,10 +75,9 @@ def exported(source: str, form: str) -> bytes:
         )
     subject = _read(source)
     if form == "json":
-        from skyline.report.build import encode
         from skyline.report.traced import trace_report
 
-        return encode(trace_report(subject, source)) + b"\n"
+        return _encoded(trace_report(subject, source))
     from skyline.report.perfetto_traced import side_by_side
 
     return side_by_side(subject, source)
@@ -87,3 +88,9 @@ def _read(source: str) -> Subject:
     from skyline.whatif.recorded import recorded
 
     return recorded(read(Path(source)))
+
+
+def _encoded(report: object) -> bytes:
+    from skyline.report.build import encode
+
+    return encode(report) + b"\n"

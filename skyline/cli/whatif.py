@@ -15,10 +15,13 @@ from skyline.cli.streams import data_console, say, write_data
 from skyline.cli.subject import subject_of
 from skyline.errors import ExitCode, UsageError
 from skyline.trace.kineto.container import is_trace
+from skyline.uncollected import uncollected
 
 if TYPE_CHECKING:
     from skyline.analysis.best import Constraints
     from skyline.ledger.ledger import LedgerEntry
+    from skyline.trace.profile import Profile
+    from skyline.whatif.question import Question
 
 _EXAMPLES = """\
   skyline whatif train.py                             every what-if, ranked
@@ -63,10 +66,17 @@ def run(arguments: Sequence[str]) -> int:
     constraints = constraints_from(options)
 
     subject = subject_of(options.source, script_arguments, options)
+    return _answered(subject.profile, question, constraints, options)
+
+
+@uncollected()
+def _answered(
+    profile: Profile, question: Question | None, constraints: Constraints | None, options: argparse.Namespace
+) -> int:
     from skyline.analysis.analyse import analyse
     from skyline.report.build import best_report, encode, head_report, whatif_report
 
-    analysis = analyse(subject.profile)
+    analysis = analyse(profile)
     from skyline.ledger.ledger import Conditions, Ledger, LedgerUnusable, range_factors
     from skyline.report.build import with_ledger
     from skyline.whatif.registry import problems

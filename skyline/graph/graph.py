@@ -23,7 +23,7 @@ from skyline.graph.dependency import (
     Dependency,
     topological_order,
 )
-from skyline.graph.task import Task, Tasks
+from skyline.graph.task import ON_GPU, Task, Tasks
 from skyline.trace.record import CodeLine
 
 _Number = TypeVar("_Number", bound=np.generic)
@@ -174,6 +174,14 @@ class Structure:
         for dependency in self.dependencies:
             found[dependency.target].append(dependency)
         return tuple(map(tuple, found))
+
+    @cached_property
+    def launches(self) -> Dependencies:
+        """The dependencies of GPU work on the calls that launched it."""
+        edges, kind = self.dependencies, self.tasks.kind
+        return edges.taken(
+            (edges.cause == CAUSE[Cause.LAUNCH]) & ON_GPU[kind[edges.target]] & ~ON_GPU[kind[edges.source]]
+        )
 
     @cached_property
     def visits(self) -> list[Visit]:

@@ -9,18 +9,12 @@ import numpy as np
 from skyline.graph.column import Indices, indices
 from skyline.graph.dependency import CAUSE, Cause, Dependencies
 from skyline.graph.graph import Graph
-from skyline.graph.task import KIND, ON_GPU, TaskKind
+from skyline.graph.task import KIND, TaskKind
 
 
 def launches(graph: Graph) -> Dependencies:
     """The dependencies of GPU work on the calls that launched it."""
-    edges = graph.structure.dependencies
-    tasks = graph.tasks
-    return edges.taken(
-        (edges.cause == CAUSE[Cause.LAUNCH])
-        & ON_GPU[tasks.kind[edges.target]]
-        & ~ON_GPU[tasks.kind[edges.source]]
-    )
+    return graph.structure.launches
 
 
 def launches_of(graph: Graph, chosen: Iterable[int]) -> Indices:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sqlite3
 import sys
 from collections import defaultdict
 from collections.abc import Generator, Iterable
@@ -11,6 +10,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -18,6 +18,10 @@ from skyline.errors import UsageError
 from skyline.interval import Interval
 from skyline.trace.profile import Profile
 from skyline.whatif.conformal import ScoredRange, factor_of
+
+if TYPE_CHECKING:
+    # Imported when there is a ledger: most questions are asked before there is one.
+    import sqlite3
 
 
 class VerificationStatus(str, Enum):
@@ -213,6 +217,8 @@ class Ledger:
 
     @contextmanager
     def _open(self, *, read_only: bool = False) -> Generator[sqlite3.Connection]:
+        import sqlite3
+
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             with closing(connect(self.path, read_only=read_only)) as database:
@@ -252,6 +258,8 @@ def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
 
     Raises sqlite3.Error, and UsageError for a file of another version.
     """
+    import sqlite3
+
     name = f"{path.resolve().as_uri()}?mode=ro" if read_only else str(path)
     database = sqlite3.connect(name, uri=read_only, timeout=_WAIT_S, isolation_level=None)
     try:

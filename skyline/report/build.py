@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -10,21 +10,18 @@ import msgspec
 
 from skyline.analysis.analyse import Analysis
 from skyline.analysis.best import Constraints, best
-from skyline.analysis.estimate import answer, estimate, ranked
+from skyline.analysis.estimate import estimate
 from skyline.analysis.line_kernels import line_kernels
-from skyline.analysis.rewrites import Rewrites
 from skyline.analysis.verdict import verdict
-from skyline.findings.base import Finding
-from skyline.findings.bounds import busy_by_device, busy_share
+from skyline.findings.bounds import busy_share
 from skyline.interval import Interval
 from skyline.memory.peak import usable_bytes
 from skyline.memory.timeline import memory_timeline
+from skyline.report.answers import answers_report, with_cure_that_helps
 from skyline.report.basis import whatif_key
 from skyline.report.cells import notebook_notes, with_cells
 from skyline.report.schema import (
     PROFILE_SCHEMA,
-    WHATIF_SCHEMA,
-    BaselineReport,
     BatchSizeReport,
     BestReport,
     EstimateReport,
@@ -39,8 +36,7 @@ from skyline.source.knob import Knob
 from skyline.trace.batch_place import batch_place
 from skyline.trace.record import ON_DEVICE, Phase, PhaseTimes, Trace
 from skyline.whatif.base import throughput_at
-from skyline.whatif.question import Choice, Question
-from skyline.whatif.subject import Subject
+from skyline.whatif.question import Question
 
 if TYPE_CHECKING:
     from skyline.ledger.ledger import LedgerEntry
@@ -136,24 +132,6 @@ def whatif_report(analysis: Analysis, question: Question | None = None) -> WhatI
     return with_cells(report, analysis.profile)
 
 
-def answers_report(
-    subject: Subject, choices: Sequence[Choice] | None = None, rewrites: Rewrites | None = None
-) -> WhatIfReport:
-    """The same about a profile or a trace, whether or not its sources are known."""
-    now = subject.running_ms
-    throughput = throughput_at(subject, subject.batch_size, now)
-    busy = busy_by_device(subject) if subject.gpu_recorded else {}
-    baseline = BaselineReport(
-        now, throughput, subject.peak_bytes, subject.replay_error, busy, subject.critical_path
-    )
-    if choices is None:
-        found = ranked(subject, rewrites)
-        return WhatIfReport(WHATIF_SCHEMA, baseline, found, None, verdict=verdict(subject, found))
-    singly = tuple(answer(subject, (choice,), rewrites) for choice in choices)
-    combined = answer(subject, choices, rewrites) if len(choices) > 1 else None
-    return WhatIfReport(WHATIF_SCHEMA, baseline, singly, combined)
-
-
 def with_ledger(answer: WhatIfReport, analysis: Analysis, entries: Iterable[LedgerEntry]) -> WhatIfReport:
     """The answers with how earlier predictions of the same kind did; none of the numbers changes."""
     known = tuple(entries)
@@ -168,16 +146,6 @@ def with_ledger(answer: WhatIfReport, analysis: Analysis, entries: Iterable[Ledg
     names = dict.fromkeys(whatif_key(estimate, answer) for estimate in asked if estimate.applicable)
     records = (track_record(known, name, machine) for name in names)
     return replace(answer, ledger=tuple(record for record in records if record is not None))
-
-
-def with_cure_that_helps(subject: Subject, finding: Finding, rewrites: Rewrites | None = None) -> Finding:
-    """A finding names its what-if only where that is predicted to bring something here: time, or else memory."""
-    if finding.whatif is None:
-        return finding
-    found = answer(subject, (Choice.parse(finding.whatif),), rewrites)
-    smaller = 0 < found.peak.value < subject.peak.total
-    helps = found.speedup > 1 if finding.cost_ms > 0 else smaller
-    return finding if found.applicable and helps else replace(finding, whatif=None)
 
 
 def _with_presence(analysis: Analysis, estimate: EstimateReport) -> EstimateReport:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from rich.cells import cell_len, set_cell_size
 from rich.console import Console
+from rich.segment import Segment, Segments
 from rich.text import Text
 
 from skyline.report.document import (
@@ -56,12 +57,13 @@ _PLAIN = str.maketrans(
 
 def print_document(document: Document, console: Console) -> None:
     """Print a document, an empty line around each section."""
-    sheet = _Sheet(console, glyphs_for(console))
+    sheet = _Sheet(console, glyphs_for(console), console.width, [])
     for section in document.sections:
         if section.only != "html":
-            console.print()
+            sheet.lines.append(Segment.line())
             sheet.section(section)
-    console.print()
+    sheet.lines.append(Segment.line())
+    console.print(Segments(sheet.lines), soft_wrap=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,15 +106,19 @@ def glyphs_for(console: Console) -> Glyphs:
 
 @dataclass(frozen=True, slots=True)
 class _Sheet:
-    """One console with its characters; everything is indented by one cell."""
+    """One page with the characters of its console; everything is indented by one cell."""
 
     console: Console
     glyphs: Glyphs
+    cells: int
+    """Width of the console."""
+    lines: list[Segment]
+    """The page so far. It is printed at once: a console takes longer for a call than for a line."""
 
     @property
     def width(self) -> int:
         """Cells between the indent and the right edge."""
-        return max(40, self.console.width) - 2
+        return max(40, self.cells) - 2
 
     def section(self, section: Section) -> None:
         if section.title:
@@ -151,7 +157,16 @@ class _Sheet:
         """One line; longer than the page only where a number would otherwise be lost."""
         line = Text(" ").append_text(Text.assemble(*parts))
         line.rstrip()
-        self.console.print(line, soft_wrap=True)
+        self._put(line)
+
+    def _put(self, text: Text) -> None:
+        """Add a line, which is not wrapped."""
+        whole = Text(end="\n").join((text,))
+        if "\n" in whole.plain or "\t" in whole.plain:
+            options = self.console.options.update(no_wrap=True, overflow="ignore")
+            self.lines.extend(self.console.render(whole, options))
+        else:
+            self.lines.extend(whole.render(self.console, end="\n"))
 
     def _heading(self, title: str, aside: str) -> None:
         heading, beside = self._text(Cell(title, "bold")), self._text(Cell(aside, "dim"))
@@ -176,13 +191,13 @@ class _Sheet:
         lead = Text(" " * (1 + block.indent)).append_text(Text.assemble(*map(self._text, block.lead)))
         if block.bullet:
             lead.append(f"{self.glyphs.text(block.bullet)} ")
-        room = max(20, self.console.width - lead.cell_len - 1)
+        room = max(20, self.cells - lead.cell_len - 1)
         body = Text(_GLUED.sub(_GLUE, self.glyphs.text(block.text)), style=block.tone)
         for index, wrapped in enumerate(body.wrap(self.console, room)):
             wrapped.rstrip()
             wrapped.plain = wrapped.plain.replace(_GLUE, " ")
             start = lead if index == 0 else Text(" " * lead.cell_len)
-            self.console.print(Text.assemble(start, wrapped), soft_wrap=True)
+            self._put(Text.assemble(start, wrapped))
 
     def _figures(self, block: Figures) -> None:
         """As many figures on each line as fit whole."""
@@ -246,7 +261,7 @@ class _Sheet:
     def _table(self, table: TextTable) -> None:
         rows = [row.cells for row in table.rows]
         kept = [i for i, column in enumerate(table.columns) if column.only != "html"]
-        narrow = self.console.width < _NARROW
+        narrow = self.cells < _NARROW
         titles = [column.short if narrow and column.short else column.title for column in table.columns]
         widths = [
             max(len(titles[i]), *(self._text(row[i]).cell_len for row in rows)) for i in range(len(titles))

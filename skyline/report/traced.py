@@ -22,7 +22,7 @@ from skyline.findings.base import Finding
 from skyline.findings.registry import find
 from skyline.interval import Interval
 from skyline.memory.peak import MemoryBreakdown
-from skyline.report.build import with_cure_that_helps
+from skyline.report.answers import with_cure_that_helps
 from skyline.report.schema import (
     PROFILE_SCHEMA,
     BatchSizeReport,
@@ -34,6 +34,7 @@ from skyline.report.schema import (
 from skyline.simulate.critical_path import critical_path
 from skyline.trace.facts import Device
 from skyline.trace.record import PhaseTimes
+from skyline.whatif.estimate import Estimate
 from skyline.whatif.recording import Recording, peak_bytes
 from skyline.whatif.subject import DOUBTFUL_REPLAY, REFUSED_REPLAY, Subject
 
@@ -92,8 +93,13 @@ class TraceReport:
     """None where the model does not hold, or no steps are known."""
 
 
-def trace_report(subject: Subject, file: str, shown: int = _SHOWN) -> TraceReport:
-    """The report of a recording, with the ``shown`` costliest operators, layers and lines."""
+def trace_report(
+    subject: Subject, file: str, shown: int = _SHOWN, known: Sequence[Estimate] = ()
+) -> TraceReport:
+    """The report of a recording, with the ``shown`` costliest operators, layers and lines.
+
+    ``known`` are answers at default values, for the findings.
+    """
     recording = subject.recorded
     trace = recording.trace
     bill = billing(recording)
@@ -131,7 +137,7 @@ def trace_report(subject: Subject, file: str, shown: int = _SHOWN) -> TraceRepor
         notes=_notes(subject, recording, bill.phases),
         findings=()
         if doubtful or not recording.has_steps
-        else tuple(with_cure_that_helps(subject, one) for one in find(subject)),
+        else tuple(with_cure_that_helps(subject, one, known=known) for one in find(subject)),
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections import Counter
 from dataclasses import dataclass
@@ -75,7 +74,9 @@ def history_row(profile: Profile) -> HistoryRow:
 def blob_id(text: str) -> str:
     """The name under which git stores a file with this text."""
     data = text.encode("utf-8", "surrogatepass")
-    return hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()
+    from hashlib import sha1
+
+    return sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()
 
 
 def _relative(path: str, folder: Path) -> str:

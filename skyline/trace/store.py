@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import gzip
-import hashlib
 import os
 import re
 import time
@@ -28,6 +27,7 @@ from skyline.trace.history_row import HistoryRow, history_row
 from skyline.trace.profile import CAPTURE_SCHEMA, Profile, SourceFile
 from skyline.trace.record import CodeLine
 from skyline.trace.validity import check
+from skyline.uncollected import uncollected
 
 _Move = Callable[[str], str]
 _HOLDERS = ("CodeLine", "SourceSpan", "Knob", "SettingPlace")
@@ -178,6 +178,7 @@ def save(profile: Profile, directory: Path | None = None, *, aside: bool = False
     )
 
 
+@uncollected()
 def load(path: Path, script: Path | None = None) -> Profile:
     """Load a saved profile, optionally that of ``script``; its paths refer to the project that contains the file.
 
@@ -294,7 +295,9 @@ def _packed(profile: Profile) -> bytes:
 def _folders(script: Path) -> list[Path]:
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "skyline"
     # One folder per script directory, so that two scripts named train.py stay separate.
-    place = hashlib.sha256(str(script.parent).encode("utf-8", "surrogatepass")).hexdigest()[:12]
+    from hashlib import sha256
+
+    place = sha256(str(script.parent).encode("utf-8", "surrogatepass")).hexdigest()[:12]
     return [script.parent / FOLDER, cache / place]
 
 

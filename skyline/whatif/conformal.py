@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
 from math import ceil, exp, log
 
 from skyline.interval import Interval
@@ -65,6 +63,10 @@ def stretched(ratio: Interval, factor: float) -> Interval:
 @cache
 def published_factors() -> dict[str, float]:
     """By what-if, the factor for ranges of predicted profiles (``benchmarks/whatif_pairs_published.py``)."""
+    # Few questions are about predictions.
+    import json
+    from importlib.resources import files
+
     content = json.loads(
         files("skyline.whatif").joinpath("published_widths.json").read_text(encoding="utf-8")
     )

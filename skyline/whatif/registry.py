@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pkgutil
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from functools import cache
 from importlib import import_module
 from typing import Any
@@ -136,6 +135,8 @@ def whatif_named(name: str) -> WhatIf:
     """
     known = whatifs()
     if name not in known:
+        from difflib import get_close_matches
+
         near = get_close_matches(name, known, n=1)
         hint = f"Did you mean {near[0]}?" if near else f"Known: {', '.join(sorted(known))}."
         raise UsageError(f"there is no what-if {name!r}", hint=hint)

@@ -181,16 +181,18 @@ def forward_rows(trace: ProfilerTrace, pieces: Pieces, backward: Flags) -> Ids:
 
 def _innermost(trace: ProfilerTrace, ranges: Indices, rows: Ids, of_row: Ids, table: dict[str, int]) -> None:
     """Fill in the path of the innermost ranges around each row on the row's thread."""
+    if not len(ranges):
+        return
     marks = np.concatenate([ranges, rows])
     asked = np.concatenate([np.zeros(len(ranges), np.bool_), np.ones(len(rows), np.bool_)])
     order = np.lexsort((asked, trace.start_us[marks], trace.thread[marks]))
-    end_us = trace.end_us
-    thread = -2
+    marks, asked = marks[order], asked[order]
+    columns = (marks, asked, trace.thread[marks], trace.start_us[marks], trace.end_us[marks])
+    last = -2
     open_ranges: list[tuple[float, str]] = []
-    for row, is_asked in zip(marks[order].tolist(), asked[order].tolist(), strict=True):
-        if trace.thread[row] != thread:
-            thread, open_ranges = int(trace.thread[row]), []
-        begin = float(trace.start_us[row])
+    for row, is_asked, thread, begin, end in zip(*(column.tolist() for column in columns), strict=True):
+        if thread != last:
+            last, open_ranges = thread, []
         while open_ranges and open_ranges[-1][0] <= begin:
             open_ranges.pop()
         if is_asked:
@@ -199,7 +201,7 @@ def _innermost(trace: ProfilerTrace, ranges: Indices, rows: Ids, of_row: Ids, ta
             continue
         name = _plain(trace.name_of(row))
         path = f"{open_ranges[-1][1]}.{name}" if open_ranges else name
-        open_ranges.append((float(end_us[row]), path))
+        open_ranges.append((end, path))
 
 
 def _plain(name: str) -> str:

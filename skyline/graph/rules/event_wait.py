@@ -66,14 +66,12 @@ def recorded_waits(trace: ProfilerTrace, work: GpuWork) -> tuple[Indices, Indice
     is no pair if the awaited stream had no work yet.
     """
     told = np.zeros(len(trace), np.bool_)
-    of_call = {
-        int(trace.correlation[row]): row
-        for row in trace.of(Category.RUNTIME, Category.DRIVER).tolist()
-        if trace.correlation[row]
-    }
-    called = np.where(work.call >= 0, trace.start_us[work.call], -np.inf)
     awaited: list[int] = []
     waiting: list[int] = []
+    calls = trace.of(Category.RUNTIME, Category.DRIVER) if len(trace.waits) else np.empty(0, np.intp)
+    calls = calls[trace.correlation[calls] != 0]
+    of_call = dict(zip(trace.correlation[calls].tolist(), calls.tolist(), strict=True))
+    called = np.where(work.call >= 0, trace.start_us[work.call], -np.inf)
     for place, event in enumerate(trace.waits.event.tolist()):
         call = of_call.get(int(trace.correlation[event]))
         if call is None or WAIT_EVENT not in trace.name_of(event):

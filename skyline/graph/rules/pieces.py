@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from enum import IntEnum
 
 import numpy as np
-import numpy.typing as npt
 
 from skyline.graph.column import Codes, Flags, Ids, Indices, Times
 from skyline.graph.rules.names import Names
@@ -87,19 +86,18 @@ class Pieces:
 
     def _cut(self, thread: Ids, time_us: Times) -> Pieces:
         """Split every piece at the points inside it."""
-        order = np.lexsort((time_us, thread))
-        ends: list[npt.NDArray[np.float64]] = []
-        whose: list[int] = []
-        for one in order.tolist():
-            first, behind = np.searchsorted(self.thread, [thread[one], thread[one] + 1])
-            at = int(first + np.searchsorted(self.start_us[first:behind], time_us[one]) - 1)
-            if at >= first and self.start_us[at] < time_us[one] < self.end_us[at]:
-                whose.append(at)
-                ends.append(time_us[one])
-        if not whose:
+        split = np.full(len(thread), -1, np.int64)
+        for one in np.unique(thread).tolist():
+            points = np.flatnonzero(thread == one)
+            first, behind = np.searchsorted(self.thread, [one, one + 1]).tolist()
+            at = np.searchsorted(self.start_us[first:behind], time_us[points]) - 1
+            split[points] = np.where(at >= 0, first + at, -1)
+        inside = split >= 0
+        inside[inside] = self.start_us[split[inside]] < time_us[inside]
+        inside[inside] = time_us[inside] < self.end_us[split[inside]]
+        if not inside.any():
             return self
-        split = np.array(whose, np.int64)
-        at_us = np.array(ends, np.float64)
+        split, at_us = split[inside], time_us[inside]
         order = np.lexsort((at_us, split))
         split, at_us = split[order], at_us[order]
         last = np.append(split[1:] != split[:-1], True)

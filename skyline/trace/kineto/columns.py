@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from decimal import Decimal
+from itertools import compress
 from operator import attrgetter
-from statistics import median
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from skyline.interval import median
 from skyline.trace.kineto.category import BOOKKEEPING, NAMED_RANGES, Category, category_of
 from skyline.trace.kineto.event_stream import NOTHING, Arguments, Event, ExactEvent, Stretch
 from skyline.trace.kineto.notes import NoteKind, Notes
@@ -37,8 +38,10 @@ class Strings:
             known[text] = len(known)
         return np.fromiter(map(known.__getitem__, texts), np.int32, len(texts))
 
-    def numbers_of_json(self, values: Iterable[msgspec.Raw]) -> NDArray[np.int32]:
+    def numbers_of_json(self, values: Sequence[msgspec.Raw]) -> NDArray[np.int32]:
         """The number of each JSON value, as text."""
+        if values.count(NOTHING) == len(values):
+            return np.zeros(len(values), np.int32)
         known = self._json
         found: list[int] = []
         for value in values:
@@ -125,16 +128,9 @@ class Columns:
 
     def take(self, stretch: Stretch) -> None:
         """Add some events. Unusable events, and relevant events that are not work, are noted."""
-        spans: list[Event | ExactEvent] = []
-        allocations: list[Event | ExactEvent] = []
-        for event in stretch:
-            if event.ph == "X":
-                spans.append(event)
-            elif event.name == "[memory]" and event.args is not None:
-                allocations.append(event)
-            elif event.ph == "M" and event.name == "thread_name" and event.args is not None:
-                self.thread_names[str(event.pid), str(event.tid)] = str(event.args.thread_name)
-        kinds = np.fromiter(map(self._kind, spans), np.int16, len(spans))
+        spans: list[Event | ExactEvent] = [event for event in stretch if event.ph == "X"]
+        names = [event.name for event in spans]
+        kinds = self._kinds(spans, names)
         start = self._times(spans)
         duration = np.array([event.dur for event in spans], np.float64)
         timed = np.isfinite(start) & np.isfinite(duration)
@@ -145,12 +141,21 @@ class Columns:
             ("Events with a negative duration or one of over a day", wanted & timed & ~sane),
         ):
             self._notes.count(NoteKind.LEFT_OUT, what, int(which.sum()))
-        rows = chosen(wanted & sane)
-        if rows:
-            kept = [spans[row] for row in rows]
-            self._add(category=kinds[rows].astype(np.uint8), start_us=start[rows], duration_us=duration[rows])
-            self._take_spans(kept, kinds[rows])
-        if allocations:
+        usable = wanted & sane
+        if usable.any():
+            kinds = kinds[usable]
+            self._add(category=kinds.astype(np.uint8), start_us=start[usable], duration_us=duration[usable])
+            kept = usable.tolist()
+            self._take_spans(list(compress(spans, kept)), list(compress(names, kept)), kinds)
+        if len(spans) < len(stretch):
+            self._take_others([event for event in stretch if event.ph != "X" and event.args is not None])
+
+    def _take_others(self, events: Sequence[Event | ExactEvent]) -> None:
+        """Add names of threads, and allocations."""
+        for event in events:
+            if event.ph == "M" and event.name == "thread_name" and event.args is not None:
+                self.thread_names[str(event.pid), str(event.tid)] = str(event.args.thread_name)
+        if allocations := [event for event in events if event.name == "[memory]"]:
             self._take_allocations(allocations)
 
     def unknown_categories(self) -> list[tuple[str, int]]:
@@ -161,14 +166,13 @@ class Columns:
         for name, values in columns.items():
             self._parts.setdefault(name, []).append(values)
 
-    def _take_spans(self, spans: Sequence[Event | ExactEvent], kinds: NDArray[np.int16]) -> None:
+    def _take_spans(
+        self, spans: Sequence[Event | ExactEvent], names: Sequence[str], kinds: NDArray[np.int16]
+    ) -> None:
         arguments = [event.args or _NONE for event in spans]
-        places = self.places
         self._add(
-            place=np.array(
-                [places.setdefault((event.pid, event.tid), len(places)) for event in spans], np.int32
-            ),
-            name=self.strings.numbers([event.name for event in spans]),
+            place=self._places(spans),
+            name=self.strings.numbers(names),
             stack=self.strings.numbers([given.stack for given in arguments]),
             module_path=self.strings.numbers([given.module_path for given in arguments]),
             shapes=self.strings.numbers_of_json([given.shapes or given.shapes_2020 for given in arguments]),
@@ -180,6 +184,14 @@ class Columns:
         self._take_collectives(arguments)
         self._count += len(spans)
 
+    def _places(self, spans: Sequence[Event | ExactEvent]) -> NDArray[np.int32]:
+        """The number of the process and thread of each event."""
+        known = self.places
+        pairs = [(event.pid, event.tid) for event in spans]
+        for pair in dict.fromkeys(pairs):
+            known.setdefault(pair, len(known))
+        return np.fromiter(map(known.__getitem__, pairs), np.int32, len(pairs))
+
     def _take_waits(self, arguments: Sequence[Arguments], kinds: NDArray[np.int16]) -> None:
         rows = chosen(kinds == int(Category.SYNC))
         given = [arguments[row] for row in rows]
@@ -190,7 +202,7 @@ class Columns:
         )
 
     def _take_collectives(self, arguments: Sequence[Arguments]) -> None:
-        rows = [row for row, given in enumerate(arguments) if given.collective]
+        rows = [row for row, name in enumerate(map(attrgetter("collective"), arguments)) if name]
         given = [arguments[row] for row in rows]
         self._add(
             collective_event=np.array(rows, np.int64) + self._count,
@@ -213,23 +225,26 @@ class Columns:
             memory_allocated=integers([one.memory_allocated for one in given]),
         )
 
-    def _kind(self, event: Event | ExactEvent) -> int:
-        written = event.cat or f"{_IN_PROCESS}{event.pid}"
-        kind = self.categories.get(written)
-        if kind is None:
-            known = category_of(event.cat, event.pid)
-            kind = int(known) if known is not None else _UNKNOWN
-            if event.cat.lower() in BOOKKEEPING:
-                kind = _BOOKKEEPING
-            self.categories[written] = kind
-        if kind == Category.CPU_OP and event.name.startswith(NAMED_RANGES):
-            return int(Category.ANNOTATION)
-        if kind == _UNKNOWN:
-            given = event.args or _NONE
+    def _kinds(self, events: Sequence[Event | ExactEvent], names: Sequence[str]) -> NDArray[np.int16]:
+        """The category of each event; negative for those that are left out."""
+        written = [event.cat for event in events]
+        if not all(written):
+            written = [event.cat or f"{_IN_PROCESS}{event.pid}" for event in events]
+        known = self.categories
+        for text in set(written).difference(known):
+            known[text] = _kind(text)
+        kinds = np.fromiter(map(known.__getitem__, written), np.int16, len(events))
+        ranges = {name for name in set(names) if name.startswith(NAMED_RANGES)}
+        if ranges:
+            in_range = np.fromiter(map(ranges.__contains__, names), np.bool_, len(names))
+            kinds[in_range & (kinds == Category.CPU_OP)] = Category.ANNOTATION
+        for row in chosen(kinds == _UNKNOWN):
+            given = events[row].args or _NONE
             if given.stream >= 0 and given.correlation > 0:
-                return int(Category.KERNEL)  # a kernel of an unknown accelerator
-            self._unknown[event.cat] += 1
-        return kind
+                kinds[row] = Category.KERNEL  # a kernel of an unknown accelerator
+            else:
+                self._unknown[events[row].cat] += 1
+        return kinds
 
     def _times(self, events: Sequence[Event | ExactEvent]) -> NDArray[np.float64]:
         if self.base_us is None:
@@ -241,10 +256,11 @@ class Columns:
             self.base_us = int(median(times))
         base = self.base_us
         if not events or isinstance(events[0], Event):
-            return np.fromiter((event.ts for event in events), np.float64, len(events)) - float(base)
+            return np.array([event.ts for event in events], np.float64) - float(base)
         # Exact times are subtracted before the conversion to float.
+        exactly, exact = Decimal(base), cast("Sequence[ExactEvent]", events)
         try:
-            return np.array([float(event.ts - base) for event in events], np.float64)
+            return np.array([float(event.ts - exactly) for event in exact], np.float64)
         except (ArithmeticError, ValueError):
             return np.array([_difference(event.ts, base) for event in events], np.float64)
 
@@ -254,3 +270,12 @@ def _difference(time: float | Decimal, base: int) -> float:
         return float(time - base)
     except (ArithmeticError, ValueError):
         return math.nan
+
+
+def _kind(written: str) -> int:
+    """The kind of a category as written, or of a process where there was none."""
+    if written.lower() in BOOKKEEPING:
+        return _BOOKKEEPING
+    place = written.removeprefix(_IN_PROCESS)
+    known = category_of("", place) if place != written else category_of(written, "")
+    return _UNKNOWN if known is None else int(known)

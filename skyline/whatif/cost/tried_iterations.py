@@ -6,7 +6,6 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from statistics import median
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +14,7 @@ from skyline.graph.build import main_lane
 from skyline.graph.column import Indices, Times
 from skyline.graph.graph import Graph
 from skyline.graph.task import PHASE
+from skyline.interval import median
 from skyline.trace.profile import Profile
 from skyline.trace.record import Phase, RecordKind, Trace
 from skyline.trace.trial import Trial
@@ -177,7 +177,7 @@ def _spread(ratios: Sequence[float]) -> float:
     if len(ratios) < 2:
         return 0.0
     middle = median(ratios)
-    deviation = _NORMAL_DEVIATION.value * median(abs(ratio - middle) for ratio in ratios)
+    deviation = _NORMAL_DEVIATION.value * median([abs(ratio - middle) for ratio in ratios])
     return _NINE_IN_TEN.value * deviation / math.sqrt(len(ratios)) / middle
 
 

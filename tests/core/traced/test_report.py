@@ -9,7 +9,8 @@ import msgspec
 import pytest
 from rich.console import Console
 
-from skyline.report.build import answers_report, encode
+from skyline.report.answers import answers_report
+from skyline.report.build import encode
 from skyline.report.pages.traced import trace_answers_page, trace_page
 from skyline.report.terminal import print_document
 from skyline.report.traced import trace_report

@@ -8,7 +8,7 @@ from skyline.cli.command_line import parse_question
 from skyline.errors import UsageError
 from skyline.graph.selection import select
 from skyline.graph.task import TaskKind
-from skyline.report.build import answers_report
+from skyline.report.answers import answers_report
 from skyline.trace.record import Phase
 from skyline.whatif.composition import compose
 from skyline.whatif.question import Choice

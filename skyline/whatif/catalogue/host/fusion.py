@@ -183,23 +183,28 @@ def fused(
     durations, gaps = graph.durations.copy(), graph.gaps.copy()
     again = _again(graph, checkpointed)
     each_us = larger * case.drawing_ns / 1e3 * gained(_DRAWING_PART, threads)
+    on_gpu: Flags = ON_GPU[graph.tasks.kind]
     for group in found.groups:
         times = graph.durations[group.tasks]
-        numbers = drawn(graph, group, larger)
-        apart_us = numbers * each_us
-        if checkpointed is not None:
-            apart_us = np.where(checkpointed[group.tasks] & (numbers > 0), _ONLY_DRAWN * times, apart_us)
-        if group.pools is not None and group.pools.any():
-            backward = int(graph.tasks.phase[group.tasks[0]]) == PHASE[Phase.BACKWARD]
-            factors = case.pooling.of(group.pools, backward=backward, channels_last=channels_last)
-            apart_us = np.where(group.pools != PoolingKind.NONE, factors * times, apart_us)
-        then = _group_us(times, group, found.bytes_per_us, case, apart_us, again[group.tasks])
+        pools = group.pools if group.pools is not None and group.pools.any() else None
+        if group.drawn is None and pools is None and checkpointed is None:
+            then = _joined_us(times, group, found.bytes_per_us, case)
+        else:
+            numbers = drawn(graph, group, larger)
+            apart_us = numbers * each_us
+            if checkpointed is not None:
+                apart_us = np.where(checkpointed[group.tasks] & (numbers > 0), _ONLY_DRAWN * times, apart_us)
+            if pools is not None:
+                backward = int(graph.tasks.phase[group.tasks[0]]) == PHASE[Phase.BACKWARD]
+                factors = case.pooling.of(pools, backward=backward, channels_last=channels_last)
+                apart_us = np.where(pools != PoolingKind.NONE, factors * times, apart_us)
+            then = _group_us(times, group, found.bytes_per_us, case, apart_us, again[group.tasks])
         durations[group.tasks] = 0.0
         durations[group.tasks[0]] = then
         rest = group.tasks[1:]
-        gaps[rest[ON_GPU[graph.tasks.kind[rest]]]] = 0.0
+        gaps[rest[on_gpu[rest]]] = 0.0
     durations[found.views] *= case.views
-    if not ON_GPU[graph.tasks.kind].any():
+    if not on_gpu.any():
         work = graph.tasks.work[found.host]
         durations[found.host[work == WORK[WorkClass.MATMUL]]] *= case.products
         durations[found.host[work == WORK[WorkClass.CONVOLUTION]]] *= case.convolutions
@@ -234,6 +239,12 @@ def _group_us(
         return float(apart_us.sum()) + _group_us(others, group, rate, case, none, again)
     now = float(times.sum())
     repeated = float(times[again].sum()) / now if now > 0 else 0.0
+    return _joined_us(times, group, rate, case) * (1 - repeated * (1 - case.recomputed))
+
+
+def _joined_us(times: Times, group: Group, rate: float | None, case: FusionBound) -> float:
+    """Time of the one kernel of operators that neither draw nor pool, and are not repeated."""
+    now = float(times.sum())
     if rate is None or group.alone_bytes is None:
         # Without shapes: the group does not get below its longest member, which moves the most.
         likely = max(1.0, case.traffic) * float(times.max(initial=0.0)) if len(times) > 1 else now
@@ -241,8 +252,7 @@ def _group_us(
         more = np.maximum(0.0, times - group.alone_bytes / rate)
         factors = np.where(group.composite, case.composite, case.arithmetic)
         likely = case.traffic * group.external_bytes / rate + float((factors * more).sum())
-    bounded = min(max(likely, case.at_least * now), case.at_most * now)
-    return bounded * (1 - repeated * (1 - case.recomputed))
+    return min(max(likely, case.at_least * now), case.at_most * now)
 
 
 def _numbers_drawn(call: OperatorShape) -> float:

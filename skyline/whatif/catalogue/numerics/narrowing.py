@@ -404,6 +404,11 @@ def _recorded(subject: Subject, graph: Graph, chosen: Indices) -> Indices:
 
 def _has_weight(subject: Subject, graph: Graph, heavy: Indices) -> npt.NDArray[np.bool_]:
     """Flags of products with a parameter: products of two activations have none."""
+    if subject.profile is None:
+        # A trace has many products of few names.
+        return np.array([not _of_activations(name) for name in graph.tasks.names], np.bool_)[
+            graph.tasks.name[heavy]
+        ]
     codes: list[int] = graph.tasks.name[heavy].tolist()
     called = zip(shapes(subject, graph, heavy), codes, strict=True)
     names = (graph.tasks.names[code] if shape is None else shape.operator for shape, code in called)
@@ -427,6 +432,8 @@ def _cast_us(subject: Subject, graph: Graph, weighted: Indices) -> npt.NDArray[n
 
 def _cast_elements(subject: Subject, graph: Graph, weighted: Indices) -> npt.NDArray[np.float64]:
     """Of the weight, and of every other input: half of them are results of products and 16 bits wide already."""
+    if subject.profile is None:
+        return np.zeros(len(weighted))
     found: list[float] = []
     for shape in shapes(subject, graph, weighted):
         sizes = [prod(each) for each in shape.inputs if len(each) > 1] if shape is not None else []
