@@ -3,9 +3,9 @@
 Loops around networks of ``examples/image_classifier.py`` and of kuangliu/pytorch-cifar, on random images of 32 by 32,
 are profiled, and every change predicted. Then torch-pruning prunes copies of the network, with the call that Skyline's
 rewrite writes, and all take turns in one process with the unchanged network and a second copy of it (the null). The
-measure is processor time on one thread, so that the page can be made on a machine with other work; the profile is of the
-same loop. The mean over a gradual schedule is computed from the predictions alone, also for ResNet-50 on GPUs that are
-not here. Needs torch-pruning, and a folder of bare clones (``--mirror``) or a network.
+measure is processor time on one thread, so that the page can be made on a machine with other work; the profile is of
+the same loop. The mean over a gradual schedule is computed from the predictions alone, also for ResNet-50 on GPUs that
+are not here. Needs torch-pruning, and a folder of bare clones (``--mirror``) or a network.
 """
 
 from __future__ import annotations
