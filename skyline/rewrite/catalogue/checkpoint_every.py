@@ -123,7 +123,7 @@ def _steps(context: RewriteContext, value: str) -> int:
     if not value:
         found = saving(profile.training, Failures()) if profile.training is not None else None
         if found is None:
-            message = "How long a save takes is not known"
+            message = "The time of a save is not known"
             hint = f"Run: skyline estimate {PurePath(profile.script).name} --epochs N. Or give steps: {NAME}=1000."
             raise RewriteRefused(message, file=profile.script, hint=hint)
         return found.best

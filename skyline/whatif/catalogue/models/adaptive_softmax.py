@@ -85,7 +85,7 @@ class OutputLayer:
 
     @property
     def rows(self) -> int:
-        """How many inputs one call has: samples, or all their positions."""
+        """The number of inputs of one call: samples, or all their positions."""
         return prod(self.inputs[:-1])
 
 
