@@ -223,7 +223,7 @@ def _losses(case: FusedCase, text: str, jobs: int) -> tuple[list[list[float]], l
     arguments, sys.argv = sys.argv, [str(case.script)]
     sys.path.insert(0, str(case.script.parent))
     try:
-        exec(compile(text.partition(case.loop)[0], str(case.script), "exec"), space)
+        exec(compile(text.partition(case.loop)[0], str(case.script), "exec", dont_inherit=True), space)
     finally:
         sys.argv = arguments
         sys.path.remove(str(case.script.parent))
