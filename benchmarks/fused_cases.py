@@ -165,7 +165,10 @@ def public(folder: Path) -> tuple[FusedCase, ...]:
                     "        " + stacked("Transformer(config)", "        ") + "\n        model = models[0]",
                 ),
                 ("AdamW(model.parameters(), lr", "AdamW(weights.values(), lr"),
-                ("        logits, loss = model(X, Y)\n", "        {each}\n        loss = each_loss.sum()\n"),
+                (
+                    "feed into the model\n        logits, loss = model(X, Y)\n",
+                    "\n        {each}\n        loss = each_loss.sum()\n",
+                ),
                 ("model.zero_grad(set_to_none=True)", "optimizer.zero_grad(set_to_none=True)"),
                 ("if step > 0 and step % 500 == 0:", "if False:"),
                 ("if step > 0 and step % 200 == 0:", "if False:"),
@@ -220,7 +223,7 @@ def _losses(case: FusedCase, text: str, jobs: int) -> tuple[list[list[float]], l
     arguments, sys.argv = sys.argv, [str(case.script)]
     sys.path.insert(0, str(case.script.parent))
     try:
-        exec(compile(text.partition(case.loop)[0], str(case.script), "exec"), space)
+        exec(compile(text.partition(case.loop)[0], str(case.script), "exec", dont_inherit=True), space)
     finally:
         sys.argv = arguments
         sys.path.remove(str(case.script.parent))
