@@ -90,7 +90,7 @@ def main(descriptor: int) -> NoReturn:
 
 
 def _learn() -> None:
-    """Do once what each server would do anew: make the functions of its messages, find the what-ifs and rewrites.
+    """Do once what each server would do again: make the functions of its messages, find the what-ifs and rewrites.
 
     The answers to one profile import and find whatever a profile's answers need.
     """

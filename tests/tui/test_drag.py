@@ -75,7 +75,7 @@ class Hand:
         return self.app.query_one(f"#{name}-bar", DragBar)
 
     def screen(self) -> list[str]:
-        """The rows of the screen as they stand now."""
+        """The current rows of the screen."""
         strips = self.app.screen._compositor.render_strips()
         return ["".join(segment.text for segment in strip) for strip in strips]
 
