@@ -36,7 +36,7 @@ _SEMANTICS = {
     "exact": ("green", "exact: same results", "that give the same results"),
     "numerics": ("yellow", "numerics: rounding differs", "that may differ in rounding"),
     "convergence": ("yellow", "convergence: training takes another course", "that keep the model"),
-    "model": ("yellow", "model: another model is trained", "of any kind"),
+    "model": ("yellow", "model: another network is trained", "of any kind"),
 }
 """Tone, meaning, and the changes that a limit to it allows."""
 _SAME = 1e-4
