@@ -66,4 +66,5 @@ def _rank(row: PlanRow) -> tuple[bool, float, float]:
 
 
 def _order(offer: ClusterOffer) -> tuple[bool, bool, float, float]:
-    return offer.row is None, *(_rank(offer.row) if offer.row is not None else (True, inf, 0.0))
+    missed, usd, rate = _rank(offer.row) if offer.row is not None else (True, inf, 0.0)
+    return offer.row is None, missed, usd, rate

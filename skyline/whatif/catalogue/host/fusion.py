@@ -343,8 +343,8 @@ def _groups(
     groups: list[Group] = []
     for begin, end in zip([0, *bounds.tolist()], [*bounds.tolist(), len(found)], strict=True):
         members_of, calls = found[begin:end], [one for one in called[begin:end] if one is not None]
-        own: list[str] = [tasks.names[name] for name in tasks.name[members_of]]
-        pools = None if on_gpu else pooling_kinds(own, called[begin:end])
+        operators: list[str] = [tasks.names[name] for name in tasks.name[members_of]]
+        pools = None if on_gpu else pooling_kinds(operators, called[begin:end])
         if len(calls) < end - begin:
             groups.append(Group(members_of, (), composite[begin:end], pools=pools))
             continue
