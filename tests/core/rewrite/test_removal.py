@@ -415,7 +415,9 @@ def test_a_module_that_binds_one_of_both_is_left_as_it_was() -> None:
     assert all((entry.present is None) == (entry.remove is None) for entry in entries().values())
     # Without a place to look at, and without anything to write back, there is nothing to switch off.
     assert {name for name, each in entries().items() if each.remove is None} == {
+        "adaptive_softmax",
         "batch_size",
+        "checkpoint_every",
         "data_parallel",
         "fuse_jobs",
         "keep_memory",
