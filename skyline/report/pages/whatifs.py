@@ -35,7 +35,7 @@ from skyline.report.schema import BaselineReport, BestReport, EstimateReport, Wh
 _SEMANTICS = {
     "exact": ("green", "exact: same results", "that give the same results"),
     "numerics": ("yellow", "numerics: rounding differs", "that may differ in rounding"),
-    "convergence": ("yellow", "convergence: training takes another course", "that keep the model"),
+    "convergence": ("yellow", "convergence: training takes another course", "that train the same network"),
     "model": ("yellow", "model: another network is trained", "of any kind"),
 }
 """Tone, meaning, and the changes that a limit to it allows."""
