@@ -361,7 +361,7 @@ def _basis(swept: Swept, rounds: int) -> Iterator[str]:
     count = units.plural(len(swept.points), "point")
     if first is not None and first.prediction is not None:
         said = first.prediction
-        yield f"{count}, each a trace of shapes: nothing ran on a GPU. Times rest on {said.basis}."
+        yield f"{count}, each a trace of shapes: nothing ran on a GPU. Basis of the times: {said.basis}."
         if said.without_loading:
             yield f"Data loading is not included: {said.without_loading}."
         elif said.loading:
