@@ -3,25 +3,33 @@
 Reads the rows that ``gpu_models.py`` measured. Traces each training by shape on a processor, and predicts it with the
 product's predictor and with the roofline. A step contains the host's launches; the kernels are compared alone as well.
 ``gpu_models_first`` is the page of the first prediction, before anything had been measured on this GPU. Since then the
-recording of one training has set constants: its row is shown and not scored.
+recording of one training has set constants: its row is shown and not scored. ``gpu_models_alone`` is the page of
+later rows (``--rows gpu_h200/rows_alone.jsonl``), with the same predictions after ``skyline calibrate`` there
+(``--calibration``).
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
+import shutil
 import statistics
 import sys
+import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from unittest.mock import patch
 
 from machine import Machine
 from result_file import RESULTS, table, write
 
+from skyline.calibrate.store import folder as calibration_folder
 from skyline.capture.process import start_fresh
 from skyline.capture.request import CaptureRequest
 from skyline.errors import SkylineError
+from skyline.predict.gpu_spec import GpuSpec
 from skyline.predict.gpus import gpu_named
 from skyline.predict.predicted_times import timed
 from skyline.predict.registry import predictor_for, predictor_named
@@ -35,6 +43,16 @@ _SCRIPT = _HERE / "gpu_models_training.py"
 _SETTING = ("resnet50", "float32")
 """The training whose recording set the rates of batch normalization (``channel_blocks``)."""
 _FIRST = "gpu_models_first"
+_NOTES = {
+    "rows": "Rows behind the first of their process may have a slower host than a script by itself: a recorder of "
+    "kernels may have stayed attached to it. The recording of ResNet-50 in float32 set rates of batch normalization: "
+    "its row is not scored.",
+    "rows_alone": "Each row was measured in a process of its own, on a GPU that nothing else used. None of them set a "
+    "constant or was seen before it was predicted; the model of the host was changed before with earlier rows of five "
+    "of these trainings in view. The last line of the summary uses what `skyline calibrate` measured there in 1.2 "
+    "minutes.",
+}
+"""By the name of the file of rows."""
 _CONVOLUTIONAL = ("net", "vgg", "inception", "convnext")
 
 
@@ -55,6 +73,9 @@ class Prediction:
     predicted_kernels_ms: float
     predicted_peak_bytes: float
     roofline_ms: float
+    calibrated_ms: float | None = None
+    """The prediction with the measurements that ``skyline calibrate`` made there."""
+    calibrated_kernels_ms: float | None = None
 
     @property
     def inside(self) -> bool:
@@ -67,7 +88,7 @@ class Prediction:
         return self.kernels_ms < 0.9 * self.step_ms
 
 
-def predicted(row: dict[str, object], interpreter: str) -> Prediction:
+def predicted(row: dict[str, object], interpreter: str, calibration: Path | None) -> Prediction:
     """One row. Raises SkylineError where the training cannot be traced."""
     device = gpu_named(str(row["gpu"]))
     arguments = [str(row["model"]), str(row["batch"]), "--format", str(row["format"])]
@@ -78,6 +99,7 @@ def predicted(row: dict[str, object], interpreter: str) -> Prediction:
     traced = ScriptTracer(request, device, lambda _: None, None, None, start_fresh).trace()
     product = timed(traced, device, predictor_for(device))
     roofline = timed(traced, device, predictor_named("roofline"))
+    measured = _after_calibration(traced, device, calibration) if calibration is not None else None
     assert product.prediction is not None
     assert roofline.prediction is not None
     step = product.prediction.iteration_ms
@@ -93,7 +115,20 @@ def predicted(row: dict[str, object], interpreter: str) -> Prediction:
         predicted_kernels_ms=_kernels_ms(product),
         predicted_peak_bytes=float(product.peak_bytes or 0),
         roofline_ms=roofline.prediction.iteration_ms.value,
+        calibrated_ms=measured[0] if measured else None,
+        calibrated_kernels_ms=measured[1] if measured else None,
     )
+
+
+def _after_calibration(traced: Profile, device: GpuSpec, calibration: Path) -> tuple[float, float]:
+    """Step and kernels in ms, predicted with the measured operators of a calibration file."""
+    with tempfile.TemporaryDirectory() as folder, patch.dict(os.environ, SKYLINE_DATA_DIR=folder):
+        calibrated = calibration_folder()
+        calibrated.mkdir(parents=True)
+        shutil.copy(calibration, calibrated)
+        told = timed(traced, device, predictor_for(device))
+    assert told.prediction is not None
+    return told.prediction.iteration_ms.value, _kernels_ms(told)
 
 
 def _kernels_ms(profile: Profile) -> float:
@@ -139,7 +174,10 @@ def _page(rows: Sequence[Prediction], failed: Sequence[str], results: Path) -> s
         for name, chosen in groups
         if any(chosen(one) for one in scored)
     ]
-    summary += _first_summary(results)
+    if any(one.calibrated_ms is not None for one in scored):
+        summary += [_summary("all, after `skyline calibrate` there", list(map(_calibrated, scored)))]
+    else:
+        summary += _first_summary(results)
     summary_head = ["trainings", "number", "error of the step", "inside", "error of the kernels"]
     summary_head += ["error of the peak", "error of the roofline"]
     parts = [
@@ -165,6 +203,20 @@ def _summary(name: str, rows: Sequence[Prediction]) -> list[str]:
     ]
 
 
+def _calibrated(one: Prediction) -> Prediction:
+    """The row with the calibrated prediction in place of the other; its range moves with it."""
+    assert one.calibrated_ms is not None
+    assert one.calibrated_kernels_ms is not None
+    factor = one.calibrated_ms / one.predicted_ms
+    return replace(
+        one,
+        predicted_ms=one.calibrated_ms,
+        low_ms=one.low_ms * factor,
+        high_ms=one.high_ms * factor,
+        predicted_kernels_ms=one.calibrated_kernels_ms,
+    )
+
+
 def _first_summary(results: Path) -> list[list[str]]:
     path = results / f"{_FIRST}.json"
     if not path.is_file():
@@ -186,6 +238,10 @@ def main() -> int:
     parser.add_argument(
         "--interpreter", default=sys.executable, help="a Python with timm and transformers, of their versions"
     )
+    parser.add_argument(
+        "--calibration", type=Path, metavar="FILE", help="what `skyline calibrate` measured there"
+    )
+    parser.add_argument("--name", default="gpu_models", help="name of the page")
     parser.add_argument("--results", type=Path, default=RESULTS)
     options = parser.parse_args()
     machine = Machine.here()
@@ -196,7 +252,7 @@ def main() -> int:
         if "error" in row:
             continue
         try:
-            rows.append(predicted(row, options.interpreter))
+            rows.append(predicted(row, options.interpreter, options.calibration))
         except SkylineError as error:
             failed.append(f"{row['model']} in {row['format']}: {error.message.splitlines()[0]}")
             continue
@@ -209,12 +265,11 @@ def main() -> int:
     body = (
         f"Measured on: {gpu}. Predicted on the machine above, from shapes alone. A step is one forward and backward "
         "pass and an SGD step with momentum on data that lie on the GPU; its time is the median by the GPU's events. "
-        "Errors are means of |predicted / measured - 1|. Rows behind the first of their process may have a slower host "
-        "than a script by itself: a recorder of kernels may have stayed attached to it. The recording of ResNet-50 in "
-        f"float32 set rates of batch normalization: its row is not scored.\n\n{_page(rows, failed, options.results)}"
+        f"Errors are means of |predicted / measured - 1|. {_NOTES[options.rows.stem]}\n\n"
+        f"{_page(rows, failed, options.results)}"
     )
     title = "Trainings on a GPU, predicted without it"
-    print(write("gpu_models", title, machine, body, [asdict(one) for one in rows], results=options.results))
+    print(write(options.name, title, machine, body, [asdict(one) for one in rows], results=options.results))
     return 0
 
 

@@ -8,6 +8,7 @@ from math import prod
 
 import numpy as np
 
+from skyline.trace.product_output import outputs_of
 from skyline.trace.record import OperatorShape
 from skyline_predictors.matrix_time import MatrixShape
 from skyline_predictors.memory_levels import Floats
@@ -41,7 +42,7 @@ def deciding_format(shape: OperatorShape) -> str:
 
 def bytes_moved(shapes: Sequence[OperatorShape]) -> Floats:
     """Bytes that each reads and writes at least once."""
-    return np.array([float(shape.bytes_moved or _bytes(shape)) for shape in shapes])
+    return np.array([float(shape.bytes_moved or least_bytes(shape)) for shape in shapes])
 
 
 def row_length(shape: OperatorShape) -> int:
@@ -52,7 +53,8 @@ def row_length(shape: OperatorShape) -> int:
 
 def matrix_shape(shape: OperatorShape) -> MatrixShape:
     """The product behind an operator, told from its output and its arithmetic."""
-    output = shape.outputs[0] if shape.outputs else ()
+    outputs = outputs_of(shape)
+    output = outputs[0] if outputs else ()
     if len(output) < 2 or not prod(output):
         elements = max(1, prod(output))
         return MatrixShape(1, elements, 1, max(1, shape.flops // (2 * elements)))
@@ -112,11 +114,14 @@ def _convolution(shape: OperatorShape) -> tuple[float, ...]:
     return tuple(map(float, sizes))
 
 
-def _bytes(shape: OperatorShape) -> int:
+def least_bytes(shape: OperatorShape) -> int:
+    """Bytes of all inputs and outputs, each once."""
+    outputs = outputs_of(shape)
+    formats = shape.output_dtypes or shape.dtypes[:1] * len(outputs)
     return sum(
         prod(size) * ELEMENT_BYTES.get(name, 4)
         for size, name in (
             *zip(shape.inputs, shape.dtypes, strict=False),
-            *zip(shape.outputs, shape.output_dtypes, strict=False),
+            *zip(outputs, formats, strict=False),
         )
     )

@@ -50,6 +50,8 @@ _KERNELS = (
 float32 numbers in TF32, ``s16816`` its counterpart of 16 bits (CUTLASS, ``include/cutlass/arch``). cuBLAS's products
 from Hopper on, ``nvjet_…``, name the format of the first matrix: t for bfloat16, h for float16, s for float32."""
 
+_WIDE_ATTENTION, _NARROW_ATTENTION = "_efficient_attention", "_flash_attention"
+"""PyTorch's fused attention on CUDA: flash attention takes 16 bits alone (``sdp_utils.cpp``)."""
 
 _Product = tuple[OperatorShape | None, str]
 """A product's call, None where its size is not known, and the format that it computes in."""
@@ -156,7 +158,7 @@ def _least_factor(
         return 0.0
     before_us, after_us = (
         max(
-            _in(shape, name).bytes_moved / (spec.bandwidth_gb_s * 1e3),
+            in_format(shape, name).bytes_moved / (spec.bandwidth_gb_s * 1e3),
             shape.flops / (_peak(spec, name) * 1e6),
         )
         for name in (present, target)
@@ -179,8 +181,8 @@ def _known_factors(
     before, after = (
         [one.time_us.value for one in predictor.predict(tuple(asked), spec)]
         for asked in (
-            [_in(shape, present) for shape, present in sized],
-            [_in(shape, target) for shape, _ in sized],
+            [in_format(shape, present) for shape, present in sized],
+            [in_format(shape, target) for shape, _ in sized],
         )
     )
     for (shape, present), before_us, after_us in zip(sized, before, after, strict=True):
@@ -207,12 +209,17 @@ def _peak(spec: GpuSpec, number_format: str) -> float:
     return peaks.get(number_format) or spec.tflops_fp32
 
 
-def _in(shape: OperatorShape, number_format: str) -> OperatorShape:
-    """The same operator on tensors of another format."""
+def in_format(shape: OperatorShape, number_format: str) -> OperatorShape:
+    """The operator on tensors of another format than float32, with the attention kernel that takes it."""
 
     def changed(names: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(number_format if name == FLOAT32 else name for name in names)
 
-    moved = shape.bytes_moved // 2 if number_format in NARROW else shape.bytes_moved
-    dtypes, outputs = changed(shape.dtypes), changed(shape.output_dtypes)
-    return replace(shape, dtypes=dtypes, output_dtypes=outputs, bytes_moved=moved)
+    halved = number_format in NARROW and FLOAT32 in shape.dtypes
+    return replace(
+        shape,
+        operator=shape.operator.replace(_WIDE_ATTENTION, _NARROW_ATTENTION) if halved else shape.operator,
+        dtypes=changed(shape.dtypes),
+        output_dtypes=changed(shape.output_dtypes),
+        bytes_moved=shape.bytes_moved // 2 if halved else shape.bytes_moved,
+    )

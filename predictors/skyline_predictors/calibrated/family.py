@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from math import log2, prod
 
+from skyline.trace.product_output import outputs_of
 from skyline.trace.record import OperatorShape
 
 _FAMILIES: tuple[tuple[str, tuple[str, ...]], ...] = (
@@ -96,7 +97,8 @@ def features(family: str, shape: OperatorShape) -> tuple[float, ...]:
 
 
 def _product(shape: OperatorShape) -> tuple[float, ...]:
-    output = shape.outputs[0] if shape.outputs else ()
+    outputs = outputs_of(shape)
+    output = outputs[0] if outputs else ()
     *lead, rows, columns = output if len(output) > 1 else (1, *(output or (1,)))
     inner = shape.flops / (2 * max(1, prod(output)))
     return _log(prod(lead)), _log(rows), _log(columns), _log(inner), _odd(columns) + _odd(round(inner))

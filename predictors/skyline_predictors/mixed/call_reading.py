@@ -18,7 +18,7 @@ from skyline_predictors.mixed.call_kind import (
     is_backward,
 )
 from skyline_predictors.number_format import ELEMENT_BYTES
-from skyline_predictors.shape_reading import deciding_format, matrix_shape
+from skyline_predictors.shape_reading import deciding_format, least_bytes, matrix_shape
 
 COSTLY = (
     "gelu", "silu", "sigmoid", "tanh", "exp", "erf", "hardswish", "mish", "softplus", "elu", "pow", "log", "sin",
@@ -80,17 +80,7 @@ def _element(shape: OperatorShape) -> float:
 
 
 def _moved(shape: OperatorShape) -> float:
-    if shape.bytes_moved:
-        return float(shape.bytes_moved)
-    return float(
-        sum(
-            prod(size) * ELEMENT_BYTES.get(name, 4)
-            for size, name in (
-                *zip(shape.inputs, shape.dtypes, strict=False),
-                *zip(shape.outputs, shape.output_dtypes, strict=False),
-            )
-        )
-    )
+    return float(shape.bytes_moved or least_bytes(shape))
 
 
 def _product(shape: OperatorShape) -> tuple[float, ...]:

@@ -24,7 +24,7 @@ from skyline.whatif.base import (
     Subject,
     UsualWhatIf,
 )
-from skyline.whatif.catalogue.numerics.predicted_narrowing import in_format
+from skyline.whatif.number_formats import in_format
 from skyline.whatif.constant import EXAMPLES, XEON, Constant
 from skyline.whatif.dropout import OTHER_DRAWS, draws
 from skyline.whatif.number_formats import FLOAT32, NARROW, formats

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 
 import numpy as np
 
 from skyline.graph.column import Indices
 from skyline.graph.graph import Graph
-from skyline.trace.record import OperatorShape
 from skyline.whatif.constant import Constant
-from skyline.whatif.number_formats import FLOAT32, NARROW, Factors
+from skyline.whatif.number_formats import Factors, in_format
 from skyline.whatif.predicted_kernels import PredictedKernels
 from skyline.whatif.subject import Subject
 
@@ -23,18 +21,6 @@ _NARROW_PART = Constant(
     "an assumption: the part of the kernels between products whose inputs have 16 bits, in models with norms that "
     "autocast computes in float32; all of them have in other models",
 )
-
-
-def in_format(shape: OperatorShape, target: str) -> OperatorShape:
-    """The operator on tensors of another format, with the attention kernel that takes it."""
-    moved = shape.bytes_moved // 2 if target in NARROW and FLOAT32 in shape.dtypes else shape.bytes_moved
-    return replace(
-        shape,
-        operator=shape.operator.replace("_efficient_attention", "_flash_attention"),
-        dtypes=tuple(target if one == FLOAT32 else one for one in shape.dtypes),
-        output_dtypes=tuple(target if one == FLOAT32 else one for one in shape.output_dtypes),
-        bytes_moved=moved,
-    )
 
 
 def as_predicted(
