@@ -24,10 +24,9 @@ from skyline.whatif.base import (
     Subject,
     UsualWhatIf,
 )
-from skyline.whatif.number_formats import in_format
 from skyline.whatif.constant import EXAMPLES, XEON, Constant
 from skyline.whatif.dropout import OTHER_DRAWS, draws
-from skyline.whatif.number_formats import FLOAT32, NARROW, formats
+from skyline.whatif.number_formats import FLOAT32, NARROW, formats, in_format
 from skyline.whatif.predicted_kernels import PredictedKernels
 from skyline.whatif.subject import shapes
 
