@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 from skyline.calibrate.plan import Design, Span
 
@@ -18,6 +19,8 @@ _UPDATES = ("divu", "mul_", "add_", "lerp_", "addcmul_", "addcdiv_")
 """Operators that optimizers call once per parameter."""
 _ROWWISE = ("softmax", "ln", "softmax_bwd", "ln_bwd")
 _CONVOLUTION = ("b", "cin", "cout", "ksize", "isize", "stride", "pad", "groups")
+_CONVOLVED_ON_UNITS = ("tf32", "bf16", "fp16")
+"""cuDNN convolves float32 in TF32 unless a script forbids it (``torch.backends.cudnn.allow_tf32``)."""
 _SIDES = (1, 3, 3, 5, 7)
 _ONE_GROUP_IN = 8
 """Every eighth convolution is depthwise."""
@@ -25,10 +28,52 @@ _GROUPED_FLOP = 0.02
 """Depthwise convolutions are slower: their arithmetic is limited to this share of the others' limit."""
 
 
-def designs(device: str, *, eight_bits: bool = False) -> tuple[Design, ...]:
+@dataclass(frozen=True, slots=True)
+class _Sampled:
+    """The spans of sizes on a kind of device.
+
+    On a GPU small tensors take the time of a kernel's start, whatever is computed: they say nothing about the tensors
+    of a training, and few are measured.
+    """
+
+    flat: _Spans
+    picture: _Spans
+    filters: _Spans
+    sides: Span
+    heads: _Spans
+    rows: Span
+    columns: Span
+    batches: _Spans
+
+
+_SPANS = {
+    "cpu": _Sampled(
+        flat=((1, 8192), (16, 4096)),
+        picture=((1, 256), (8, 512), (4, 128)),
+        filters=((1, 256), (1, 512), (8, 512)),
+        sides=(4, 224),
+        heads=((1, 256), (8, 1024), (16, 128)),
+        rows=(1, 8192),
+        columns=(8, 8192),
+        batches=((2, 512), (8, 1024), (8, 1024), (8, 512)),
+    ),
+    "cuda": _Sampled(
+        flat=((256, 131072), (64, 4096)),
+        picture=((8, 256), (16, 1024), (7, 128)),
+        filters=((8, 256), (3, 1024), (16, 1024)),
+        sides=(7, 224),
+        heads=((16, 4096), (32, 4096), (32, 128)),
+        rows=(64, 32768),
+        columns=(64, 16384),
+        batches=((8, 1024), (16, 1024), (16, 1024), (16, 512)),
+    ),
+}
+
+
+def designs(device: str, *, eight_bits: bool = False, tf32: bool = False) -> tuple[Design, ...]:
     """The designs for ``cpu`` or ``cuda``; the limits of the sizes are higher on a GPU.
 
-    ``eight_bits`` is true if the device supports 8-bit products.
+    ``eight_bits`` is true if the device supports 8-bit products, ``tf32`` if it has units for TF32.
     """
     flop = _MOST_FLOP[device]
     wide = 16 if device == "cuda" else 1
@@ -82,22 +127,22 @@ def designs(device: str, *, eight_bits: bool = False) -> tuple[Design, ...]:
         b, m, n, k = drawn
         return {"b": b, "m": m, "n": n, "k": k} if 8.0 * b * m * n * (n + k) <= flop / 2 else None
 
-    flat: tuple[tuple[float, float], ...] = ((1, 8192 * wide), (16, 4096))
-    picture: tuple[tuple[float, float], ...] = ((1, 256), (8, 512), (4, 128))
-    filters = ((1, 256), (1, 512), (8, 512), (1, len(_SIDES)), (4, 224), (1, 2), (1, 64))
-    heads = ((1, 256 * wide), (8, 1024), (16, 128))
+    span = _SPANS[device]
+    flat, picture, heads = span.flat, span.picture, span.heads
+    convolved = _CONVOLVED_ON_UNITS if tf32 else ()
+    filters = (*span.filters, (1, len(_SIDES)), span.sides, (1, 2), (1, 64))
     return (
         *(Design(op, (), lambda _: {"rows": 1, "cols": 1}) for op in HOST),
         *(
             Design(op, ((1, 3),), lambda drawn: {"k": drawn[0]}, 3)
             for op in (TRAINING if device == "cpu" else ())
         ),
-        Design("linear", ((1, 8192), (8, 8192), (8, 4096)), product, 3),
-        Design("mm", ((8, 4096), (8, 8192), (8, 8192)), product, 2),
-        Design("mm_t", ((8, 4096), (8, 4096), (8, 8192)), product, 2),
-        Design("bmm", ((2, 512), (8, 1024), (8, 1024), (8, 512)), products, 2),
-        Design("conv", filters, convolution, 6),
-        Design("conv_bwd", filters, convolution, 6),
+        Design("linear", (span.rows, span.columns, span.columns), product, 3),
+        Design("mm", (span.columns, span.columns, span.rows), product, 2),
+        Design("mm_t", (span.columns, span.columns, span.rows), product, 2),
+        Design("bmm", span.batches, products, 2),
+        Design("conv", filters, convolution, 6, convolved),
+        Design("conv_bwd", filters, convolution, 6, convolved),
         *(Design(op, flat, matrix) for op in _POINTWISE),
         *(Design(op, flat, matrix) for op in _ROWWISE),
         *(Design(op, picture, images) for op in ("bn", "bn_bwd", "pool", "pool_bwd")),

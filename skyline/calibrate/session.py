@@ -250,7 +250,8 @@ def _machine(process: MeasuringProcess, device: str) -> CalibratedDevice:
 
 
 def _designs(process: MeasuringProcess, device: str) -> tuple[Design, ...]:
-    return designs(device, eight_bits=bool(process.facts.gpu.get("fp8")))
+    tf32 = "tf32" in _formats(process, device)
+    return designs(device, eight_bits=bool(process.facts.gpu.get("fp8")), tf32=tf32)
 
 
 def _formats(process: MeasuringProcess, device: str) -> tuple[str, ...]:

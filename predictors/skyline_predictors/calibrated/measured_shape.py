@@ -9,8 +9,8 @@ from skyline.calibrate.case import Case
 from skyline.trace.record import OperatorShape
 from skyline_predictors.kernel_row import FLOAT
 
-_FORMATS = {"fp32": FLOAT, "tf32": FLOAT, "bf16": "bfloat16", "fp16": "float16"}
-_BYTES = {FLOAT: 4, "bfloat16": 2, "float16": 2}
+_FORMATS = {"fp32": FLOAT, "tf32": "tfloat32", "bf16": "bfloat16", "fp16": "float16"}
+_BYTES = {FLOAT: 4, "tfloat32": 4, "bfloat16": 2, "float16": 2}
 _WITH_PLACES = ("pool", "pool_bwd")
 _BYTES_OF_A_PLACE = 8
 Dimensions = tuple[int, ...]
@@ -94,6 +94,13 @@ def _channels(inputs: int, divided: int = 1) -> Callable[[_Sizes], _Tensors]:
     return tensors
 
 
+def _normalized(s: _Sizes) -> _Tensors:
+    """In training: statistics of each channel come out, which a predictor tells from inference by."""
+    (image,), _, _ = _channels(1)(s)
+    channels = (s["cin"],)
+    return (image, channels, channels), (image, channels, channels), 0
+
+
 def _reduced_pair(s: _Sizes) -> _Tensors:
     return ((s["rows"], s["cols"]),) * 2, ((),), 0
 
@@ -166,7 +173,7 @@ _OPERATORS: dict[str, tuple[str, Callable[[_Sizes], _Tensors]]] = {
     "softmax_bwd": ("_softmax_backward_data", _rowwise(2)),
     "ln": ("native_layer_norm", _rowwise(1)),
     "ln_bwd": ("native_layer_norm_backward", _rowwise(2)),
-    "bn": ("native_batch_norm", _channels(1)),
+    "bn": ("native_batch_norm", _normalized),
     "bn_bwd": ("native_batch_norm_backward", _channels(2)),
     "pool_bwd": ("max_pool2d_with_indices_backward", _pooled_backward),
     "pool": ("max_pool2d_with_indices", _channels(1, 2)),

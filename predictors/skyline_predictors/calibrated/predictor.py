@@ -24,12 +24,17 @@ from skyline.trace.record import OperatorShape
 from skyline_predictors.calibrated.family import family_of, features
 from skyline_predictors.calibrated.measured_shape import shape_of
 from skyline_predictors.kernel_row import FLOAT
-from skyline_predictors.learned.predictor import LearnedPredictor
+from skyline_predictors.mixed.by_format import ByFormat, has_units, is_narrow
+from skyline_predictors.mixed.call_reading import read_call
+from skyline_predictors.mixed.predictor import unit_format
 from skyline_predictors.processor import Processor
 
 _Files = tuple[tuple[CalibratedDevice, tuple[CaseTime, ...]], ...]
 _Key = tuple[str, str]
 _Row = tuple[tuple[float, ...], float, float]
+_WIDE_DTYPES = ("fp32", "tf32")
+_LONGEST_START_US = 10.0
+"""Measured kernels without work take 2 µs on an H200; the models' shortest take 5."""
 _LEAST_BY_ITSELF = 8
 """So many measured operators of a name speak for it alone, fewer together with their family."""
 
@@ -130,38 +135,58 @@ class _OneDevice:
         )
 
     @cached_property
-    def _known(self) -> dict[_Key, GaussianCorrection]:
+    def _wide(self) -> _Corrections:
+        """Of steps that multiply in float32 or TF32."""
+        return self._corrections([one for one in self._rows if one.case.dtype in _WIDE_DTYPES])
+
+    @cached_property
+    def _of_all(self) -> _Corrections:
+        """Of all other steps: where some multiply in 16 bits, another model predicts their float32 parts as well."""
+        return self._corrections(self._rows)
+
+    def _corrections(self, measured: Sequence[CaseTime]) -> _Corrections:
         """By operator and by family; an operator speaks for itself where it was measured, else its family does."""
+        # Convolutions that were kept from TF32 are not those of a script.
         pairs = [
-            (one, shape) for one in self._rows if (shape := shape_of(one.case)) and one.case.dtype != "tf32"
+            (one, shape)
+            for one in measured
+            if (shape := shape_of(one.case)) and (one.case.dtype != "fp32" or self._format(shape) == FLOAT)
         ]
         predicted = _base(self._device).predict([shape for _, shape in pairs], self._device)
         rows: dict[_Key, list[_Row]] = {}
         for (one, shape), answer in zip(pairs, predicted, strict=True):
             family = family_of(shape)
-            if family is None or one.time_us is None:
+            if family is None or one.time_us is None or self._only_starts(one.time_us, answer.time_us.value):
                 continue
             row = (features(family, shape), log(one.time_us / answer.time_us.value), one.spread)
             for name in (_own(shape, family), family):
-                rows.setdefault((name, _format(shape)), []).append(row)
+                rows.setdefault((name, self._format(shape)), []).append(row)
         return {
             key: GaussianCorrection.of(*(np.array(column) for column in zip(*own, strict=True)))
             for key, own in rows.items()
             if "::" not in key[0] or len(own) >= _LEAST_BY_ITSELF
         }
 
-    def _key(self, shape: OperatorShape) -> tuple[_Key, str] | None:
+    def _key(self, shape: OperatorShape, known: _Corrections) -> tuple[_Key, str] | None:
         family = family_of(shape)
-        if family is None:
+        # Images were measured in the usual layout alone.
+        if family is None or shape.layout:
             return None
         for name in (_own(shape, family), family):
-            if (key := (name, _format(shape))) in self._known:
+            if (key := (name, self._format(shape))) in known:
                 return key, family
         return None
 
+    def _format(self, shape: OperatorShape) -> str:
+        return unit_format(shape, read_call(shape)[0], self._device)
+
+    def _only_starts(self, *times_us: float) -> bool:
+        """True for a kernel whose time is that of its start: larger ones are not like it."""
+        return not self._device.is_processor and min(times_us) < _LONGEST_START_US
+
     def gain(self) -> CalibrationGain | None:
         """Median errors before and after, over all operators, each told by the others of its name."""
-        known = [one for (name, _), one in self._known.items() if "::" in name and len(one.left_out) > 1]
+        known = [one for (name, _), one in self._of_all.items() if "::" in name and len(one.left_out) > 1]
         if not known:
             return None
         # The ratios are measured over predicted; an error is predicted over measured, less one.
@@ -171,14 +196,18 @@ class _OneDevice:
 
     def corrected(self, shapes: Sequence[OperatorShape], answers: list[OperatorTime]) -> list[OperatorTime]:
         """The answers, those of measured operators and formats moved by what their like were off by."""
+        by_format = has_units(self._device) and not is_narrow(shapes, self._device)
+        known = self._wide if by_format else self._of_all
         places: dict[tuple[_Key, str], list[int]] = {}
         for place, shape in enumerate(shapes):
-            if (found := self._key(shape)) is not None:
+            if (found := self._key(shape, known)) is not None:
                 places.setdefault(found, []).append(place)
         for (key, family), own in places.items():
             asked = np.array([features(family, shapes[place]) for place in own])
-            ratios, halves = self._known[key].read(asked)
+            ratios, halves = known[key].read(asked)
             for place, ratio, half in zip(own, ratios.tolist(), halves.tolist(), strict=True):
+                if self._only_starts(answers[place].time_us.value):
+                    continue
                 value = answers[place].time_us.value * exp(ratio)
                 answers[place] = OperatorTime(
                     Interval(value, value * exp(-half), value * exp(half)), True, family
@@ -192,14 +221,7 @@ def _own(shape: OperatorShape, family: str) -> str:
 
 
 def _base(device: GpuSpec) -> OperatorPredictor:
-    return Processor() if device.is_processor else LearnedPredictor()
-
-
-def _format(shape: OperatorShape) -> str:
-    for name in (*shape.dtypes, *shape.output_dtypes):
-        if "float" in name:
-            return name
-    return FLOAT
+    return Processor() if device.is_processor else ByFormat()
 
 
 Array = NDArray[np.floating[Any]]
@@ -215,6 +237,8 @@ _UNSTEADY = 0.5
 _FEW = 8
 _FEW_SPREAD = 0.7
 """With fewer, the ratio may be off by a factor of two, whatever they say."""
+_AS_PREDICTED = 1.0
+"""Where few were measured, the prediction itself counts as so many operators that took as long as predicted."""
 _NINE_IN_TEN = 1.645
 _BEYOND = 0.5
 """Largest distance of a ratio's logarithm from the measured ones."""
@@ -245,7 +269,8 @@ class GaussianCorrection:
     @classmethod
     def of(cls, sizes: Array, ratios: Array, spreads: Array) -> GaussianCorrection:
         """Of at least one operator; the smoothness of the ratios is the one with which the others predict each best."""
-        middle = float(np.median(ratios))
+        believed = len(ratios) / (len(ratios) + _AS_PREDICTED) if len(ratios) < _FEW else 1.0
+        middle = believed * float(np.median(ratios))
         rest = ratios - middle
         unsteady = (_UNSTEADY * np.minimum(spreads, 1.0)) ** 2
         best: tuple[float, Array, Array, Array, tuple[float, float, float]] | None = None
@@ -295,3 +320,6 @@ def _covariance(left: Array, right: Array, centre: Array, length: float, height:
     squares = ((left[:, None, :] - right[None, :, :]) ** 2).sum(axis=2)
     slopes = _SLOPE**2 * (left - centre) @ (right - centre).T
     return height**2 * np.exp(-squares / (2 * length**2)) + slopes + _LEVEL**2
+
+
+_Corrections = dict[_Key, GaussianCorrection]

@@ -47,9 +47,9 @@ class ByFormat:
         return with_channel_blocks(shapes, self._by_format(shapes, device), device)
 
     def _by_format(self, shapes: Sequence[OperatorShape], device: GpuSpec) -> Sequence[OperatorTime]:
-        formats = [_multiplied_in(shape, device) for shape in shapes]
-        if any(one not in ("", MEASURED, "tfloat32") for one in formats):
+        if is_narrow(shapes, device):
             return self._units.predict(shapes, device)
+        formats = [_multiplied_in(shape, device) for shape in shapes]
         on_units = [
             one == "tfloat32" or read_call(shape)[0] in _OF_FEW_CHANNELS
             for one, shape in zip(formats, shapes, strict=True)
@@ -66,14 +66,20 @@ class ByFormat:
         In 16 bits the host's work around the kernel is that of the same call in float32.
         """
         measured = getattr(self._plain, "measured_us", None)
-        formats = [_multiplied_in(shape, device) for shape in shapes]
-        if measured is not None and all(one in ("", MEASURED, "tfloat32") for one in formats):
+        if measured is not None and not is_narrow(shapes, device):
             return list(measured(shapes, device))
         kernels = np.array([one.time_us.value for one in self._units.predict(shapes, device)])
         shortest = getattr(self._plain, "shortest_us", None)
         shown = kernels if shortest is None else shown_us(kernels, shortest(shapes, device))
         found: list[float] = shown.tolist()
         return found
+
+
+def is_narrow(shapes: Sequence[OperatorShape], device: GpuSpec) -> bool:
+    """True if some of these multiply in 16 bits: one model then predicts them all."""
+    return has_units(device) and any(
+        _multiplied_in(shape, device) not in ("", MEASURED, "tfloat32") for shape in shapes
+    )
 
 
 def has_units(device: GpuSpec) -> bool:

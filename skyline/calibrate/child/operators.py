@@ -105,13 +105,19 @@ def _ln_bwd(new, s):
 
 
 def _bn(new, s):
-    x, parts = _channels(new, s)
-    return lambda: torch.native_batch_norm(x, *parts, True, 0.1, 1e-5)
+    x, (w, b, mean, variance) = _channels(new, s)
+    # The call of a layer, which takes the kernels of cuDNN where they are.
+    return lambda: torch.batch_norm(x, w, b, mean, variance, True, 0.1, 1e-5, True)
 
 
 def _bn_bwd(new, s):
     x, (w, b, mean, variance) = _channels(new, s)
     g = torch.ones_like(x)
+    if x.is_cuda:
+        leaves = [one.requires_grad_() for one in (x, w, b)]
+        with torch.enable_grad():
+            y = torch.batch_norm(x, w, b, mean, variance, True, 0.1, 1e-5, True)
+        return lambda: torch.autograd.grad(y, leaves, g, retain_graph=True)
     _, own_mean, own_rstd = torch.native_batch_norm(x, w, b, mean, variance, True, 0.1, 1e-5)
     wanted = [True, True, True]
     return lambda: aten.native_batch_norm_backward.default(
