@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import comb
+from itertools import pairwise
+from math import comb, sqrt
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +44,8 @@ class Interval:
 
 _TAIL = 0.025
 """Probability outside the interval on each side: 95 % confidence."""
+_NORMAL = 1.96
+"""The same interval of the normal distribution, in standard deviations."""
 _RESAMPLES = 4000
 
 
@@ -68,6 +71,32 @@ def interval_of(samples: Sequence[float]) -> Interval:
     ordered = sorted(samples)
     outside = _samples_outside(len(ordered))
     return Interval(median(ordered), ordered[outside], ordered[-1 - outside])
+
+
+def interval_of_series(samples: Sequence[float]) -> Interval:
+    """The same for samples in the order of measuring, one directly after the other: those that drift count as fewer."""
+    count, independent = len(samples), _independent(samples)
+    if independent == count:
+        return interval_of(samples)
+    ordered = sorted(samples)
+    # The normal approximation of the binomial distribution.
+    outside = max(0, int(count * (0.5 - _NORMAL / (2 * sqrt(independent)))))
+    return Interval(median(ordered), ordered[outside], ordered[-1 - outside])
+
+
+def _independent(samples: Sequence[float]) -> float:
+    """So many independent samples tell as much about the median as these (Bayley and Hammersley 1946).
+
+    From the correlation of the ranks of neighbours, where it is beyond what independent samples show.
+    """
+    count = len(samples)
+    ranks = {place: rank for rank, place in enumerate(sorted(range(count), key=samples.__getitem__))}
+    centred = [ranks[place] - (count - 1) / 2 for place in range(count)]
+    total = sum(one * one for one in centred)
+    together = sum(one * after for one, after in pairwise(centred)) / total if total else 0.0
+    if together <= _NORMAL / sqrt(max(1, count)):
+        return float(count)
+    return count * (1 - together) / (1 + together)
 
 
 def bootstrap(samples: Sequence[float]) -> Interval:

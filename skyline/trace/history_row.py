@@ -7,7 +7,7 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
-from skyline.interval import Interval, interval_of, median
+from skyline.interval import Interval, interval_of_series, median
 from skyline.trace.profile import Profile
 from skyline.trace.record import ON_DEVICE, Record
 
@@ -63,7 +63,7 @@ def history_row(profile: Profile) -> HistoryRow:
         environment.intraop_threads,
         environment.torch,
         profile.batch_size,
-        said.iteration_ms if said is not None else interval_of(profile.times.steps_ms),
+        said.iteration_ms if said is not None else interval_of_series(profile.times.steps_ms),
         profile.peak_bytes,
         tuple((_relative(one.path, folder), blob_id(one.text)) for one in profile.sources),
         _lines(profile, folder),

@@ -9,7 +9,7 @@ import numpy as np
 from skyline.errors import UsageError
 from skyline.graph.from_kineto import built
 from skyline.graph.graph import Graph
-from skyline.interval import Interval, interval_of
+from skyline.interval import Interval, interval_of_series
 from skyline.simulate.engine import simulate
 from skyline.trace.kineto.profiler_trace import ProfilerTrace
 from skyline.whatif.composition import compose
@@ -48,7 +48,7 @@ def recorded(trace: ProfilerTrace) -> Subject:
         tuple(steps_ms),
         tuple((simulated_us / 1e3).tolist()),
         counted,
-        interval_of(steps_ms[counted]),
+        interval_of_series(steps_ms[counted]),
     )
     peak = peak_bytes(found)
     return Subject(

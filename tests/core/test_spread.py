@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+import random
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skyline.interval import central_range, interval_of, median
+from skyline.interval import Interval, central_range, interval_of, interval_of_series, median
 
 
 def test_median_of_odd_and_even_counts():
@@ -33,3 +35,26 @@ def test_the_interval_holds_the_median(samples):
 def test_single_strays_do_not_make_samples_unsteady():
     assert central_range([1.0] * 10 + [9.0]) == 1.0
     assert central_range([1.0] * 5 + [3.0] * 5) == 3.0
+
+
+def test_the_interval_of_drifting_samples_contains_their_median() -> None:
+    """Neighbours that are alike tell less than as many independent samples."""
+    chance = random.Random(1)
+
+    def inside(memory: float) -> float:
+        hits = 0
+        for _ in range(400):
+            state, samples = chance.gauss(0, 1), list[float]()
+            for _ in range(40):
+                state = memory * state + (1 - memory**2) ** 0.5 * chance.gauss(0, 1)
+                samples.append(10 + state)
+            found = interval_of_series(samples)
+            hits += found.low <= 10 <= found.high
+        return hits / 400
+
+    assert inside(0.0) > 0.93
+    assert inside(0.8) > 0.85
+
+
+def test_equal_samples_are_independent() -> None:
+    assert interval_of_series([2.0] * 12) == Interval.exact(2.0)
