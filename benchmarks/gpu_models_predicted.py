@@ -50,9 +50,9 @@ _NOTES = {
     "rows_alone": "Each row was measured in a process of its own, on a GPU that nothing else used. None of them set a "
     "constant or was seen before it was predicted; the model of the host was changed before with earlier rows of five "
     "of these trainings in view. The last line of the summary uses what `skyline calibrate` measured there in 1.2 "
-    "minutes. The first such line was 49.3 % (kernels 84 %): the corrections were those of another predictor, of kernels "
-    "as short as their start, of convolutions kept from TF32 and of PyTorch's own batch normalization. That was mended "
-    "with these rows in view, and the measured batch normalizations are left out.",
+    "minutes. The first such line was 49.3 % (kernels 84 %): the corrections were those of another predictor, of "
+    "kernels as short as their start, of convolutions kept from TF32 and of PyTorch's own batch normalization. That "
+    "was mended with these rows in view, and the measured batch normalizations are left out.",
 }
 """By the name of the file of rows."""
 _CONVOLUTIONAL = ("net", "vgg", "inception", "convnext")
