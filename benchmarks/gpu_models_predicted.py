@@ -262,7 +262,7 @@ def main() -> int:
             f"{one.model} {one.format} {one.step_ms:.1f} ms, predicted {one.predicted_ms:.1f}",
             file=sys.stderr,
         )
-    first = _first_summary(options.results) if options.rows == ROWS else []
+    first = _first_summary(options.results) if options.rows.resolve() == ROWS else []
     gpu = f"{measured[0]['gpu']}, PyTorch {measured[0]['torch']}"
     body = (
         f"Measured on: {gpu}. Predicted on the machine above, from shapes alone. A step is one forward and backward "
