@@ -133,10 +133,7 @@ def designs(device: str, *, eight_bits: bool = False, tf32: bool = False) -> tup
     filters = (*span.filters, (1, len(_SIDES)), span.sides, (1, 2), (1, 64))
     return (
         *(Design(op, (), lambda _: {"rows": 1, "cols": 1}) for op in HOST),
-        *(
-            Design(op, ((1, 3),), lambda drawn: {"k": drawn[0]}, 3)
-            for op in (TRAINING if device == "cpu" else ())
-        ),
+        *(Design(op, ((1, 3),), lambda drawn: {"k": drawn[0]}, 3) for op in TRAINING),
         Design("linear", (span.rows, span.columns, span.columns), product, 3),
         Design("mm", (span.columns, span.columns, span.rows), product, 2),
         Design("mm_t", (span.columns, span.columns, span.rows), product, 2),

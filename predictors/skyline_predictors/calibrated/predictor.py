@@ -113,18 +113,21 @@ class _OneDevice:
             return None
         view, call, module = (median(times[op]) for op in HOST)
         typical = HostCost()
-        if self.machine.device != "cpu":
-            return replace(
-                typical,
-                operator_us=view,
-                launch_us=median(times["launch_call"]) if times["launch_call"] else typical.launch_us,
-                wait_us=median(times["stream_sync"]) if times["stream_sync"] else typical.wait_us,
-            )
         if all(times[op] for op in TRAINING):
             forward, backward, optimizer = (median(times[op]) for op in TRAINING)
         else:
             # An operator's own time has its call in it; what is left is what the module and autograd add.
             forward = backward = optimizer = max(0.5, module - call)
+        if self.machine.device != "cpu":
+            launch = median(times["launch_call"]) if times["launch_call"] else None
+            return replace(
+                typical,
+                operator_us=view,
+                launch_us=typical.launch_us if launch is None else launch + forward,
+                backward_us=None if launch is None else launch + backward,
+                optimizer_us=None if launch is None else launch + optimizer,
+                wait_us=median(times["stream_sync"]) if times["stream_sync"] else typical.wait_us,
+            )
         return replace(
             typical,
             operator_us=view,

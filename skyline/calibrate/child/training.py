@@ -45,14 +45,16 @@ class _ModelStep:
     then. ``aside_s`` is the time of the emptying.
     """
 
-    def __init__(self, kind):
-        self._layers = torch.nn.ModuleList(_layers(kind))
+    def __init__(self, kind, device):
+        self._layers = torch.nn.ModuleList(_layers(kind)).to(device)
         self._parameters = list(self._layers.parameters())
         self.layers = len(self._layers)
+        self.on_gpu = device == "cuda"
         self.stirs = False
         self.aside_s = 0.0
         self._optimizer = torch.optim.AdamW(self._parameters, lr=1e-6)
-        self._x, self._y = torch.rand(_BATCH, _WIDTH), torch.zeros(_BATCH, dtype=torch.long)
+        self._x = torch.rand(_BATCH, _WIDTH, device=device)
+        self._y = torch.zeros(_BATCH, dtype=torch.long, device=device)
         self._loss = None
         self.forward()
         self.backward()
@@ -101,9 +103,12 @@ class _Noted(TorchDispatchMode):
         return func(*args, **kwargs or {})
 
 
-def beyond(part, kind):
-    """Time in µs per operator with work, beyond the time of the part's operators called alone."""
-    step = _ModelStep(kind)
+def beyond(part, kind, device):
+    """Time in µs per operator with work, beyond the time of the part's operators called alone.
+
+    On a GPU both are the host's: it launches faster than its own queue fills.
+    """
+    step = _ModelStep(kind, device)
     whole = getattr(step, part)
     if part == "backward":
         step.stirred_backward()
@@ -138,6 +143,8 @@ def beyond(part, kind):
 
 
 def _once_us(step, call):
+    if step.on_gpu:
+        torch.cuda.synchronize()
     step.aside_s = 0.0
     begin = time.perf_counter()
     call()

@@ -89,7 +89,15 @@ def test_launching_and_waiting_were_measured_on_a_gpu():
     rows = tuple(CaseTime(Case(op, one), time_us) for op, time_us in named.items())
     cost = Calibrated(((gpu, rows),)).host_cost(gpu_named("h200"))
     assert cost is not None
-    assert (cost.operator_us, cost.launch_us, cost.wait_us) == (1.0, 4.5, 3.0)
+    # A module adds 4 µs to a call.
+    assert (cost.operator_us, cost.launch_us, cost.wait_us) == (1.0, 8.5, 3.0)
+    own = tuple(
+        CaseTime(Case(op, (("k", 1),)), us)
+        for op, us in (("host_forward", 5.0), ("host_backward", 9.0), ("host_optimizer", 2.0))
+    )
+    cost = Calibrated(((gpu, (*rows, *own)),)).host_cost(gpu_named("h200"))
+    assert cost is not None
+    assert (cost.launch_us, cost.backward_us, cost.optimizer_us) == (9.5, 13.5, 6.5)
     without = Calibrated(((gpu, rows[:3]),)).host_cost(gpu_named("h200"))
     assert without is not None
     assert (without.launch_us, without.wait_us) == (HostCost().launch_us, HostCost().wait_us)
