@@ -58,7 +58,7 @@ def _answer(torch, case, device):
             return {"time_us": time_us, "spread": spread}
         copies = _MOST_CALLS if case["bytes"] * _MOST_CALLS <= _CACHE_BYTES else 2
         calls = [call_of(case["op"], case["sizes"], case["dtype"], device) for _ in range(copies)]
-        # What the host does is timed by its own clock.
+        # The calls of the host are timed by its own clock.
         time_us, spread = timed(calls, "cpu" if case["op"] in _ON_HOST else device)
         if device == "cpu" and case["op"] in INDIRECT:
             time_us = max(_LEAST_US, time_us - _detour_us())
