@@ -41,7 +41,7 @@ class Processor:
 
     def host_cost(self, device: GpuSpec) -> HostCost | None:
         """Typical costs of PyTorch's own Python code and autograd around an operator."""
-        return HostCost(launch_us=3.0, synchronous=True)
+        return HostCost(launch_us=3.0, synchronous=True, slower=2.0)
 
     def predict(self, shapes: Sequence[OperatorShape], device: GpuSpec) -> Sequence[OperatorTime]:
         """The time of each shape."""

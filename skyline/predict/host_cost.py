@@ -11,12 +11,13 @@ from skyline.trace.record import OperatorShape, Phase, Record, RecordKind
 _BYTES_PER_US = 8e3
 _FLOP_PER_US = 5e4
 """Throughput of one thread of an ordinary server processor; only the order of magnitude matters."""
-_UNSURE = (0.5, 2.0)
+_FASTER = 0.5
+"""The fastest hosts, in times of the typical cost."""
 
 
 @dataclass(frozen=True, slots=True)
 class HostCost:
-    """Typical times of PyTorch 2 on a server processor in µs; other hosts are up to twice as fast or slow.
+    """Typical times of PyTorch 2 on a server processor in µs; other hosts are up to twice as fast.
 
     ``launch_us`` is the time of an operator with a kernel launch, from Python through dispatch to the launch itself:
     about 7 µs per operator, measured on the host of an H100. ``operator_us`` is the time of one without a launch.
@@ -30,6 +31,8 @@ class HostCost:
     turnaround_us: float = 1.0
     synchronous: bool = False
     """True if the host does the operators' work itself, as for a processor as the device."""
+    slower: float = 4.0
+    """The slowest hosts, in times of this cost: a virtual machine with an H200 needs 26 to 33 µs for each kernel."""
     backward_us: float | None = None
     optimizer_us: float | None = None
 
@@ -42,7 +45,7 @@ class HostCost:
         else:
             moved = shape.bytes_moved or 4 * sum(prod(dimensions) for dimensions in shape.outputs)
             value = self.operator_us + max(moved / _BYTES_PER_US, shape.flops / _FLOP_PER_US)
-        return Interval(value, value * _UNSURE[0], value * _UNSURE[1])
+        return Interval(value, value * _FASTER, value * self.slower)
 
     def _launch(self, phase: Phase) -> float:
         own = {Phase.BACKWARD: self.backward_us, Phase.OPTIMIZER: self.optimizer_us}.get(phase)
