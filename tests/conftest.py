@@ -23,6 +23,7 @@ REPOSITORY = Path(__file__).resolve().parent.parent
 DRIVING = {"e2e", "lsp", "tui"}
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Give what waits for other processes a second chance; the closing summary names those that needed it.
 
@@ -32,6 +33,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         driving = DRIVING.intersection(item.path.relative_to(REPOSITORY).parts)
         if driving or item.get_closest_marker("capture"):
             item.add_marker(pytest.mark.flaky(reruns=2, reruns_delay=1))
+        if _has_forked_servers(item):
+            # The process that they are forked from takes seconds to start.
+            item.add_marker(pytest.mark.xdist_group("forked servers"))
+
+
+def _has_forked_servers(item: pytest.Item) -> bool:
+    """Whether a test starts language servers that are forked."""
+    if sys.platform != "linux" or any(item.iter_markers("fresh")) or any(item.iter_markers("xdist_group")):
+        return False
+    screen = "tui" in item.path.parts and item.get_closest_marker("capture") is not None
+    return screen or "forked_servers" in getattr(item, "fixturenames", ())
 
 
 def pytest_collection_finish() -> None:

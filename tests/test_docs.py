@@ -172,6 +172,8 @@ def quoted_messages() -> list[str]:
     return re.findall(r"^### (.+)$", page, flags=re.MULTILINE)
 
 
+# All sources are read for these, once.
+@pytest.mark.xdist_group("quoted messages")
 @pytest.mark.parametrize("message", quoted_messages())
 def test_messages_are_quoted_as_they_are(message: str) -> None:
     pattern = r"[^\n]*".join(re.escape(part) for part in message.split("…"))

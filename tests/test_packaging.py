@@ -10,6 +10,9 @@ from pathlib import Path
 
 import pytest
 
+# The wheel is built once.
+pytestmark = pytest.mark.xdist_group("wheel")
+
 REPOSITORY = Path(__file__).resolve().parent.parent
 PACKAGES = ("skyline", "skyline_lsp", "skyline_tui", "skyline_predictors")
 

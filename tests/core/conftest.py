@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,8 @@ from skyline.graph.task import Task, TaskKind, WorkClass
 from skyline.source.knob import Knob, KnobKind, KnobSearch
 from skyline.source.text import SourceSpan
 from skyline.trace.facts import BatchFact, Device, Environment, LoaderFact, MemoryFact, OptimizerFact
+from skyline.trace.kineto.profiler_trace import ProfilerTrace
+from skyline.trace.kineto.reader import read
 from skyline.trace.profile import CAPTURE_SCHEMA, Profile, SourceFile
 from skyline.trace.record import (
     Allocation,
@@ -26,6 +29,18 @@ from skyline.trace.record import (
     Trace,
 )
 from skyline.trace.trial import Choices, Trial
+from skyline.whatif.recorded import recorded
+from skyline.whatif.subject import Subject
+
+PUBLISHED = (
+    "deepview_rtx3060ti_resnet50_run1", "hta_a100_inference_alexnet", "hta_a100_rank0of16_recsys",
+    "hta_a100_rank3of8_recsys_control", "hta_gp100_mlp_train", "hta_v100_resnet50_ddp1",
+    "kineto_2101_resnet50_workers0", "kineto_2101_resnet50_workers4",
+    "kineto_2101b_resnet50_autogradapi_workers0", "kineto_2101b_resnet50_workers0",
+    "kineto_2106_resnet50_workers0_run1", "param_dlrm_rank0of8", "param_dlrm_rank1of8",
+    "param_dlrm_rank2of8", "param_dlrm_rank3of8", "tracelens_h100_bert_small_fwd", "tracelens_h100_vit_nsfw_fwd",
+)  # fmt: skip
+"""Names of the published traces among the measured data."""
 
 SCRIPT = "/project/train.py"
 SOURCE = """\
@@ -213,6 +228,43 @@ def cpu_profile() -> Profile:
         loaders=(LoaderFact(16, 0, 10_000, 1.0, created_line=code_line(LOADER_LINE)),),
         loop_line=code_line(LOOP_LINE),
     )
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Run the tests of a published trace in one worker, which reads it once."""
+    for item in items:
+        call = getattr(item, "callspec", None)
+        if call is not None and "published" in call.params:
+            item.add_marker(pytest.mark.xdist_group(call.params["published"]))
+
+
+class Published:
+    """A published trace, read and simulated when that is first asked for."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @property
+    def name(self) -> str:
+        return self.path.name.removesuffix(".json.gz")
+
+    @cached_property
+    def trace(self) -> ProfilerTrace:
+        return read(self.path)
+
+    @cached_property
+    def subject(self) -> Subject:
+        return recorded(self.trace)
+
+
+@pytest.fixture(scope="session", params=PUBLISHED)
+def published(request: pytest.FixtureRequest, shared_data: Path) -> Published:
+    """Each published trace, shared by all tests of it; ``indirect`` parameters name some of them."""
+    path = shared_data / "traces" / f"{request.param}.json.gz"
+    if not path.exists():
+        pytest.skip(f"no {path}")
+    return Published(path)
 
 
 @pytest.fixture(scope="session")

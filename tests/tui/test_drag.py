@@ -29,6 +29,8 @@ pytestmark = [pytest.mark.capture, pytest.mark.timeout(900)]
 SCRIPTS = Path(__file__).resolve().parents[2] / "extension" / "e2e" / "scripts"
 BARS = ("throughput", "memory")
 POSITIONS = 10
+# Two other batch sizes, in the least number of rounds.
+BRIEF = {"steps": 3, "budgetS": 0.05}
 WAIT_S = 180
 
 
@@ -174,9 +176,7 @@ def _open(kind: str, folder: Path, *, live: bool) -> tuple[SkylineApp, Path]:
     shutil.copytree(SCRIPTS / kind, folder / kind)
     script = folder / kind / "train.py"
     return (
-        SkylineApp(
-            script, lambda post: ServerSession(script, Server(post, {"profile": {"steps": 3}})), live=live
-        ),
+        SkylineApp(script, lambda post: ServerSession(script, Server(post, {"profile": BRIEF})), live=live),
         script,
     )
 

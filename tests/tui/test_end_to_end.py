@@ -46,7 +46,8 @@ SCRIPT = (
 
 
 def open_app(script: Path) -> SkylineApp:
-    settings = {"profile": {"steps": 3}}
+    # Two other batch sizes, in the least number of rounds.
+    settings = {"profile": {"steps": 3, "budgetS": 0.05}}
     return SkylineApp(script, lambda post: ServerSession(script, Server(post, settings)))
 
 

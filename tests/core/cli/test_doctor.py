@@ -13,14 +13,18 @@ from skyline.capture.interpreter import has_torch, module_file
 from skyline.cli.doctor import owners
 from skyline.errors import UsageError
 
+# An interpreter without torch is made once.
+pytestmark = pytest.mark.xdist_group("doctor")
+
 Run = Callable[..., Any]
 
 
-@pytest.fixture
-def bare_python(tmp_path: Path) -> Path:
+@pytest.fixture(scope="session")
+def bare_python(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An interpreter without torch."""
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(tmp_path / "bare")], check=True)
-    return tmp_path / "bare" / "bin" / "python"
+    folder = tmp_path_factory.mktemp("bare")
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
+    return folder / "bin" / "python"
 
 
 def test_another_owner_of_the_name_is_a_failure() -> None:

@@ -12,7 +12,6 @@ from skyline.graph import (
     TaskKind,
     WorkClass,
     insert_gpu_work,
-    load,
     remove,
     replicate,
     scale,
@@ -26,14 +25,12 @@ TRACES = (
     "param_dlrm_rank1of8",
     "tracelens_h100_bert_small_fwd",
 )
+on_traces = pytest.mark.parametrize("published", TRACES, indirect=True)
 
 
-@pytest.fixture(scope="module", params=TRACES)
-def graph(request, shared_data):
-    path = shared_data / "traces" / f"{request.param}.json.gz"
-    if not path.exists():
-        pytest.skip(f"no {path}")
-    return load(path)
+@pytest.fixture
+def graph(published):
+    return published.subject.recording.graph
 
 
 def assert_alike(first, second):
@@ -41,6 +38,7 @@ def assert_alike(first, second):
     assert np.asarray(simulate(first).starts) == pytest.approx(np.asarray(simulate(second).starts), abs=1e-3)
 
 
+@on_traces
 def test_kernels_inserted_with_their_launches_and_removed_were_never_there(graph):
     stream = graph.tasks.lanes[int(graph.tasks.lane[select(graph, on_gpu=True)[0]])]
     task = Task("inserted here", TaskKind.KERNEL, WorkClass.OTHER, stream, Phase.FORWARD, 0)
@@ -51,10 +49,12 @@ def test_kernels_inserted_with_their_launches_and_removed_were_never_there(graph
     assert_alike(remove(grown, select(grown, name="inserted here"), keep_gaps=False), graph)
 
 
+@on_traces
 def test_one_round_and_a_factor_of_one_change_nothing(graph):
     assert_alike(replicate(scale(graph, select(graph), 1.0), select(graph), 1), graph)
 
 
+@on_traces
 def test_without_its_gpu_work_a_step_takes_what_the_host_takes(graph):
     host = remove(graph, select(graph, on_gpu=True), launches=True)
     assert len(select(host, on_gpu=True)) == 0

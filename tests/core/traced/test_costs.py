@@ -10,8 +10,6 @@ from skyline.analysis.traced_costs import (
     operator_costs,
     sensitivity,
 )
-from skyline.trace.kineto.reader import read
-from skyline.whatif.recorded import recorded
 
 
 def test_phases_and_idle_time_sum_to_the_step(gpu, cpu) -> None:
@@ -132,11 +130,9 @@ def test_the_side_that_bounds_the_step_is_the_one_whose_speed_counts(gpu, cpu) -
         assert found.communication_ms is None
 
 
-def test_a_step_that_the_gpu_bounds(shared_data) -> None:
-    path = shared_data / "traces" / "hta_v100_resnet50_ddp1.json.gz"
-    if not path.exists():
-        pytest.skip(f"no {path}")
-    bound = recorded(read(path))
+@pytest.mark.parametrize("published", ["hta_v100_resnet50_ddp1"], indirect=True)
+def test_a_step_that_the_gpu_bounds(published) -> None:
+    bound = published.subject
     found = sensitivity(bound)
     assert found.gpu_ms == pytest.approx(bound.running_ms.value / 2, rel=0.02)
     assert found.host_ms == pytest.approx(bound.running_ms.value, rel=0.02)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,14 +15,14 @@ from skyline.job.rank_reader import RankReader
 from skyline.trace.kineto.reader import read
 from skyline.whatif.question import Choice
 from skyline.whatif.recorded import RankWhatIf, recorded
+from skyline.whatif.subject import Subject
 
-RANKS = [f"param_dlrm_rank{rank}of8.json.gz" for rank in range(4)]
+RANKS = [f"param_dlrm_rank{rank}of8" for rank in range(4)]
 SYNC = "remove_sync"
 
 
-def answered(path: Path) -> None:
+def answered(one: Subject) -> None:
     """A change that closes a circle of waits raises ``CyclicGraph``, which none may."""
-    one = recorded(read(path))
     answers = ranked(one)
     by_name = {answer.name: answer for answer in answers}
     assert SYNC in by_name
@@ -34,14 +35,14 @@ def answered(path: Path) -> None:
             assert together.applicable or together.reason
 
 
-@pytest.mark.parametrize("name", RANKS)
-def test_ranks_of_a_recommender(shared_data: Path, name: str) -> None:
-    answered(shared_data / "traces" / name)
+@pytest.mark.parametrize("published", RANKS, indirect=True)
+def test_ranks_of_a_recommender(published: Any) -> None:
+    answered(published.subject)
 
 
 @pytest.mark.parametrize("rank", [0, 1])
 def test_two_ranks_that_wait_for_each_other(two_ranks: Path, rank: int) -> None:
-    answered(two_ranks / f"rank{rank}.json")
+    answered(recorded(read(two_ranks / f"rank{rank}.json")))
 
 
 def test_a_change_is_asked_of_all_ranks(two_ranks: Path) -> None:
@@ -55,7 +56,7 @@ def test_a_change_is_asked_of_all_ranks(two_ranks: Path) -> None:
 
 def test_a_change_that_adds_work_is_asked_of_all_ranks(shared_data: Path) -> None:
     """In 16 bits gradients are scaled: each rank has more tasks, and its collectives are the same ones as before."""
-    paths = [str(shared_data / "traces" / name) for name in RANKS]
+    paths = [str(shared_data / "traces" / f"{name}.json.gz") for name in RANKS]
     asked = RankWhatIf((Choice("amp", "fp16"),))
     trace = read(Path(paths[0]))
     assert len(asked(trace)) > len(recorded(trace).graph)
@@ -67,7 +68,7 @@ def test_a_change_that_adds_work_is_asked_of_all_ranks(shared_data: Path) -> Non
 
 def test_a_faster_network_shortens_what_is_transferred_and_the_waiting_follows(shared_data: Path) -> None:
     """Four of eight ranks, recorded on real GPUs: three of them wait in collectives for longer than data moves."""
-    paths = [str(shared_data / "traces" / name) for name in RANKS]
+    paths = [str(shared_data / "traces" / f"{name}.json.gz") for name in RANKS]
     job = job_of(map(RankReader(whatif=RankWhatIf((Choice("network", "2"),))), paths))
     assert job.simulated is not None
     assert job.changed is not None

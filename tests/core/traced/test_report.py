@@ -14,11 +14,25 @@ from skyline.report.build import encode
 from skyline.report.pages.traced import trace_answers_page, trace_page
 from skyline.report.terminal import print_document
 from skyline.report.traced import trace_report
-from skyline.trace.kineto.reader import read
 from skyline.whatif.question import Choice
-from skyline.whatif.recorded import recorded
 
 GOLDEN = Path(__file__).parent / "golden"
+# Of one model by one maker, recorded five times, one.
+VISIBLE = (
+    "deepview_rtx3060ti_resnet50_run1",
+    "hta_a100_inference_alexnet",
+    "hta_a100_rank0of16_recsys",
+    "hta_a100_rank3of8_recsys_control",
+    "hta_gp100_mlp_train",
+    "hta_v100_resnet50_ddp1",
+    "kineto_2101_resnet50_workers0",
+    "param_dlrm_rank0of8",
+    "param_dlrm_rank1of8",
+    "param_dlrm_rank2of8",
+    "param_dlrm_rank3of8",
+    "tracelens_h100_bert_small_fwd",
+    "tracelens_h100_vit_nsfw_fwd",
+)
 
 
 @pytest.fixture(autouse=True)
@@ -130,21 +144,15 @@ def test_the_peak_is_known_where_memory_was_recorded(cpu) -> None:
     assert report.baseline.peak_bytes == report.estimates[0].peak_bytes
 
 
-def test_every_visible_trace(shared_data) -> None:
-    folder = shared_data / "traces"
-    # One model by one maker, recorded five times.
-    alike = sorted(folder.glob("kineto_*_resnet50_*.json.gz"))[1:]
-    paths = sorted({*folder.glob("*.json.gz")} - {*alike})
-    if not paths:
-        pytest.skip("no traces")
-    for path in paths:
-        one = recorded(read(path))
-        report = trace_report(one, str(path))
-        answers = answers_report(one)
-        found = printed(trace_page, report, answers)
-        assert max(map(len, found.splitlines())) <= 80, path.name
-        assert encode(report)
-        assert encode(answers)
-        assert one.replay_error < 0.01, path.name
-        total = report.phases.total + report.idle_ms
-        assert total == pytest.approx(report.running_ms.value, rel=1e-6), path.name
+@pytest.mark.parametrize("published", VISIBLE, indirect=True)
+def test_every_visible_trace(published) -> None:
+    one = published.subject
+    report = trace_report(one, str(published.path))
+    answers = answers_report(one)
+    found = printed(trace_page, report, answers)
+    assert max(map(len, found.splitlines())) <= 80
+    assert encode(report)
+    assert encode(answers)
+    assert one.replay_error < 0.01
+    total = report.phases.total + report.idle_ms
+    assert total == pytest.approx(report.running_ms.value, rel=1e-6)

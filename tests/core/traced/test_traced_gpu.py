@@ -7,10 +7,8 @@ import pytest
 from skyline.analysis.estimate import answer as answered
 from skyline.errors import UsageError
 from skyline.predict.gpus import gpu_named
-from skyline.trace.kineto.reader import read
 from skyline.whatif.catalogue.host.gpu import factor_of
 from skyline.whatif.question import Choice
-from skyline.whatif.recorded import recorded
 from skyline.whatif.registry import whatifs
 
 V100 = [{"id": 0, "name": "Tesla V100-SXM2-32GB", "computeMajor": 7, "computeMinor": 0}]
@@ -69,12 +67,10 @@ def test_kernels_scale_by_what_bounds_them() -> None:
     assert factor_of("ncclKernel_AllReduce_RING_LL_Sum_float", small, large, False, 0) == 1.0
 
 
-def test_real_traces(shared_data) -> None:
+@pytest.mark.parametrize("published", ["kineto_2106_resnet50_workers0_run1"], indirect=True)
+def test_real_traces(published) -> None:
     """A ResNet-50 that makes its own batches gets slower on a slow GPU, and hardly faster on any."""
-    path = shared_data / "traces" / "kineto_2106_resnet50_workers0_run1.json.gz"
-    if not path.exists():
-        pytest.skip(f"no recorded trace at {path}")
-    held = recorded(read(path))
+    held = published.subject
     here = held.iteration_ms.value
     on_t4, on_h100 = answer(held, "gpu=T4"), answer(held, "gpu=H100")
     assert on_t4.applicable

@@ -69,7 +69,11 @@ def answers_at(path):
     return tuple(one for one in ranked(subject_at(path)) if one.applicable)
 
 
-@pytest.fixture(params=[*OWN, *(f"shared/{name}" for name in SHARED)])
+PLACES = (*OWN, *(f"shared/{name}" for name in SHARED))
+
+
+# The answers to one are found once, in the worker that has its tests.
+@pytest.fixture(params=[pytest.param(name, marks=pytest.mark.xdist_group(name)) for name in PLACES])
 def place(request):
     if not request.param.startswith("shared/"):
         return DATA / request.param

@@ -18,19 +18,39 @@ Misses = Callable[[Profile], list[str]]
 STYLES = ("plain", "prefetcher", "amp", "captured", "own_kernels")
 
 
+@pytest.fixture(scope="module")
+def made() -> dict[str, Profile]:
+    """The profiles that are looked at twice."""
+    return {}
+
+
+@pytest.fixture
+def in_style(
+    scripts: Path, profiled: Callable[..., Profile], made: dict[str, Profile]
+) -> Callable[[str], Profile]:
+    """The profile of a script in one of the styles."""
+
+    def profile(style: str) -> Profile:
+        if style not in made:
+            made[style] = profiled(scripts / f"{style}.py", kernel_us=200)
+        return made[style]
+
+    return profile
+
+
 @pytest.mark.parametrize("style", STYLES)
 def test_all_time_is_there_once_and_every_kernel_has_its_launch_and_line(
-    style: str, scripts: Path, profiled: Callable[..., Profile], misses: Misses
+    style: str, in_style: Callable[[str], Profile], misses: Misses
 ) -> None:
-    profile = profiled(scripts / f"{style}.py", kernel_us=200)
+    profile = in_style(style)
     assert profile.environment.device.kind == "cuda"
     assert misses(profile) == []
 
 
 def test_the_kernels_of_products_have_the_shapes_of_their_operators(
-    scripts: Path, profiled: Callable[..., Profile]
+    in_style: Callable[[str], Profile],
 ) -> None:
-    trace = profiled(scripts / "plain.py", kernel_us=200).trace
+    trace = in_style("plain").trace
     kernels = [record for record in trace.records if record.kind.value == "kernel"]
     products = [record for record in kernels if "mm_kernel" in record.name]
     called = [trace.shapes[record.shape] for record in products if record.shape >= 0]
@@ -64,9 +84,9 @@ def test_the_option_keeps_an_example_off_the_gpu(
     assert profile.environment.device.kind == "cpu"
 
 
-def test_the_streams_of_a_prefetcher_are_told_apart(scripts: Path, profiled: Callable[..., Profile]) -> None:
+def test_the_streams_of_a_prefetcher_are_told_apart(in_style: Callable[[str], Profile]) -> None:
     """The copies of the next batch run beside the step, and not free of it: one stream waits for the other."""
-    trace = profiled(scripts / "prefetcher.py", kernel_us=200).trace
+    trace = in_style("prefetcher").trace
     by_lane: dict[str, set[str]] = {}
     for record in trace.records:
         if record.lane.startswith("gpu"):

@@ -10,27 +10,15 @@ import numpy as np
 import pytest
 
 from skyline.trace.kineto.category import Category
-from skyline.trace.kineto.reader import read
-
-NAMES = (
-    "deepview_rtx3060ti_resnet50_run1", "hta_a100_inference_alexnet", "hta_a100_rank0of16_recsys",
-    "hta_a100_rank3of8_recsys_control", "hta_gp100_mlp_train", "hta_v100_resnet50_ddp1",
-    "kineto_2101_resnet50_workers0", "kineto_2101_resnet50_workers4",
-    "kineto_2101b_resnet50_autogradapi_workers0", "kineto_2101b_resnet50_workers0",
-    "kineto_2106_resnet50_workers0_run1", "param_dlrm_rank0of8", "param_dlrm_rank1of8",
-    "param_dlrm_rank2of8", "param_dlrm_rank3of8", "tracelens_h100_bert_small_fwd", "tracelens_h100_vit_nsfw_fwd",
-)  # fmt: skip
 
 
 def known(shared_data: Path) -> dict[str, dict[str, Any]]:
     return {one["file"]: one for one in json.loads((shared_data / "traces" / "manifest.json").read_text())}
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_counts_and_steps_are_those_of_the_table(shared_data: Path, name: str) -> None:
-    path = shared_data / "traces" / f"{name}.json.gz"
-    expected = known(shared_data)[path.name]
-    trace = read(path)
+def test_counts_and_steps_are_those_of_the_table(shared_data: Path, published: Any) -> None:
+    expected = known(shared_data)[published.path.name]
+    trace = published.trace
     assert trace.notes == ()
     count = {kind: int((trace.category == kind).sum()) for kind in Category}
     # Of 2020 and 2021, ranges that PyTorch names are operators in the file and annotations here.
@@ -50,9 +38,8 @@ def test_counts_and_steps_are_those_of_the_table(shared_data: Path, name: str) -
     assert lengths_ms == pytest.approx(expected["step_ms"], abs=0.0051)
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_columns_hold_together(shared_data: Path, name: str) -> None:
-    trace = read(shared_data / "traces" / f"{name}.json.gz")
+def test_columns_hold_together(published: Any) -> None:
+    trace = published.trace
     assert (np.diff(trace.start_us) >= 0).all()
     assert trace.start_us[0] == 0
     assert (trace.duration_us >= 0).all()
@@ -69,25 +56,32 @@ def test_columns_hold_together(shared_data: Path, name: str) -> None:
     assert (trace.correlation[work][~joined] < min(calls)).all()
 
 
-def test_nanoseconds_survive_absolute_times(shared_data: Path) -> None:
+@pytest.mark.parametrize("published", ["hta_v100_resnet50_ddp1"], indirect=True)
+def test_nanoseconds_survive_absolute_times(published: Any) -> None:
     """µs since 1970 with three decimals: a float alone would round them to quarters of a µs."""
-    trace = read(shared_data / "traces" / "hta_v100_resnet50_ddp1.json.gz")
+    trace = published.trace
     thousandths = np.unique(np.round(trace.start_us * 1000).astype(np.int64) % 1000)
     assert len(thousandths) > 900
     assert trace.base_ns // 10**9 == 1712195495
 
 
-def test_what_a_distributed_trace_says_of_its_job(shared_data: Path) -> None:
-    trace = read(shared_data / "traces" / "hta_a100_rank0of16_recsys.json.gz")
+@pytest.mark.parametrize("published", ["hta_a100_rank0of16_recsys"], indirect=True)
+def test_what_a_distributed_trace_says_of_its_job(published: Any) -> None:
+    trace = published.trace
     assert (trace.rank, trace.world_size) == (0, 16)
     assert trace.devices[0].name == "NVIDIA A100-SXM4-80GB"
     assert trace.devices[0].multiprocessors == 108
-    collectives = read(shared_data / "traces" / "hta_v100_resnet50_ddp1.json.gz").collectives
+
+
+@pytest.mark.parametrize("published", ["hta_v100_resnet50_ddp1"], indirect=True)
+def test_collectives_with_what_they_transfer(published: Any) -> None:
+    collectives = published.trace.collectives
     assert len(collectives) == 45
     assert set(collectives.elements_in.tolist()) >= {2049000}
 
 
-def test_recorded_waits(shared_data: Path) -> None:
-    trace = read(shared_data / "traces" / "hta_a100_inference_alexnet.json.gz")
+@pytest.mark.parametrize("published", ["hta_a100_inference_alexnet"], indirect=True)
+def test_recorded_waits(published: Any) -> None:
+    trace = published.trace
     assert (trace.waits.recorded_by > 0).sum() == 20
     assert (trace.category[trace.waits.event] == Category.SYNC).all()
