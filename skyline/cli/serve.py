@@ -19,6 +19,7 @@ from skyline.cli.capture_options import (
 )
 from skyline.cli.command_line import parser, split_at_script
 from skyline.cli.launch import Launch, launch_of
+from skyline.cli.misplaced import say_misplaced
 from skyline.cli.numbers import port
 from skyline.cli.project import fill_in
 from skyline.cli.streams import say, tell
@@ -70,6 +71,8 @@ def run(arguments: Sequence[str]) -> int:
     launch = launch_of(rest)
     script = Path(launch.script) if launch.script else module_script(launch.module, options)
     check_script(script)
+    marked = "--" in arguments[: len(arguments) - len(rest)]
+    say_misplaced(command, script, launch.arguments, marked=marked, quiet=options.quiet)
     fill_in(options, script, gpu=True)
     from skyline.browser.following import FileFollower
     from skyline.browser.service import LOOPBACK, Service
