@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import socket
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -95,6 +97,12 @@ def run(arguments: Sequence[str]) -> int:
         follower.start()
         stack.callback(follower.close)
         tell(service.url)
+        if "SSH_CONNECTION" in os.environ:
+            forwarded = f"ssh -L {service.port}:{LOOPBACK}:{service.port} {socket.gethostname()}"
+            say(
+                f"skyline: from your own machine: {forwarded}, then open the address there",
+                quiet=options.quiet,
+            )
         if not options.no_browser:
             import webbrowser
 
