@@ -6,6 +6,7 @@ their commands.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -13,21 +14,26 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 pytestmark = [pytest.mark.capture, pytest.mark.timeout(600)]
 
-WAIT_S = 240
+WAIT_S = 400
 BRIEF = ("--device", "cpu", "--budget", "0", "--steps", "4")
 """Enough for the figures: trials of other sizes take most of the time of a profile."""
+REPORT = "profile.json"
+AS_JSON = ("--json", REPORT)
 LOOP = """\
+    torch.set_num_threads(1)
     data = TensorDataset(torch.randn(4096, 64), torch.randn(4096, 1))
     net = nn.Sequential(nn.Linear(64, 256), nn.ReLU(), nn.Linear(256, 1))
     optimizer = torch.optim.Adam(net.parameters())
@@ -86,6 +92,16 @@ def terminal(project: Path, environment: dict[str, str]) -> Terminal:
     return run
 
 
+def answers(ran: Ran, project: Path) -> None:
+    """The page of a profile begins with two sentences: the cause that bounds the step, and the change that helps."""
+    assert ran.code == 0, ran.err
+    verdict = json.loads((project / REPORT).read_text())["verdict"]
+    said = " ".join(ran.out.split())
+    for sentence in (verdict["bound"].removesuffix("."), verdict["advice"]):
+        assert sentence
+        assert " ".join(sentence.split()) in said, ran.out
+
+
 def test_i_use_hydra(terminal: Terminal, project: Path) -> None:
     pytest.importorskip("hydra", reason="hydra-core is not installed")
     config = project / "conf" / "config.yaml"
@@ -98,8 +114,8 @@ def test_i_use_hydra(terminal: Terminal, project: Path) -> None:
         f"def main(config):\n{body}\n\nmain()\n"
     )
     before = config.read_text()
-    ran = terminal("profile", *BRIEF, "train.py")
-    assert ran.code == 0, ran.err
+    ran = terminal("profile", *BRIEF, *AS_JSON, "train.py")
+    answers(ran, project)
     assert "The batch size is read from config.yaml, line 3 (`train.batch_size: 32`)" in " ".join(
         ran.out.split()
     )
@@ -126,8 +142,8 @@ def test_i_am_in_a_notebook(terminal: Terminal, project: Path) -> None:
     notebook.write_text(
         json.dumps({"cells": entries, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}, indent=1)
     )
-    ran = terminal("profile", *BRIEF, "--interpreter", sys.executable, "train.ipynb")
-    assert ran.code == 0, ran.err
+    ran = terminal("profile", *BRIEF, *AS_JSON, "--interpreter", sys.executable, "train.ipynb")
+    answers(ran, project)
     assert "In [3]:" in ran.out, "places are those of the notebook"
     ran = terminal("apply", "train.ipynb", "batch_size=64")
     assert ran.code == 0, ran.err
@@ -141,43 +157,33 @@ def test_my_job_runs_under_torchrun(terminal: Terminal, project: Path) -> None:
     )
     (project / "train.py").write_text(
         f"import torch.distributed as dist\n{HEAD}\n"
-        f'def main():\n    dist.init_process_group("gloo")\n    torch.set_num_threads(1)\n{body}\n\n'
+        f'def main():\n    dist.init_process_group("gloo")\n{body}\n\n'
         'if __name__ == "__main__":\n    main()\n'
     )
-    ran = terminal("profile", *BRIEF, "torchrun", "--nproc-per-node", "2", "train.py")
-    assert ran.code == 0, ran.err
-    said = " ".join(ran.out.split())
-    assert "rank 0 of 2" in said
-    assert "communication" in said
-    print(ran.out)
+    ran = terminal("profile", *BRIEF, *AS_JSON, "torchrun", "--nproc-per-node", "2", "train.py")
+    answers(ran, project)
+    assert "on rank 0 of 2" in " ".join(ran.out.split())
 
 
-def test_why_did_it_get_slower(terminal: Terminal, project: Path, environment: dict[str, str]) -> None:
-    def git(*words: str) -> None:
-        who = ("-c", "user.name=a", "-c", "user.email=a@example.org", "-c", "commit.gpgsign=false")
-        subprocess.run(["git", *who, *words], cwd=project, env=environment, check=True, capture_output=True)
-
+def test_why_did_it_get_slower(terminal: Terminal, project: Path) -> None:
     script = project / "train.py"
-    body = LOOP.replace("BATCH", "32").replace(
-        "            optimizer.zero_grad()\n", "            prepare(x)\n            optimizer.zero_grad()\n"
-    )
-    text = f"import time\n{HEAD}\ndef prepare(x):\n    time.sleep(0.005)\n\n\ndef main():\n{body}\n\nmain()\n"
+    zero = "            optimizer.zero_grad()\n"
+    body = LOOP.replace("BATCH", "32").replace(zero, f"            prepare(x)\n{zero}")
+    text = f"import time\n{HEAD}\ndef prepare(x):\n    time.sleep(0.01)\n\n\ndef main():\n{body}\n\nmain()\n"
     script.write_text(text)
-    git("init", "-q")
-    git("add", "train.py")
-    git("commit", "-qm", "fast")
     # The profile of the days when it was fast.
     assert terminal("profile", *BRIEF, "train.py").code == 0
-    script.write_text(text.replace("0.005", "0.050"))
-    git("commit", "-qam", "prepare more")
+    (fast,) = (project / ".skyline").glob("*.profile.json.gz")
+    script.write_text(text.replace("0.01", "2.0"))
 
+    # Other programs may run during this test: the difference is far beyond what they cost.
     assert terminal("profile", *BRIEF, "--replace", "train.py").code == 0
-    ran = terminal("history", "train.py")
+    ran = terminal("diff", str(fast), "train.py")
     assert ran.code == 0, ran.err
     said = " ".join(ran.out.split())
-    print(ran.out)
-    assert "prepare more" in said
-    assert "time.sleep(0.050)" in said
+    assert re.search(r"slower time per sample \+\d", said), ran.out
+    grown = ran.out[ran.out.index("Lines that changed most") :].splitlines()
+    assert "time.sleep(2.0)" in grown[2], ran.out
 
 
 class Tunnel:
@@ -210,6 +216,24 @@ class Tunnel:
             other.shutdown(socket.SHUT_WR)
         except OSError:
             pass
+
+
+def fetched(address: str) -> bytes:
+    with urllib.request.urlopen(address, timeout=60) as answer:
+        return answer.read()
+
+
+def measured(page: str) -> dict[str, Any] | None:
+    """The report behind the page, once there is one."""
+    end_s = time.monotonic() + WAIT_S
+    while time.monotonic() < end_s:
+        with (
+            contextlib.suppress(urllib.error.HTTPError),
+            urllib.request.urlopen(f"{page}profile", timeout=30) as answer,
+        ):
+            return json.loads(answer.read())
+        time.sleep(1)
+    return None
 
 
 @pytest.fixture
@@ -247,19 +271,10 @@ def test_on_the_gpu_box_from_my_laptop(
     on_exit.callback(tunnel.close)
     page = f"http://127.0.0.1:{tunnel.port}/{found[2]}/"
     assert tunnel.port != int(found[1])
-    report = None
-    for _ in range(WAIT_S):
-        try:
-            with urllib.request.urlopen(f"{page}profile", timeout=30) as answer:
-                report = json.loads(answer.read())
-            break
-        except urllib.error.HTTPError as error:
-            assert error.code == 404, "there is no profile yet"
-            threading.Event().wait(1)
+    report = measured(page)
     assert report is not None
     verdict = report["verdict"]
     assert verdict["bound"].endswith(".")
-    with urllib.request.urlopen(page, timeout=30) as answer:
-        shown = answer.read().decode()
+    shown = fetched(page).decode()
     assert verdict["bound"].removesuffix(".") in shown
     assert verdict["advice"].split(".")[0].split("<")[0] in shown
