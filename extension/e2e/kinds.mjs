@@ -4,20 +4,23 @@ import * as path from "node:path";
 
 const SCRIPTS = path.join(import.meta.dirname, "scripts");
 
-/** `file` holds the number, behind `before` in its line; null: no code holds it, but `lives` names the place. `loop` is the line of the training loop. */
+/** `file` holds the number, behind `before` in its line; null: nothing holds it, but `lives` names the place. `loop` is the line of the training loop. */
 const KINDS = [
   { name: "argparse", own: 32, file: "train.py", before: 'add_argument("--batch-size", type=int, default=', loop: "for x, y in loader" },
   { name: "dataclass", own: 16, file: "train.py", before: "Settings(batch_size=", loop: "for x, y in loader" },
   { name: "split", own: 24, file: "data.py", before: "BATCH_SIZE = ", loop: "for images, labels in batches()" },
-  { name: "yaml", own: 16, file: null, lives: "config.yaml, line 5" },
-  { name: "json", own: 20, file: null, lives: "config.json, line 6" },
+  { name: "yaml", own: 16, file: "config.yaml", before: "batch_size: " },
+  { name: "json", own: 20, file: "config.json", before: '"batch_size": ' },
   { name: "computed", own: 32, file: null, lives: "train.py:15" },
 ];
 
 /** The size of a window that shows every line of each script: lenses are drawn only where they are in view. */
 export const WHOLE = { width: 1280, height: 1000 };
 
-export const WRITABLE = KINDS.filter(({ file }) => file !== null);
+export const WRITABLE = KINDS.filter(({ file }) => file?.endsWith(".py"));
+
+/** The number is in a settings file. */
+export const IN_SETTINGS = KINDS.filter(({ file }) => file !== null && !file.endsWith(".py"));
 
 export const READ_ONLY = KINDS.filter(({ file }) => file === null);
 

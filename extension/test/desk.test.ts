@@ -229,3 +229,20 @@ describe("a module", () => {
     expect(desk.state).toMatchObject({ stage: "module", module: { name: "data.py", scripts: [] } });
   });
 });
+
+describe("a settings file", () => {
+  it("in the editor shows the script that takes its batch size from there", async () => {
+    const { desk, requests } = setUp();
+    const other = "file:///home/ada/other.py";
+    const lives = { file: "/home/ada/config.yaml", line: 2, key: "batch_size", text: "16", column: 12 };
+    requests["skyline/profile"] = () => ({ id: "one", lines: [], batch_size: { value: 16, knob: null, lives } });
+    await desk.follow(document(train));
+    requests["skyline/profile"] = () => null;
+    await desk.follow(document(other));
+    expect(desk.uri?.toString()).toBe(other);
+    await desk.follow(document("file:///home/ada/unrelated.yaml", "yaml"));
+    expect(desk.uri?.toString()).toBe(other);
+    await desk.follow(document("file:///home/ada/config.yaml", "yaml"));
+    expect(desk.uri?.toString()).toBe(train);
+  });
+});

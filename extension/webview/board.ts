@@ -104,9 +104,14 @@ export class Board {
   /** The reason why the batch size cannot be written into the code, with its place. Empty if it can. */
   get #readOnly(): string {
     const { knob, lives, reason } = this.#state?.profile?.batch_size ?? { knob: null, lives: null, reason: null };
-    if (knob) return "";
+    return knob || lives ? "" : (reason ?? "No number in the code sets the batch size.");
+  }
+
+  /** The place of the number in a settings file. Empty if it is in the code. */
+  get #elsewhere(): string {
+    const lives = this.#state?.profile?.batch_size.lives;
     const name = lives?.file.split(/[/\\]/).at(-1) ?? "";
-    return lives ? `The number is in ${name}, line ${lives.line} (${lives.key}: ${lives.text}): change it there.` : (reason ?? "No number in the code sets the batch size.");
+    return lives ? ` The number is in ${name}, line ${lives.line} (${lives.key}: ${lives.text}).` : "";
   }
 
   get #question(): Question {
@@ -172,7 +177,7 @@ export class Board {
   }
 
   get #hint(): string {
-    return this.#dead || (this.#readOnly ? `Drag a bar to predict another batch size. ${this.#readOnly}` : "Drag a bar to try another batch size.");
+    return this.#dead || (this.#readOnly ? `Drag a bar to predict another batch size. ${this.#readOnly}` : `Drag a bar to try another batch size.${this.#elsewhere}`);
   }
 
   #drawActions(state: ViewState): void {

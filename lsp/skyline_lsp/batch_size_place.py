@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 from skyline.report.schema import KnobReport, ProfileReport
 from skyline.source.batch_names import is_batch_name
-from skyline.source.knob import KnobKind
+from skyline.source.knob import KnobKind, SettingPlace
 from skyline.source.line_map import line_map
+from skyline.source.settings_file import entry_now
 from skyline.source.text import SourceSpan, SourceText
 
 _NAME = re.compile(r"(?:--)?[^\W\d]\w*(?:-\w+)*")
@@ -23,19 +24,32 @@ class BatchSizePlace:
     value: int
 
 
-def batch_size_place(report: ProfileReport, profiled: SourceText, text: SourceText) -> BatchSizePlace | None:
+def batch_size_place(
+    report: ProfileReport, profiled: SourceText | None, text: SourceText
+) -> BatchSizePlace | None:
     """The place of the batch size in ``text``, the current text of the file profiled as ``profiled``.
 
-    None if the file does not set the batch size, or if its line changed in more than the number.
+    None if the file does not set the batch size, or if its line changed in more than the number. A settings file was
+    not profiled: there the place is found by its key.
     """
     batch = report.batch_size
-    knob = batch.knob
-    if knob is None or batch.value is None or knob.file != text.path:
+    knob, lives = batch.knob, batch.lives
+    if lives is not None and lives.file == text.path:
+        return _in_settings(lives, text)
+    if knob is None or batch.value is None or knob.file != text.path or profiled is None:
         return None
     line = line_map(profiled.text, text.text)(knob.line)
     if line is not None:
-        return _place(text, knob, line, knob.end_column, batch.value)
+        return _place(text, line, knob.column, knob.end_column, batch.value)
     return _with_another_number(knob, profiled, text)
+
+
+def _in_settings(lives: SettingPlace, text: SourceText) -> BatchSizePlace | None:
+    entry = entry_now(lives, text.text)
+    value = entry.whole_number if entry is not None else None
+    if entry is None or not value:
+        return None
+    return _place(text, entry.line, entry.column, entry.column + len(entry.text), value)
 
 
 def _with_another_number(knob: KnobReport, profiled: SourceText, text: SourceText) -> BatchSizePlace | None:
@@ -51,12 +65,11 @@ def _with_another_number(knob: KnobReport, profiled: SourceText, text: SourceTex
         found = likeness.fullmatch(text.line(line))
         value = _number(found[1]) if found else None
         if found and value:
-            return _place(text, knob, line, found.end(1), value)
+            return _place(text, line, knob.column, found.end(1), value)
     return None
 
 
-def _place(text: SourceText, knob: KnobReport, line: int, end: int, value: int) -> BatchSizePlace:
-    start = knob.column
+def _place(text: SourceText, line: int, start: int, end: int, value: int) -> BatchSizePlace:
     names = [name.start() for name in _NAME.finditer(text.line(line)[:start]) if is_batch_name(name[0])]
     return BatchSizePlace(SourceSpan(text.path, line, min([*names[-1:], start]), line, end), value)
 

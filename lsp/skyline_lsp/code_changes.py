@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from skyline.report.protocol import CodeChange, CodeChanges, Verifiable
 from skyline.source.knob import KnobKind
+from skyline.source.settings_file import entry_now
 from skyline.source.text import SourceText
 from skyline.source.written_change import counterpart
 from skyline_lsp.journal import JournalEntry, name_of
@@ -49,7 +50,7 @@ def code_changes(server: SkylineServer, state: ScriptState) -> CodeChanges:
     read, prepared = server.texts.shown, state.prepared
 
     def as_profiled(path: str) -> SourceText | None:
-        return prepared.sources.get(path) if prepared is not None else None
+        return prepared.as_profiled(path, read) if prepared is not None else None
 
     added: dict[str, str] = {}
     removed: dict[str, str] = {}
@@ -117,8 +118,13 @@ def _verifiable(known: list[_Known], prepared: Prepared | None) -> Verifiable | 
 
 
 def _batch_size_now(server: SkylineServer, prepared: Prepared | None) -> int | None:
-    """The current batch size in the code. None if it is not a number or its place cannot be found."""
+    """The current batch size in the code or in its settings file. None if it is not a number or is not found."""
     knob = prepared.report.batch_size.knob if prepared is not None else None
+    lives = prepared.report.batch_size.lives if prepared is not None else None
+    if lives is not None:
+        text = server.texts.shown(lives.file)
+        entry = entry_now(lives, text.text) if text is not None else None
+        return entry.whole_number if entry is not None else None
     if prepared is None or knob is None or knob.kind == KnobKind.COMMAND_LINE.value:
         return None
     source, now = prepared.sources.get(knob.file), server.texts.shown(knob.file)

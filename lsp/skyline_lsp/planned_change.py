@@ -38,14 +38,16 @@ class _EditedFiles:
     now: dict[str, SourceText] = field(default_factory=dict[str, SourceText])
 
     def read(self, path: str) -> SourceText:
-        """The current text of a file. Raises UsageError if it cannot be read, and RewriteRefused for a settings file.
+        """The current text of a file. Raises UsageError if it cannot be read.
 
-        Editors do not send the text of settings files: an edit could meet another text there.
+        Raises RewriteRefused for a settings file that the editor does not send: it could hold another text there.
         """
-        if is_settings_file(path):
+        if is_settings_file(path) and not self.server.settings_files.are_known(path):
             name = os.path.basename(path)
             raise RewriteRefused(
-                f"The number stands in {name}: change it there, or with skyline apply", file=path
+                f"The number is in {name}, which this editor does not send to Skyline: change it there, or with "
+                "skyline apply",
+                file=path,
             )
         if path not in self.now:
             text = self.server.texts.shown(path)

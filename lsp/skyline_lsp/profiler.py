@@ -116,7 +116,7 @@ class Profiler:
                 return
             if known is None or _is_newer(prepared.report, known):
                 if state.job is None:
-                    state.attempt = _sources_of(prepared)
+                    state.attempt = self._texts_of(prepared)
                 state.accept(prepared)
                 state.stale = state.is_stale(self.server.texts)
                 self.server.profile_changed(state)
@@ -169,6 +169,12 @@ class Profiler:
     def _texts(self, state: ScriptState) -> dict[str, str | None]:
         current = {path: self.server.texts.current(path) for path in state.files()}
         return {path: text.text if text is not None else None for path, text in current.items()}
+
+    def _texts_of(self, prepared: Prepared) -> dict[str, str | None]:
+        """The texts that a profile was made of."""
+        paths = {*prepared.sources, *(place.file for place in prepared.settings)}
+        texts = {path: prepared.as_profiled(path, self.server.texts.current) for path in paths}
+        return {path: text.text for path, text in texts.items() if text is not None}
 
     def _launch(self, state: ScriptState, request: CaptureRequest) -> None:
         bar = ProgressBar(self.server, f"Profiling {request.script.name}", lambda: self.cancel(state))
@@ -252,7 +258,7 @@ class Profiler:
             run.bar.end("stopped for a newer version")
             self._launch(state, run.next)
         elif outcome.result is not None:
-            state.attempt = _sources_of(outcome.result)
+            state.attempt = self._texts_of(outcome.result)
             state.accept(outcome.result)
             state.stale = state.is_stale(self.server.texts)
             run.bar.end(outcome.result.headline)
@@ -285,7 +291,3 @@ class Profiler:
 def _is_newer(one: ProfileReport, other: ProfileReport) -> bool:
     # Timestamps have a resolution of one second: on a tie the other profile counts as newer.
     return one.id != other.id and datetime.fromisoformat(one.created) >= datetime.fromisoformat(other.created)
-
-
-def _sources_of(prepared: Prepared) -> dict[str, str | None]:
-    return {source.path: source.text for source in prepared.profile.sources}

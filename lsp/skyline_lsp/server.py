@@ -36,6 +36,7 @@ from skyline_lsp.planner import Planner
 from skyline_lsp.profiler import Profiler
 from skyline_lsp.saves import Saves
 from skyline_lsp.settings import Settings, SettingsBook
+from skyline_lsp.settings_files import SettingsFiles
 from skyline_lsp.state import Scripts, ScriptState
 from skyline_lsp.texts import Texts
 from skyline_lsp.training_script import training_loop
@@ -130,6 +131,7 @@ class SkylineServer(LanguageServer):
         self.watch = FileWatch(self.saves.from_disk)
         self.refresher = Refresher(self)
         self.loops = LoopLines(self)
+        self.settings_files = SettingsFiles(self)
         self.permission = Permission(self)
         self.warm_start = True
         self.kept_options: dict[str, ProfileOptions] = {}
@@ -231,6 +233,7 @@ class SkylineServer(LanguageServer):
     def profile_changed(self, state: ScriptState) -> None:
         """Notify the client that a script has a new profile or a new error, or that its staleness changed."""
         self.saves.follow(state.files())
+        self.settings_files.follow(state)
         prepared, error = state.prepared, state.error
         change = protocol.ProfileChanged(
             uri=state.uri,
@@ -321,6 +324,7 @@ class SkylineServer(LanguageServer):
         self.refresher.close()
         self.permission.close()
         self.code_news.close()
+        self.settings_files.close()
         self.verifier.task.close()
         self.comparer.task.close()
         self.planner.task.close()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import logging
-import re
 from collections import Counter, OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -18,13 +17,17 @@ from skyline.report import build
 from skyline.report.basis import headline
 from skyline.report.build import with_ledger
 from skyline.report.schema import LineReport, ProfileReport, WhatIfReport
+from skyline.source.knob import SettingPlace
 from skyline.source.line_map import same_code
+from skyline.source.settings_file import as_recorded, is_settings_file, same_settings, still_holds
 from skyline.source.text import SourceText
+from skyline.trace.held_settings import held_settings
 from skyline.trace.profile import Profile
 from skyline.whatif.estimate import CurvePoint, Estimate
 from skyline.whatif.question import Choice, Question
 from skyline_lsp.changes import ApplicableChange, changes
 from skyline_lsp.job import CaptureJob
+from skyline_lsp.journal import Read
 from skyline_lsp.line_detail import LineDetail, line_details
 from skyline_lsp.options import ProfileOptions
 from skyline_lsp.texts import Texts
@@ -120,6 +123,19 @@ class Prepared:
     """The files as profiled."""
     changes: tuple[ApplicableChange, ...]
     """The possible code changes and their places."""
+    settings: tuple[SettingPlace, ...]
+    """The places in settings files that hold settings of the run."""
+
+    def as_profiled(self, path: str, now: Read) -> SourceText | None:
+        """The text of a file as it was profiled. None if it is not known.
+
+        Of a settings file only the numbers of settings are known: it is the present text with these numbers.
+        """
+        if path in self.sources:
+            return self.sources[path]
+        held = [place for place in self.settings if place.file == path]
+        text = now(path) if held else None
+        return as_recorded(held, text) if text is not None else None
 
 
 def prepare(profile: Profile) -> Prepared:
@@ -153,6 +169,7 @@ def prepare(profile: Profile) -> Prepared:
         functions=functions,
         sources=sources,
         changes=changes(analysis, whatifs, report.findings),
+        settings=held_settings(profile),
     )
 
 
@@ -208,22 +225,21 @@ class ScriptState:
 
     def files(self) -> set[str]:
         """All files whose changes can make the profile stale."""
-        known = set(self.prepared.sources) if self.prepared else set()
-        if self.prepared is not None and self.prepared.profile.setting is not None:
-            known.add(self.prepared.profile.setting.file)
-        return known | set(self.attempt) | {self.path}
+        known = set(self.prepared.sources) if self.prepared else set[str]()
+        return known | self.settings_files() | set(self.attempt) | {self.path}
+
+    def settings_files(self) -> set[str]:
+        """The files that hold settings of the profiled run, such as the batch size, at a known place."""
+        return {place.file for place in self.prepared.settings} if self.prepared else set()
 
     def is_stale(self, texts: Texts) -> bool:
         """True if the behaviour of a profiled file has changed since."""
         if self.prepared is None:
             return False
-        setting = self.prepared.profile.setting
-        if setting is not None:
-            now = texts.current(setting.file)
+        for place in self.prepared.settings:
+            now = texts.current(place.file)
             # Compare the number alone: the rest of the file was not recorded.
-            if now is None or not re.search(
-                rf"(?<!\w){re.escape(setting.text)}(?!\w)", now.line(setting.line)
-            ):
+            if now is None or not still_holds(place, now.text):
                 return True
         return any(differs(texts, source.path, source.text) for source in self.prepared.sources.values())
 
@@ -269,6 +285,21 @@ class Scripts:
             known, key=lambda state: state.prepared.report.created if state.prepared else "", default=None
         )
 
+    def set_by(self, path: str) -> list[ScriptState]:
+        """The scripts whose profiles take the batch size from this settings file."""
+        return [
+            state
+            for state in self
+            if state.prepared is not None
+            and (lives := state.prepared.report.batch_size.lives) is not None
+            and lives.file == path
+        ]
+
+    def with_batch_size_in(self, path: str) -> list[ScriptState]:
+        """The scripts whose batch size may be in a file: the one whose profile is shown there, else ``set_by``."""
+        covering = self.covering(path)
+        return [covering] if covering is not None else self.set_by(path)
+
     def concerned_by(self, path: str) -> list[ScriptState]:
         """The scripts whose profiles a change of this file may make stale."""
         return [state for state in self if path in state.files()]
@@ -286,6 +317,8 @@ def differs(texts: Texts, path: str, text: str | None) -> bool:
         return current is not None or text is not None
     if same_text(current.text, text):
         return False
+    if is_settings_file(path):
+        return not same_settings(path, current.text, text)
     document = texts.at(path)
     if document is not None and document.dirty:
         # Parsing at every keystroke would be noticeable.

@@ -7,6 +7,7 @@ import contextlib
 import hmac
 import json
 import logging
+import re
 import secrets
 import socket
 import threading
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+_HERE = re.compile(r"(?:127\.0\.0\.1|localhost)(?::\d{1,5})?", re.ASCII)
 _LONGEST_QUESTION = 100_000
 _BEAT_S = 10.0
 _JSON = "application/json"
@@ -57,15 +59,14 @@ _HEADERS = {
 class Answers:
     """An ASGI application about one subject.
 
-    ``hosts`` are the names by which a browser may address it. A request that names another one is refused, so that no
-    page from elsewhere can come here by a name of its own.
+    A browser may address it by the names of this machine's loopback address alone, at any port, as through a forwarded
+    one. A request that names another host is refused, so that no page from elsewhere can come here by its own name.
     """
 
-    def __init__(self, subject: ShownProfile, script: str, token: str, hosts: tuple[str, ...]) -> None:
+    def __init__(self, subject: ShownProfile, script: str, token: str) -> None:
         self._subject = subject
         self._script = script
         self._token = token
-        self._hosts = hosts
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -100,7 +101,8 @@ class Answers:
         path: str = request.scope["path"]
         token, slash, name = path.removeprefix("/").partition("/")
         known = hmac.compare_digest(token.encode("utf-8", "surrogatepass"), self._token.encode())
-        return name if known and slash and request.headers.get("host") in self._hosts else None
+        here = _HERE.fullmatch(request.headers.get("host", ""))
+        return name if known and slash and here else None
 
     async def _told(self, request: Request, shown: Shown) -> Response:
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
@@ -246,11 +248,10 @@ class Service:
         self.subject = subject
         self.port: int = self._socket.getsockname()[1]
         self.token = secrets.token_urlsafe(24)
-        hosts = f"{LOOPBACK}:{self.port}", f"localhost:{self.port}"
         self.half_open = HalfOpen() if half_open is None else half_open
         self._server = Server(
             Config(
-                Answers(subject, script, self.token, hosts),
+                Answers(subject, script, self.token),
                 http=self.half_open.connection,  # pyright: ignore[reportArgumentType]
                 ws="none",
                 lifespan="off",

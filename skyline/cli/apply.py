@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from skyline.cli.capture_options import add_options
-from skyline.cli.command_line import parse_question, parser, split_after_names
+from skyline.cli.command_line import parse_after_names, parse_question, parser
 from skyline.cli.streams import say, tell, write_data, write_whole
 from skyline.cli.subject import is_script, subject_of
 from skyline.errors import ExitCode, RewriteRefused, UsageError
@@ -41,8 +41,7 @@ def run(arguments: Sequence[str]) -> int:
     )
     command.add_argument("script", metavar="SCRIPT")
     command.add_argument("names", metavar="NAME[=VALUE]", nargs="+")
-    ours, script_arguments = split_after_names(arguments, command)
-    options = command.parse_intermixed_args(ours)
+    options, script_arguments = parse_after_names(arguments, command)
     if options.remove:
         _check_removable(options.names)
     # A change that leaves the iteration as it is has no what-if.

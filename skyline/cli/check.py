@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from skyline.cli.capture_options import Display, add_options, check_script, request_of, terminable
-from skyline.cli.command_line import parser, split_after_names
+from skyline.cli.command_line import parse_after_names, parser
 from skyline.cli.numbers import minutes, positive
 from skyline.cli.streams import data_console, write_data
 from skyline.errors import ScriptFailed, UsageError
@@ -65,8 +65,7 @@ def run(arguments: Sequence[str]) -> int:
     command.add_argument("--junit", metavar="FILE", help="write the outcome as JUnit XML")
     command.add_argument("--json", metavar="FILE", help="write the outcome as JSON ('-': to stdout, alone)")
     command.add_argument("words", metavar="SCRIPT", nargs="*")
-    ours, options_of_script = split_after_names(arguments, command)
-    options = command.parse_intermixed_args(ours)
+    options, options_of_script = parse_after_names(arguments, command)
     if options.gpu is not None:
         raise UsageError("--gpu predicts for a GPU that is not here: nothing can be measured on it")
     script, budget = _budget(options)

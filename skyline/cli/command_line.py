@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
+from skyline.cli.misplaced import say_misplaced
 from skyline.errors import UsageError
 from skyline.whatif.question import BATCH_SIZE, Choice, Question, whole_number
 
@@ -48,35 +50,73 @@ def split_at_script(
     return list(arguments[:index]), list(arguments[index:])
 
 
+@dataclass(frozen=True, slots=True)
+class TypedWords:
+    """The words of a command: ``ours``, the script's name, and the script's arguments, None if there are none.
+
+    ``marked``: ``--`` stands before the script's arguments.
+    """
+
+    ours: list[str]
+    arguments: tuple[str, ...] | None = None
+    script: str = ""
+    marked: bool = False
+
+
 def split_after_names(
     arguments: Sequence[str], command: argparse.ArgumentParser, *, names: bool = True
-) -> tuple[list[str], tuple[str, ...] | None]:
+) -> TypedWords:
     """Words of ours, and the script's arguments: from the first word after the script that is not ours on.
 
     Ours are the command's options and, with ``names``, what-ifs; a file that is there is not one. ``--`` before the
-    script's arguments is allowed. None: there are neither.
+    script's arguments is allowed.
     """
     ours = command._option_string_actions  # pyright: ignore[reportPrivateUsage]
-    script_seen = False
+    script = ""
     index = 0
     while index < len(arguments):
         word = arguments[index]
         if word == "--":
-            return list(arguments[:index]), tuple(arguments[index + 1 :])
+            return TypedWords(list(arguments[:index]), tuple(arguments[index + 1 :]), script, marked=True)
         name, equals, _ = word.partition("=")
         option = ours.get(name)
         if not word.startswith("-") or word == "-":
-            if not script_seen and not Path(word).exists():
+            if not script and not Path(word).exists():
                 from skyline.cli.launch import refuse_launcher
 
                 refuse_launcher(word)
-            elif script_seen and (not names or _is_file_alone(name)):
-                return list(arguments[:index]), tuple(arguments[index:])
-            script_seen = True
-        elif option is None and script_seen:
-            return list(arguments[:index]), tuple(arguments[index:])
-        index += 2 if option is not None and option.nargs != 0 and not equals else 1
-    return list(arguments), None
+            elif script and (not names or _is_file_alone(name)):
+                return TypedWords(list(arguments[:index]), tuple(arguments[index:]), script)
+            script = script or word
+        elif option is None and script:
+            return TypedWords(list(arguments[:index]), tuple(arguments[index:]), script)
+        index += 1 if option is None or equals else 1 + _values_of(option)
+    return TypedWords(list(arguments), None, script)
+
+
+def _values_of(option: argparse.Action) -> int:
+    """The number of words that follow an option as its values."""
+    return option.nargs if isinstance(option.nargs, int) else 1
+
+
+def parse_after_names(
+    arguments: Sequence[str], command: argparse.ArgumentParser, *, names: bool = True
+) -> tuple[argparse.Namespace, tuple[str, ...] | None]:
+    """The options of a command, and the script's arguments (``split_after_names``).
+
+    A remark names options of ours among the script's arguments.
+    """
+    typed = split_after_names(arguments, command, names=names)
+    options = command.parse_intermixed_args(typed.ours) if names else command.parse_args(typed.ours)
+    say_misplaced(
+        command,
+        Path(typed.script) if typed.script else None,
+        typed.arguments or (),
+        marked=typed.marked,
+        quiet=getattr(options, "quiet", False),
+        after="the script's first argument",
+    )
+    return options, typed.arguments
 
 
 def _is_file_alone(word: str) -> bool:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from skyline.cli.capture_options import Display, add_options, module_script, request_of, terminable
 from skyline.cli.command_line import parser, split_at_script
 from skyline.cli.launch import Launch, launch_of
-from skyline.cli.misplaced import misplaced, remarks
+from skyline.cli.misplaced import misplaced, say_misplaced
 from skyline.cli.streams import data_console, say, write_data
 from skyline.errors import ExitCode, UsageError
 
@@ -66,7 +66,8 @@ def run(arguments: Sequence[str]) -> int:
     script = Path(launch.script) if launch.script else module_script(launch.module, options)
     if launch.script and not script.exists():
         _no_script(launch.script, options.gpu)
-    if "--" not in arguments[: len(arguments) - len(rest)]:
+    marked = "--" in arguments[: len(arguments) - len(rest)]
+    if not marked:
         mine = [*asking, *(one for one in capturing if "--gpu" in one.option_strings)]
         taken, left = taken_back(launch.arguments, mine, script)
         if taken:
@@ -76,8 +77,7 @@ def run(arguments: Sequence[str]) -> int:
                 f"skyline: {' '.join(taken)} is read as an option of Skyline, not of the script",
                 quiet=options.quiet,
             )
-        for remark in remarks(misplaced(left, own, script)):
-            say(f"skyline: {remark}", quiet=options.quiet)
+    say_misplaced(command, script, launch.arguments, marked=marked, quiet=options.quiet)
     chosen = tuple(one.limited(options.memory) for one in _chosen(options.gpu))
     from skyline.predict.energy import own_grid_g_per_kwh
     from skyline.predict.prices import check_provider, own_prices

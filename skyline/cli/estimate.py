@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from skyline.cli.capture_options import Display, add_options, request_of, terminable
-from skyline.cli.command_line import parser, split_after_names
+from skyline.cli.command_line import parse_after_names, parser
 from skyline.cli.numbers import amount, seconds
 from skyline.cli.streams import data_console, say, write_data, write_whole
 from skyline.cli.subject import LoadedProfile, check_runnable, is_script, subject_of
@@ -42,8 +42,7 @@ def run(arguments: Sequence[str]) -> int:
     )
     add_options(command)
     _add_own(command)
-    ours, script_arguments = split_after_names(arguments, command, names=False)
-    options = command.parse_args(ours)
+    options, script_arguments = parse_after_names(arguments, command, names=False)
     if len([one for one in (options.epochs, options.iterations, options.samples) if one is not None]) != 1:
         raise UsageError(
             "Say how long the training is to be, in one way",

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from skyline.cli.capture_options import add_options
-from skyline.cli.command_line import parser, split_after_names
+from skyline.cli.command_line import parse_after_names, parser
 from skyline.cli.numbers import positive
 from skyline.cli.streams import data_console, say, write_data
 from skyline.errors import ExitCode, UsageError
@@ -43,8 +43,7 @@ def run(arguments: Sequence[str]) -> int:
     command.conflict_handler = "resolve"
     command.set_defaults(budget=None)
     _add_own(command)
-    ours, script_arguments = split_after_names(arguments, command, names=False)
-    options = command.parse_args(ours)
+    options, script_arguments = parse_after_names(arguments, command, names=False)
     if (options.source is None) == (options.model is None):
         raise UsageError(
             "name a script or a model", hint="As in: skyline plan --model llama3-8b --cluster dgx-h100"

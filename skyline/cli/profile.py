@@ -8,9 +8,9 @@ from pathlib import Path
 from skyline.cli.capture_options import add_options, module_script, run_capture, save
 from skyline.cli.command_line import parser, split_at_script
 from skyline.cli.launch import launch_of
-from skyline.cli.misplaced import misplaced, remarks
+from skyline.cli.misplaced import say_misplaced
 from skyline.cli.project import fill_in
-from skyline.cli.streams import data_console, say, write_data
+from skyline.cli.streams import data_console, write_data
 from skyline.errors import ExitCode, UsageError
 
 _EXAMPLES = """\
@@ -57,9 +57,8 @@ def run(arguments: Sequence[str]) -> int:
         options.ranks = launch.ranks
     options.interpreter = options.interpreter or launch.interpreter
     script = Path(launch.script) if launch.script else module_script(launch.module, options)
-    if "--" not in arguments[: len(arguments) - len(rest)]:
-        for remark in remarks(misplaced(launch.arguments, own, script)):
-            say(f"skyline: {remark}", quiet=options.quiet)
+    marked = "--" in arguments[: len(arguments) - len(rest)]
+    say_misplaced(command, script, launch.arguments, marked=marked, quiet=options.quiet)
     fill_in(options, script, gpu=True)
     from skyline.trace import store
     from skyline.trace.quieter_run import kept_instead

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import socket
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -19,6 +21,7 @@ from skyline.cli.capture_options import (
 )
 from skyline.cli.command_line import parser, split_at_script
 from skyline.cli.launch import Launch, launch_of
+from skyline.cli.misplaced import say_misplaced
 from skyline.cli.numbers import port
 from skyline.cli.project import fill_in
 from skyline.cli.streams import say, tell
@@ -70,6 +73,8 @@ def run(arguments: Sequence[str]) -> int:
     launch = launch_of(rest)
     script = Path(launch.script) if launch.script else module_script(launch.module, options)
     check_script(script)
+    marked = "--" in arguments[: len(arguments) - len(rest)]
+    say_misplaced(command, script, launch.arguments, marked=marked, quiet=options.quiet)
     fill_in(options, script, gpu=True)
     from skyline.browser.following import FileFollower
     from skyline.browser.service import LOOPBACK, Service
@@ -92,6 +97,12 @@ def run(arguments: Sequence[str]) -> int:
         follower.start()
         stack.callback(follower.close)
         tell(service.url)
+        if "SSH_CONNECTION" in os.environ:
+            forwarded = f"ssh -L {service.port}:{LOOPBACK}:{service.port} {socket.gethostname()}"
+            say(
+                f"skyline: from your own machine: {forwarded}, then open the address there",
+                quiet=options.quiet,
+            )
         if not options.no_browser:
             import webbrowser
 

@@ -104,9 +104,13 @@ def is_script(path: Path) -> bool:
 
 
 def changed_sources(profile: Profile) -> tuple[str, ...]:
-    """The files of a profile whose text is not what was profiled any more; of settings the batch size alone counts."""
+    """The files of a profile whose text is not what was profiled any more.
+
+    Of a settings file the numbers of known settings count: the rest was not recorded.
+    """
     from skyline.source.settings_file import still_holds
     from skyline.source.text import SourceText
+    from skyline.trace.held_settings import held_settings
 
     changed: list[str] = []
     for source in profile.sources:
@@ -116,9 +120,8 @@ def changed_sources(profile: Profile) -> tuple[str, ...]:
             same = False
         if not same:
             changed.append(source.path)
-    if profile.setting is not None and not still_holds(profile.setting):
-        changed.append(profile.setting.file)
-    return tuple(changed)
+    changed += [place.file for place in held_settings(profile) if not still_holds(place)]
+    return tuple(dict.fromkeys(changed))
 
 
 def _reusable(

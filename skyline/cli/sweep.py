@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from skyline.cli.capture_options import Display, add_options, request_of, terminable
-from skyline.cli.command_line import parser, split_after_names
+from skyline.cli.command_line import parse_after_names, parser
 from skyline.cli.numbers import duration, positive
 from skyline.cli.project import fill_in
 from skyline.cli.streams import data_console, write_data, write_whole
@@ -78,8 +78,7 @@ def run(arguments: Sequence[str]) -> int:
     command.add_argument(
         "words", metavar="ARGS", nargs="*", help="arguments of the script; after -- in any form"
     )
-    ours, more = split_after_names(arguments, command)
-    options = command.parse_intermixed_args(ours)
+    options, more = parse_after_names(arguments, command)
     script = Path(options.script)
     if not is_script(script):
         raise UsageError(f"{options.script} is a saved profile", hint="Name the script that is to be swept.")

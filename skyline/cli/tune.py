@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from skyline.cli.apply import write_edits
 from skyline.cli.capture_options import Display, add_options, terminable
-from skyline.cli.command_line import parser, split_after_names
+from skyline.cli.command_line import parse_after_names, parser
 from skyline.cli.numbers import duration, gigabytes
 from skyline.cli.streams import data_console, say, tell, write_data, write_whole
 from skyline.cli.subject import is_script, saved_profile, subject_of
@@ -81,8 +81,7 @@ def run(arguments: Sequence[str]) -> int:
     command.add_argument(
         "words", metavar="ARGS", nargs="*", help="arguments of the script; after -- in any form"
     )
-    ours, more = split_after_names(arguments, command)
-    options = command.parse_intermixed_args(ours)
+    options, more = parse_after_names(arguments, command)
     script_arguments = (*options.words, *(more or ())) if options.words or more is not None else None
     if options.gpu is not None:
         raise UsageError("--gpu predicts for a GPU that is not here: nothing can be measured on it")

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from skyline.cli.capture_options import Display, add_options, check_script, request_of, terminable
-from skyline.cli.command_line import parse_question, parser, split_after_names
+from skyline.cli.command_line import parse_after_names, parse_question, parser
 from skyline.cli.numbers import minutes, positive
 from skyline.cli.streams import data_console, say, write_data
 from skyline.cli.subject import check_runnable, subject_of
@@ -58,8 +58,7 @@ def run(arguments: Sequence[str]) -> int:
     command.add_argument("--json", metavar="FILE", help="write the result as JSON ('-': to stdout, alone)")
     command.add_argument("script", metavar="SCRIPT")
     command.add_argument("names", metavar="NAME[=VALUE]", nargs="*")
-    ours, script_arguments = split_after_names(arguments, command)
-    options = command.parse_intermixed_args(ours)
+    options, script_arguments = parse_after_names(arguments, command)
     if options.gpu is not None:
         raise UsageError(
             "--gpu predicts for a GPU that is not here: nothing can be measured on it",

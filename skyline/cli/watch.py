@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from skyline.cli.command_line import parser, split_at_script
+from skyline.cli.misplaced import say_misplaced
 from skyline.cli.numbers import seconds
 from skyline.cli.status_line import StatusLine
 from skyline.cli.streams import say
@@ -53,6 +54,7 @@ def run(arguments: Sequence[str]) -> int:
         )
     if not rest:
         raise UsageError("There is no script to watch", hint="Name one: skyline watch train.py")
+    _say_misplaced(command, rest, marked="--" in arguments[: len(arguments) - len(rest)], quiet=options.quiet)
     return _watched(rest, options)
 
 
@@ -128,6 +130,28 @@ def _watched(words: Sequence[str], options: argparse.Namespace) -> int:
     return _exit_code(code)
 
 
+def _say_misplaced(
+    command: argparse.ArgumentParser, words: Sequence[str], *, marked: bool, quiet: bool
+) -> None:
+    """Tell which options of ours stand behind the script, which may stand behind a launcher."""
+    if words[0] in {"-m", "--module"}:
+        from skyline.capture.interpreter import module_file
+
+        try:
+            script = module_file(words[1], Path.cwd()) if len(words) > 1 else None
+        except UsageError:
+            script = None  # a module of the interpreter that runs it
+        say_misplaced(command, script, words[2:], marked=marked, quiet=quiet)
+        return
+    index = next((index for index, word in enumerate(words) if _is_script(Path(word))), None)
+    if index is not None:
+        say_misplaced(command, Path(words[index]), words[index + 1 :], marked=marked, quiet=quiet)
+
+
+def _is_script(path: Path) -> bool:
+    return path.suffix == ".py" and path.is_file()
+
+
 def _command(words: Sequence[str], interpreter: str | None) -> tuple[list[str], Path | None]:
     """The command to start, and the script if it is known."""
     from skyline.capture.interpreter import resolve_interpreter
@@ -147,7 +171,7 @@ def _command(words: Sequence[str], interpreter: str | None) -> tuple[list[str], 
             raise UsageError(f"There is no file {first}")
         return [resolve_interpreter(script, interpreter), *words], script
     # A launcher: its processes are watched like any other.
-    named = next((Path(word) for word in words[1:] if word.endswith(".py") and Path(word).is_file()), None)
+    named = next((Path(word) for word in words[1:] if _is_script(Path(word))), None)
     found = shutil.which(first)
     if found is None and os.sep not in first:
         beside = Path(resolve_interpreter(named or Path.cwd() / "script", interpreter)).parent / first

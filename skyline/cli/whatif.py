@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from skyline.cli import traced
 from skyline.cli.capture_options import add_options
-from skyline.cli.command_line import parse_question, parser, split_after_names
+from skyline.cli.command_line import parse_after_names, parse_question, parser
 from skyline.cli.numbers import gigabytes
 from skyline.cli.streams import data_console, say, write_data
 from skyline.cli.subject import subject_of
@@ -47,8 +47,7 @@ def run(arguments: Sequence[str]) -> int:
     command.add_argument("--json", metavar="FILE", help="write the answer as JSON ('-': to stdout, alone)")
     command.add_argument("source", metavar="SOURCE")
     command.add_argument("names", metavar="NAME[=VALUE]", nargs="*")
-    ours, script_arguments = split_after_names(arguments, command)
-    options = command.parse_intermixed_args(ours)
+    options, script_arguments = parse_after_names(arguments, command)
     if is_trace(options.source):
         if script_arguments is not None:
             raise UsageError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
 from pathlib import PurePath
 
 from skyline.errors import RewriteRefused, SkylineError
@@ -17,11 +18,17 @@ from skyline.source.text import SourceText, TextEdit
 
 def entries(path: str, text: str) -> list[SettingEntry]:
     """All values of a file in textual order; empty if the file does not match its format."""
+    return list(_entries(path, text))
+
+
+@lru_cache(maxsize=32)
+def _entries(path: str, text: str) -> tuple[SettingEntry, ...]:
+    # An editor asks for the same text at each request.
     reader = _READERS.get(_suffix(path))
     try:
-        return list(reader(text)) if reader else []
+        return tuple(reader(text)) if reader else ()
     except (ValueError, SyntaxError, RecursionError):
-        return []
+        return ()
 
 
 def setting_places(setting: Setting, files: Sequence[tuple[str, str]], value: int) -> list[SettingPlace]:
@@ -70,13 +77,38 @@ def setting_edit(place: SettingPlace, text: SourceText, value: int) -> tuple[Tex
     The file may have changed: another line, or another number under the same key. Raises RewriteRefused if the key is
     gone or stands there several times.
     """
-    there = _there(place, text.text)
-    if len(there) != 1:
+    entry = entry_now(place, text.text)
+    if entry is None:
         message = (
             f"{PurePath(place.file).name} changed: `{place.key}` is no longer set the way that was profiled"
         )
         raise RewriteRefused(message, file=place.file, line=place.line, hint="Profile it again.")
-    return () if there[0].whole_number == value else (_edit(text, there[0], value),)
+    return () if entry.whole_number == value else (_edit(text, entry, value),)
+
+
+def entry_now(place: SettingPlace, text: str) -> SettingEntry | None:
+    """The entry of a place in a text that may have changed: on another line, or with another number.
+
+    None if its key is gone, or stands there several times.
+    """
+    there = _there(place, text)
+    return there[0] if len(there) == 1 else None
+
+
+def as_recorded(places: Sequence[SettingPlace], text: SourceText) -> SourceText:
+    """The text with the recorded numbers at these places, as far as they are found."""
+    for place in places:
+        recorded = SettingEntry(place.line, place.column, (), place.text).whole_number
+        entry = entry_now(place, text.text)
+        if entry is not None and recorded is not None and entry.whole_number != recorded:
+            text = text.apply([_edit(text, entry, recorded)])
+    return text
+
+
+def same_settings(path: str, left: str, right: str) -> bool:
+    """True if two texts of a settings file hold the same values under the same keys."""
+    both = [[(entry.path, entry.text) for entry in entries(path, text)] for text in (left, right)]
+    return both[0] == both[1] if all(both) else left == right
 
 
 def check_keys(before: SourceText, after: SourceText) -> None:
@@ -91,12 +123,13 @@ def is_settings_file(path: str) -> bool:
     return _suffix(path) in _READERS and _suffix(path) != ".py"
 
 
-def still_holds(place: SettingPlace) -> bool:
-    """True if the file on disk still holds the value of a place, on any line."""
-    try:
-        text = SourceText.read(place.file).text
-    except SkylineError:
-        return False
+def still_holds(place: SettingPlace, text: str | None = None) -> bool:
+    """True if a text, by default that of the file on disk, still holds the value of a place, on any line."""
+    if text is None:
+        try:
+            text = SourceText.read(place.file).text
+        except SkylineError:
+            return False
     return any((entry.key, entry.text) == (place.key, place.text) for entry in entries(place.file, text))
 
 

@@ -78,10 +78,14 @@ def test_nobody_else_is_answered(service: Service, path: str) -> None:
     assert ask(service, path.replace("{token}", service.token))[0] == 404
 
 
-@pytest.mark.parametrize("host", ["evil.example", "evil.example:80", "127.0.0.1", "localhost:1"])
+@pytest.mark.parametrize(
+    "host",
+    ["evil.example", "evil.example:80", "localhost.evil.example", "127.0.0.1:80@evil.example", "localhost:x"],
+)
 def test_a_page_under_another_name_is_not_answered(service: Service, host: str) -> None:
     assert ask(service, f"/{service.token}/", Host=host)[0] == 404
-    assert ask(service, f"/{service.token}/", Host=f"localhost:{service.port}")[0] == 200
+    for here in (f"localhost:{service.port}", "127.0.0.1:9000"):
+        assert ask(service, f"/{service.token}/", Host=here)[0] == 200, "also through a forwarded port"
 
 
 def test_questions_are_answered_in_words(service: Service) -> None:

@@ -48,6 +48,7 @@ KINDS = (
     Kind("argparse", "train.py", '"--batch-size", type=int, default=N)', 32),
     Kind("dataclass", "train.py", "Settings(batch_size=N)", 16),
     Kind("split", "data.py", "BATCH_SIZE = N\n", 24),
+    Kind("yaml", "config.yaml", "  batch_size: N\n", 16),
 )
 
 
@@ -208,7 +209,7 @@ def _check(name: str, seen: list[Seen], hand: Hand) -> None:
 @pytest.mark.parametrize(
     "kind",
     [
-        pytest.param(kind, id=kind.folder, marks=() if kind.folder == "split" else pytest.mark.long)
+        pytest.param(kind, id=kind.folder, marks=() if kind.folder in {"split", "yaml"} else pytest.mark.long)
         for kind in KINDS
     ],
 )
@@ -261,28 +262,3 @@ async def test_both_bars_follow_the_pointer_and_the_file_gets_the_number_shown(
             await hand.until(lambda: hand.size_shown == kind.batch_size, "the question dropped")
             if name != BARS[-1]:
                 await hand.measured()
-
-
-async def test_where_a_file_of_settings_holds_the_number_the_bars_predict_and_say_so(tmp_path: Path) -> None:
-    app, script = _open("yaml", tmp_path, live=True)
-    before = {file: file.read_bytes() for file in script.parent.iterdir() if file.is_file()}
-    async with app.run_test(size=(120, 40)) as pilot:
-        hand = Hand(app, pilot)
-        await hand.measured()
-        assert hand.size_shown == 16
-        assert "config.yaml:5" in hand.words("#batch-line")
-        for name in BARS:
-            seen = await hand.along(name)
-            _check(name, seen, hand)
-            stop = next(one for one in seen[3:] if one.batch_size != 16)
-            await pilot.hover(hand.bar(name), offset=(stop.x, 0))
-            await pilot.mouse_up(hand.bar(name), offset=(stop.x, 0))
-            await hand.answered()
-            assert hand.size_shown == stop.batch_size, "what was asked stays on the screen"
-            said = "\n".join(notice.message for notice in app._notifications)
-            assert "config.yaml, line 5" in said
-            assert f"set {stop.batch_size} there" in said
-            assert {file: file.read_bytes() for file in before} == before
-            await pilot.press("escape")
-            await pilot.pause()
-            assert hand.size_shown == 16

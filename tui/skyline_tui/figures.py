@@ -9,7 +9,7 @@ from textual.content import Content
 from skyline import units
 from skyline.interval import Interval
 from skyline.report.basis import Direction
-from skyline.report.schema import BaselineReport, BatchSizeReport, EstimateReport
+from skyline.report.schema import BaselineReport, EstimateReport
 
 ScaleOf = Callable[[Sequence[float]], units.UnitScale]
 
@@ -72,13 +72,6 @@ def saved_memory(estimate: EstimateReport, baseline: BaselineReport) -> str:
     """``-1.1 GB``; empty if the peak changes by less than a hundredth."""
     change = estimate.peak.value - baseline.peak.value
     return units.format_bytes_delta(change) if abs(change) >= baseline.peak.value / 100 else ""
-
-
-def where_it_lives(batch_size: BatchSizeReport) -> str:
-    """The place of a batch size outside the code, or the reason why it cannot be rewritten."""
-    if batch_size.lives is not None:
-        return f"The batch size lives in {batch_size.lives.words}"
-    return f"The batch size cannot be rewritten: {batch_size.reason or 'no literal in the code sets it'}"
 
 
 def spec(estimate: EstimateReport) -> str:

@@ -9,7 +9,7 @@ import sys
 from collections.abc import MutableMapping, Sequence
 from pathlib import Path
 
-from skyline.cli.command_line import split_after_names
+from skyline.cli.command_line import parse_after_names
 from skyline.cli.streams import say
 from skyline.errors import ExitCode
 from skyline_tui.first_frame import first_frame
@@ -34,8 +34,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         "--staged", action="store_true", help="rewrite the file on apply only, not on every release or toggle"
     )
     parser.add_argument("--theme", metavar="NAME", help="colours: skyline, or any of Textual's themes")
-    ours, script_arguments = split_after_names(sys.argv[1:] if argv is None else argv, parser)
-    options = parser.parse_args(ours)
+    options, script_arguments = parse_after_names(sys.argv[1:] if argv is None else argv, parser)
 
     if options.script is not None and not Path(options.script).is_file():
         say(f"skyline tui: {options.script} is not a file. Name the script that trains.")

@@ -1,5 +1,5 @@
 // Both bars dragged by hand, in each kind of script: the handle under the pointer, the figures, the number in the code.
-import { filesOf, numberIn, READ_ONLY, WRITABLE } from "../kinds.mjs";
+import { filesOf, IN_SETTINGS, numberIn, READ_ONLY, WRITABLE } from "../kinds.mjs";
 import { seen, there, until } from "../workbench.mjs";
 import { Window } from "../window.mjs";
 
@@ -9,7 +9,7 @@ const NEAR = 0.02;
 /** Pixels of a curve with its band, axes and labels: the axes alone are fewer. */
 const LEAST_INK = 3000;
 
-export const dragged = [...WRITABLE.map((kind) => ({ title: `dragging ${kind.name}`, run: (context) => writable(context, kind) })), ...READ_ONLY.map((kind) => ({ title: `dragging ${kind.name}`, run: (context) => readOnly(context, kind) }))];
+export const dragged = [...[...WRITABLE, ...IN_SETTINGS].map((kind) => ({ title: `dragging ${kind.name}`, run: (context) => writable(context, kind) })), ...READ_ONLY.map((kind) => ({ title: `dragging ${kind.name}`, run: (context) => readOnly(context, kind) }))];
 
 async function writable({ bench, check, eventually, measured, shot }, kind) {
   const window = await opened(bench, kind);

@@ -84,7 +84,8 @@ export function spotsOf(place: Exclude<Place, { kind: "whatif" }>, profile: Prof
     case "line":
       return [place];
     case "batchSize": {
-      const { knob } = profile.batch_size;
+      const { knob, lives } = profile.batch_size;
+      if (!knob && lives) return [{ file: lives.file, line: lives.line, source: "" }];
       return knob ? [{ ...knob, source: profile.lines.find((line) => line.file === knob.file && line.line === knob.line)?.source ?? "" }] : [];
     }
     case "memory":

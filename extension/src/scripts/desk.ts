@@ -152,6 +152,7 @@ export class Desk implements vscode.Disposable {
 
   /** Show the script or notebook of an editor. Keeps the current script if the file is one of its modules. */
   async follow(source: OpenSource | null): Promise<void> {
+    if (source) this.#showScriptOf(source.uri);
     if (!source?.isPython) return;
     const { uri } = source;
     if (!vscode.workspace.getConfiguration("skyline", uri).get<boolean>("enable", true)) return;
@@ -167,6 +168,16 @@ export class Desk implements vscode.Disposable {
     this.#changed.fire();
     const connection = await this.session.need(uri);
     if (connection) await this.#enter(known, connection);
+  }
+
+  /** Show the script whose batch size is in a settings file. Does nothing for other files. */
+  #showScriptOf(settings: vscode.Uri): void {
+    const reads = (known: Known | null): boolean => known?.profile?.batch_size.lives?.file === settings.fsPath;
+    const reader = [...this.#known.values()].find(reads);
+    if (!reader || reads(this.#current)) return;
+    this.#current = reader;
+    this.#module = null;
+    this.#changed.fire();
   }
 
   /** The script to run: the one shown, or one that trains with the module shown. Null if none was chosen. */

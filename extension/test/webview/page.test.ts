@@ -117,20 +117,25 @@ describe("the page", () => {
     const shown = size();
     pointer("pointerup", 150, bar);
     const written = sent.filter(({ type }) => type === "batchSize");
-    if (now.profile.batch_size.knob) expect(written).toEqual([{ type: "batchSize", batchSize: shown }]);
-    else expect(written).toEqual([]);
+    expect(written).toEqual([{ type: "batchSize", batchSize: shown }]);
   });
 
-  it("tells where the number is that it cannot write", () => {
+  it("tells in which settings file the number is", () => {
     now = recorded("yaml");
     show();
-    expect(one(".then").textContent).toContain("config.yaml, line 5");
+    expect(one(".then").textContent).toBe("Drag a bar to try another batch size. The number is in config.yaml, line 5 (train.batch_size: 16).");
+  });
+
+  it("predicts, and tells the reason, where no place holds the number", () => {
+    now = recorded("yaml");
+    now = { ...now, profile: { ...now.profile, batch_size: { ...now.profile.batch_size, lives: null, reason: "It is computed." } } };
+    show();
     pointer("pointerdown", 100);
     pointer("pointermove", 190);
     nextFrame();
     answer();
     pointer("pointerup", 190);
-    expect(one(".then").textContent).toMatch(/per iteration.*Not written.*config\.yaml, line 5/);
+    expect(one(".then").textContent).toMatch(/per iteration.*Not written.*It is computed/);
     expect(sent.filter(({ type }) => type === "batchSize")).toEqual([]);
   });
 

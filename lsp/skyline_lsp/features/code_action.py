@@ -108,10 +108,18 @@ def fixes(server: SkylineServer, uri: str, place: types.Range) -> Iterator[types
 def refactorings(server: SkylineServer, uri: str, place: types.Range) -> Iterator[types.CodeAction]:
     """The changes offered at a range: other batch sizes first, then what-ifs, the refused changes last."""
     path = convert.path_of(uri)
-    state = server.scripts.covering(path) if path else None
-    prepared = state.prepared if state else None
     text = server.texts.shown(path) if path else None
-    if state is None or prepared is None or path is None or text is None:
+    if path is None or text is None:
+        return
+    for state in server.scripts.with_batch_size_in(path):
+        yield from _refactorings(server, state, path, text, place)
+
+
+def _refactorings(
+    server: SkylineServer, state: ScriptState, path: str, text: SourceText, place: types.Range
+) -> Iterator[types.CodeAction]:
+    prepared = state.prepared
+    if prepared is None:
         return
     offers = list(_batch_sizes(state, prepared, path, text, place))
     known = {offer.choice for offer in offers}
@@ -135,6 +143,8 @@ def _changes_at(
     place: types.Range,
 ) -> Iterator[ApplicableChange]:
     """The changes that edit the range. At the training loop, also the best of all and the refused ones."""
+    if path not in prepared.sources:
+        return
     moved = line_map(prepared.sources[path].text, text.text)
     here = {
         (change.estimate.name, change.estimate.value)
@@ -159,7 +169,7 @@ def _batch_sizes(
     state: ScriptState, prepared: Prepared, path: str, text: SourceText, place: types.Range
 ) -> Iterator[_Offer]:
     """Double, half and largest fitting batch size, if the batch size is set in the range and can be rewritten."""
-    found = batch_size_place(prepared.report, prepared.sources[path], text)
+    found = batch_size_place(prepared.report, prepared.sources.get(path), text)
     if found is None or not _covers(place, found.span.line):
         return
     for other in batch_size_offers(state, found.value):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,6 +14,7 @@ from skyline.report.basis import headline_so_far
 from skyline.source.line_map import line_map
 from skyline.source.text import SourceText
 from skyline_lsp import convert
+from skyline_lsp.batch_size_place import batch_size_place
 from skyline_lsp.server import SkylineServer
 from skyline_lsp.state import ScriptState
 
@@ -54,6 +56,8 @@ def lenses(server: SkylineServer, uri: str) -> list[types.CodeLens]:
         line = headline_line(server, state, path, text)
         if line is not None:
             found += (_lens(line, title, command, state.uri) for title, command in _about(server, state))
+    for state in server.scripts.set_by(path):
+        found += _settings_lenses(server, state, text)
     own = server.scripts.at(path)
     if server.trusted and (own is None or not (own.prepared or own.job or own.error)):
         line = server.loops.at(text)
@@ -105,6 +109,15 @@ def headline_line(server: SkylineServer, state: ScriptState, path: str, text: So
     if path != state.path or not (prepared or state.job or state.error):
         return None
     return server.loops.at(text) or 1
+
+
+def _settings_lenses(server: SkylineServer, state: ScriptState, text: SourceText) -> Iterator[types.CodeLens]:
+    """The lenses of a script above its batch size in a settings file, with the name of the script."""
+    place = batch_size_place(state.prepared.report, None, text) if state.prepared else None
+    if place is not None:
+        name = os.path.basename(state.path)
+        for title, command in _about(server, state):
+            yield _lens(place.span.line, f"{name}: {title}", command, state.uri)
 
 
 def _function_lenses(

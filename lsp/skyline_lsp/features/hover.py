@@ -40,9 +40,10 @@ def hover_at(server: SkylineServer, uri: str, position: types.Position) -> types
         if cost.line == wanted:
             told.append(story(cost))
             break
-    state = server.scripts.covering(path)
-    found = _place_in(state, path, text)
-    if state is not None and found is not None and found.span.line == wanted:
+    for state in server.scripts.with_batch_size_in(path):
+        found = _place_in(state, path, text)
+        if found is None or found.span.line != wanted:
+            continue
         literal = convert.to_range(codec, text, found.span)
         if literal.start.character <= position.character <= literal.end.character:
             told += [table] if (table := _table(state, found.value)) else []
@@ -52,9 +53,9 @@ def hover_at(server: SkylineServer, uri: str, position: types.Position) -> types
     return types.Hover(types.MarkupContent(types.MarkupKind.Markdown, "\n\n---\n\n".join(told)), range=place)
 
 
-def _place_in(state: ScriptState | None, path: str, text: SourceText) -> BatchSizePlace | None:
-    prepared = state.prepared if state else None
-    return batch_size_place(prepared.report, prepared.sources[path], text) if prepared else None
+def _place_in(state: ScriptState, path: str, text: SourceText) -> BatchSizePlace | None:
+    prepared = state.prepared
+    return batch_size_place(prepared.report, prepared.sources.get(path), text) if prepared else None
 
 
 def _table(state: ScriptState, current: int) -> str:

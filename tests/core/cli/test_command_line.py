@@ -51,7 +51,19 @@ def test_the_first_unknown_option_behind_the_script_begins_its_arguments(
     command = argparse.ArgumentParser()
     command.add_argument("-q", "--quiet", action="store_true")
     command.add_argument("--json")
-    assert split_after_names(words.split(), command) == (ours.split(), theirs)
+    typed = split_after_names(words.split(), command)
+    assert (typed.ours, typed.arguments) == (ours.split(), theirs)
+    assert typed.marked == (theirs is not None and "--" in words.split()[: len(words.split()) - len(theirs)])
+
+
+def test_an_option_with_two_values_keeps_both_behind_the_script() -> None:
+    command = argparse.ArgumentParser()
+    command.add_argument("--perfetto", nargs=2)
+    typed = split_after_names(
+        ["train.py", "--perfetto", "1", "out.json", "--seed", "3"], command, names=False
+    )
+    assert typed.ours == ["train.py", "--perfetto", "1", "out.json"]
+    assert typed.arguments == ("--seed", "3")
 
 
 def test_every_command_has_a_module_and_every_module_a_summary() -> None:

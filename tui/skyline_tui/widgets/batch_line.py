@@ -65,9 +65,7 @@ def _parts(
     elif batch_size.lives is not None:
         lives = batch_size.lives
         file = middle(PurePath(lives.file).name, name_cells)
-        parts.append(
-            Content.styled(f"! only predicts: lives in {file}:{lives.line} ({lives.key})", "$text-warning")
-        )
+        parts.append(Content.styled(f"set in {file}:{lives.line} ({lives.key})", MUTED))
     elif batch_size.reason:
         parts.append(Content.styled(f"! cannot be rewritten: {batch_size.reason}", "$text-warning"))
     return parts

@@ -17,7 +17,7 @@ from skyline import units
 from skyline.report.basis import Direction
 from skyline.report.protocol import QuestionParams
 from skyline.report.schema import CurvePointReport, EstimateReport, ProfileReport
-from skyline_tui.figures import MUTED, fitting, memory_change, throughput_change, where_it_lives
+from skyline_tui.figures import MUTED, fitting, memory_change, throughput_change
 from skyline_tui.scale import Axis, CurveScale, scale_of
 from skyline_tui.widgets.batch_line import BatchLine, Expected
 from skyline_tui.widgets.drag_bar import DragBar
@@ -96,8 +96,10 @@ class Controls(Vertical):
 
     @property
     def read_only(self) -> bool:
-        """True if the bars can only predict: no rewritable literal sets the batch size."""
-        return self._profile is not None and self._profile.batch_size.knob is None
+        """True if the bars can only predict: no place that can be rewritten holds the batch size."""
+        if self._profile is None:
+            return False
+        return self._profile.batch_size.knob is None and self._profile.batch_size.lives is None
 
     @property
     def why_not(self) -> str:
@@ -206,9 +208,9 @@ class Controls(Vertical):
         if self.asked is None:
             return
         if self.wanted is not None and self._profile is not None and self.read_only:
-            place = where_it_lives(self._profile.batch_size)
+            reason = self._profile.batch_size.reason or "no literal in the code sets it"
             self.notify(
-                f"{place}. The bars only predict: set {self.asked} there yourself.", title="Not written"
+                f"The batch size cannot be rewritten: {reason}. The bars only predict.", title="Not written"
             )
         self.post_message(self.Settled(self.asked))
 

@@ -1,0 +1,280 @@
+"""Tasks that people have, in a terminal: at most two commands each, and the last one ends in a sentence that answers.
+
+Every command is a process of its own, on a script that really runs. The tasks of the how-to pages have their tests with
+their commands.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import socket
+import subprocess
+import sys
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = [pytest.mark.capture, pytest.mark.timeout(600)]
+
+WAIT_S = 400
+BRIEF = ("--device", "cpu", "--budget", "0", "--steps", "4")
+"""Enough for the figures: trials of other sizes take most of the time of a profile."""
+REPORT = "profile.json"
+AS_JSON = ("--json", REPORT)
+LOOP = """\
+    torch.set_num_threads(1)
+    data = TensorDataset(torch.randn(4096, 64), torch.randn(4096, 1))
+    net = nn.Sequential(nn.Linear(64, 256), nn.ReLU(), nn.Linear(256, 1))
+    optimizer = torch.optim.Adam(net.parameters())
+    for epoch in range(1000):
+        for x, y in DataLoader(data, batch_size=BATCH, shuffle=True):
+            optimizer.zero_grad()
+            nn.functional.mse_loss(net(x), y).backward()
+            optimizer.step()
+"""
+HEAD = "import torch\nfrom torch import nn\nfrom torch.utils.data import DataLoader, TensorDataset\n\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """What a command left behind."""
+
+    code: int
+    out: str
+    err: str
+
+
+Terminal = Callable[..., Ran]
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> dict[str, str]:
+    """The environment of a person's terminal, with a cache and data of its own."""
+    return {
+        **os.environ,
+        "COLUMNS": "100",
+        "XDG_CACHE_HOME": str(tmp_path / "cache"),
+        "XDG_DATA_HOME": str(tmp_path / "data"),
+    }
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """An empty folder, which the commands run in."""
+    folder = tmp_path / "project"
+    folder.mkdir()
+    return folder.resolve()
+
+
+@pytest.fixture
+def terminal(project: Path, environment: dict[str, str]) -> Terminal:
+    """Runs ``skyline`` with these words and waits for its end."""
+
+    def run(*words: str) -> Ran:
+        command = [sys.executable, "-m", "skyline", *words]
+        ended = subprocess.run(
+            command, cwd=project, env=environment, capture_output=True, text=True, timeout=WAIT_S, check=False
+        )
+        assert "Traceback" not in ended.stderr, ended.stderr
+        return Ran(ended.returncode, ended.stdout, ended.stderr)
+
+    return run
+
+
+def answers(ran: Ran, project: Path) -> None:
+    """The page of a profile begins with two sentences: the cause that bounds the step, and the change that helps."""
+    assert ran.code == 0, ran.err
+    verdict = json.loads((project / REPORT).read_text())["verdict"]
+    said = " ".join(ran.out.split())
+    for sentence in (verdict["bound"].removesuffix("."), verdict["advice"]):
+        assert sentence
+        assert " ".join(sentence.split()) in said, ran.out
+
+
+def test_i_use_hydra(terminal: Terminal, project: Path) -> None:
+    pytest.importorskip("hydra", reason="hydra-core is not installed")
+    config = project / "conf" / "config.yaml"
+    config.parent.mkdir()
+    config.write_text("# Settings.\ntrain:\n  batch_size: 32  # samples\nseed: 32\n")
+    body = LOOP.replace("BATCH", "config.train.batch_size")
+    (project / "train.py").write_text(
+        f"import hydra\n{HEAD}\n"
+        '@hydra.main(version_base=None, config_path="conf", config_name="config")\n'
+        f"def main(config):\n{body}\n\nmain()\n"
+    )
+    before = config.read_text()
+    ran = terminal("profile", *BRIEF, *AS_JSON, "train.py")
+    answers(ran, project)
+    assert "The batch size is read from config.yaml, line 3 (`train.batch_size: 32`)" in " ".join(
+        ran.out.split()
+    )
+    ran = terminal("apply", "train.py", "batch_size=64")
+    assert ran.code == 0, ran.err
+    assert ran.out.strip().endswith("conf/config.yaml:3: 32 -> 64")
+    assert config.read_text() == before.replace("batch_size: 32", "batch_size: 64")
+
+
+def test_i_am_in_a_notebook(terminal: Terminal, project: Path) -> None:
+    cells = [HEAD, "batch_size = 32", "if True:\n" + LOOP.replace("BATCH", "batch_size")]
+    entries = [
+        {
+            "cell_type": "code",
+            "execution_count": None,
+            "id": f"cell{number}",
+            "metadata": {},
+            "outputs": [],
+            "source": cell.splitlines(keepends=True),
+        }
+        for number, cell in enumerate(cells)
+    ]
+    notebook = project / "train.ipynb"
+    notebook.write_text(
+        json.dumps({"cells": entries, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}, indent=1)
+    )
+    ran = terminal("profile", *BRIEF, *AS_JSON, "--interpreter", sys.executable, "train.ipynb")
+    answers(ran, project)
+    assert "In [3]:" in ran.out, "places are those of the notebook"
+    ran = terminal("apply", "train.ipynb", "batch_size=64")
+    assert ran.code == 0, ran.err
+    assert ran.out.strip().endswith("train.ipynb In [2]:1: 32 -> 64")
+    assert json.loads(notebook.read_text())["cells"][1]["source"] == ["batch_size = 64"]
+
+
+def test_my_job_runs_under_torchrun(terminal: Terminal, project: Path) -> None:
+    body = LOOP.replace("BATCH", "32").replace(
+        "    optimizer = ", "    net = nn.parallel.DistributedDataParallel(net)\n    optimizer = "
+    )
+    (project / "train.py").write_text(
+        f"import torch.distributed as dist\n{HEAD}\n"
+        f'def main():\n    dist.init_process_group("gloo")\n{body}\n\n'
+        'if __name__ == "__main__":\n    main()\n'
+    )
+    ran = terminal("profile", *BRIEF, *AS_JSON, "torchrun", "--nproc-per-node", "2", "train.py")
+    answers(ran, project)
+    assert "on rank 0 of 2" in " ".join(ran.out.split())
+
+
+def test_why_did_it_get_slower(terminal: Terminal, project: Path) -> None:
+    script = project / "train.py"
+    zero = "            optimizer.zero_grad()\n"
+    body = LOOP.replace("BATCH", "32").replace(zero, f"            prepare(x)\n{zero}")
+    text = f"import time\n{HEAD}\ndef prepare(x):\n    time.sleep(0.01)\n\n\ndef main():\n{body}\n\nmain()\n"
+    script.write_text(text)
+    # The profile of the days when it was fast.
+    assert terminal("profile", *BRIEF, "train.py").code == 0
+    (fast,) = (project / ".skyline").glob("*.profile.json.gz")
+    script.write_text(text.replace("0.01", "2.0"))
+
+    # Other programs may run during this test: the difference is far beyond what they cost.
+    assert terminal("profile", *BRIEF, "--replace", "train.py").code == 0
+    ran = terminal("diff", str(fast), "train.py")
+    assert ran.code == 0, ran.err
+    said = " ".join(ran.out.split())
+    assert re.search(r"slower time per sample \+\d", said), ran.out
+    grown = ran.out[ran.out.index("Lines that changed most") :].splitlines()
+    assert "time.sleep(2.0)" in grown[2], ran.out
+
+
+class Tunnel:
+    """A port of this machine that stands for one of another, as ``ssh -L`` makes it: bytes pass in both directions."""
+
+    def __init__(self, target: int) -> None:
+        self._target = target
+        self._socket = socket.create_server(("127.0.0.1", 0))
+        self.port: int = self._socket.getsockname()[1]
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def close(self) -> None:
+        self._socket.close()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                near, _ = self._socket.accept()
+            except OSError:
+                return
+            far = socket.create_connection(("127.0.0.1", self._target))
+            for one, other in ((near, far), (far, near)):
+                threading.Thread(target=self._pass, args=(one, other), daemon=True).start()
+
+    @staticmethod
+    def _pass(one: socket.socket, other: socket.socket) -> None:
+        try:
+            while piece := one.recv(1 << 16):
+                other.sendall(piece)
+            other.shutdown(socket.SHUT_WR)
+        except OSError:
+            pass
+
+
+def fetched(address: str) -> bytes:
+    with urllib.request.urlopen(address, timeout=60) as answer:
+        return answer.read()
+
+
+def measured(page: str) -> dict[str, Any] | None:
+    """The report behind the page, once there is one."""
+    end_s = time.monotonic() + WAIT_S
+    while time.monotonic() < end_s:
+        with (
+            contextlib.suppress(urllib.error.HTTPError),
+            urllib.request.urlopen(f"{page}profile", timeout=30) as answer,
+        ):
+            return json.loads(answer.read())
+        time.sleep(1)
+    return None
+
+
+@pytest.fixture
+def on_exit() -> Iterator[ExitStack]:
+    with ExitStack() as stack:
+        yield stack
+
+
+def test_on_the_gpu_box_from_my_laptop(
+    project: Path, environment: dict[str, str], on_exit: ExitStack
+) -> None:
+    body = LOOP.replace("BATCH", "32")
+    (project / "train.py").write_text(f"{HEAD}\ndef main():\n{body}\n\nmain()\n")
+    command = [sys.executable, "-m", "skyline", "serve", "--no-browser", *BRIEF, "train.py"]
+    box = subprocess.Popen(
+        command,
+        cwd=project,
+        env={**environment, "SSH_CONNECTION": "10.0.0.1 4000 10.0.0.2 22"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    on_exit.callback(box.wait, 30)
+    on_exit.callback(box.terminate)
+    assert box.stdout is not None
+    assert box.stderr is not None
+    address = box.stdout.readline().strip()
+    found = re.fullmatch(r"http://127\.0\.0\.1:(\d+)/([^/]+)/", address)
+    assert found, address
+    told = box.stderr.readline()
+    assert f"ssh -L {found[1]}:127.0.0.1:{found[1]} {socket.gethostname()}" in told
+
+    # The port may be taken on the laptop: another one leads there as well.
+    tunnel = Tunnel(int(found[1]))
+    on_exit.callback(tunnel.close)
+    page = f"http://127.0.0.1:{tunnel.port}/{found[2]}/"
+    assert tunnel.port != int(found[1])
+    report = measured(page)
+    assert report is not None
+    verdict = report["verdict"]
+    assert verdict["bound"].endswith(".")
+    shown = fetched(page).decode()
+    assert verdict["bound"].removesuffix(".") in shown
+    assert verdict["advice"].split(".")[0].split("<")[0] in shown
