@@ -146,10 +146,16 @@ def step_time(
 
 
 def pipeline_timeline(work: Work, strategy: Strategy, cluster: ClusterSpec) -> Graph:
-    """The stages of a pipeline as a graph: one rank stands for the equal ranks of its stage."""
+    """The stages of a pipeline as a graph, which ends with the step.
+
+    One rank stands for the equal ranks of its stage.
+    """
     stage = _Stage(work, strategy, cluster, Fabric.of(cluster), StepFactors())
-    forward, backward = stage.micro_batch()
-    return stage.graph(forward, backward)
+    return stage.graph(
+        *stage.micro_batch(),
+        exchange_us=stage.gradient_us(busy_us=0.0),
+        optimizer_us=stage.optimizer_us(),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -383,12 +389,21 @@ class _Stage:
             self._send_us(),
         )
 
-    def graph(self, forward: float, backward: float) -> Graph:
+    def graph(
+        self, forward: float, backward: float, *, exchange_us: float = 0.0, optimizer_us: float = 0.0
+    ) -> Graph:
         """The stages with equal times."""
         strategy = self.strategy
         order = orders(strategy.schedule, strategy.pipeline, strategy.accumulation, strategy.chunks)
         times = [self._chunk(forward, backward, strategy.chunks)] * strategy.pipeline
-        return pipeline_graph(order, times, self._send_us(), strategy.chunks)
+        return pipeline_graph(
+            order,
+            times,
+            self._send_us(),
+            strategy.chunks,
+            exchange_us=exchange_us,
+            optimizer_us=optimizer_us,
+        )
 
 
 def streamed(count: int, compute_us: float, communicate_us: float, contention: float) -> float:

@@ -1,5 +1,6 @@
 import pytest
 
+from skyline.graph.selection import select
 from skyline.plan.cluster import cluster_named
 from skyline.plan.constant import CONTENTION
 from skyline.plan.kernel_time import KernelTimes, PartTime, WorkTime
@@ -18,6 +19,7 @@ from skyline.plan.strategy import PipelineSchedule, Precision, Recompute, Shardi
 from skyline.plan.timeline import strategy_graph, stream_graph
 from skyline.plan.transformer import transformer_named
 from skyline.simulate.engine import simulate
+from skyline.trace.record import Phase
 
 IDLE = PartTime(WorkTime(), WorkTime(), WorkTime())
 CLUSTER = cluster_named("dgx-a100")
@@ -122,3 +124,19 @@ def test_timeline_of_a_pipeline_has_a_lane_for_each_stage():
     strategy = Strategy(pipeline=4, accumulation=4)
     graph = strategy_graph(work(blocks=8), strategy, CLUSTER.with_gpus(4))
     assert graph.tasks.lanes == tuple(f"stage {stage}" for stage in range(4))
+
+
+@pytest.mark.parametrize("schedule", list(PipelineSchedule))
+@pytest.mark.parametrize("sharding", [Sharding.NONE, Sharding.ZERO_3])
+def test_the_timeline_of_a_pipeline_ends_with_the_step(schedule, sharding):
+    chunks = 2 if schedule is PipelineSchedule.INTERLEAVED else 1
+    strategy = Strategy(
+        data=2, sharding=sharding, pipeline=4, accumulation=8, schedule=schedule, chunks=chunks
+    )
+    eight = CLUSTER.with_gpus(8)
+    graph = strategy_graph(work(blocks=8), strategy, eight)
+    told = step_time(work(blocks=8), strategy, eight)
+    assert simulate(graph).makespan_us == pytest.approx(told.total_us, rel=1e-9)
+    exchanged = select(graph, phase=Phase.COMMUNICATION)
+    assert len(exchanged) == len(select(graph, phase=Phase.OPTIMIZER)) == 4
+    assert graph.durations[exchanged].tolist() == pytest.approx([told.exposed_us] * 4)
