@@ -1,4 +1,4 @@
-"""A script as one of several processes that ``torchrun`` starts: its process group, its device, its files, its output."""
+"""A script as one of several processes that ``torchrun`` starts: its process group, device, files and output."""
 
 from __future__ import annotations
 

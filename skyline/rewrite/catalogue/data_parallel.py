@@ -24,7 +24,7 @@ from skyline.rewrite.sites.model import ModelSite, model
 from skyline.rewrite.sites.model_uses import ModelUse, model_uses
 from skyline.source.arguments import call_sites, is_method, passed, position_of, qualified_name
 from skyline.source.program import Module
-from skyline.source.text import Function, TextEdit, dotted, last_name, text_of
+from skyline.source.text import Function, TextEdit, last_name, text_of
 from skyline.whatif.cost.worker_exchange import Workers
 
 NAME = "data_parallel"
@@ -197,4 +197,3 @@ def _check_always_wrapped(context: RewriteContext, use: ModelUse, uses: tuple[Mo
     for site in call_sites(context.program, module, around):
         if site.scope is module.scope(since) and site.call.lineno < since.lineno:
             raise refusal(f"`{around.name}` is called before the model is complete", site.module, site.call)
-

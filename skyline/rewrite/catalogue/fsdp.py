@@ -51,8 +51,34 @@ _CALLING = {"generate", "configure_optimizers", "get_num_params", "num_parameter
 """Methods that call the model itself, or only count and group its parameters."""
 _INDIFFERENT = {"print", "len", "id", "type", "repr", "str", "callable", "hasattr", "isinstance"}
 _COUNTED = {
-    *("epoch", "epochs", "step", "steps", "iter", "iters", "iteration", "iterations", "batch", "batches", "i", "it"),
-    *("idx", "index", "every", "interval", "freq", "frequency", "save", "checkpoint", "name", "len", "num", "max"),
+    *(
+        "epoch",
+        "epochs",
+        "step",
+        "steps",
+        "iter",
+        "iters",
+        "iteration",
+        "iterations",
+        "batch",
+        "batches",
+        "i",
+        "it",
+    ),
+    *(
+        "idx",
+        "index",
+        "every",
+        "interval",
+        "freq",
+        "frequency",
+        "save",
+        "checkpoint",
+        "name",
+        "len",
+        "num",
+        "max",
+    ),
 }
 """Words of names that have the same value on all ranks."""
 _OPTIONS = {"args", "opt", "opts", "options", "config", "cfg", "hparams", "params"}
@@ -175,9 +201,9 @@ def _sharded(context: RewriteContext, site: ModelSite) -> list[TextEdit]:
     shard = usable(module, _SHARD, site.statement, behind=True)
     distributed = usable(module, "torch.distributed", site.statement, behind=True)
     tensor, block = (free_name(module, each, "each") for each in ("tensor", "block"))
+    every = f"(*{name}.parameters(), *{name}.buffers())"
     lines = [
-        f"for {tensor} in (*{name}.parameters(), *{name}.buffers()):"
-        "  # all ranks start with the values of the first",
+        f"for {tensor} in {every}:  # all ranks start with the values of the first",
         f"    {distributed.text}.broadcast({tensor}.detach(), 0)",
     ]
     blocks = _blocks(context)

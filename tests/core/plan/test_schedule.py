@@ -60,9 +60,7 @@ def test_each_stage_ends_with_its_exchange_and_its_update():
     order = orders(PipelineSchedule.ONE_F_ONE_B, 2, 1)
     graph = pipeline_graph(order, [StageTime(1, 2)] * 2, 0.0, exchange_us=3, optimizer_us=4)
     timeline = simulate(graph)
-    ends = dict(
-        zip([(task.lane, task.name) for task in graph.tasks], timeline.ends.tolist(), strict=True)
-    )
+    ends = dict(zip([(task.lane, task.name) for task in graph.tasks], timeline.ends.tolist(), strict=True))
     assert ends["stage 1", "exchange gradients"] == 4 + 3
     assert ends["stage 1", "optimizer"] == 4 + 3 + 4
     assert ends["stage 0", "optimizer"] == timeline.makespan_us == 6 + 3 + 4
