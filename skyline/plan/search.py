@@ -34,6 +34,8 @@ class Request:
     global_batch: int | None = None
     micro_batch: int | None = None
     compiled: bool = False
+    topk: float | None = None
+    """The share of gradients that data parallelism may send, in addition to strategies that send all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,6 +173,7 @@ def _layout(strategy: Strategy, cluster: ClusterSpec) -> tuple[object, ...]:
         strategy.pipeline,
         strategy.context,
         strategy.offload,
+        strategy.sent,
     )
 
 
@@ -239,6 +242,8 @@ def _variants(base: Strategy, model: ModelWork, request: Request) -> Iterator[St
                         yield one
                         if base.pipeline == 1 and sharding in (Sharding.NONE, Sharding.ZERO_3):
                             yield replace(one, offload=True)
+                        if request.topk is not None and sharding is Sharding.NONE and len(shardings) > 1:
+                            yield replace(one, sent=request.topk)
 
 
 def _accumulations(base: Strategy, micro_batch: int, request: Request) -> tuple[int, ...]:

@@ -17,12 +17,15 @@ from skyline.plan.collective import (
     group_of,
     reduce_scatter_us,
     send_us,
+    sparse_all_reduce_us,
+    sparse_parts,
 )
 from skyline.plan.constant import (
     ASYNC_TENSOR_HIDDEN,
     CONTENTION,
     EXPOSED_LATENCY,
     OPTIMIZER_PASSES,
+    SELECTION_PASSES,
     STRAGGLING,
 )
 from skyline.plan.kernel_time import KernelTimes, PartTime, WorkTime
@@ -338,7 +341,12 @@ class _Stage:
         ends = (layers.first.parameters + layers.last.parameters) / strategy.pipeline
         numbers = layers.block.parameters * self.blocks + ends
         width = 2.0 if strategy.precision is Precision.PURE else 4.0
-        if strategy.sharding is Sharding.NONE:
+        if strategy.sent < 1:
+            choosing = SELECTION_PASSES.value * width * numbers / sparse_parts(group)
+            after = choosing / (self.cluster.gpu.bandwidth_gb_s * 1e3)
+            reduce = sparse_all_reduce_us(self.fabric, group, width * numbers, strategy.sent)
+            last = reduce / max(1, self.blocks)
+        elif strategy.sharding is Sharding.NONE:
             reduce, after = all_reduce_us(self.fabric, group, width * numbers), 0.0
             last = reduce / max(1, self.blocks)
         else:

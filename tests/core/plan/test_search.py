@@ -197,3 +197,15 @@ def test_a_trace_without_shapes_or_batch_is_refused():
     empty.trace.records = []
     with pytest.raises(UsageError, match="shapes"):
         traced_program(empty)
+
+
+def test_strategies_that_change_the_training_are_searched_where_they_are_asked_for(counted):
+    cluster, model = cluster_named("two-desktops"), transformer_named("gpt2")
+    plain = search(model, [cluster], counted, Request(micro_batch=4))
+    assert all(row.strategy.sent == 1 for row in plain.rows)
+    found = search(model, [cluster], counted, Request(micro_batch=4, topk=0.01))
+    sparse = [row for row in found.rows if row.strategy.sent < 1]
+    assert sparse
+    assert all(row.strategy.sharding is Sharding.NONE for row in sparse)
+    report = ranked(model, cluster, found, counted, Terms(), 50).report
+    assert any(row.label.endswith("(changes convergence)") for row in report.rows)
