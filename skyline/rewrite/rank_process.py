@@ -148,7 +148,7 @@ def notes_of_ranks(context: RewriteContext, count: int) -> tuple[str, ...]:
 
 
 def notes_of_a_distributed_script(context: RewriteContext, count: int) -> tuple[str, ...]:
-    """How a script is started that is one of several processes already."""
+    """The command for a script that is one of several processes already."""
     for _, call in context.program.nodes_of(ast.Call):
         if last_name(call.func) == "spawn" and len(call.args) + len(call.keywords) > 1:
             return (f"it starts its own processes: python {_file(context)}",)
