@@ -892,6 +892,7 @@ export interface Strategy {
   readonly offload: boolean;
   readonly compiled: boolean;
   readonly async_tensor: boolean;
+  readonly sent: number;
 }
 
 /** A row of a plan by its number, and what to show of its timeline, as in `TimelineParams`. */

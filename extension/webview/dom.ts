@@ -46,7 +46,7 @@ function sameSwitches(old: Node, wanted: Node): void {
 }
 
 /** A collapsible section of the page with a title and a note. */
-export function section(title: string, open: boolean, onToggle: (open: boolean) => void): { root: HTMLElement; body: HTMLElement; note: HTMLElement } {
+export function section(title: string, open: boolean, onToggle: (open: boolean) => void): { root: HTMLDetailsElement; body: HTMLElement; note: HTMLElement } {
   const body = h("div", { class: "body" });
   const note = h("span", { class: "note" });
   const root = h("details", { class: "section", open }, h("summary", {}, h("span", {}, title), note), body);

@@ -26,6 +26,7 @@ interface Kept {
 
 const SECTIONS = { whatifs: "What-ifs", phases: "Phases", lines: "Costliest lines", memory: "Memory at the peak", findings: "Findings", devices: "Other GPUs", plan: "Clusters" } as const;
 type Name = keyof typeof SECTIONS;
+const PLANNED_WITHOUT_PROFILE: ReadonlySet<ViewState["stage"]> = new Set(["unprofiled", "untrusted", "profiling"]);
 
 export function start(root: HTMLElement): void {
   const api = acquireVsCodeApi();
@@ -50,15 +51,25 @@ export function start(root: HTMLElement): void {
   parts.whatifs.body.append(whatIfs.root);
   const plan = new PlanPanel(post);
   parts.plan.body.append(plan.root);
-  const body = h("div", { class: "ready" }, board.root, news, ...Object.values(parts).map((part) => part.root));
+  const ofProfile = Object.entries(parts).filter(([name]) => name !== "plan");
+  const body = h("div", { class: "ready" }, board.root, news, ...ofProfile.map(([, part]) => part.root));
   const stage = h("div", { class: "stage" });
-  root.replaceChildren(head, stage, body);
+  /** The script for which an open section has asked for its choices. */
+  let offered = "";
+  root.replaceChildren(head, stage, body, parts.plan.root);
 
   const show = (state: ViewState): void => {
-    const { profile } = state;
+    const { profile, script } = state;
     fill(head, ...headline(state, post), ...verdict(state, post));
     fill(stage, ...staging(state, post), ...about(state));
     body.hidden = !profile;
+    // A plan needs a trace of shapes alone, and a described model not even that.
+    parts.plan.root.hidden = !profile && !PLANNED_WITHOUT_PROFILE.has(state.stage);
+    plan.show(state);
+    if (parts.plan.root.open && !parts.plan.root.hidden && script && !state.plan.choices && offered !== script.uri) {
+      offered = script.uri;
+      post({ type: "planChoices" });
+    }
     if (!profile) return;
     board.show(state);
     whatIfs.show(state);
@@ -69,7 +80,6 @@ export function start(root: HTMLElement): void {
     fill(parts.findings.body, ...findings(post, profile));
     parts.findings.note.textContent = String(profile.findings.length);
     fill(parts.devices.body, ...devices(state.devices, state.comparing, state.trusted, post));
-    plan.show(state);
   };
 
   window.addEventListener("message", ({ data }: MessageEvent<ToView>) => {

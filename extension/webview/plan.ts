@@ -54,7 +54,7 @@ export class PlanPanel {
     fill(
       this.#found,
       plan.reason !== "" && h("div", { class: "notice", role: "alert" }, plan.reason),
-      ...(report ? this.#report(report, plan, state.trusted) : plan.reason === "" ? [h("div", { class: "muted" }, NOT_YET)] : []),
+      ...(report ? this.#report(report, plan, hindrance(state)) : plan.reason === "" ? [h("div", { class: "muted" }, NOT_YET)] : []),
     );
   }
 
@@ -87,7 +87,7 @@ export class PlanPanel {
     this.#filled = JSON.stringify([choices, null]);
   }
 
-  #report(report: PlanReport, { opened }: PlanState, trusted: boolean): HTMLElement[] {
+  #report(report: PlanReport, { opened }: PlanState, hindered: string): HTMLElement[] {
     const basis = h("div", { class: "muted caption" }, `${report.model} on ${report.cluster} (${report.gpu}); ${report.fitting.toLocaleString("en")} of ${report.considered.toLocaleString("en")} strategies can be used; figures are ${report.provenance}`);
     if (report.rows.length === 0) return [h("div", { class: "notice", role: "alert" }, report.advice), basis, leftOut(report)];
     const several = new Set(report.rows.map((row) => row.gpus)).size > 1;
@@ -104,10 +104,10 @@ export class PlanPanel {
     });
     const table = h("div", { class: "scrolled" }, h("table", {}, h("thead", {}, h("tr", {}, ...titles.map((title) => h("th", {}, title)))), ...body));
     const row = report.rows.find(({ rank }) => rank === opened?.row);
-    return [table, ...(row ? this.#row(row, opened?.timeline ?? null, trusted) : []), basis, leftOut(report)];
+    return [table, ...(row ? this.#row(row, opened?.timeline ?? null, hindered) : []), basis, leftOut(report)];
   }
 
-  #row(row: Row, timeline: TimelineReport | null, trusted: boolean): HTMLElement[] {
+  #row(row: Row, timeline: TimelineReport | null, hindered: string): HTMLElement[] {
     const words = [row.why || "The fastest on as many GPUs", row.objection && `The training ${row.objection}`, `MFU ${share(row.mfu)}`].filter(Boolean).join(". ");
     const save = h("button", { class: "secondary", "data-key": "plan perfetto", onclick: () => this.post({ type: "planPerfetto", row: row.rank }) }, "Save for Perfetto…");
     const question = { batchSize: null, whatifs: row.whatifs };
@@ -122,11 +122,17 @@ export class PlanPanel {
         ...strip("step", row.step_parts_ms, (value) => text(value, timeUnit(value))),
         ...strip("memory of a rank", row.memory_parts, (value) => text(value, byteUnit(value))),
         timeline ? lanes(timeline) : h("div", { class: "muted" }, "simulating…"),
-        h("div", { class: "actions" }, written && trusted && write, save),
-        !written && h("div", { class: "muted" }, "Skyline writes the code of plain data parallelism (ddp) of a script."),
+        h("div", { class: "actions" }, written && hindered === "" && write, save),
+        written ? hindered !== "" && h("div", { class: "muted" }, hindered) : h("div", { class: "muted" }, "Skyline writes the code of data and sharded parallelism (ddp, fsdp) of a script."),
       ),
     ];
   }
+}
+
+/** The reason why a strategy cannot be written into the code now; empty if it can. */
+function hindrance(state: ViewState): string {
+  if (!state.trusted) return "The workspace is not trusted: Skyline writes no code.";
+  return state.profile ? "" : "Skyline writes the code once the script is profiled.";
 }
 
 const NOT_YET = "Choose a cluster, which need not be present. The script is traced by shape for its GPU, and nothing is run there. A described model needs no trace.";

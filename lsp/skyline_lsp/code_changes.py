@@ -10,6 +10,7 @@ from skyline.source.knob import KnobKind
 from skyline.source.settings_file import entry_now
 from skyline.source.text import SourceText
 from skyline.source.written_change import counterpart
+from skyline.whatif.registry import whatifs
 from skyline_lsp.journal import JournalEntry, name_of
 
 if TYPE_CHECKING:
@@ -78,7 +79,8 @@ def code_changes(server: SkylineServer, state: ScriptState) -> CodeChanges:
     return CodeChanges(
         uri=state.uri,
         batchSize=batch_size if batch_size != own else None,
-        whatifs=tuple(added.values()),
+        # A rewrite without a what-if has no effect to predict.
+        whatifs=tuple(spec for name, spec in added.items() if name in whatifs()),
         removed=tuple(removed),
         changes=tuple(
             CodeChange(

@@ -73,6 +73,7 @@ def run(arguments: Sequence[str]) -> int:
         raise RewriteRefused(message, hint="\n".join(lines), snippet=first.snippet)
     if not planned.edits:
         say("skyline: nothing to change: the script already has these changes")
+        _say_notes(planned.notes)
         return int(ExitCode.OK)
     if not subject.measured_now:
         # Where it writes comes out of a file, which may have come along with the folder from somebody else.
@@ -81,9 +82,13 @@ def run(arguments: Sequence[str]) -> int:
         write_data("-", diff(planned, SourceText.read).encode("utf-8"))
     else:
         write_edits(planned.edits)
-    for note in planned.notes:
-        say(f"skyline: {note}")
+    _say_notes(planned.notes)
     return int(ExitCode.OK)
+
+
+def _say_notes(notes: Sequence[str]) -> None:
+    for note in notes:
+        say(f"skyline: {note}")
 
 
 def _check_removable(names: Sequence[str]) -> None:

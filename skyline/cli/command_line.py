@@ -129,6 +129,11 @@ def _is_file_alone(word: str) -> bool:
     return word != BATCH_SIZE and word not in whatifs() and word not in entries()
 
 
+_USUAL = ("skyline estimate", "leaves the iteration as it is")
+_WITHOUT_WHATIF = {"fsdp": ("skyline plan", "needs several GPUs")}
+"""The command that answers in place of a what-if, and the reason why there is none."""
+
+
 def parse_question(names: Sequence[str], *, rewrites: bool = False) -> Question:
     """``batch_size=64 amp=bf16`` as a question; with ``rewrites`` also changes that have no what-if.
 
@@ -158,10 +163,9 @@ def _check_known(name: str, rewrites: bool) -> None:
         if name not in entries():
             raise
         if not rewrites:
-            hint = f"skyline estimate says what it brings, skyline apply SCRIPT {name}=VALUE writes it."
-            raise UsageError(
-                f"{name} leaves the iteration as it is: there is no what-if", hint=hint
-            ) from None
+            told_by, why = _WITHOUT_WHATIF.get(name, _USUAL)
+            hint = f"{told_by} says what it brings, skyline apply SCRIPT {name}=VALUE writes it."
+            raise UsageError(f"{name} {why}: there is no what-if", hint=hint) from None
 
 
 def _batch_size(text: str) -> int:

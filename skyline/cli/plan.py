@@ -91,7 +91,9 @@ def _planned(options: argparse.Namespace, name: str, traced: tuple[ModelWork, in
         options.tokens or options.samples or "", options.budget_usd or "", options.deadline or "", cluster
     )
     model, micro_batch = traced
-    request = Request(Precision(options.precision), options.global_batch, micro_batch, options.compiled)
+    request = Request(
+        Precision(options.precision), options.global_batch, micro_batch, options.compiled, options.topk
+    )
     return plan(model, cluster, sizes, predictor_for(cluster.gpu), request, terms, rows)
 
 
@@ -152,6 +154,13 @@ def _add_own(command: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--compiled", action="store_true", help="elementwise operators are fused, as by torch.compile"
     )
+    group.add_argument(
+        "--topk",
+        type=_share,
+        metavar="RATIO",
+        help="also search strategies that exchange this share of the gradients, such as 0.01:\n"
+        "they change the course of the training",
+    )
     group.add_argument("--tokens", metavar="N", help="tokens to train on, such as 300B")
     group.add_argument("--samples", metavar="N", help="samples to train on, for a script")
     group.add_argument(
@@ -172,6 +181,16 @@ def _add_own(command: argparse.ArgumentParser) -> None:
     group.add_argument("--fresh", action="store_true", help="trace the script again in any case")
     group.add_argument("--json", metavar="FILE", help="write the table as JSON ('-': to stdout, alone)")
     command.add_argument("source", metavar="SCRIPT", nargs="?", help="a script or a saved profile")
+
+
+def _share(text: str) -> float:
+    try:
+        share = float(text)
+    except ValueError:
+        share = 0.0
+    if not 1e-6 <= share <= 0.5:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a share between 0.000001 and 0.5")
+    return share
 
 
 def _model(

@@ -30,6 +30,10 @@ STRAGGLING = Constant(
     0.035, 0.01, 0.08, "1 to 8 GPUs in single precision, NVIDIA DeepLearningExamples, ConvNets"
 )
 """Share by which the slowest of several equal ranks is behind the single device that was measured or predicted."""
+SELECTION_PASSES = Constant(
+    8.0, 3.0, 30.0, "reads of gradients to choose the largest: samples in DGC, up to 30 bisections in MSTopK"
+)
+"""Memory traffic of choosing gradients, as a multiple of reading them once."""
 LINK_INSIDE = Constant(
     0.75, 0.6, 0.9, "bus bandwidth of nccl-tests over NVLink as a share of the stated rate"
 )

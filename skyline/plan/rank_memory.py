@@ -65,7 +65,8 @@ def rank_memory(layers: Layers, strategy: Strategy) -> RankMemory:
     optimizer = 0.0 if strategy.offload else kept(Sharding.ZERO_1, states[2])
     return RankMemory(
         kept(Sharding.ZERO_3, states[0]),
-        kept(Sharding.ZERO_2, states[1]),
+        # Gradients that are not sent wait for a later step.
+        kept(Sharding.ZERO_2, states[1]) * (2 if strategy.sent < 1 else 1),
         optimizer,
         activation_bytes(layers, strategy, blocks),
         _buffers(layers, strategy, blocks),

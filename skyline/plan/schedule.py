@@ -83,9 +83,18 @@ def _interleaved(stage: int, stages: int, micro_batches: int, chunks: int) -> li
 
 
 def pipeline_graph(
-    order: Sequence[Sequence[Slot]], times: Sequence[StageTime], send_us: float, chunks: int = 1
+    order: Sequence[Sequence[Slot]],
+    times: Sequence[StageTime],
+    send_us: float,
+    chunks: int = 1,
+    *,
+    exchange_us: float = 0.0,
+    optimizer_us: float = 0.0,
 ) -> Graph:
-    """One lane a stage; a forward pass waits for the stage before, a backward pass for the stage behind."""
+    """One lane a stage; a forward pass waits for the stage before, a backward pass for the stage behind.
+
+    Each stage ends with the exchange of its gradients and its update, where they take time.
+    """
     stages = len(order)
     split = any(slot.kind == WEIGHTS for slot in order[0])
     tasks: list[Task] = []
@@ -103,6 +112,13 @@ def pipeline_graph(
             durations.append(
                 {FORWARD: time.forward_us, BACKWARD: inputs, WEIGHTS: time.weights_us}[slot.kind]
             )
+        for name, phase, time_us in (
+            ("exchange gradients", Phase.COMMUNICATION, exchange_us),
+            ("optimizer", Phase.OPTIMIZER, optimizer_us),
+        ):
+            if time_us > 0:
+                tasks.append(Task(name, TaskKind.KERNEL, WorkClass.OTHER, f"stage {stage}", phase, 0))
+                durations.append(time_us)
     waits: list[Dependency] = []
     last = stages * chunks - 1
     for (kind, micro_batch, position), task in place.items():

@@ -34,6 +34,8 @@ class Request:
     global_batch: int | None = None
     micro_batch: int | None = None
     compiled: bool = False
+    topk: float | None = None
+    """The share of gradients that data parallelism may send, in addition to strategies that send all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,9 +148,13 @@ def search(
     none_fits = (one for layout, one in too_large.items() if layout not in best)
     found.too_large = sorted(none_fits, key=lambda one: one.peak_bytes)
     order = sorted(best.values(), key=lambda one: one[0])
+    sized: set[int] = set()
     for number, (_, strategy, cluster, work, memory) in enumerate(order):
         _check(cancel)
-        found.rows.append(_row(model, strategy, cluster, work, memory, exact=number < _EXACT))
+        # The table has the best row of each size, however slow it is.
+        exact = number < _EXACT or cluster.gpus not in sized
+        sized.add(cluster.gpus)
+        found.rows.append(_row(model, strategy, cluster, work, memory, exact=exact))
     found.rows.sort(key=lambda row: -row.units_per_s.value)
     return found
 
@@ -167,6 +173,7 @@ def _layout(strategy: Strategy, cluster: ClusterSpec) -> tuple[object, ...]:
         strategy.pipeline,
         strategy.context,
         strategy.offload,
+        strategy.sent,
     )
 
 
@@ -235,6 +242,8 @@ def _variants(base: Strategy, model: ModelWork, request: Request) -> Iterator[St
                         yield one
                         if base.pipeline == 1 and sharding in (Sharding.NONE, Sharding.ZERO_3):
                             yield replace(one, offload=True)
+                        if request.topk is not None and sharding is Sharding.NONE and len(shardings) > 1:
+                            yield replace(one, sent=request.topk)
 
 
 def _accumulations(base: Strategy, micro_batch: int, request: Request) -> tuple[int, ...]:

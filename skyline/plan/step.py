@@ -17,12 +17,15 @@ from skyline.plan.collective import (
     group_of,
     reduce_scatter_us,
     send_us,
+    sparse_all_reduce_us,
+    sparse_parts,
 )
 from skyline.plan.constant import (
     ASYNC_TENSOR_HIDDEN,
     CONTENTION,
     EXPOSED_LATENCY,
     OPTIMIZER_PASSES,
+    SELECTION_PASSES,
     STRAGGLING,
 )
 from skyline.plan.kernel_time import KernelTimes, PartTime, WorkTime
@@ -146,10 +149,16 @@ def step_time(
 
 
 def pipeline_timeline(work: Work, strategy: Strategy, cluster: ClusterSpec) -> Graph:
-    """The stages of a pipeline as a graph: one rank stands for the equal ranks of its stage."""
+    """The stages of a pipeline as a graph, which ends with the step.
+
+    One rank stands for the equal ranks of its stage.
+    """
     stage = _Stage(work, strategy, cluster, Fabric.of(cluster), StepFactors())
-    forward, backward = stage.micro_batch()
-    return stage.graph(forward, backward)
+    return stage.graph(
+        *stage.micro_batch(),
+        exchange_us=stage.gradient_us(busy_us=0.0),
+        optimizer_us=stage.optimizer_us(),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -332,7 +341,12 @@ class _Stage:
         ends = (layers.first.parameters + layers.last.parameters) / strategy.pipeline
         numbers = layers.block.parameters * self.blocks + ends
         width = 2.0 if strategy.precision is Precision.PURE else 4.0
-        if strategy.sharding is Sharding.NONE:
+        if strategy.sent < 1:
+            choosing = SELECTION_PASSES.value * width * numbers / sparse_parts(group)
+            after = choosing / (self.cluster.gpu.bandwidth_gb_s * 1e3)
+            reduce = sparse_all_reduce_us(self.fabric, group, width * numbers, strategy.sent)
+            last = reduce / max(1, self.blocks)
+        elif strategy.sharding is Sharding.NONE:
             reduce, after = all_reduce_us(self.fabric, group, width * numbers), 0.0
             last = reduce / max(1, self.blocks)
         else:
@@ -383,12 +397,21 @@ class _Stage:
             self._send_us(),
         )
 
-    def graph(self, forward: float, backward: float) -> Graph:
+    def graph(
+        self, forward: float, backward: float, *, exchange_us: float = 0.0, optimizer_us: float = 0.0
+    ) -> Graph:
         """The stages with equal times."""
         strategy = self.strategy
         order = orders(strategy.schedule, strategy.pipeline, strategy.accumulation, strategy.chunks)
         times = [self._chunk(forward, backward, strategy.chunks)] * strategy.pipeline
-        return pipeline_graph(order, times, self._send_us(), strategy.chunks)
+        return pipeline_graph(
+            order,
+            times,
+            self._send_us(),
+            strategy.chunks,
+            exchange_us=exchange_us,
+            optimizer_us=optimizer_us,
+        )
 
 
 def streamed(count: int, compute_us: float, communicate_us: float, contention: float) -> float:

@@ -73,6 +73,8 @@ class Strategy:
     """Optimizer state in the host's memory, updated there."""
     compiled: bool = False
     async_tensor: bool = False
+    sent: float = 1.0
+    """Share of the gradients that ranks of ``ddp`` send, the largest ones. Less than 1 changes the training."""
 
     @property
     def ranks(self) -> int:
@@ -102,4 +104,6 @@ class Strategy:
             parts.append(f"recompute {self.recompute.value}")
         if self.offload:
             parts.append("offload")
+        if self.sent < 1:
+            parts.append(f"top-k {self.sent:.2%} (changes convergence)")
         return ", ".join(parts)

@@ -76,7 +76,7 @@ def traced_program(profile: Profile) -> TracedProgram:
             "the profile has no operators with shapes",
             hint="Trace the script with: skyline profile --gpu NAME SCRIPT",
         )
-    prefix, count = _repeated([path.path for path in profile.modules])
+    prefix, count = repeated_modules([path.path for path in profile.modules])
     inside: dict[Phase, list[OperatorShape]] = {Phase.FORWARD: [], Phase.BACKWARD: []}
     outside: dict[Phase, list[OperatorShape]] = {Phase.FORWARD: [], Phase.BACKWARD: []}
     for record, shape in shapes:
@@ -132,7 +132,7 @@ def _least_us(profile: Profile) -> float:
     return max(0.0, profile.prediction.iteration_ms.value - phases[0]) * 1e3
 
 
-def _repeated(paths: list[str]) -> tuple[str, int]:
+def repeated_modules(paths: list[str]) -> tuple[str, int]:
     """The prefix of the numbered modules with the most numbers, such as ``GPT.h.``, and how many there are."""
     numbers: dict[str, set[int]] = {}
     depth: Counter[str] = Counter()

@@ -34,6 +34,8 @@ PROVENANCE = "modelled"
 _PROCESS = 1
 _LAYOUTS = 6
 """Layouts that do not fit, in a report."""
+_WRITTEN = {Sharding.NONE: "data_parallel", Sharding.ZERO_3: "fsdp"}
+"""The rewrite of a script that makes the strategy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -315,14 +317,15 @@ def _why(row: StrategyRow, fastest: StrategyRow) -> str:
 
 
 def _whatifs(strategy: Strategy) -> tuple[str, ...]:
-    """Data parallelism with a step after each batch is what ``data_parallel`` writes."""
+    """Data and sharded parallelism with a step after each batch is written by ``data_parallel`` and ``fsdp``."""
+    name = _WRITTEN.get(strategy.sharding)
     written = Strategy(
         data=strategy.data,
-        sharding=Sharding.NONE,
+        sharding=strategy.sharding,
         micro_batch=strategy.micro_batch,
         schedule=strategy.schedule,
         recompute=Recompute.NONE,
         precision=strategy.precision,
         compiled=strategy.compiled,
     )
-    return (f"data_parallel={strategy.data}",) if strategy.data > 1 and strategy == written else ()
+    return (f"{name}={strategy.data}",) if name and strategy.data > 1 and strategy == written else ()

@@ -95,8 +95,9 @@ def carry_out(
                 raise RewriteRefused("It is asked for twice, with different values")
             wanted = value or default(name)
             made = _carried_out(context, name, wanted)
-            note = entries()[name].notes
-            if note is not None and made.edits() != context.edits():
+            entry = entries()[name]
+            note = entry.notes if made.edits() != context.edits() else entry.notes_unchanged
+            if note is not None:
                 notes += note(context.again(), wanted)
             context = made
             done.add(name)

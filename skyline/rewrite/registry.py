@@ -51,6 +51,8 @@ class RewriteEntry:
     remove: Remove | None = None
     """Both, or neither: without them the change is never found in the code, and cannot be taken out."""
     notes: Notes | None = None
+    notes_unchanged: Notes | None = None
+    """For code that has the change already, such as how such a script is started."""
 
     @classmethod
     def of(cls, module: ModuleType) -> RewriteEntry | None:
@@ -70,6 +72,7 @@ class RewriteEntry:
             present if remove is not None else None,
             remove,
             getattr(module, "notes", None),
+            getattr(module, "notes_unchanged", None),
         )
 
 
@@ -133,6 +136,7 @@ def _guarded(entry: RewriteEntry, source: str) -> RewriteEntry:
         present=None if entry.present is None else guarded(entry.present),
         remove=None if entry.remove is None else guarded(entry.remove),
         notes=None if entry.notes is None else guarded(entry.notes),
+        notes_unchanged=None if entry.notes_unchanged is None else guarded(entry.notes_unchanged),
     )
 
 

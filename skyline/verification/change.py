@@ -18,8 +18,8 @@ from skyline.source.text import SourceText
 from skyline.trace.batch_place import batch_place
 from skyline.whatif.question import Question
 
-_STARTED_OTHERWISE = ("data_parallel",)
-"""What-ifs whose changed script is not started as the script was."""
+_STARTED_OTHERWISE = ("data_parallel", "fsdp")
+"""Changes after which the script is not started as it was."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -252,7 +252,7 @@ class SkylineApp(NewsApp):
         row = view.row
         if row is None or not row.whatifs:
             self.notify(
-                "Only data parallelism (ddp) of a script is written into the code.", severity="warning"
+                "Only data and sharded parallelism (ddp, fsdp) of a script is written.", severity="warning"
             )
         else:
             self._write(QuestionParams(self._talk.uri, None, row.whatifs))

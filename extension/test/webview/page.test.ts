@@ -343,4 +343,32 @@ describe("the page", () => {
       expect(label, control.outerHTML).toBeTruthy();
     }
   });
+
+  it.each(["unprofiled", "untrusted", "profiling"] as const)("offers a plan without a profile, when it is %s", (stage) => {
+    show({ stage, profile: null, trusted: stage !== "untrusted" });
+    const section = one("[data-key='plan']").closest("details");
+    expect(section?.hidden).toBe(false);
+    expect(one(".ready").hidden).toBe(true);
+    sent = [];
+    section?.setAttribute("open", "");
+    section?.dispatchEvent(new Event("toggle"));
+    expect(sent).toEqual([{ type: "planChoices" }]);
+  });
+
+  it("asks once for what an open section offers for another script", () => {
+    show({ stage: "unprofiled", profile: null });
+    one("[data-key='plan']").closest("details")?.setAttribute("open", "");
+    sent = [];
+    const script = { uri: "file:///other.py", name: "other.py" };
+    show({ stage: "unprofiled", profile: null, script });
+    expect(sent).toContainEqual({ type: "planChoices" });
+    sent = [];
+    show({ stage: "unprofiled", profile: null, script });
+    expect(sent).toEqual([]);
+  });
+
+  it.each(["idle", "starting", "module"] as const)("offers no plan when it is %s", (stage) => {
+    show({ stage, profile: null });
+    expect(one("[data-key='plan']").closest("details")?.hidden).toBe(true);
+  });
 });

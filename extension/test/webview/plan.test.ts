@@ -9,7 +9,7 @@ const asked = { cluster: "dgx-a100", model: "", gpus: "8", amount: "", budget: "
 
 let sent: FromView[] = [];
 let panel: PlanPanel;
-const show = (plan: Partial<PlanState> = {}, trusted = true): void => panel.show({ trusted, plan: { ...NO_PLAN, choices, ...plan } } as ViewState);
+const show = (plan: Partial<PlanState> = {}, trusted = true, profile: object | null = {}): void => panel.show({ trusted, profile, plan: { ...NO_PLAN, choices, ...plan } } as ViewState);
 const key = (name: string): HTMLInputElement => {
   const found = panel.root.querySelector<HTMLInputElement>(`[data-key="${name}"]`);
   if (!found) throw new Error(`there is no ${name}`);
@@ -119,7 +119,13 @@ describe("an opened row", () => {
     expect(panel.root.querySelector("[data-key='plan write']")).toBeNull();
     show({ asked, report, opened: { row: 2, timeline } });
     expect(panel.root.querySelector("[data-key='plan write']")).toBeNull();
-    expect(words(".opened")[0]).toContain("writes the code of plain data parallelism");
+    expect(words(".opened")[0]).toContain("writes the code of data and sharded parallelism");
+  });
+
+  it("is not written before the script is profiled", () => {
+    show({ asked, report, opened: { row: 1, timeline } }, true, null);
+    expect(panel.root.querySelector("[data-key='plan write']")).toBeNull();
+    expect(words(".opened")[0]).toContain("once the script is profiled");
   });
 
   it("is saved for Perfetto", () => {

@@ -3,42 +3,36 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import replace as replaced
 
-from skyline.rewrite.blocks import insert_after, insert_before, replace, statement_of, suite_of, wrap
+from skyline.rewrite.blocks import insert_after, replace
 from skyline.rewrite.context import RewriteContext, refusal
 from skyline.rewrite.imports import usable
+from skyline.rewrite.rank_process import (
+    MOVES,
+    first_rank_first,
+    notes_of_a_distributed_script,
+    notes_of_ranks,
+    one_writer,
+    settled,
+    started,
+)
 from skyline.rewrite.replicable import check_frozen, check_program, is_replicated, own_devices
 from skyline.rewrite.shares import has_loader, shared_by_chance, shared_by_sampler
 from skyline.rewrite.sites.evaluation import without_gradients
-from skyline.rewrite.sites.file_writes import file_writes
 from skyline.rewrite.sites.iteration import Iteration, iteration
 from skyline.rewrite.sites.model import ModelSite, model
 from skyline.rewrite.sites.model_uses import ModelUse, model_uses
-from skyline.rewrite.sites.start import at_start, calls_of
 from skyline.source.arguments import call_sites, is_method, passed, position_of, qualified_name
 from skyline.source.program import Module
-from skyline.source.text import Function, TextEdit, dotted, last_name, text_of
+from skyline.source.text import Function, TextEdit, last_name, text_of
 from skyline.whatif.cost.worker_exchange import Workers
 
 NAME = "data_parallel"
 ORDER = 90
 """Behind the others: they look for the model as it is made, and for the loader's own arguments."""
 _WRAPPER = "torch.nn.parallel:DistributedDataParallel"
-_START = """\
-if "RANK" not in {3}.environ:  # started without torchrun: a job of one process
-    {3}.environ.update(RANK="0", LOCAL_RANK="0", WORLD_SIZE="1", MASTER_ADDR="127.0.0.1", MASTER_PORT="0")
-{0}.init_process_group("cpu:gloo,cuda:nccl" if {1}.cuda.is_available() else "gloo")
-{2}.register({0}.destroy_process_group)
-if {1}.cuda.is_available():
-    {1}.cuda.set_device(int({3}.environ["LOCAL_RANK"]))
-if {0}.get_rank() > 0:  # the first rank alone reports
-    {4}.stdout = open({3}.devnull, "w")"""
-_SILENT = {"wandb": '    {3}.environ["WANDB_MODE"] = "disabled"', "logging": "    {5}.disable()"}
-"""By the package that is imported, what further ranks do at the start."""
 _OF_WRAPPER = {"parameters", "buffers", "train", "eval", "training", "zero_grad", "forward"}
 """Attributes that ``DistributedDataParallel`` has as the model has them; its names of parameters are others."""
-_MOVES = {"to", "cuda", "cpu", "half", "float", "double", "bfloat16"}
 _HARMLESS = {
     *(
         "state_dict",
@@ -90,7 +84,7 @@ def rewrite(context: RewriteContext, value: str) -> tuple[TextEdit, ...]:
         return ()
     within = iteration(context)
     check_program(context, within)
-    site = _settled(model(context))
+    site = settled(model(context))
     check_frozen(context, site, within)
     edits = [*own_devices(context), *_wrapped(context, site)]
     uses = model_uses(context, site)
@@ -99,66 +93,21 @@ def rewrite(context: RewriteContext, value: str) -> tuple[TextEdit, ...]:
         edits += shared_by_sampler(context, within)
     else:
         edits += shared_by_chance(context, within, site)
-    edits += _one_writer(context, uses, within)
-    edits += _first_rank_first(context)
+    edits += one_writer(context, uses, within)
+    edits += first_rank_first(context)
     # The start stands behind all imports, and those of the other parts may be added at its place.
-    edits += _start(context)
+    edits += started(context)
     return tuple(dict.fromkeys(edits))
 
 
 def notes(context: RewriteContext, value: str) -> tuple[str, ...]:
     """The command that starts the rewritten script, and the meaning of a batch and a loss then."""
-    count = Workers.parse(NAME, value).count
-    script = context.profile.script.replace("\\", "/").rpartition("/")[2]
-    size = context.profile.batch_size
-    batch = f"batch of {size}, so that an update goes over {count * size}" if size else "whole batch"
-    found = [
-        f"start it with: torchrun --nproc-per-node {count} {script} (python {script} still runs one process)",
-        f"each rank takes a {batch}; loss and learning rate are those of the script, and what is printed is of rank 0",
-    ]
-    if any("BatchNorm" in each.class_name for each in context.profile.modules):
-        found.append(
-            "batch normalization goes by each rank's own samples; on GPUs torch.nn.SyncBatchNorm goes by all of them"
-        )
-    if any(
-        each.arg == "reduction" and isinstance(each.value, ast.Constant) and each.value.value == "sum"
-        for _, call in context.program.nodes_of(ast.Call)
-        for each in call.keywords
-    ):
-        found.append(
-            "a loss that is a sum is averaged over the ranks: its gradient is that of one rank's batch"
-        )
-    return tuple(found)
+    return notes_of_ranks(context, Workers.parse(NAME, value).count)
 
 
-def _start(context: RewriteContext) -> tuple[TextEdit, ...]:
-    """The process group, its end, the device, and the silence of further ranks."""
-    imported = {
-        name.partition(".")[0]
-        for _, node in context.program.nodes_of(ast.Import, ast.ImportFrom)
-        for name in (
-            [each.name for each in node.names] if isinstance(node, ast.Import) else [node.module or ""]
-        )
-    }
-    lines = "\n".join([_START, *(line for name, line in _SILENT.items() if name in imported)])
-    more = ("torch", "atexit", "os", "sys", *(["logging"] if "logging" in imported else []))
-    return at_start(context, "torch.distributed", lines, *more, once=True)
-
-
-def _settled(site: ModelSite) -> ModelSite:
-    """Behind ``net = model.to(device)``, which moves the model itself: a wrapper is for where its parameters are."""
-    suite = suite_of(site.module, site.statement)
-    for each in suite[suite.index(site.statement) + 1 :]:
-        call = each.value if isinstance(each, ast.Assign) else None
-        callee = call.func if isinstance(call, ast.Call) else None
-        if (
-            not isinstance(callee, ast.Attribute)
-            or callee.attr not in _MOVES
-            or dotted(callee.value) != site.text
-        ):
-            break
-        site = replaced(site, statement=each)
-    return site
+def notes_unchanged(context: RewriteContext, value: str) -> tuple[str, ...]:
+    """The command that starts a script that has replicas already."""
+    return notes_of_a_distributed_script(context, Workers.parse(NAME, value).count)
 
 
 def _wrapped(context: RewriteContext, site: ModelSite) -> list[TextEdit]:
@@ -208,7 +157,7 @@ def _written(use: ModelUse, trains: bool, *, ended: bool) -> tuple[TextEdit, ...
     if not isinstance(parent, ast.Attribute) or parent.attr in _OF_WRAPPER:
         return ()
     call, method = _called(module, parent)
-    if call is not None and method in _MOVES and parent.attr == method and not ended:
+    if call is not None and method in MOVES and parent.attr == method and not ended:
         hint = "Move it where it is made, before the optimizer."
         raise refusal(f"`{text_of(call)}` moves the model behind its optimizer", module, call, hint=hint)
     if trains and call is not None and method not in _HARMLESS:
@@ -248,55 +197,3 @@ def _check_always_wrapped(context: RewriteContext, use: ModelUse, uses: tuple[Mo
     for site in call_sites(context.program, module, around):
         if site.scope is module.scope(since) and site.call.lineno < since.lineno:
             raise refusal(f"`{around.name}` is called before the model is complete", site.module, site.call)
-
-
-def _one_writer(context: RewriteContext, uses: tuple[ModelUse, ...], within: Iteration) -> list[TextEdit]:
-    """Files are written by the first rank; the others wait for it before anything is read back."""
-    edits: list[TextEdit] = []
-    forward = {id(use.node) for use in uses if use.is_forward or use.holder.function is not None}
-    writes = file_writes(context)
-    for each in writes:
-        nodes = [node for statement in each.statements for node in ast.walk(statement)]
-        if any(node is within.loop or id(node) in forward for node in nodes):
-            message = "A file is open around work that all ranks must do together"
-            raise refusal(message, each.module, each.statements[0], hint="Open it where it is written.")
-        distributed = usable(each.module, "torch.distributed", each.statements[0])
-        edits += distributed.edits
-        edits += wrap(each.module, each.statements, f"if {distributed.text}.get_rank() == 0:")
-    if writes:
-        for module, call in calls_of(context, "torch.load"):
-            if any(isinstance(around, ast.ClassDef) for around in module.around(call)):
-                continue
-            statement = statement_of(module, call)
-            distributed = usable(module, "torch.distributed", statement)
-            edits += distributed.edits
-            edits += insert_before(module, statement, f"{distributed.text}.barrier()")
-    return edits
-
-
-def _first_rank_first(context: RewriteContext) -> list[TextEdit]:
-    """Downloads are done by the first rank, while the others wait; they then find the files."""
-    edits: list[TextEdit] = []
-    done: set[int] = set()
-    for module, call in context.program.nodes_of(ast.Call):
-        loads = any(
-            each.arg == "download" and not (isinstance(each.value, ast.Constant) and not each.value.value)
-            for each in call.keywords
-        )
-        if not loads:
-            continue
-        statement = statement_of(module, call)
-        if id(statement) in done:
-            continue
-        done.add(id(statement))
-        if isinstance(statement, ast.Return | ast.For | ast.With | ast.If):
-            hint = "Assign the dataset to a name first."
-            raise refusal(f"`{text_of(call)}` downloads, and cannot be put in turn", module, call, hint=hint)
-        distributed = usable(module, "torch.distributed", statement)
-        rank, barrier = f"{distributed.text}.get_rank()", f"{distributed.text}.barrier()"
-        edits += distributed.edits
-        edits += insert_before(
-            module, statement, f"if {rank} > 0:  # the first rank downloads first", f"    {barrier}"
-        )
-        edits += insert_after(module, statement, f"if {rank} == 0:", f"    {barrier}")
-    return edits

@@ -9,6 +9,8 @@ from skyline.plan.collective import (
     hierarchical_all_reduce_us,
     ring_all_reduce_us,
     send_us,
+    sparse_all_reduce_us,
+    sparse_parts,
     tree_all_reduce_us,
 )
 
@@ -56,3 +58,16 @@ def test_all_to_all_and_messages():
     assert all_to_all_us(FABRIC, RankGroup(8, 4), 800) == pytest.approx(5 + 400 / 10)
     assert send_us(FABRIC, 100, same_node=True) == pytest.approx(2)
     assert send_us(FABRIC, 100, same_node=False) == pytest.approx(15)
+
+
+def test_sparse_exchange_by_hand():
+    # 1 % of 800 bytes with indices are 16 bytes of each rank; seven others send theirs.
+    fabric = Fabric(10.0, 4.0, 0.0, 0.0, 8)
+    one = RankGroup(8, 8)
+    assert sparse_all_reduce_us(fabric, one, 800, 0.01) == pytest.approx(7 * 16 / 10)
+    # Two nodes: 7/8 of 800 inside; a part of 100 has 2 bytes for the other node, whose link is shared by eight;
+    # then the chosen numbers of both nodes, 32 bytes, inside.
+    two = RankGroup(16, 8)
+    expected = 700 / 10 + 2 / (4 / 8) + 32 * 7 / 8 / 10
+    assert sparse_all_reduce_us(fabric, two, 800, 0.01) == pytest.approx(expected)
+    assert (sparse_parts(one), sparse_parts(two)) == (1, 8)

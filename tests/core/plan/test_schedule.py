@@ -53,3 +53,14 @@ def test_interleaving_takes_whole_groups():
     assert usable_interleaving(4, 8, 32, 2)
     assert not usable_interleaving(4, 6, 32, 2)
     assert not usable_interleaving(4, 8, 6, 2)
+
+
+def test_each_stage_ends_with_its_exchange_and_its_update():
+    # Two stages of one micro-batch: the last stage is through at 1 + 1 + 2 = 4, the first at 6, and then 3 + 4 more.
+    order = orders(PipelineSchedule.ONE_F_ONE_B, 2, 1)
+    graph = pipeline_graph(order, [StageTime(1, 2)] * 2, 0.0, exchange_us=3, optimizer_us=4)
+    timeline = simulate(graph)
+    ends = dict(zip([(task.lane, task.name) for task in graph.tasks], timeline.ends.tolist(), strict=True))
+    assert ends["stage 1", "exchange gradients"] == 4 + 3
+    assert ends["stage 1", "optimizer"] == 4 + 3 + 4
+    assert ends["stage 0", "optimizer"] == timeline.makespan_us == 6 + 3 + 4

@@ -176,7 +176,7 @@ def test_repeated_module_of_a_trace_is_the_block(counted):
     assert found.rows
     assert all(row.strategy.tensor == row.strategy.context == 1 for row in found.rows)
     assert any("described transformer" in reason for reason in found.refused)
-    # A script steps after each batch; of its strategies, data parallelism is the one that a rewrite makes.
+    # A script steps after each batch; rewrites make data and sharded parallelism.
     assert all(row.strategy.accumulation == 1 for row in found.rows if row.strategy.pipeline == 1)
     report = ranked(program, cluster_named("dgx-a100"), found, counted, Terms(), 50).report
     written = {
@@ -184,7 +184,10 @@ def test_repeated_module_of_a_trace_is_the_block(counted):
         for row in report.rows
         if row.strategy.recompute is Recompute.NONE and row.whatifs
     }
-    assert written == {"ddp 8, micro-batch 4 x 1": ("data_parallel=8",)}
+    assert written == {
+        "ddp 8, micro-batch 4 x 1": ("data_parallel=8",),
+        "fsdp 8, micro-batch 4 x 1": ("fsdp=8",),
+    }
 
 
 def test_a_trace_without_shapes_or_batch_is_refused():
@@ -194,3 +197,15 @@ def test_a_trace_without_shapes_or_batch_is_refused():
     empty.trace.records = []
     with pytest.raises(UsageError, match="shapes"):
         traced_program(empty)
+
+
+def test_strategies_that_change_the_training_are_searched_where_they_are_asked_for(counted):
+    cluster, model = cluster_named("two-desktops"), transformer_named("gpt2")
+    plain = search(model, [cluster], counted, Request(micro_batch=4))
+    assert all(row.strategy.sent == 1 for row in plain.rows)
+    found = search(model, [cluster], counted, Request(micro_batch=4, topk=0.01))
+    sparse = [row for row in found.rows if row.strategy.sent < 1]
+    assert sparse
+    assert all(row.strategy.sharding is Sharding.NONE for row in sparse)
+    report = ranked(model, cluster, found, counted, Terms(), 50).report
+    assert any(row.label.endswith("(changes convergence)") for row in report.rows)

@@ -1,9 +1,11 @@
 import pytest
 
+from skyline.graph.selection import select
 from skyline.plan.cluster import cluster_named
 from skyline.plan.constant import CONTENTION
 from skyline.plan.kernel_time import KernelTimes, PartTime, WorkTime
 from skyline.plan.layers import LayerPart, Layers
+from skyline.plan.rank_memory import rank_memory
 from skyline.plan.step import (
     StepFactors,
     Work,
@@ -18,6 +20,7 @@ from skyline.plan.strategy import PipelineSchedule, Precision, Recompute, Shardi
 from skyline.plan.timeline import strategy_graph, stream_graph
 from skyline.plan.transformer import transformer_named
 from skyline.simulate.engine import simulate
+from skyline.trace.record import Phase
 
 IDLE = PartTime(WorkTime(), WorkTime(), WorkTime())
 CLUSTER = cluster_named("dgx-a100")
@@ -122,3 +125,34 @@ def test_timeline_of_a_pipeline_has_a_lane_for_each_stage():
     strategy = Strategy(pipeline=4, accumulation=4)
     graph = strategy_graph(work(blocks=8), strategy, CLUSTER.with_gpus(4))
     assert graph.tasks.lanes == tuple(f"stage {stage}" for stage in range(4))
+
+
+@pytest.mark.parametrize("schedule", list(PipelineSchedule))
+@pytest.mark.parametrize("sharding", [Sharding.NONE, Sharding.ZERO_3])
+def test_the_timeline_of_a_pipeline_ends_with_the_step(schedule, sharding):
+    chunks = 2 if schedule is PipelineSchedule.INTERLEAVED else 1
+    strategy = Strategy(
+        data=2, sharding=sharding, pipeline=4, accumulation=8, schedule=schedule, chunks=chunks
+    )
+    eight = CLUSTER.with_gpus(8)
+    graph = strategy_graph(work(blocks=8), strategy, eight)
+    told = step_time(work(blocks=8), strategy, eight)
+    assert simulate(graph).makespan_us == pytest.approx(told.total_us, rel=1e-9)
+    exchanged = select(graph, phase=Phase.COMMUNICATION)
+    assert len(exchanged) == len(select(graph, phase=Phase.OPTIMIZER)) == 4
+    assert graph.durations[exchanged].tolist() == pytest.approx([told.exposed_us] * 4)
+
+
+def test_the_largest_gradients_alone_are_faster_over_a_slow_link_and_need_memory():
+    slow = cluster_named("two-desktops")
+    dense, sparse = Strategy(data=2), Strategy(data=2, sent=0.01)
+    times = [step_time(work(), one, slow) for one in (dense, sparse)]
+    assert times[1].exposed_us < 0.1 * times[0].exposed_us
+    # Choosing reads 4 GB eight times; 80 MB with their indices go to the other rank, under 20 ms of backward pass.
+    choosing = 8 * 4e9 / (slow.gpu.bandwidth_gb_s * 1e3)
+    assert times[1].exposed_us == pytest.approx(
+        choosing + 80e6 / 875 - 20_000 * (1 - CONTENTION.value), rel=0.01
+    )
+    memory = [rank_memory(work().layers, one) for one in (dense, sparse)]
+    assert memory[1].gradients == 2 * memory[0].gradients
+    assert sparse.label().endswith("top-k 1.00% (changes convergence)")

@@ -78,7 +78,7 @@ def test_a_whole_script(workshop) -> None:
     assert sorted(changed.splitlines()) == sorted(AFTER.format(start=START).splitlines())
     again = replace(shop, files={"/project/train.py": changed})
     assert again.plan("data_parallel=2").edits == ()
-    assert again.plan("data_parallel=2").notes == ()
+    assert again.plan("data_parallel=2").notes == ("start it with: torchrun --nproc-per-node 2 train.py",)
 
 
 def test_what_to_know_is_said(workshop) -> None:

@@ -18,6 +18,8 @@ from skyline.whatif.catalogue.parallel.ddp_compression import WHATIF as COMPRESS
 from skyline.whatif.catalogue.parallel.gradient_as_bucket_view import WHATIF as VIEW
 from skyline.whatif.catalogue.parallel.gradient_exchange import ALL_REDUCE, with_exchange
 from skyline.whatif.catalogue.parallel.static_graph import WHATIF as STATIC
+from skyline.whatif.catalogue.parallel.topk import WHATIF as TOPK
+from skyline.whatif.catalogue.parallel.topk import SparseLink
 from skyline.whatif.composition import compose
 from skyline.whatif.question import Choice
 
@@ -243,3 +245,20 @@ def test_three_together_are_simulated_together(profile):
     both = compose(start, [Choice.parse(name) for name in names[:2]]).scenario.graph
     assert start.step_ms(graph) == pytest.approx(start.step_ms(both) - copies, rel=1e-6)
     assert start.step_ms(both) != pytest.approx(start.step_ms(first), rel=1e-3)
+
+
+def test_top_k_brings_little_on_one_machine_and_much_over_a_slow_link(profile):
+    quick = baseline(replicas(profile, cores=2, waited_us=3000.0))
+    assert predicted(TOPK, quick)[0] > quick.simulated_ms
+    slow = baseline(replicas(profile, cores=8, waited_us=400_000.0))
+    after, changed = predicted(TOPK, slow)
+    assert after < 0.5 * slow.simulated_ms
+    assert "DGC" in changed.assumptions[-1]
+    with pytest.raises(UsageError, match="does not suit the ranks"):
+        TOPK.transform(Scenario.of(slow, Grain.OPERATORS), "0.01:8", slow)
+
+
+def test_a_sparse_exchange_by_hand():
+    # 1e6 bytes are 250,000 numbers; 2,500 with their indices are 20,000 bytes to each of three others.
+    link = SparseLink(4, 10.0, 1000.0, ratio=0.01, selecting_us_per_byte=1e-4)
+    assert link.all_reduce_us(1e6) == pytest.approx(100 + 3 * (10 + 20))

@@ -15,10 +15,12 @@ from skyline.errors import UsageError
 from skyline.graph.replication import stitch
 from skyline.trace.facts import ModuleFact, ParallelFact
 from skyline.trace.record import OperatorShape, Phase
+from skyline.whatif.base import Grain, Scenario
 from skyline.whatif.baseline import baseline
 from skyline.whatif.catalogue.parallel.p3 import sliced
 from skyline.whatif.composition import detected_in
 from skyline.whatif.cost.worker_exchange import Workers
+from skyline.whatif.number_formats import gpu
 from skyline.whatif.question import Choice
 from skyline.whatif.registry import whatifs
 
@@ -106,3 +108,28 @@ def test_reasons_where_it_cannot_be_told(alone):
         (replace(alone, modules=(replace(layer(0, 1), path="Other"),)), "belongs to which module"),
     ):
         assert reason in detected_in(baseline(profile), whatifs()["p3"]).reason
+
+
+def test_the_largest_gradients_alone_travel(alone):
+    """1 % of the 10 MB of the first layer, with indices, are 0.2 MB, and take 0.2 ms to the other worker.
+
+    Choosing them reads 10 MB eight times. The second layer's are through before. The update takes 0.1 ms.
+    """
+    found = answer(baseline(alone), [Choice("topk", "0.01:2@10")])
+    reading_ms = 8 * 10 / gpu(baseline(alone)).bandwidth_gb_s
+    assert step_ms(found) == pytest.approx(40.0 + reading_ms + 0.008 + 0.2 + 0.1, abs=0.002)
+    assert found.semantics == "convergence"
+
+
+def test_half_of_the_gradients_with_indices_are_as_many_bytes(alone):
+    """Half the numbers at twice the width, sent once: what a ring of two workers sends, and the choice."""
+    dense = answer(baseline(alone), [Choice("data_parallel", "2@10")])
+    found = answer(baseline(alone), [Choice("topk", "0.5:2@10")])
+    reading_ms = 8 * 30 / gpu(baseline(alone)).bandwidth_gb_s
+    assert step_ms(found) == pytest.approx(step_ms(dense) + reading_ms, abs=0.05)
+
+
+@pytest.mark.parametrize("value", ["", "0", "0.9", "much", "0.01:1", "0.01"])
+def test_a_ratio_and_workers_are_asked_for(alone, value):
+    with pytest.raises(UsageError):
+        whatifs()["topk"].transform(Scenario.of(baseline(alone), Grain.OPERATORS), value, baseline(alone))

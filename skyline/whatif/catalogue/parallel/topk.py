@@ -1,0 +1,196 @@
+"""What if each rank sent only its largest gradients, and kept the others for a later step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from skyline.errors import UsageError
+from skyline.graph.graph import Graph, scale
+from skyline.graph.selection import select
+from skyline.interval import Interval
+from skyline.whatif.base import Applicability, Provenance, Scenario, Semantics, Stage, Subject, UsualWhatIf
+from skyline.whatif.catalogue.parallel.all_reduce import DEFAULT_CAP_MB, Link, latency_us
+from skyline.whatif.catalogue.parallel.data_parallel import with_all_reduces
+from skyline.whatif.catalogue.parallel.device_exchange import recorded_exchange, with_device_buckets
+from skyline.whatif.catalogue.parallel.gradient_exchange import (
+    ALL_REDUCE,
+    cores_are_shared,
+    exchange_of,
+    with_exchange,
+)
+from skyline.whatif.constant import Constant
+from skyline.whatif.cost.worker_exchange import REACHED, Workers, gradients_of, why_alone
+from skyline.whatif.number_formats import gpu
+
+_LANE = "links between workers"
+_SENT_BYTES = Constant.at(8.0, "a number in float32 and its index, as in Deep Gradient Compression")
+_PASSES = Constant(
+    8.0,
+    3.0,
+    30.0,
+    "reads of all gradients to keep the rest and to find a threshold: DGC (Lin and others, ICLR 2018) samples 0.1 to "
+    "1 %, MSTopK (Shi and others, MLSys 2021) searches in up to 30 reads",
+)
+_CPU_BYTES_PER_US = Constant.at(10e3, "an assumption: a core reads 10 GB/s from memory")
+_GPU_BYTES_PER_US = Constant.at(500e3, "an assumption for a GPU of unknown bandwidth: 500 GB/s")
+_VALUES = ("0.01", "0.001")
+
+
+@dataclass(frozen=True, slots=True)
+class SparseLink(Link):
+    """A link over which each rank sends ``ratio`` of its numbers with their indices to all others.
+
+    ``selecting_us_per_byte`` is the time to choose them, for each byte of the gradients.
+    """
+
+    ratio: float
+    selecting_us_per_byte: float
+
+    def all_reduce_us(self, size_bytes: float) -> float:
+        """The choice, and an all-gather: the sum is made by each rank, since the ranks choose different numbers."""
+        sent = size_bytes / 4 * self.ratio * _SENT_BYTES.value
+        others = self.ranks - 1
+        return size_bytes * self.selecting_us_per_byte + others * (self.latency_us + sent / self.bytes_per_us)
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    ratio: float
+    workers: Workers | None
+
+    @classmethod
+    def parse(cls, name: str, value: str) -> _Asked:
+        """``0.01``, or with workers that the script does not have yet ``0.01:8@25``. Raises UsageError."""
+        text, colon, workers = value.partition(":")
+        try:
+            ratio = float(text)
+        except ValueError:
+            ratio = 0.0
+        if not 1e-6 <= ratio <= 0.5:
+            raise UsageError(
+                f"{name} needs a ratio of gradients" if not value else f"{name}={value} is not possible",
+                hint=f"{name}=0.01 sends 1 % of the gradients; for a script of one rank with 8 workers at 25 Gbit/s: "
+                f"{name}=0.01:8@25.",
+            )
+        return cls(ratio, Workers.parse(f"{name}={text}:", workers) if colon else None)
+
+
+@dataclass(frozen=True, slots=True)
+class TopK(UsualWhatIf):
+    """Replaces each all-reduce by a choice and an all-gather of the chosen gradients."""
+
+    name: str = "topk"
+    semantics: Semantics = Semantics.CONVERGENCE
+    stage: Stage = Stage.COMMUNICATION
+    excludes: tuple[str, ...] = ("data_parallel", "p3", "ddp_compression", "ddp_bucket")
+
+    def title(self, value: str) -> str:
+        """The change in a few words."""
+        ratio = value.partition(":")[0]
+        return f"exchange {ratio or 'a part'} of the gradients, the largest"
+
+    def detect(self, subject: Subject) -> Applicability:
+        """Applicable where replicas exchange gradients, and to a script of one rank whose workers are named."""
+        if subject.recording is None and not why_alone(subject, subject.graph_of(self.grain)):
+            return Applicability(True)
+        fact = exchange_of(subject)
+        if isinstance(fact, str):
+            return Applicability.no(fact)
+        if fact.comm_hook:
+            return Applicability.no(f"a communication hook is registered already: {fact.comm_hook}")
+        if subject.on_gpu:
+            exchange = recorded_exchange(subject, subject.operators, fact)
+            if isinstance(exchange, str):
+                return Applicability.no(exchange)
+        return Applicability(True, values=_VALUES, default=_VALUES[0])
+
+    def transform(self, scenario: Scenario, value: str, subject: Subject) -> Scenario:
+        """Exchange the chosen gradients of each bucket."""
+        asked = _Asked.parse(self.name, value)
+        fact = exchange_of(subject)
+        alone = isinstance(fact, str)
+        if alone != (asked.workers is not None):
+            hint = f"{self.name}=0.01:8@25" if alone else f"{self.name}=0.01"
+            raise UsageError(
+                f"{self.name}={value} does not suit the ranks of this script", hint=f"Write {hint}."
+            )
+        likely, least, most = (
+            _exchanged(subject, scenario.graph, asked, passes, share)
+            for passes, share in (
+                (_PASSES.value, REACHED.value),
+                (_PASSES.low, REACHED.high),
+                (_PASSES.high, REACHED.low),
+            )
+        )
+        size = _gradient_bytes(subject)
+        changed = scenario.between(
+            subject,
+            likely,
+            least,
+            most,
+            assumptions=(
+                *((asked.workers.assumption(),) if asked.workers else ()),
+                "all gradients are float32; what is not sent is added to the gradients of the next step",
+                "the ranks choose different numbers, and choosing slows down no other work",
+                "the same accuracy takes warm-up and momentum correction (DGC), or more steps",
+            ),
+            memory=lambda memory: memory.more("other", Interval.exact(size)),
+            provenance=Provenance.ASSUMED,
+        )
+        count = asked.workers.count if asked.workers else 1
+        return replace(changed, samples_factor=changed.samples_factor * count)
+
+
+def _exchanged(subject: Subject, graph: Graph, asked: _Asked, passes: float, share: float) -> Graph:
+    selecting = passes / _bytes_per_us(subject)
+    if asked.workers is not None:
+        backend = "nccl" if subject.on_gpu else "gloo"
+        link = Link(asked.workers.count, latency_us(backend), asked.workers.bytes_per_us(share))
+        return with_all_reduces(subject, graph, _sparse(link, asked.ratio, selecting), DEFAULT_CAP_MB, _LANE)
+    fact = exchange_of(subject)
+    assert not isinstance(fact, str)
+    if subject.on_gpu:
+        exchange = recorded_exchange(subject, subject.operators, fact)
+        if isinstance(exchange, str):
+            return graph
+        link = _sparse(exchange.link, asked.ratio, selecting)
+        return with_device_buckets(subject, graph, exchange, fact.bucket_cap_mb or DEFAULT_CAP_MB, link)
+    dense = with_exchange(subject, graph, shared=cores_are_shared(subject))
+    chosen = select(dense, name=ALL_REDUCE)
+    sizes = [float(dense.tasks[int(task)].name.split()[1]) * 1e6 for task in chosen]
+    before = dense.durations[chosen]
+    fixed = Link(fact.world_size, latency_us(fact.backend), 1.0)
+    passed = 2 * (fact.world_size - 1) / fact.world_size
+    after = [
+        _sparse(
+            replace(fixed, bytes_per_us=passed * size / max(1e-9, took - fixed.fixed_us)),
+            asked.ratio,
+            selecting,
+        ).all_reduce_us(size)
+        for size, took in zip(sizes, before.tolist(), strict=True)
+    ]
+    return scale(dense, chosen, np.divide(after, before, out=np.ones(len(chosen)), where=before > 0))
+
+
+def _sparse(link: Link, ratio: float, selecting_us_per_byte: float) -> SparseLink:
+    return SparseLink(link.ranks, link.latency_us, link.bytes_per_us, ratio, selecting_us_per_byte)
+
+
+def _bytes_per_us(subject: Subject) -> float:
+    if not subject.on_gpu:
+        return _CPU_BYTES_PER_US.value
+    spec = gpu(subject)
+    return _GPU_BYTES_PER_US.value if spec is None else spec.bandwidth_gb_s * 1e3
+
+
+def _gradient_bytes(subject: Subject) -> float:
+    fact = exchange_of(subject)
+    if not isinstance(fact, str):
+        return float(fact.gradient_bytes)
+    graph = subject.operators
+    return sum(one.size_bytes for one in gradients_of(subject, graph, graph.iterations[0]))
+
+
+WHATIF = TopK()
