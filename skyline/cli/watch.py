@@ -210,7 +210,7 @@ def _diary(path: Path | None, command: list[str], *, asked: bool) -> Diary:
 
 
 def _summary(watcher: Watcher, history: Path | None) -> str:
-    if not watcher.courses:
+    if not any(course.start for course in watcher.courses.values()):
         return (
             "skyline watch: no training iteration was seen. An iteration is a step of a torch.optim optimizer, "
             "or a backward pass."
