@@ -48,8 +48,10 @@ from skyline.report.schema import (
     VerifyReport,
     WhatIfReport,
 )
+from skyline.report.tune import TrialReport
 from skyline.trace.facts import Device
 from skyline.trace.record import PhaseTimes
+from skyline.watch.watch_report import WatchReport
 from skyline.whatif.estimate import speedup_range
 from skyline_tui import messages
 from skyline_tui.app import SkylineApp
@@ -66,7 +68,7 @@ def _beside(name: str) -> ModuleType:
     return module
 
 
-_PICTURES, _PLANS = _beside("pictures"), _beside("plans")
+_PICTURES, _PLANS, _RUNS = _beside("pictures"), _beside("plans"), _beside("runs")
 patient, brief = _beside("patience").patient, _beside("brevity").brief
 
 SCRIPT = """\
@@ -207,7 +209,7 @@ VALUES = {"checkpointing": ("", "all", "fit")}
 
 
 @dataclass
-class FakeSession(_PLANS.FakePlans, _PICTURES.FakePictures):
+class FakeSession(_RUNS.FakeRuns, _PLANS.FakePlans, _PICTURES.FakePictures):
     """Answers like the server; the file on disk is really rewritten, so that reverting can be seen."""
 
     batch_size: int = 32
@@ -459,6 +461,16 @@ def script(tmp_path: Path) -> Path:
     path.write_text(SCRIPT)
     (tmp_path / "model.py").write_text("import math\n" * 120)
     return path
+
+
+@pytest.fixture
+def watched_run(script: Path) -> WatchReport:
+    return _RUNS.made_run(script)
+
+
+@pytest.fixture
+def trials() -> tuple[TrialReport, ...]:
+    return _RUNS.TRIALS
 
 
 @pytest.fixture

@@ -191,7 +191,6 @@ def _shape(best: TrialReport | None) -> list[TableColumn[TrialReport]]:
             lambda one: " ".join(one.changes),
             left=True,
             largest_first=False,
-            flexible=True,
         ),
         TableColumn[TrialReport](
             "predicted",
@@ -212,5 +211,5 @@ def _shape(best: TrialReport | None) -> list[TableColumn[TrialReport]]:
         TableColumn[TrialReport](
             "time", lambda one: f"{one.took_s:.0f} s", lambda one: one.took_s, largest_first=False
         ),
-        TableColumn[TrialReport]("", note, note, left=True),
+        TableColumn[TrialReport]("", note, note, left=True, flexible=True),
     ]

@@ -63,8 +63,7 @@ class AlertRows(RowList):
         for number in reversed(range(len(self.alerts))):
             one = self.alerts[number]
             over = one.over_iteration is not None
-            end = f"  over at {one.over_iteration:,}" if one.over_iteration is not None else ""
-            words = tail(f"{one.title}{end}", width - 35)
+            words = tail(one.title, width - 35)
             yield (
                 str(number),
                 Content.assemble(

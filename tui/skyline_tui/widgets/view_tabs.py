@@ -26,7 +26,7 @@ VIEWS = {
 }
 """Ids and titles in the order of their keys."""
 VIEW_KEYS_OF = dict(zip(VIEWS, "123456789WT", strict=True))
-_SHORT = {
+SHORT_TITLES = {
     **VIEWS,
     "overview": "Over",
     "view-timeline": "Time",
@@ -81,7 +81,7 @@ class ViewTabs(Widget):
     def _parts(self) -> list[tuple[str, Content]]:
         words = {view: title + self._marks.get(view, "") for view, title in VIEWS.items()}
         roomy = sum(len(text) + 6 for text in words.values()) <= self.size.width
-        for shorter in (VIEWS, _SHORT):
+        for shorter in (VIEWS, SHORT_TITLES):
             if sum(len(text) + 3 for text in words.values()) >= self.size.width:
                 words = dict(shorter)
         parts: list[tuple[str, Content]] = []
