@@ -21,6 +21,7 @@ from skyline.report.schema import LineReport, ProfileReport, WhatIfReport
 from skyline.source.line_map import same_code
 from skyline.source.text import SourceText
 from skyline.trace.profile import Profile
+from skyline.watch.reached_goal import with_reached_goal
 from skyline.whatif.estimate import CurvePoint, Estimate
 from skyline.whatif.question import Choice, Question
 from skyline_lsp.changes import ApplicableChange, changes
@@ -124,7 +125,7 @@ class Prepared:
 
 def prepare(profile: Profile) -> Prepared:
     """Analyse and index a profile. Slow: call it on a worker thread."""
-    analysis = with_own_ranges(analyse(profile))
+    analysis = with_own_ranges(analyse(with_reached_goal(profile)))
     report = build.profile_report(analysis)
     lines: dict[str, dict[int, LineReport]] = {}
     for row in report.lines:

@@ -124,6 +124,17 @@ def test_a_what_if_of_another_batch_size_has_the_time_to_the_same_loss(
     assert "to the same loss (estimate): 1.20x" in words
     assert "(now 10.5 min)" in words
     assert "critical batch size 32 samples, measured; 1,000,000 samples" in words
+    # A watched run that reached its target tells the goal of a profile that has none.
+    folder = observed.parent / ".skyline"
+    folder.mkdir(exist_ok=True)
+    logged = {"kind": "logged", "at_s": 1.0, "rank": 0, "samples": 2e6, "status": "success", "batch_size": 16}
+    lines = ({"schema": "skyline.watch/1", "started": "", "command": []}, logged)
+    name = f"{Path(store.load(observed).script).stem}-watch-20260101-000000.jsonl"
+    (folder / name).write_text("\n".join(map(json.dumps, lines)))
+    ran = skyline("whatif", str(observed), "batch_size=32", "--json", "-")
+    watched = json.loads(ran.out)["estimates"][0]["to_loss"]
+    assert watched["now_s"]["value"] == pytest.approx(5 + 2e6 / 16 * 0.010)
+    assert "2,000,000 samples to the target in a watched run" in watched["basis"]
     # What keeps the batch size needs the same samples, and a profile without a noise scale tells nothing.
     ran = skyline("whatif", str(path), "num_workers=2", "--json", "-")
     assert json.loads(ran.out)["estimates"][0]["to_loss"] is None
