@@ -371,9 +371,20 @@ export interface Estimate {
   readonly speedup_range: Interval | null;
   readonly effect_range: Interval | null;
   readonly curve: readonly CurvePoint[] | null;
+  readonly to_loss: TimeToLoss | null;
   readonly present: string | null;
   readonly removal: "available" | "refused" | "none";
   readonly removal_reason: string | null;
+}
+
+/** The training to the same loss at another batch size: an estimate from the noise of the gradients. */
+export interface TimeToLoss {
+  readonly samples_ratio: Interval;
+  readonly time_ratio: Interval;
+  readonly time_s: Interval | null;
+  readonly now_s: Interval | null;
+  readonly usd: Interval | null;
+  readonly basis: string;
 }
 
 /** Accuracy of predictions for a what-if or a combination, on one machine and version of PyTorch. */

@@ -100,6 +100,12 @@ export class ViewProvider implements vscode.WebviewViewProvider {
         return this.desk.plan(message.asked);
       case "planRow":
         return this.desk.openRow(message.row);
+      case "watch":
+        return this.desk.watch(message.follow);
+      case "trials":
+        return this.desk.trials();
+      case "search":
+        return this.desk.search(message.asked);
       case "planPerfetto":
         return this.#perfetto(message.row);
       case "snippet":

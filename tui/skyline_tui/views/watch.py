@@ -227,7 +227,6 @@ def _chart(report: WatchReport, width: int) -> Content:
     return Content("\n").join(
         [
             column_chart(times, (scale.text(top), scale.text(0.0)), top, width, _CHART_ROWS),
-            Content(""),
             _shares(points, width),
         ]
     )
@@ -243,7 +242,7 @@ def _shares(points: tuple[WatchPoint, ...], width: int) -> Content:
         ("forward", forward, "$phase-forward"),
         ("backward and step", max(0.0, 1 - wait - forward), "$phase-backward"),
     )
-    room = max(8, min(40, width // 3))
+    room = max(8, min(40, width // 6))
     words = [
         Content.assemble((BAR * max(1, round(share * room)), colour), f" {name} {share:.0%}")
         for name, share, colour in parts
