@@ -95,7 +95,7 @@ function budget(spent: number, total: number, doing: string): HTMLElement {
   return h("div", { class: "progress", role: "status" }, h("progress", { max: total, value: Math.min(spent, total), "aria-label": "Budget" }), `${clock} · ${doing}`);
 }
 
-/** What came out, with the button that writes the best combination. */
+/** The result, with the button that writes the best combination. */
 function outcome(report: TuneReport, post: Post): HTMLElement {
   const { best, verified } = report;
   const gain = (speedup: Interval | null | undefined): string => (speedup ? `${speedupWithRange(speedup)} samples/s` : "unknown");

@@ -152,7 +152,7 @@ class Profile:
     training: ObservedTraining | None = None
     """A longer stretch of training, where ``skyline estimate`` asked for it."""
     goal: TrainingGoal | None = None
-    """The whole training, where ``skyline estimate`` was told, or a watched run reached its target."""
+    """The whole training as stated to ``skyline estimate``, or as a watched run that reached its target took it."""
     labels: LabelFact | None = None
     """None if the script classifies nothing, or into few classes, and in profiles of earlier versions."""
     values: TensorValues | None = None

@@ -80,7 +80,8 @@ def save_state(path: Path, state: TuneState) -> None:
 
 def fastest_measured(trials: Sequence[TuneTrial]) -> TuneTrial | None:
     """The trial with the largest measured speed-up: the best of kept trials, of which no simulation is at hand."""
-    found = [one for one in trials if one.speedup is not None and not one.dropped and not one.reason]
+    found = [one for one in trials if one.speedup is not None and not one.dropped]
+    found = [one for one in found if not one.reason] or found
     return max(found, key=lambda one: 0.0 if one.speedup is None else one.speedup.value, default=None)
 
 

@@ -1,4 +1,4 @@
-/** The runs of a script beside its profiles, as the view shows them: the watched training, and the search by trials. */
+/** The watched training of a script and the search by trials, as the view shows them. */
 
 import type { TuneParams, TuneProgress, TuneReport, WatchReport } from "../protocol";
 
@@ -6,7 +6,7 @@ import type { TuneParams, TuneProgress, TuneReport, WatchReport } from "../proto
 export type SearchAsked = Readonly<Pick<Required<TuneParams>, "budgetSeconds" | "allow" | "resume">>;
 
 export interface RunsState {
-  /** The latest watched run. Null: the script was never watched, or nobody looked yet. */
+  /** The latest watched run. Null without one. */
   readonly watched: WatchReport | null;
   /** The trials so far, or those of the last search. */
   readonly trials: TuneProgress | null;

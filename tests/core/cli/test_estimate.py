@@ -135,7 +135,7 @@ def test_a_what_if_of_another_batch_size_has_the_time_to_the_same_loss(
     watched = json.loads(ran.out)["estimates"][0]["to_loss"]
     assert watched["now_s"]["value"] == pytest.approx(5 + 2e6 / 16 * 0.010)
     assert "2,000,000 samples to the target in a watched run" in watched["basis"]
-    # What keeps the batch size needs the same samples, and a profile without a noise scale tells nothing.
+    # With the same batch size the samples stay, and a profile without a noise scale has no such answer.
     ran = skyline("whatif", str(path), "num_workers=2", "--json", "-")
     assert json.loads(ran.out)["estimates"][0]["to_loss"] is None
     plain = store.save(replace(store.load(observed), id="f6", training=None), observed.parent)

@@ -13,12 +13,11 @@ from textual.message import Message
 from textual.widgets import Static
 
 from skyline import units
-from skyline.report.pages.tune import tune_page
 from skyline.report.protocol import QuestionParams
 from skyline.report.schema import ProfileReport
-from skyline.report.tune import TrialReport, TuneProgress, TuneReport
+from skyline.report.tune import TrialReport, TuneProgress, TuneReport, sentences
 from skyline_tui.figures import BAR, MUTED, flow
-from skyline_tui.views.view import View, rendered
+from skyline_tui.views.view import View
 from skyline_tui.widgets.sort_table import SortTable, TableColumn
 
 NOT_YET = (
@@ -153,12 +152,24 @@ class TuneView(View):
         else:
             title.update(Content.styled(NOT_YET, MUTED))
         if report is not None:
-            text.update(rendered(tune_page(report), width - 8))
+            text.update(Content("\n").join(_outcome(report)))
         elif best is not None and best.speedup is not None:
             words = f"Best so far: {units.format_ratio_range(best.speedup)} samples per second with "
             text.update(Content.assemble(words, (" ".join(best.changes), "bold"), "."))
         else:
             text.update("")
+
+
+def _outcome(report: TuneReport) -> list[Content]:
+    """The outcome in words, what makes it, and what was left out."""
+    first, *others = sentences(report)
+    lines = [Content.styled(first, "bold"), *map(Content, others)]
+    if report.outcome == "faster":
+        lines.append(Content(f"a on the best row writes it, as does: {report.command}"))
+    if report.left_out:
+        lines += [Content(""), Content.styled("Left out", "bold")]
+        lines += [Content(f"· {one}") for one in report.left_out]
+    return lines
 
 
 def _state(progress: TuneProgress, width: int) -> Content:

@@ -28,7 +28,8 @@ NOT_YET = (
     "it; this page then follows it."
 )
 _EVERY_S = 2.0
-_CHART_ROWS = 6
+_CHART_ROWS, _LOW_ROWS, _LOW = 6, 2, 32
+"""Rows of the chart, and those on a screen with fewer rows than the last number."""
 _ABOVE = 1.1
 """The chart ends this much above the larger of the last times and the usual ones."""
 
@@ -177,7 +178,8 @@ class WatchView(View):
             alerts.show((), "no alerts")
             return
         title.update(flow(list(_facts(report)), width - 2))
-        chart.update(_chart(report, width - 6))
+        rows = _LOW_ROWS if self.app.size.height < _LOW else _CHART_ROWS
+        chart.update(_chart(report, width - 6, rows))
         self.query_one("#watch-chart").border_subtitle = _span(report)
         alerts.show(report.alerts, "No rule has found a problem in this run.")
         self._tell()
@@ -215,7 +217,7 @@ def _facts(report: WatchReport) -> Iterator[Content]:
         yield Content.styled(f"run {report.names.index(report.name) + 1} of {len(report.names)} (, .)", MUTED)
 
 
-def _chart(report: WatchReport, width: int) -> Content:
+def _chart(report: WatchReport, width: int, rows: int) -> Content:
     points = report.points
     if not points:
         return Content.styled("No iteration has ended yet.", MUTED)
@@ -226,7 +228,7 @@ def _chart(report: WatchReport, width: int) -> Content:
     scale = units.time_scale([top])
     return Content("\n").join(
         [
-            column_chart(times, (scale.text(top), scale.text(0.0)), top, width, _CHART_ROWS),
+            column_chart(times, (scale.text(top), scale.text(0.0)), top, width, rows),
             _shares(points, width),
         ]
     )
