@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -41,6 +41,7 @@ _Noted = tuple[float, LoggedTraining]
 
 Say = Callable[[str], None]
 Command = Callable[[int, dict[str, object]], None]
+Pause = Callable[[Sequence[int]], None]
 
 
 @dataclass(slots=True)
@@ -54,7 +55,7 @@ class _State:
 
 @dataclass(slots=True)
 class Watcher:
-    """Hears the records of all processes of a run. ``command`` passes commands on to a process.
+    """Hears the records of all processes of a run. ``command`` passes commands on to a process, ``pause`` stops some.
 
     A rule that raises an exception is left out from then on; the others go on.
     """
@@ -64,6 +65,7 @@ class Watcher:
     actions: Actions
     say: Say
     command: Command
+    pause: Pause = lambda _: None
     courses: dict[int, Course] = field(default_factory=dict[int, Course])
     alerts: int = 0
     _peers: list[Course] = field(default_factory=list[Course])
@@ -198,6 +200,11 @@ class Watcher:
                 for number, one in self.courses.items():
                     checkpoint = command["checkpoint"] if one is course else None
                     self.command(number, {"do": "stop", "checkpoint": checkpoint})
+        if name in self.actions.pause_on and not self._stopped:
+            running = [one.start.process for one in self.courses.values() if one.start is not None]
+            numbers = " ".join(map(str, running))
+            self._report(f"paused because of {name}: kill -CONT {numbers} goes on, Ctrl+C ends the run")
+            self.pause(running)
 
     def _report(self, message: str) -> None:
         self.diary.note("report", message=message)
