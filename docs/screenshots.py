@@ -6,8 +6,6 @@ import argparse
 import asyncio
 import re
 import shutil
-import signal
-import subprocess
 import sys
 import tempfile
 import time
@@ -29,8 +27,6 @@ from skyline_tui.app import SkylineApp
 from skyline_tui.client import Server
 from skyline_tui.session import ServerSession
 from skyline_tui.views.plan import PlanView
-from skyline_tui.views.tune import TuneView
-from skyline_tui.views.watch import WatchView
 from skyline_tui.widgets.controls import Controls
 from skyline_tui.widgets.lanes import Lanes
 from skyline_tui.widgets.status import Status
@@ -38,8 +34,6 @@ from skyline_tui.widgets.status import Status
 REPOSITORY = Path(__file__).resolve().parent.parent
 IMAGES = Path(__file__).resolve().parent / "images"
 WAIT_S = 300.0
-_POINTS = 8
-"""A watched run has a point every five seconds."""
 
 DARK = [(40, 44, 52), (224, 108, 117), (152, 195, 121), (229, 192, 123)]
 LIGHT = [(97, 175, 239), (198, 120, 221), (86, 182, 194), (171, 178, 191)]
@@ -97,7 +91,6 @@ async def terminal_ui(script: Path, size: tuple[int, int], *, measured: bool) ->
             await pilot.pause(1.5)
             pictures[name] = _picture(app)
         pictures.update(await plans(pilot, app))
-        pictures.update(await runs(pilot, app, script))
     return pictures
 
 
@@ -120,40 +113,6 @@ async def plans(pilot: Pilot[None], app: SkylineApp) -> dict[str, str]:
     await _until(pilot, "the row is open", lambda: view.query_one(Lanes).report is not None)
     await pilot.pause(1.0)
     return {**pictures, "tui-plan-timeline": _picture(app)}
-
-
-async def runs(pilot: Pilot[None], app: SkylineApp, script: Path) -> dict[str, str]:
-    """The pages of a watched run, while it goes on, and of a search by trials, while it goes on and at its end."""
-    command = [
-        sys.executable,
-        "-m",
-        "skyline",
-        "watch",
-        "--quiet",
-        "--interpreter",
-        sys.executable,
-        script.name,
-    ]
-    training = subprocess.Popen(
-        command, cwd=script.parent, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
-    try:
-        await pilot.press("W")
-        watched = app.query_one(WatchView)
-        await _until(pilot, "the run is under way", lambda: watched.points >= _POINTS)
-        pictures = {"tui-watch": _picture(app)}
-    finally:
-        training.send_signal(signal.SIGTERM)
-        training.wait()
-    tuned = app.query_one(TuneView)
-    await pilot.press("T", "t")
-    await pilot.pause(1.0)
-    app.screen.query_one(Input).value = "2"
-    await pilot.press("enter")
-    await _until(pilot, "there is a trial", lambda: tuned.has_trials)
-    pictures["tui-tune"] = _picture(app)
-    await _until(pilot, "the search is over", lambda: tuned.ended)
-    return {**pictures, "tui-tune-ended": _picture(app)}
 
 
 async def _cancel(pilot: Pilot[None], app: SkylineApp) -> None:
