@@ -1,12 +1,10 @@
 import { beforeEach, describe, expect, it, vi } from "vitest";
-import type * as vscode from "vscode";
 import { Runs } from "../src/scripts/runs";
 import type { Connection } from "../src/server/client";
 import { found, progress, run } from "./ran";
 
 const uri = "file:///home/ada/train.py";
 const asked = { budgetSeconds: 300, allow: "exact", resume: false } as const;
-const token = {} as vscode.CancellationToken;
 
 let runs: Runs;
 let requests: [string, unknown][] = [];
@@ -58,7 +56,7 @@ describe("a watched run", () => {
 
 describe("a search", () => {
   it("shows its trials as they come, and its result", async () => {
-    const searching = runs.search(connection, asked, token);
+    const searching = runs.search(connection, asked);
     expect(runs.state.searching).toBe(true);
     runs.moved(progress());
     expect(runs.state.trials?.trials).toHaveLength(2);
@@ -69,7 +67,7 @@ describe("a search", () => {
 
   it("that fails leaves the reason", async () => {
     answers["skyline/tune"] = () => { throw new Error("The script is being profiled"); };
-    await runs.search(connection, asked, token);
+    await runs.search(connection, asked);
     expect(runs.state).toMatchObject({ searching: false, reason: "The script is being profiled" });
   });
 

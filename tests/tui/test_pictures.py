@@ -75,7 +75,7 @@ def test_a_watched_run(
     assert snap_compare(made.app, terminal_size=size, run_before=look)
 
 
-@pytest.mark.parametrize("ended", [False, True], ids=["under way", "ended"])
+@pytest.mark.parametrize("ended", [False, True], ids=["under-way", "ended"])
 def test_a_search_by_trials(
     opened_app: Callable[..., OpenedApp], snap_compare: Any, still: None, ended: bool
 ) -> None:

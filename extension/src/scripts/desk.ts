@@ -29,7 +29,7 @@ import type { Connection, Progress } from "../server/client";
 import type { Session } from "../server/session";
 import type { Stage, ViewState } from "../view/messages";
 import { NO_PLAN, type PlanAsked } from "../view/plan-state";
-import { NO_RUNS, type SearchAsked } from "../view/runs-state";
+import { NO_RUNS } from "../view/runs-state";
 import { Changes, type Outcome, UNCHANGED } from "./changes";
 import { failureOf } from "./failure";
 import { Planning } from "./planning";
@@ -307,24 +307,10 @@ export class Desk implements vscode.Disposable {
     await known.planning.write(connection, row, file);
   }
 
-  /** Show the latest watched run, and follow it while it goes on. */
-  async watch(follow: boolean): Promise<void> {
+  /** Ask about the watched training, or the search by trials. */
+  async others(ask: (runs: Runs, connection: Connection) => Promise<void>): Promise<void> {
     const { known, connection } = this.#both();
-    await known.others.watch(connection, follow);
-  }
-
-  /** Show the trials of the last search. */
-  async trials(): Promise<void> {
-    const { known, connection } = this.#both();
-    await known.others.trials(connection);
-  }
-
-  /** Search for the fastest combination by measured trials. */
-  async search(asked: SearchAsked): Promise<void> {
-    const { known, connection } = this.#both();
-    const source = new vscode.CancellationTokenSource();
-    await known.others.search(connection, asked, source.token);
-    source.dispose();
+    await ask(known.others, connection);
   }
 
   /** Find the combination with the highest throughput. */

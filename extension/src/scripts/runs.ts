@@ -1,6 +1,5 @@
 /** The watched training of a script, followed while it goes on, and the search for the fastest combination by trials. */
 
-import type * as vscode from "vscode";
 import { METHODS, type TuneProgress } from "../protocol";
 import type { Connection } from "../server/client";
 import { NO_RUNS, type RunsState, type SearchAsked } from "../view/runs-state";
@@ -35,10 +34,10 @@ export class Runs {
     await this.#asking(async () => this.#update({ trials: await connection.request(METHODS.tuned, { uri: this.uri }), reason: "" }));
   }
 
-  /** Search within limits. */
-  async search(connection: Connection, asked: SearchAsked, token: vscode.CancellationToken): Promise<void> {
+  /** Search within limits. `skyline.cancel` ends it; its trials are then the result. */
+  async search(connection: Connection, asked: SearchAsked): Promise<void> {
     this.#update({ searching: true, found: null, reason: "" });
-    await this.#asking(async () => this.#update({ found: await connection.request(METHODS.tune, { uri: this.uri, ...asked }, token) }));
+    await this.#asking(async () => this.#update({ found: await connection.request(METHODS.tune, { uri: this.uri, ...asked }) }));
     this.#update({ searching: false });
   }
 

@@ -101,11 +101,11 @@ export class ViewProvider implements vscode.WebviewViewProvider {
       case "planRow":
         return this.desk.openRow(message.row);
       case "watch":
-        return this.desk.watch(message.follow);
+        return this.desk.others((runs, connection) => runs.watch(connection, message.follow));
       case "trials":
-        return this.desk.trials();
+        return this.desk.others((runs, connection) => runs.trials(connection));
       case "search":
-        return this.desk.search(message.asked);
+        return this.desk.others((runs, connection) => runs.search(connection, message.asked));
       case "planPerfetto":
         return this.#perfetto(message.row);
       case "snippet":
