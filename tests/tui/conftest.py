@@ -48,10 +48,8 @@ from skyline.report.schema import (
     VerifyReport,
     WhatIfReport,
 )
-from skyline.report.tune import TrialReport
 from skyline.trace.facts import Device
 from skyline.trace.record import PhaseTimes
-from skyline.watch.watch_report import WatchReport
 from skyline.whatif.estimate import speedup_range
 from skyline_tui import messages
 from skyline_tui.app import SkylineApp
@@ -69,6 +67,7 @@ def _beside(name: str) -> ModuleType:
 
 
 _PICTURES, _PLANS, _RUNS = _beside("pictures"), _beside("plans"), _beside("runs")
+watched_run, trials = _RUNS.watched_run, _RUNS.trials
 patient, brief = _beside("patience").patient, _beside("brevity").brief
 
 SCRIPT = """\
@@ -224,7 +223,6 @@ class FakeSession(_RUNS.FakeRuns, _PLANS.FakePlans, _PICTURES.FakePictures):
     compared: list[DevicesParams] = field(default_factory=list)
     devices_page: DevicesReport | None = None
     no_verdict: str = ""
-    """Why a measurement fails."""
     endless: bool = False
     """Whether a measurement goes on until it is cancelled."""
     cancelled: asyncio.Event = field(default_factory=asyncio.Event)
@@ -461,16 +459,6 @@ def script(tmp_path: Path) -> Path:
     path.write_text(SCRIPT)
     (tmp_path / "model.py").write_text("import math\n" * 120)
     return path
-
-
-@pytest.fixture
-def watched_run(script: Path) -> WatchReport:
-    return _RUNS.made_run(script)
-
-
-@pytest.fixture
-def trials() -> tuple[TrialReport, ...]:
-    return _RUNS.TRIALS
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import pytest
 from textual.message import Message
 
 from skyline.errors import UsageError
@@ -114,6 +115,16 @@ def made_search(script: Path, asked: TuneParams) -> TuneReport:
         left_out=(),
         notes=(),
     )
+
+
+@pytest.fixture
+def watched_run(script: Path) -> WatchReport:
+    return made_run(script)
+
+
+@pytest.fixture
+def trials() -> tuple[TrialReport, ...]:
+    return TRIALS
 
 
 @dataclass
