@@ -143,6 +143,19 @@ def test_a_what_if_of_another_batch_size_has_the_time_to_the_same_loss(
     assert json.loads(ran.out)["estimates"][0]["to_loss"] is None
 
 
+def test_the_profile_of_a_script_keeps_the_stated_training(skyline: Run, saved: Path, script: Path) -> None:
+    ran = skyline("estimate", str(script), "--epochs", "90", "--noise-scale", "16", "--price", "2.5")
+    assert ran.code == 0, ran.err
+    goal = store.load(saved, script).goal
+    assert goal is not None
+    assert (goal.noise_scale, goal.usd_per_hour, goal.source) == (16, 2.5, "90 epochs")
+    ran = skyline("whatif", str(script), "batch_size=32", "--json", "-")
+    found = json.loads(ran.out)["estimates"][0]["to_loss"]
+    assert found["samples_ratio"]["value"] == pytest.approx((16 + 32) / (16 + 16))
+    assert found["basis"] == "critical batch size 16 samples, as given; 90 epochs"
+    assert found["usd"]["value"] == pytest.approx(found["time_s"]["value"] * 2.5 / 3600)
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
