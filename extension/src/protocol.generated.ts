@@ -371,9 +371,20 @@ export interface Estimate {
   readonly speedup_range: Interval | null;
   readonly effect_range: Interval | null;
   readonly curve: readonly CurvePoint[] | null;
+  readonly to_loss: TimeToLoss | null;
   readonly present: string | null;
   readonly removal: "available" | "refused" | "none";
   readonly removal_reason: string | null;
+}
+
+/** The training to the same loss at another batch size: an estimate from the noise of the gradients. */
+export interface TimeToLoss {
+  readonly samples_ratio: Interval;
+  readonly time_ratio: Interval;
+  readonly time_s: Interval | null;
+  readonly now_s: Interval | null;
+  readonly usd: Interval | null;
+  readonly basis: string;
 }
 
 /** Accuracy of predictions for a what-if or a combination, on one machine and version of PyTorch. */
@@ -918,6 +929,122 @@ export interface CommandResult {
   readonly script: string | null;
 }
 
+/** A run of `skyline watch` by the name of its file; null: the latest (`skyline/watched`). */
+export interface WatchedParams {
+  readonly uri: string;
+  readonly name?: string | null;
+}
+
+/** A run of `skyline watch`. */
+export interface WatchReport {
+  readonly name: string;
+  readonly command: readonly string[];
+  readonly started: string;
+  readonly state: "running" | "silent" | "ended";
+  readonly exit_code: number | null;
+  readonly duration_s: number;
+  readonly ranks: number;
+  readonly points: readonly WatchPoint[];
+  readonly alerts: readonly WatchAlert[];
+  readonly messages: readonly string[];
+  readonly watching_share: number | null;
+  readonly logged: LoggedTraining | null;
+  readonly names: readonly string[];
+}
+
+/** The run at a moment. Shares are of the iteration; `loss` is null if it is unknown or no number. */
+export interface WatchPoint {
+  readonly at_s: number;
+  readonly iteration: number;
+  readonly iteration_ms: number;
+  readonly wait_share: number;
+  readonly forward_share: number;
+  readonly loss: number | null;
+  readonly memory_bytes: number | null;
+}
+
+/** A rule that held. `over_iteration` is where it ended, null while it holds. `line` 0: no line is known. */
+export interface WatchAlert {
+  readonly rule: string;
+  readonly rank: number;
+  readonly at_s: number;
+  readonly iteration: number;
+  readonly title: string;
+  readonly evidence: readonly string[];
+  readonly file: string;
+  readonly line: number;
+  readonly over_iteration: number | null;
+}
+
+/** The state of a training by its own log. */
+export interface LoggedTraining {
+  readonly benchmark: string;
+  readonly batch_size: number | null;
+  readonly epoch_samples: number | null;
+  readonly epoch: number | null;
+  readonly samples: number | null;
+  readonly metric: string;
+  readonly quality: number | null;
+  readonly target: number | null;
+  readonly status: string;
+  readonly seconds: number | null;
+  readonly began_s: number | null;
+}
+
+/** A search for the fastest combination by measured trials (`skyline/tune`, answered with a `TuneReport`). */
+export interface TuneParams {
+  readonly uri: string;
+  readonly budgetSeconds?: number;
+  readonly allow?: "exact" | "numerics" | "convergence" | "model";
+  readonly maxMemoryBytes?: number | null;
+  readonly resume?: boolean;
+}
+
+/** The whole search. */
+export interface TuneReport {
+  readonly schema: string;
+  readonly script: string;
+  readonly allowed: string;
+  readonly outcome: string;
+  readonly budget_s: number;
+  readonly spent_s: number;
+  readonly trial_s: number;
+  readonly ended: string;
+  readonly trials: readonly TrialReport[];
+  readonly best: TrialReport | null;
+  readonly verified: TrialReport | null;
+  readonly semantics: string;
+  readonly command: string;
+  readonly diff: string;
+  readonly suggested: readonly string[];
+  readonly suggested_speedup: Interval | null;
+  readonly left_out: readonly string[];
+  readonly notes: readonly string[];
+}
+
+/** One trial. `speedup` is samples per second over those of the unchanged script, None where it failed. */
+export interface TrialReport {
+  readonly changes: readonly string[];
+  readonly predicted: Interval;
+  readonly speedup: Interval | null;
+  readonly null: number;
+  readonly peak_bytes: number | null;
+  readonly took_s: number;
+  readonly dropped: boolean;
+  readonly reason: string | null;
+}
+
+/** A search that is under way, or the trials of the last one (`skyline/tuning`, `skyline/tuned`). */
+export interface TuneProgress {
+  readonly uri: string;
+  readonly running: boolean;
+  readonly doing: string;
+  readonly budget_s: number;
+  readonly spent_s: number;
+  readonly trials: readonly TrialReport[];
+  readonly best: number | null;
+}
+
 /** The second argument of `skyline.profile`. None: as in the settings. */
 export interface ProfileOptions {
   readonly args?: readonly string[] | null;
@@ -1027,6 +1154,9 @@ export interface SkylineRequests {
   "skyline/plan": { readonly sent: PlanParams; readonly answer: PlanReport };
   "skyline/planTimeline": { readonly sent: PlanTimelineParams; readonly answer: TimelineReport };
   "skyline/planExport": { readonly sent: PlanExportParams; readonly answer: CommandResult };
+  "skyline/watched": { readonly sent: WatchedParams; readonly answer: WatchReport | null };
+  "skyline/tune": { readonly sent: TuneParams; readonly answer: TuneReport };
+  "skyline/tuned": { readonly sent: UriParams; readonly answer: TuneProgress | null };
 }
 
 /** Commands by `workspace/executeCommand`: the second argument and what comes back. */
@@ -1048,6 +1178,7 @@ export interface SkylineEvents {
   "skyline/profileChanged": ProfileChanged;
   "skyline/measuring": Measuring;
   "skyline/codeChanged": CodeChanges;
+  "skyline/tuning": TuneProgress;
 }
 
 /** Notifications to the server. */
@@ -1084,6 +1215,10 @@ export const METHODS = {
   plan: "skyline/plan",
   planTimeline: "skyline/planTimeline",
   planExport: "skyline/planExport",
+  watched: "skyline/watched",
+  tune: "skyline/tune",
+  tuned: "skyline/tuned",
+  tuning: "skyline/tuning",
   commandProfile: "skyline.profile",
   commandCancel: "skyline.cancel",
   commandClear: "skyline.clear",

@@ -20,7 +20,7 @@ const document = (uri: string, languageId = "python"): OpenSource =>
 
 /** A session with a scripted server. */
 function setUp() {
-  const emitters = { change: new editor.EventEmitter<unknown>(), profile: new editor.EventEmitter<unknown>(), measuring: new editor.EventEmitter<unknown>(), code: new editor.EventEmitter<unknown>(), progress: new editor.EventEmitter<unknown>() };
+  const emitters = { change: new editor.EventEmitter<unknown>(), profile: new editor.EventEmitter<unknown>(), measuring: new editor.EventEmitter<unknown>(), code: new editor.EventEmitter<unknown>(), progress: new editor.EventEmitter<unknown>(), tuning: new editor.EventEmitter<unknown>() };
   const state = { phase: "running", environment: null, trouble: null as unknown };
   const entries = new Map<string, EntryScripts>();
   const executed: unknown[][] = [];
@@ -41,7 +41,7 @@ function setUp() {
       return answers[command]?.(uri);
     },
   };
-  const session = { state, connection, need: () => Promise.resolve(connection), onDidChange: emitters.change.event, onProfileChanged: emitters.profile.event, onMeasuring: emitters.measuring.event, onCodeChanged: emitters.code.event, onProgress: emitters.progress.event };
+  const session = { state, connection, need: () => Promise.resolve(connection), onDidChange: emitters.change.event, onProfileChanged: emitters.profile.event, onMeasuring: emitters.measuring.event, onCodeChanged: emitters.code.event, onProgress: emitters.progress.event, onTuning: emitters.tuning.event };
   const kept = new Map<string, unknown>();
   const runs = new RememberedRuns({ keys: () => [...kept.keys()], get: (key) => kept.get(key), update: async (key, value) => { kept.set(key, value); await Promise.resolve(); } });
   const desk = new Desk(session as unknown as Session, { set: () => undefined } as never, runs);

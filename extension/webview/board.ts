@@ -7,7 +7,7 @@ import { Bar } from "./bar";
 import { Curve } from "./curve";
 import { fill, h } from "./dom";
 import { type Quantity, Scale } from "./scale";
-import { byteUnit, change, rateUnit, timeUnit } from "./units";
+import { byteUnit, change, rateUnit, timeUnit, toLoss } from "./units";
 
 const UNITS = { throughput: rateUnit, memory: byteUnit } as const;
 
@@ -18,6 +18,7 @@ export class Board {
   readonly #size: HTMLInputElement;
   readonly #now = h("span", { class: "muted" });
   readonly #time = h("div", { class: "then" });
+  readonly #loss = h("div", { class: "muted" });
   readonly #actions = h("div", { class: "actions" });
   #state: ViewState | null = null;
   #scale: Scale | null = null;
@@ -54,7 +55,7 @@ export class Board {
       if (event.key === "Escape") this.#reset();
     });
     const label = h("label", { class: "batch" }, "Batch size ", this.#size, this.#now);
-    this.root = h("div", { class: "board" }, this.#bars.throughput.root, this.#bars.memory.root, label, this.#time, this.#actions, this.#curve.root);
+    this.root = h("div", { class: "board" }, this.#bars.throughput.root, this.#bars.memory.root, label, this.#time, this.#loss, this.#actions, this.#curve.root);
   }
 
   show(state: ViewState): void {
@@ -172,6 +173,9 @@ export class Board {
     const parts = [own !== null && asked !== own ? `now ${own}` : "", beyond !== null && asked !== null && asked > beyond ? `extrapolated beyond ${beyond}` : ""];
     this.#now.textContent = parts.filter(Boolean).join(" · ");
     const predictedTime = `${change(profile.iteration_ms, estimate?.iteration_ms ?? null, timeUnit)} per iteration`;
+    const loss = toLoss(estimate?.to_loss ?? null);
+    this.#loss.textContent = loss && `To the same loss, an estimate: ${loss}.`;
+    this.#loss.title = estimate?.to_loss?.basis ?? "";
     this.#time.textContent = this.#plain() ? this.#hint : this.#readOnly && this.#asked !== null ? `${predictedTime}. Not written. ${this.#readOnly}` : predictedTime;
     this.#time.classList.toggle("muted", this.#plain());
   }

@@ -5,6 +5,7 @@ import "./style.css";
 import type { ProfileReport } from "../src/protocol";
 import type { FromView, ToView, ViewState } from "../src/view/messages";
 import { NO_PLAN } from "../src/view/plan-state";
+import { NO_RUNS, type SearchAsked } from "../src/view/runs-state";
 import { about, ofModule } from "./about";
 import { Asker } from "./asker";
 import { Board } from "./board";
@@ -12,6 +13,7 @@ import { findings, lines, memory, phases } from "./breakdown";
 import { fill, h, section } from "./dom";
 import { PlanPanel } from "./plan";
 import { best, devices, verified } from "./results";
+import { trials, watched } from "./runs";
 import { byteUnit, number, rateUnit, share, text, timeUnit, withSpread } from "./units";
 import { verdict } from "./verdict";
 import { WhatIfs } from "./whatifs";
@@ -24,9 +26,12 @@ interface Kept {
   readonly state: ViewState | null;
 }
 
-const SECTIONS = { whatifs: "What-ifs", phases: "Phases", lines: "Costliest lines", memory: "Memory at the peak", findings: "Findings", devices: "Other GPUs", plan: "Clusters" } as const;
+const SECTIONS = { whatifs: "What-ifs", phases: "Phases", lines: "Costliest lines", memory: "Memory at the peak", findings: "Findings", devices: "Other GPUs", plan: "Clusters", trials: "Search by trials", watched: "Training run" } as const;
 type Name = keyof typeof SECTIONS;
 const PLANNED_WITHOUT_PROFILE: ReadonlySet<ViewState["stage"]> = new Set(["unprofiled", "untrusted", "profiling"]);
+
+/** Sections that are closed at first: what they show takes a request. */
+const CLOSED: ReadonlySet<string> = new Set(["devices", "plan", "trials", "watched"]);
 
 export function start(root: HTMLElement): void {
   const api = acquireVsCodeApi();
@@ -37,14 +42,21 @@ export function start(root: HTMLElement): void {
   const asker = new Asker(post);
   const board = new Board(post, asker);
   const whatIfs = new WhatIfs(post, asker);
+  let search: SearchAsked = { budgetSeconds: 300, allow: "exact", resume: false };
+  const asking = (message: FromView): void => {
+    if (message.type === "search") search = message.asked;
+    post(message);
+  };
   const head = h("header");
   const news = h("div", { class: "news" });
   const parts = Object.fromEntries(
     Object.entries(SECTIONS).map(([name, title]) => {
-      const open = kept.open[name] ?? (name !== "devices" && name !== "plan");
+      const open = kept.open[name] ?? !CLOSED.has(name);
       return [name, section(title, open, (now) => {
         keep({ open: { ...kept.open, [name]: now } });
         if (name === "plan" && now) post({ type: "planChoices" });
+        if (name === "trials" && now) post({ type: "trials" });
+        if (name === "watched") post({ type: "watch", follow: now });
       })];
     }),
   ) as Record<Name, ReturnType<typeof section>>;
@@ -80,18 +92,20 @@ export function start(root: HTMLElement): void {
     fill(parts.findings.body, ...findings(post, profile));
     parts.findings.note.textContent = String(profile.findings.length);
     fill(parts.devices.body, ...devices(state.devices, state.comparing, state.trusted, post));
+    fill(parts.trials.body, ...trials(state, search, asking));
+    fill(parts.watched.body, ...watched(state, post));
   };
 
   window.addEventListener("message", ({ data }: MessageEvent<ToView>) => {
     if (data.type === "state") {
       show(data.state);
-      keep({ state: { ...data.state, progress: "", verifying: false, comparing: false, plan: { ...data.state.plan, planning: false } } });
+      keep({ state: { ...data.state, progress: "", verifying: false, comparing: false, plan: { ...data.state.plan, planning: false }, runs: { ...data.state.runs, searching: false } } });
     } else {
       asker.answered(data.id, data.estimate, data.reason);
     }
   });
   // Show the state from before the reload until the server is running again.
-  if (kept.state) show({ plan: NO_PLAN, ...(kept.state as Omit<ViewState, "plan">) });
+  if (kept.state) show({ plan: NO_PLAN, runs: NO_RUNS, ...(kept.state as Omit<ViewState, "plan" | "runs">) });
   post({ type: "ready" });
 }
 

@@ -1,6 +1,6 @@
 /** Formats numbers by the rules of Skyline's reports: three to four digits, always with the unit. */
 
-import type { Interval } from "../src/protocol";
+import type { EstimateReport, Interval } from "../src/protocol";
 
 /** A unit and a number of decimals shared by several numbers. */
 export interface Unit {
@@ -156,4 +156,24 @@ function decimals(largest: number): number {
   if (largest >= 999.95) return 0;
   if (largest >= 9.995) return 1;
   return largest > 0 ? 2 : 0;
+}
+
+const SPANS: readonly (readonly [string, number, number])[] = [
+  ["d", 86_400, 48 * 3_600],
+  ["h", 3_600, 2 * 3_600],
+  ["min", 60, 300],
+  ["s", 1, 0],
+];
+
+/** `1.40x the time (1.21–1.63x), 3.2 h (now 2.3 h), $4.10`. Empty if nothing is known about it. */
+export function toLoss(found: EstimateReport["to_loss"]): string {
+  if (!found) return "";
+  const { time_ratio: ratio, time_s: then, now_s: now, usd } = found;
+  const times = `${ratio.value.toFixed(2)}x the time (${ratio.low.toFixed(2)}–${ratio.high.toFixed(2)}x)`;
+  return [times, then && now && `${span(then.value)} (now ${span(now.value)})`, usd && `$${usd.value.toFixed(2)}`].filter(Boolean).join(", ");
+}
+
+function span(seconds: number): string {
+  const [unit, length] = SPANS.find(([, , from]) => seconds >= from) ?? ["s", 1];
+  return `${Number((seconds / length).toPrecision(3))} ${unit}`;
 }

@@ -40,6 +40,7 @@ from skyline_lsp.settings_files import SettingsFiles
 from skyline_lsp.state import Scripts, ScriptState
 from skyline_lsp.texts import Texts
 from skyline_lsp.training_script import training_loop
+from skyline_lsp.tuner import Tuner
 from skyline_lsp.verifier import Comparer, Verifier
 from skyline_lsp.watch import FileWatch
 
@@ -128,6 +129,7 @@ class SkylineServer(LanguageServer):
         self.verifier = Verifier(BackgroundTask(self))
         self.comparer = Comparer(BackgroundTask(self))
         self.planner = Planner(BackgroundTask(self))
+        self.tuner = Tuner(BackgroundTask(self))
         self.watch = FileWatch(self.saves.from_disk)
         self.refresher = Refresher(self)
         self.loops = LoopLines(self)
@@ -318,6 +320,7 @@ class SkylineServer(LanguageServer):
             self.verifier.task.cancel(state.path)
             self.comparer.task.cancel(state.path)
             self.planner.task.cancel(state.path)
+            self.tuner.task.cancel(state.path)
 
     def stop_work(self) -> None:
         """End all runs and file watches. Safe to call more than once."""
@@ -328,6 +331,7 @@ class SkylineServer(LanguageServer):
         self.verifier.task.close()
         self.comparer.task.close()
         self.planner.task.close()
+        self.tuner.task.close()
         if "profiler" in self.__dict__:
             self.profiler.close()
         self.watch.close()

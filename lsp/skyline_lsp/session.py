@@ -26,7 +26,9 @@ from skyline_lsp.features import (
     rewrite,
     simulate,
     timeline,
+    tune,
     verify,
+    watched,
 )
 from skyline_lsp.greeting import Greeting
 from skyline_lsp.server import SkylineServer
@@ -44,9 +46,11 @@ FEATURES = (
     simulate,
     rewrite,
     verify,
+    watched,
     devices,
     plan,
     timeline,
+    tune,
     history,
     opening,
     entries,

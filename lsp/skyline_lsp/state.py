@@ -23,6 +23,7 @@ from skyline.source.settings_file import as_recorded, is_settings_file, same_set
 from skyline.source.text import SourceText
 from skyline.trace.held_settings import held_settings
 from skyline.trace.profile import Profile
+from skyline.watch.reached_goal import with_reached_goal
 from skyline.whatif.estimate import CurvePoint, Estimate
 from skyline.whatif.question import Choice, Question
 from skyline_lsp.changes import ApplicableChange, changes
@@ -140,7 +141,7 @@ class Prepared:
 
 def prepare(profile: Profile) -> Prepared:
     """Analyse and index a profile. Slow: call it on a worker thread."""
-    analysis = with_own_ranges(analyse(profile))
+    analysis = with_own_ranges(analyse(with_reached_goal(profile)))
     report = build.profile_report(analysis)
     lines: dict[str, dict[int, LineReport]] = {}
     for row in report.lines:

@@ -21,6 +21,8 @@ from skyline.report.live_memory import LiveMemoryReport
 from skyline.report.plan_report import PlanChoices, PlanReport
 from skyline.report.schema import BestReport, EstimateReport, ProfileReport, VerifyReport, WhatIfReport
 from skyline.report.timeline_report import TimelineReport
+from skyline.report.tune import TuneProgress, TuneReport
+from skyline.watch.watch_report import WatchReport
 from skyline_lsp.exported_file import ExportOptions
 from skyline_lsp.options import InitializationOptions, ProfileOptions
 
@@ -70,6 +72,10 @@ METHODS = (
     Method(protocol.PLAN, "request", protocol.PlanParams, PlanReport),
     Method(protocol.PLAN_TIMELINE, "request", protocol.PlanTimelineParams, TimelineReport),
     Method(protocol.PLAN_EXPORT, "request", protocol.PlanExportParams, protocol.CommandResult),
+    Method(protocol.WATCHED, "request", protocol.WatchedParams, WatchReport | None),
+    Method(protocol.TUNE, "request", protocol.TuneParams, TuneReport),
+    Method(protocol.TUNED, "request", protocol.UriParams, TuneProgress | None),
+    Method(protocol.TUNING, "event", TuneProgress),
     Method(protocol.COMMAND_PROFILE, "command", ProfileOptions, protocol.CommandResult),
     Method(protocol.COMMAND_CANCEL, "command", None, protocol.CommandResult),
     Method(protocol.COMMAND_CLEAR, "command", None, protocol.CommandResult),

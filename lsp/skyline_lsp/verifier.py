@@ -57,7 +57,7 @@ class Verifier:
         def work(report: Report, cancel: threading.Event) -> tuple[VerifyReport, WhatIfReport]:
             earlier = profile_id is not None and profile_id != latest.profile.id
             prepared = _saved(script, profile_id or "") if earlier else latest
-            analysis, run = prepared.analysis, _as_profiled(request, prepared)
+            analysis, run = prepared.analysis, as_profiled(request, prepared)
             if removes:
                 removal = verify_removal(
                     analysis,
@@ -91,7 +91,7 @@ class Verifier:
         return (await self.task.run(state.path, title, work, done))[0]
 
 
-def _as_profiled(request: CaptureRequest, prepared: Prepared) -> CaptureRequest:
+def as_profiled(request: CaptureRequest, prepared: Prepared) -> CaptureRequest:
     """The request that repeats the profile's run, with current settings where the profile records none.
 
     Uses the profile's code, because the editor's text may already contain the change.

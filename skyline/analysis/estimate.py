@@ -8,6 +8,7 @@ from dataclasses import replace
 from math import hypot
 from typing import TYPE_CHECKING
 
+from skyline.analysis.time_to_loss import with_time_to_loss
 from skyline.errors import SkylineError
 from skyline.graph.calibrate import scale_host_to
 from skyline.graph.selection import select
@@ -108,7 +109,7 @@ def _estimate(subject: Subject, composed: Composition, rewrites: Rewrites | None
     if rewrites is not None:
         rewrite, rewrite_reason = rewrites.availability(composed.made)
     name, value = composed.words
-    return Estimate(
+    found = Estimate(
         name=name,
         value=value,
         title=composed.title,
@@ -133,6 +134,12 @@ def _estimate(subject: Subject, composed: Composition, rewrites: Rewrites | None
         speedup_range=speedup_range(speedup, now.value, change_ms) if iteration_ms.value > 0 else None,
         effect_range=speedup_range(speedup, now.value, effect_ms) if iteration_ms.value > 0 else None,
     )
+    size = None if subject.profile is None else subject.profile.batch_size
+    if size is None or before is None:
+        return found
+    peak = found.peak if subject.peak_bytes is None else subject.peak_bytes
+    as_is = CurvePoint(size, now, before, peak, measured=True, extrapolated=False)
+    return with_time_to_loss(found, subject.profile, as_is)
 
 
 def _stretch(subject: Subject, composed: Composition) -> float | None:

@@ -55,8 +55,9 @@ def run(arguments: Sequence[str]) -> int:
 
     wanted = amount_of(subject.profile, options.epochs, options.iterations, options.samples)
     profile = _observed(subject, options)
-    analysis = analyse(profile)
     price = _price(options.price, profile)
+    profile = _with_goal(subject, profile, wanted.samples, price, options)
+    analysis = analyse(profile)
     report = training_report(analysis, wanted, options.noise_scale, price, _failures(options.mtbf))
     if options.json is not None:
         write_data(options.json, encode(report) + b"\n")
@@ -144,14 +145,39 @@ def _observed(subject: LoadedProfile, options: argparse.Namespace) -> Profile:
         return profile
     check_runnable(profile)
     observed = replace(profile, training=_train(profile, options))
-    if is_script(Path(options.source)) and subject.path is not None:
-        from skyline.trace import store
-
-        try:
-            store.save(observed)
-        except UsageError as error:
-            say(f"skyline: {error.message}", quiet=options.quiet)
+    _keep(subject, observed, options)
     return observed
+
+
+def _with_goal(
+    subject: LoadedProfile,
+    profile: Profile,
+    samples: float,
+    price: HourlyPrice | None,
+    options: argparse.Namespace,
+) -> Profile:
+    """The profile with what was asked; kept in its file, so that what-ifs of batch sizes state time and cost."""
+    from skyline.trace.observed_training import TrainingGoal
+
+    amounts = {"epochs": options.epochs, "iterations": options.iterations, "samples": options.samples}
+    source = next(f"{value:,.10g} {unit}" for unit, value in amounts.items() if value is not None)
+    goal = TrainingGoal(samples, price.usd if price is not None else None, options.noise_scale, source)
+    if goal == profile.goal:
+        return profile
+    told = replace(profile, goal=goal)
+    _keep(subject, told, options)
+    return told
+
+
+def _keep(subject: LoadedProfile, profile: Profile, options: argparse.Namespace) -> None:
+    if not is_script(Path(options.source)) or subject.path is None:
+        return
+    from skyline.trace import store
+
+    try:
+        store.save(profile)
+    except UsageError as error:
+        say(f"skyline: {error.message}", quiet=options.quiet)
 
 
 def _train(profile: Profile, options: argparse.Namespace) -> ObservedTraining:

@@ -67,6 +67,8 @@ def _add_options(command: argparse.ArgumentParser) -> list[argparse.Action]:
             help="if this rule holds, write a checkpoint and stop the run as Ctrl+C does"),
         add("--profile-on", metavar="RULE", action="append", default=[],
             help="if this rule holds, keep a trace of three iterations"),
+        add("--pause-on", metavar="RULE", action="append", default=[],
+            help="if this rule holds, pause the run until you continue it"),
         add("--notify", metavar="COMMAND", default="", help="run this on an alert, which is JSON on its input"),
         add("--webhook", metavar="URL", default="", help="send an alert there as JSON, by POST"),
         add("--overhead", metavar="SHARE", type=float,
@@ -98,6 +100,7 @@ def _watched(words: Sequence[str], options: argparse.Namespace) -> int:
         options.webhook,
         frozenset(options.stop_on),
         frozenset(options.profile_on),
+        frozenset(options.pause_on),
         Path(os.path.abspath(history.with_suffix(""))),
     )
     status = StatusLine(wanted=not options.quiet)
@@ -105,7 +108,7 @@ def _watched(words: Sequence[str], options: argparse.Namespace) -> int:
         process = WatchedProcess(command, share=share, every_s=options.every)
     except OSError as error:
         raise UsageError(f"{command[0]} cannot be started: {error.strerror or error}") from error
-    watcher = Watcher(rules, diary, actions, status.say, process.command)
+    watcher = Watcher(rules, diary, actions, status.say, process.command, process.pause)
 
     def tick() -> None:
         watcher.read_memory()
@@ -195,7 +198,7 @@ def _rules(folder: Path, options: argparse.Namespace) -> tuple[dict[str, WatchRu
         name, threshold, value = _set(word)
         thresholds.setdefault(name, {})[threshold] = value
     rules = made_rules(thresholds, "--set")
-    for name in (*settings.off, *options.off, *options.stop_on, *options.profile_on):
+    for name in (*settings.off, *options.off, *options.stop_on, *options.profile_on, *options.pause_on):
         rule_class(name)
     share = settings.overhead if options.overhead is None else options.overhead
     if not 0 < share <= 0.1:
@@ -234,7 +237,7 @@ def _diary(path: Path | None, command: list[str], *, asked: bool) -> Diary:
 
 
 def _summary(watcher: Watcher, history: Path | None) -> str:
-    if not watcher.courses:
+    if not any(course.start for course in watcher.courses.values()):
         return (
             "skyline watch: no training iteration was seen. An iteration is a step of a torch.optim optimizer, "
             "or a backward pass."

@@ -11,6 +11,7 @@ from skyline.cli.streams import tell
 from skyline.errors import ExitCode
 from skyline.report.place import place
 from skyline.units import format_bytes, format_ms, format_share
+from skyline.watch.mllog import LoggedTraining
 
 
 def show(path: Path) -> int:
@@ -48,6 +49,9 @@ def _told(entry: dict[str, Any], base: Path, *, several: bool) -> str:
             return "\n".join([first, *(f"{'':>12}{one}" for one in entry["evidence"])])
         case "over":
             return f"{at}{rank}iteration {entry['iteration']}: {entry['rule']}: over"
+        case "logged":
+            words = LoggedTraining.of_history(entry).words
+            return f"{at}{rank}{words}" if words else ""
         case "report":
             return f"{at}{entry['message']}"
         case "end":

@@ -74,8 +74,9 @@ def _answered(
 ) -> int:
     from skyline.analysis.analyse import analyse
     from skyline.report.build import best_report, encode, head_report, whatif_report
+    from skyline.watch.reached_goal import with_reached_goal
 
-    analysis = analyse(profile)
+    analysis = analyse(with_reached_goal(profile))
     from skyline.ledger.ledger import Conditions, Ledger, LedgerUnusable, range_factors
     from skyline.report.build import with_ledger
     from skyline.whatif.registry import problems

@@ -14,6 +14,7 @@ from skyline.memory.peak import ASSUMED_CONTEXT_BYTES, ASSUMED_FRAGMENTS, Fit, f
 from skyline.report.schema import CurvePointReport, EstimateReport, ProfileReport, WhatIfReport
 from skyline.source.knob import KnobKind
 from skyline.trace.profile import Prediction
+from skyline.whatif.estimate import TimeToLoss
 
 
 def headline_so_far(
@@ -107,6 +108,33 @@ def one_off_words(one_off_s: Interval | None, break_even_iterations: int | None)
     if break_even_iterations is None:
         return f"{words}, never paid back"
     return f"{words}, paid back after {break_even_iterations:,} iterations"
+
+
+_LOSS_UNITS = (("d", 86400.0, 48 * 3600.0), ("h", 3600.0, 2 * 3600.0), ("min", 60.0, 300.0), ("s", 1.0, 0.0))
+"""Unit, its length in s, and the time from which on it is used."""
+
+
+def to_loss_words(found: TimeToLoss | None, *, short: bool = False) -> str:
+    """``1.40x the time (1.21–1.63x), 3.2 h (now 2.3 h), $4.10``; empty where it is not known.
+
+    The short form has no ranges.
+    """
+    if found is None:
+        return ""
+    ratio = found.time_ratio
+    times = units.format_ratio(ratio.value) if short else units.format_ratio_range(ratio)
+    parts = [f"{times} the time"]
+    if found.time_s is not None and found.now_s is not None:
+        parts.append(f"{span_words(found.time_s.value)} (now {span_words(found.now_s.value)})")
+    if found.usd is not None:
+        parts.append(f"${found.usd.value:,.2f}")
+    return ", ".join(parts)
+
+
+def span_words(seconds: float) -> str:
+    """``3.2 h``."""
+    unit, length_s, _ = next(one for one in _LOSS_UNITS if seconds >= one[2])
+    return f"{seconds / length_s:.3g} {unit}"
 
 
 def when(created: str) -> str:

@@ -6,7 +6,9 @@ Field names are camelCase because they are the wire format. A server answers ``s
 ``skyline/timeline`` with a ``TimelineReport`` (``skyline.report.timelines``), ``skyline/memoryAt`` with a
 ``LiveMemoryReport`` (``skyline.report.live_memory``), ``skyline/history`` with ``SavedProfile``s and
 ``skyline/compare`` with a ``ComparisonReport`` (``skyline.report.history``), ``skyline/plan`` with a ``PlanReport`` and
-``skyline/planChoices`` with ``PlanChoices`` (``skyline.report.plan_report``).
+``skyline/planChoices`` with ``PlanChoices`` (``skyline.report.plan_report``), ``skyline/watched`` with a
+``WatchReport`` (``skyline.watch.watch_report``), ``skyline/tune`` with a ``TuneReport`` and ``skyline/tuned`` with a
+``TuneProgress`` (``skyline.report.tune``).
 """
 
 from __future__ import annotations
@@ -42,6 +44,10 @@ PLAN = "skyline/plan"
 PLAN_CHOICES = "skyline/planChoices"
 PLAN_TIMELINE = "skyline/planTimeline"
 PLAN_EXPORT = "skyline/planExport"
+WATCHED = "skyline/watched"
+TUNE = "skyline/tune"
+TUNED = "skyline/tuned"
+TUNING = "skyline/tuning"
 
 TRUST = "skyline/trust"
 CONFIG = "skyline/config"
@@ -295,6 +301,32 @@ class PlanExportParams:
     plan: PlanParams
     row: int
     path: str
+
+
+@dataclass(frozen=True, slots=True)
+class WatchedParams:
+    """A run of ``skyline watch`` by the name of its file; null: the latest (``skyline/watched``).
+
+    Answered with a ``WatchReport``, null if the script was never watched. Ask again for news of a run that goes on.
+    """
+
+    uri: str
+    name: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TuneParams:
+    """A search for the fastest combination by measured trials (``skyline/tune``, answered with a ``TuneReport``).
+
+    ``budgetSeconds`` is the time for all trials, ``allow`` the gravest change of training, ``maxMemoryBytes`` null what
+    the device has. ``resume`` goes on from the trials of the last search. ``skyline/tuning`` tells of each trial.
+    """
+
+    uri: str
+    budgetSeconds: float = 300.0
+    allow: Literal["exact", "numerics", "convergence", "model"] = "exact"
+    maxMemoryBytes: float | None = None
+    resume: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from pathlib import PurePath
 
 from skyline.analysis.analyse import Analysis
 from skyline.analysis.gpu_costs import samples_of
+from skyline.analysis.observed_noise import NoisePoint, noise_of, noise_points
 from skyline.analysis.training_time import (
     Amount,
     TrainingTime,
@@ -18,22 +19,13 @@ from skyline.analysis.training_time import (
 from skyline.errors import CaptureImpossible, UsageError
 from skyline.memory.peak import usable_bytes
 from skyline.predict.checkpoint_interval import Failures, Saving, saving
-from skyline.predict.noise_scale import NoiseScale, noise_scale, over_training
+from skyline.predict.noise_scale import NoiseScale
 from skyline.trace.observed_training import ObservedTraining
 from skyline.trace.profile import Profile
 
 ESTIMATE_SCHEMA = "skyline.estimate/1"
 _GROWTH = 2.0
 """A noise scale that grows by this factor while it is observed is remarked upon."""
-
-
-@dataclass(frozen=True, slots=True)
-class NoisePoint:
-    """The noise scale after so many updates of the weights, in samples; null where the gradients do not bound it."""
-
-    updates: int
-    loss: float | None
-    scale: NoiseScale
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,15 +115,9 @@ def training_report(
     """
     profile = analysis.profile
     training = profile.training
-    points = () if given is not None or training is None else _points(profile, training)
-    if given is not None:
-        noise = NoiseScale(given, given, given)
-    elif points:
-        per_step = samples_of(profile) or 1
-        noise = over_training(
-            [(one.updates, one.scale) for one in points], per_step, amount.samples / per_step
-        )
-    else:
+    points = () if given is not None else noise_points(profile)
+    noise = noise_of(profile, points, amount.samples) if given is None else NoiseScale(given, given, given)
+    if noise is None:
         raise CaptureImpossible(
             "The gradients of all iterations are equal: there is no noise to measure",
             hint="A script that trains on one batch again and again has no critical batch size.",
@@ -180,19 +166,6 @@ def _saving(profile: Profile, failures: Failures) -> Saving | None:
         return None
     samples, per_step = samples_of_epoch(profile), samples_of(profile)
     return saving(profile.training, failures, samples / per_step if samples and per_step else None)
-
-
-def _points(profile: Profile, training: ObservedTraining) -> tuple[NoisePoint, ...]:
-    sizes = [
-        one.dataset_size for one in profile.loaders if one.fetches_per_iteration > 0 and one.dataset_size
-    ]
-    dataset = max(sizes, default=None)
-    found: list[NoisePoint] = []
-    for one in training.gradients:
-        scale = noise_scale(one, training.samples, dataset)
-        if scale is not None:
-            found.append(NoisePoint(one.updates, one.loss, scale))
-    return tuple(found)
 
 
 def _costs(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -66,6 +67,38 @@ class TuneReport:
     suggested_speedup: Interval | None
     left_out: tuple[str, ...]
     notes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TuneProgress:
+    """A search that is under way, or the trials of the last one (``skyline/tuning``, ``skyline/tuned``).
+
+    ``best`` is the place of the leading trial among ``trials``, null without one. ``doing`` is the current step in
+    words. Of a search that has ended, the budget is 0.
+    """
+
+    uri: str
+    running: bool
+    doing: str
+    budget_s: float
+    spent_s: float
+    trials: tuple[TrialReport, ...]
+    best: int | None
+
+
+def tune_progress(
+    uri: str,
+    trials: Sequence[TuneTrial],
+    best: TuneTrial | None,
+    *,
+    running: bool = False,
+    doing: str = "",
+    budget_s: float = 0.0,
+    spent_s: float = 0.0,
+) -> TuneProgress:
+    """The state of a search after these trials."""
+    place = next((number for number, one in enumerate(trials) if one is best), None)
+    return TuneProgress(uri, running, doing, budget_s, spent_s, tuple(map(_trial, trials)), place)
 
 
 def tune_report(

@@ -1,4 +1,4 @@
-"""Facts of a stretch of the script's own training: gradients at fixed weights, and costs outside the iterations."""
+"""Facts of a stretch of the script's own training, and the goal of the whole: gradients, costs, samples."""
 
 from __future__ import annotations
 
@@ -30,6 +30,19 @@ class ObservedSave:
     seconds: float
     size_bytes: int
     line: CodeLine | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingGoal:
+    """The training that the script as it is would do, from ``source``.
+
+    ``usd_per_hour`` is None without a price, ``noise_scale`` None unless the user gave one.
+    """
+
+    samples: float
+    usd_per_hour: float | None = None
+    noise_scale: float | None = None
+    source: str = ""
 
 
 @dataclass(frozen=True, slots=True)

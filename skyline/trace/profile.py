@@ -27,7 +27,7 @@ from skyline.trace.facts import (
     TimedRead,
     TorchSettings,
 )
-from skyline.trace.observed_training import ObservedTraining
+from skyline.trace.observed_training import ObservedTraining, TrainingGoal
 from skyline.trace.record import BareTimes, CodeLine, Trace
 from skyline.trace.tensor_values import TensorValues
 from skyline.trace.trial import ProductTrial, Trial
@@ -151,6 +151,8 @@ class Profile:
     """The protection of the user's files during the run; None in profiles of earlier versions."""
     training: ObservedTraining | None = None
     """A longer stretch of training, where ``skyline estimate`` asked for it."""
+    goal: TrainingGoal | None = None
+    """The whole training as stated to ``skyline estimate``, or as a watched run that reached its target took it."""
     labels: LabelFact | None = None
     """None if the script classifies nothing, or into few classes, and in profiles of earlier versions."""
     values: TensorValues | None = None

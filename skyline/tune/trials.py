@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -68,6 +69,20 @@ def state_path(profile: Path) -> Path:
 def encoded(state: TuneState) -> bytes:
     """The bytes of the file."""
     return msgspec.json.encode(state)
+
+
+def save_state(path: Path, state: TuneState) -> None:
+    """Replace the file in one step. Raises OSError."""
+    part = path.with_name(f".{path.name}.part")
+    part.write_bytes(encoded(state))
+    part.replace(path)
+
+
+def fastest_measured(trials: Sequence[TuneTrial]) -> TuneTrial | None:
+    """The trial with the largest measured speed-up: the best of kept trials, of which no simulation is at hand."""
+    found = [one for one in trials if one.speedup is not None and not one.dropped]
+    found = [one for one in found if not one.reason] or found
+    return max(found, key=lambda one: 0.0 if one.speedup is None else one.speedup.value, default=None)
 
 
 def load_state(path: Path) -> TuneState | None:

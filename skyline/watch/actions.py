@@ -1,4 +1,4 @@
-"""Actions on an alert that the person asked for: a command, a webhook, a profile, a stop."""
+"""Actions on an alert that the person asked for: a command, a webhook, a profile, a pause, a stop."""
 
 from __future__ import annotations
 
@@ -21,14 +21,15 @@ _PROFILED_ITERATIONS = 3
 class Actions:
     """The command ``notify`` gets an alert as JSON on its standard input, the URL ``webhook`` by POST.
 
-    ``stop_on`` and ``profile_on`` are names of rules. ``beside`` is the path of the history without its suffix: files
-    of a stop and of a profile are named after it.
+    ``stop_on``, ``pause_on`` and ``profile_on`` are names of rules. ``beside`` is the path of the history without its
+    suffix: files of a stop and of a profile are named after it.
     """
 
     notify: str = ""
     webhook: str = ""
     stop_on: frozenset[str] = frozenset()
     profile_on: frozenset[str] = frozenset()
+    pause_on: frozenset[str] = frozenset()
     beside: Path = Path("watch")
 
     def tell(self, name: str, alert: Alert, iteration: int, rank: int, failed: Callable[[str], None]) -> None:

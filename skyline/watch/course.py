@@ -9,8 +9,10 @@ from itertools import islice
 from typing import TypeVar
 
 from skyline.trace.record import CodeLine
+from skyline.watch.mllog import LoggedTraining, read_entry
 from skyline.watch.records import (
     Line,
+    Output,
     ParameterRow,
     Parameters,
     Record,
@@ -51,6 +53,8 @@ class Course:
     lines: dict[str, CodeLine] = field(default_factory=dict[str, CodeLine])
     parameters: list[ParameterRow] = field(default_factory=list[ParameterRow])
     first_losses: list[float] = field(default_factory=list[float])
+    logged: LoggedTraining = field(default_factory=LoggedTraining)
+    """The training by its own log, if it writes one."""
 
     def add(self, record: Record) -> None:
         """Take a record in."""
@@ -69,6 +73,10 @@ class Course:
                 self.validations.append(record)
             case Save():
                 self.saves.append(record)
+            case Output():
+                entry = read_entry(record.text)
+                if entry is not None:
+                    self.logged = self.logged.after(entry)
             case _:
                 pass
 

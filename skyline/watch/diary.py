@@ -7,6 +7,7 @@ import math
 import os
 import time
 from collections.abc import Iterator
+from dataclasses import asdict
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import IO, Any
@@ -16,6 +17,7 @@ import msgspec
 from skyline.bounded_read import LARGEST_TEXT_BYTES, read_bounded
 from skyline.errors import UsageError
 from skyline.watch.course import Course
+from skyline.watch.mllog import LoggedTraining
 from skyline.watch.rule import Alert
 
 SCHEMA = "skyline.watch/1"
@@ -61,6 +63,7 @@ class Diary:
     def note_last(self, process: int, course: Course) -> None:
         """The state of a process now."""
         last = course.windows[-1]
+        before_s = max(0.0, last.own_s - last.wait_s)
         self.note(
             "course",
             process=process,
@@ -68,10 +71,15 @@ class Diary:
             iteration=last.iteration,
             iteration_ms=last.iteration_s * 1e3,
             wait_share=last.wait_s / last.seconds if last.seconds else 0.0,
+            forward_share=before_s / last.seconds if last.seconds else 0.0,
             loss=last.loss,
             memory_bytes=course.memory[-1].used_bytes if course.memory else None,
             watching_s=last.watching_s,
         )
+
+    def note_logged(self, rank: int, iteration: int, logged: LoggedTraining) -> None:
+        """The training by its own log."""
+        self.note("logged", rank=rank, iteration=iteration, **asdict(logged))
 
     def note_alert(self, name: str, alert: Alert, course: Course) -> None:
         """A rule began to hold."""
@@ -107,6 +115,12 @@ class Diary:
 def usual_path(folder: Path, stem: str) -> Path:
     """The file for a run that starts now, in the folder where profiles are saved."""
     return folder / _FOLDER / f"{stem}-watch-{datetime.now().strftime('%Y%m%d-%H%M%S')}.jsonl"
+
+
+def histories(script: Path) -> list[Path]:
+    """The files of the runs of a script that lie in the usual place, newest first."""
+    found = (script.parent / _FOLDER).glob("*-watch-*.jsonl")
+    return sorted((one for one in found if one.name.rpartition("-watch-")[0] == script.stem), reverse=True)
 
 
 def entries(path: Path) -> Iterator[dict[str, Any]]:

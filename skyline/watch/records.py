@@ -121,6 +121,13 @@ class Save(msgspec.Struct, frozen=True, tag="save", tag_field="kind"):
     path: str = ""
 
 
+class Output(msgspec.Struct, frozen=True, tag="output", tag_field="kind"):
+    """A line that the script wrote, from the mark of a benchmark's logger on, after ``iteration``."""
+
+    iteration: int
+    text: str
+
+
 class Checkpoint(msgspec.Struct, frozen=True, tag="checkpoint", tag_field="kind"):
     """The checkpoint before a stop; ``problem`` if it could not be written."""
 
@@ -141,7 +148,9 @@ class Failed(msgspec.Struct, frozen=True, tag="failed", tag_field="kind"):
     problem: str
 
 
-Record = Start | Line | Window | Parameters | Sample | Validation | Save | Checkpoint | Moment | Failed
+Record = (
+    Start | Line | Window | Parameters | Sample | Validation | Save | Output | Checkpoint | Moment | Failed
+)
 
 
 def parsed(line: bytes) -> Record:

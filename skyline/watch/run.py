@@ -40,6 +40,7 @@ class WatchedProcess:
         self._selector.register(self._listener, selectors.EVENT_READ)
         self._connections: dict[int, socket.socket] = {}
         self._rests: dict[int, bytes] = {}
+        self._paused: set[int] = set()
         settings = json.dumps({"address": address, "share": share, "every_s": every_s})
         path = os.pathsep.join(filter(None, (str(STARTUP), os.environ.get("PYTHONPATH"))))
         try:
@@ -71,6 +72,13 @@ class WatchedProcess:
             with contextlib.suppress(OSError):
                 connection.send(json.dumps(command).encode() + b"\n")
 
+    def pause(self, processes: Sequence[int]) -> None:
+        """Stop processes of the run until somebody continues them (``kill -CONT``), or a signal comes for the run."""
+        for process in processes:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(process, signal.SIGSTOP)
+                self._paused.add(process)
+
     def close(self) -> None:
         """Remove the socket; the process, if it still runs, goes on."""
         for connection in self._connections.values():
@@ -87,6 +95,11 @@ class WatchedProcess:
             if number != signal.SIGINT or not _in_foreground():
                 with contextlib.suppress(ProcessLookupError):
                     self.process.send_signal(number)
+            # A paused process takes no signal in.
+            for process in self._paused:
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.kill(process, signal.SIGCONT)
+            self._paused.clear()
 
         numbers = [signal.SIGINT, *(getattr(signal, name) for name in _FORWARDED)]
         before = {number: signal.signal(number, forward) for number in numbers}

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import os
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import psutil
@@ -15,7 +16,19 @@ from skyline.report.place import place
 from skyline.watch.actions import Actions
 from skyline.watch.course import Course, MemoryLevel
 from skyline.watch.diary import Diary
-from skyline.watch.records import Checkpoint, Failed, Moment, Record, Sample, Save, Start, Validation, Window
+from skyline.watch.mllog import LoggedTraining
+from skyline.watch.records import (
+    Checkpoint,
+    Failed,
+    Moment,
+    Output,
+    Record,
+    Sample,
+    Save,
+    Start,
+    Validation,
+    Window,
+)
 from skyline.watch.rule import Alert, WatchRule
 
 _QUIET_S = 60.0
@@ -23,9 +36,12 @@ _QUIET_S = 60.0
 _OVER_AFTER = 10
 """Number of looks in a row that find nothing, after which an alert is over."""
 _MEMORY_EVERY_S = 1.0
+_LOGGED_EVERY_S = 5.0
+_Noted = tuple[float, LoggedTraining]
 
 Say = Callable[[str], None]
 Command = Callable[[int, dict[str, object]], None]
+Pause = Callable[[Sequence[int]], None]
 
 
 @dataclass(slots=True)
@@ -39,7 +55,7 @@ class _State:
 
 @dataclass(slots=True)
 class Watcher:
-    """Hears the records of all processes of a run. ``command`` passes commands on to a process.
+    """Hears the records of all processes of a run. ``command`` passes commands on to a process, ``pause`` stops some.
 
     A rule that raises an exception is left out from then on; the others go on.
     """
@@ -49,12 +65,14 @@ class Watcher:
     actions: Actions
     say: Say
     command: Command
+    pause: Pause = lambda _: None
     courses: dict[int, Course] = field(default_factory=dict[int, Course])
     alerts: int = 0
     _peers: list[Course] = field(default_factory=list[Course])
     _states: dict[tuple[int, str], _State] = field(default_factory=dict[tuple[int, str], _State])
     _stopped: bool = False
     _memory_at: float = 0.0
+    _logged: dict[int, _Noted] = field(default_factory=dict[int, _Noted])
 
     def hear(self, process: int, record: Record) -> None:
         """Take in a record of the process of this number, and look at the rules."""
@@ -67,6 +85,8 @@ class Watcher:
             case Window() | Sample() | Validation() | Save():
                 self._look(process, course)
                 self.diary.note_course(process, course)
+            case Output():
+                self._note_logged(process, course)
             case Failed():
                 self._report(f"watching ended: {record.problem}")
             case Checkpoint():
@@ -110,6 +130,9 @@ class Watcher:
             parts.append(f"loss {last.loss:.4g}")
         if last.fetches:
             parts.append(f"waits for data {last.wait_s / last.seconds:.0%}")
+        logged = next((one.logged.words for one in running if one.logged.words), "")
+        if logged:
+            parts.append(logged)
         if course.memory:
             parts.append(f"{course.memory[-1].used_bytes / 1e9:.1f} GB {course.memory[-1].where}")
         holding = sorted({name for (_, name), state in self._states.items() if state.holds})
@@ -121,8 +144,19 @@ class Watcher:
         for process, course in self.courses.items():
             if course.windows:
                 self.diary.note_last(process, course)
+            self._note_logged(process, course, last=True)
         self.diary.note("end", exit_code=code, alerts=self.alerts)
         self.diary.close()
+
+    def _note_logged(self, process: int, course: Course, *, last: bool = False) -> None:
+        """Keep the training by its own log; a change of its position alone, every few seconds or at the end."""
+        now, logged = time.monotonic(), course.logged
+        noted_at, noted = self._logged.get(process, (-math.inf, LoggedTraining()))
+        moved = replace(noted, epoch=logged.epoch, samples=logged.samples, seconds=logged.seconds)
+        waits = logged == moved and now - noted_at < _LOGGED_EVERY_S
+        if logged != noted and (last or not waits):
+            self._logged[process] = now, logged
+            self.diary.note_logged(course.rank, course.iteration, logged)
 
     def _look(self, process: int, course: Course) -> None:
         for name, rule in list(self.rules.items()):
@@ -166,6 +200,11 @@ class Watcher:
                 for number, one in self.courses.items():
                     checkpoint = command["checkpoint"] if one is course else None
                     self.command(number, {"do": "stop", "checkpoint": checkpoint})
+        if name in self.actions.pause_on and not self._stopped:
+            running = [one.start.process for one in self.courses.values() if one.start is not None]
+            numbers = " ".join(map(str, running))
+            self._report(f"paused because of {name}: kill -CONT {numbers} goes on, Ctrl+C ends the run")
+            self.pause(running)
 
     def _report(self, message: str) -> None:
         self.diary.note("report", message=message)

@@ -25,6 +25,22 @@ _LEAST_SHARE = 0.05
 
 
 @dataclass(frozen=True, slots=True)
+class TimeToLoss:
+    """The training to the same loss at another batch size: an estimate from the noise of the gradients.
+
+    ``samples_ratio`` and ``time_ratio`` are relative to the unchanged script. ``time_s`` and ``now_s`` are None where
+    the length of the training is not known, ``usd`` where no price is.
+    """
+
+    samples_ratio: Interval
+    time_ratio: Interval
+    time_s: Interval | None
+    now_s: Interval | None
+    usd: Interval | None
+    basis: str
+
+
+@dataclass(frozen=True, slots=True)
 class Estimate:
     """The predicted effect of one what-if, or of a combination.
 
@@ -69,6 +85,8 @@ class Estimate:
     """The same without the difference between two processes, which all changes have alike: it compares them."""
     curve: tuple[CurvePoint, ...] | None = None
     """The batch-size curve under these what-ifs; None where it was not asked for."""
+    to_loss: TimeToLoss | None = None
+    """Of another batch size; None where the noise of the gradients is not known."""
 
     present: str | None = None
     """The value that the code had when it was profiled (``on`` for a switch), None where the change is not in it.

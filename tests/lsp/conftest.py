@@ -76,6 +76,7 @@ class Editor:
         self.changes: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
         self.measuring: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
         self.code: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+        self.tuning: list[dict[str, Any]] = []
         self.labels: list[str | None] = []
         self.refreshed = {"lens": 0, "hint": 0}
         self.registered: list[types.Registration] = []
@@ -96,6 +97,10 @@ class Editor:
         @self.client.feature(protocol.CODE_CHANGED)
         def code_changed(params: dict[str, Any]) -> None:
             self.code.put_nowait(params)
+
+        @self.client.feature(protocol.TUNING)
+        def tuning(params: dict[str, Any]) -> None:
+            self.tuning.append(params)
 
         @self.client.feature(types.WORKSPACE_APPLY_EDIT)
         def apply_edit(params: types.ApplyWorkspaceEditParams) -> types.ApplyWorkspaceEditResult:

@@ -66,7 +66,8 @@ def _beside(name: str) -> ModuleType:
     return module
 
 
-_PICTURES, _PLANS = _beside("pictures"), _beside("plans")
+_PICTURES, _PLANS, _RUNS = _beside("pictures"), _beside("plans"), _beside("runs")
+watched_run, trials = _RUNS.watched_run, _RUNS.trials
 patient, brief = _beside("patience").patient, _beside("brevity").brief
 
 SCRIPT = """\
@@ -207,7 +208,7 @@ VALUES = {"checkpointing": ("", "all", "fit")}
 
 
 @dataclass
-class FakeSession(_PLANS.FakePlans, _PICTURES.FakePictures):
+class FakeSession(_RUNS.FakeRuns, _PLANS.FakePlans, _PICTURES.FakePictures):
     """Answers like the server; the file on disk is really rewritten, so that reverting can be seen."""
 
     batch_size: int = 32
@@ -222,7 +223,6 @@ class FakeSession(_PLANS.FakePlans, _PICTURES.FakePictures):
     compared: list[DevicesParams] = field(default_factory=list)
     devices_page: DevicesReport | None = None
     no_verdict: str = ""
-    """Why a measurement fails."""
     endless: bool = False
     """Whether a measurement goes on until it is cancelled."""
     cancelled: asyncio.Event = field(default_factory=asyncio.Event)

@@ -12,6 +12,8 @@ from textual.pilot import Pilot
 if TYPE_CHECKING:
     from conftest import OpenedApp
 
+    from skyline.watch.watch_report import WatchReport
+
 DRAWN_WITH = "8.2.8"
 
 pytestmark = pytest.mark.skipif(
@@ -53,3 +55,40 @@ def test_picture(
             await pilot.pause(0.3)
 
     assert snap_compare(made.app, terminal_size=size, run_before=look)
+
+
+@pytest.mark.parametrize("size", [(120, 40), (80, 24)], ids=["120x40", "80x24"])
+def test_a_watched_run(
+    opened_app: Callable[..., OpenedApp],
+    watched_run: WatchReport,
+    snap_compare: Any,
+    still: None,
+    size: tuple[int, int],
+) -> None:
+    made = opened_app(watched_run=watched_run)
+
+    async def look(pilot: Pilot[None]) -> None:
+        await pilot.pause()
+        await pilot.press("W")
+        await pilot.pause(0.3)
+
+    assert snap_compare(made.app, terminal_size=size, run_before=look)
+
+
+@pytest.mark.parametrize("ended", [False, True], ids=["under-way", "ended"])
+def test_a_search_by_trials(
+    opened_app: Callable[..., OpenedApp], snap_compare: Any, still: None, ended: bool
+) -> None:
+    made = opened_app()
+
+    async def look(pilot: Pilot[None]) -> None:
+        await pilot.pause()
+        await pilot.press("T", "t")
+        await pilot.pause()
+        await pilot.press("enter")
+        await pilot.pause(0.3)
+        if ended:
+            made.session.search_on.set()
+            await pilot.pause(0.3)
+
+    assert snap_compare(made.app, terminal_size=(120, 40), run_before=look)

@@ -16,7 +16,7 @@ from skyline_tui.views.log import LogView
 from skyline_tui.widgets.lanes import Lanes
 from skyline_tui.widgets.sort_table import SortTable
 from skyline_tui.widgets.source import Source
-from skyline_tui.widgets.view_tabs import VIEWS
+from skyline_tui.widgets.view_tabs import SHORT_TITLES, VIEW_KEYS_OF, VIEWS
 
 if TYPE_CHECKING:
     from conftest import OpenedApp
@@ -26,14 +26,16 @@ Desks = Callable[..., "OpenedApp"]
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40), (160, 50)])
-async def test_every_page_is_reached_by_its_number_and_fits(opened_app: Desks, size: tuple[int, int]) -> None:
+async def test_every_page_is_reached_by_its_key_and_fits(opened_app: Desks, size: tuple[int, int]) -> None:
     made = opened_app()
     async with made.app.run_test(size=size) as pilot:
         await pilot.pause()
-        for number, (view, title) in enumerate(VIEWS.items(), 1):
-            await pilot.press(str(number))
+        for view, title in VIEWS.items():
+            key = VIEW_KEYS_OF[view]
+            await pilot.press(key)
             await pilot.pause()
-            assert f"[{number} {title}" in made.text
+            assert f"[{key} {title if size[0] > 80 else SHORT_TITLES[view]}]" in made.text
+            assert all(f"{other} " in made.text for other in VIEW_KEYS_OF.values())
             assert made.app.query_one(f"#{view}").display
             assert "182.0 ms ±3.6 per iteration" in made.text, "the headline stays"
             assert all(len(line) <= size[0] for line in made.text.splitlines())

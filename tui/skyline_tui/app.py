@@ -14,7 +14,7 @@ from textual.screen import Screen
 from textual.theme import Theme
 from textual.widgets import ContentSwitcher, Footer
 
-from skyline.report.protocol import BestParams, DevicesParams, QuestionParams
+from skyline.report.protocol import BestParams, DevicesParams, QuestionParams, TuneParams
 from skyline_tui.conversation import Conversation
 from skyline_tui.editor import edit
 from skyline_tui.keys import IN_PALETTE, KEYS, VIEW_KEYS
@@ -23,7 +23,7 @@ from skyline_tui.near_compositor import NearScreen
 from skyline_tui.news import NewsApp
 from skyline_tui.preferences import Preferences
 from skyline_tui.screens.diff import Diff
-from skyline_tui.screens.limits import Limits, TypeBatchSize
+from skyline_tui.screens.limits import Limits, TuneLimits, TypeBatchSize
 from skyline_tui.screens.sheet import Help
 from skyline_tui.session import ServerSession
 from skyline_tui.views.devices import DevicesView
@@ -34,7 +34,9 @@ from skyline_tui.views.log import LogView
 from skyline_tui.views.memory import MemoryView
 from skyline_tui.views.plan import PlanView
 from skyline_tui.views.timeline import TimelineView
+from skyline_tui.views.tune import TuneView
 from skyline_tui.views.view import Place, View
+from skyline_tui.views.watch import WatchView
 from skyline_tui.widgets.controls import Controls
 from skyline_tui.widgets.headline import Headline
 from skyline_tui.widgets.lines import Lines
@@ -100,6 +102,8 @@ SKYLINE = Theme(
 
 
 NO_PROFILE = "There is no profile yet."
+_LONG = ("view-devices", "view-plan", "view-tune")
+"""Pages whose requests take long: going back cancels them first."""
 
 
 class SkylineApp(NewsApp):
@@ -149,6 +153,8 @@ class SkylineApp(NewsApp):
             yield FindingsView()
             yield LogView()
             yield PlanView(self._talk.uri)
+            yield WatchView(self.script)
+            yield TuneView(self._talk.uri)
         yield Status()
         yield Footer()
 
@@ -242,9 +248,15 @@ class SkylineApp(NewsApp):
         self.push_screen(TypeBatchSize(controls.current), controls.typed)
 
     def action_apply(self) -> None:
-        """Write the question into the code; on the page of plans, the strategy of the row."""
+        """Write the question into the code; on the pages of plans and of trials, what the row says."""
         if isinstance(self._view, PlanView):
             self._write_row(self._view)
+        elif isinstance(self._view, TuneView):
+            asked = self._view.question
+            if asked is None:
+                self.notify("There is no trial yet: t searches.", severity="warning")
+            else:
+                self._write(asked)
         elif self._is_asked():
             self._write(self._bench.question)
 
@@ -290,6 +302,20 @@ class SkylineApp(NewsApp):
     def _search(self, limits: BestParams | None) -> None:
         if limits is not None:
             self._do("best", self._talk.best, limits)
+
+    def on_tune_view_search_wanted(self) -> None:
+        """Ask for limits, then search by measured trials within them."""
+        if self.profile is None:
+            self.notify(NO_PROFILE, severity="warning")
+        elif self.query_one(Status).busy or self._verifying is not None:
+            self.notify("The script is being measured: search when that is done.", severity="warning")
+        else:
+            resumable = self.query_one(TuneView).has_trials
+            self.push_screen(TuneLimits(self._talk.uri, resumable=resumable), self._tune)
+
+    def _tune(self, limits: TuneParams | None) -> None:
+        if limits is not None:
+            self._do("tune", self._talk.tune, limits)
 
     def action_verify(self) -> None:
         """Measure the question on the screen and compare it with its prediction."""
@@ -337,11 +363,11 @@ class SkylineApp(NewsApp):
         self._do("cancel", self._talk.cancel)
 
     async def action_back(self) -> None:
-        """Cancel a comparison or a plan, close a timeline, or go to the first page.
+        """Cancel a comparison, a plan or a search, close a timeline, or go to the first page.
 
         On the first page drop a verification, the question, or a run.
         """
-        if self._view.id in ("view-devices", "view-plan") and self.query_one(Status).busy:
+        if self._view.id in _LONG and self.query_one(Status).busy:
             self.action_cancel()
         elif self._view.leave():
             return

@@ -25,6 +25,7 @@ from pygls.protocol import (
 
 from skyline.errors import SkylineError
 from skyline.report import protocol
+from skyline.report.tune import TuneProgress
 from skyline.version import __version__
 from skyline_tui.messages import (
     FilesWritten,
@@ -37,6 +38,7 @@ from skyline_tui.messages import (
     ServerLost,
     ServerSaid,
     Severity,
+    TuningMoved,
 )
 from skyline_tui.workspace_edit import write_workspace_edit
 
@@ -200,6 +202,10 @@ class Server:
         @feature(protocol.MEASURING)
         def measuring(params) -> None:
             self._post(FirstFigures(msgspec.convert(params, protocol.Measuring)))
+
+        @feature(protocol.TUNING)
+        def tuning(params) -> None:
+            self._post(TuningMoved(msgspec.convert(params, TuneProgress)))
 
         @feature(types.WORKSPACE_APPLY_EDIT)
         def apply_edit(params: types.ApplyWorkspaceEditParams) -> types.ApplyWorkspaceEditResult:

@@ -21,7 +21,9 @@ from skyline.report.protocol import (
     QuestionParams,
     RemoveParams,
     TimelineParams,
+    TuneParams,
     VerifyParams,
+    WatchedParams,
 )
 from skyline.report.schema import EstimateReport
 from skyline_tui import messages
@@ -154,6 +156,19 @@ class Conversation:
     async def plan_export(self, asked: PlanExportParams) -> None:
         """Write the timeline of a row to a file."""
         await self._pass_on(self._session.plan_export(asked), messages.PlanWritten)
+
+    async def watched(self, name: str | None) -> None:
+        """Fetch a watched run, the latest by default."""
+        asked = WatchedParams(self.uri, name)
+        await self._pass_on(self._session.watched(asked), messages.WatchArrived, view="watch")
+
+    async def tune(self, asked: TuneParams) -> None:
+        """Search for the fastest combination by measured trials."""
+        await self._pass_on(self._session.tune(asked), messages.Tuned, view="tune")
+
+    async def tuned(self) -> None:
+        """Fetch the trials of the last search."""
+        await self._pass_on(self._session.tuned(), messages.TrialsArrived, view="tune")
 
     async def write(self, question: QuestionParams, *, instead: bool, seen: int) -> None:
         """Make the change. With ``instead``, revert the last change first.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from textual.binding import Binding
 
-from skyline_tui.widgets.view_tabs import VIEWS
+from skyline_tui.widgets.view_tabs import VIEW_KEYS_OF, VIEWS
 
 KEYS = (
     Binding("left_square_bracket", "step(-1)", "Batch −1", key_display="[", show=False, id="batch.less"),
@@ -93,10 +93,10 @@ KEYS = (
 )
 
 VIEW_KEYS = tuple(
-    Binding(str(number), f"view('{view}')", title, show=False, id=f"page.{title.lower()}")
-    for number, (view, title) in enumerate(VIEWS.items(), 1)
+    Binding(VIEW_KEYS_OF[view], f"view('{view}')", title, show=False, id=f"page.{title.lower()}")
+    for view, title in VIEWS.items()
 )
-"""The pages by number."""
+"""The pages by their keys."""
 
 IN_PALETTE = (
     "batch.type",
@@ -120,6 +120,7 @@ HELP = """\
 [b]Pages[/b]
   1 2 3 4          Overview, Lines, Timeline, Memory
   5 6 7 8 9        Devices, Diff, Findings, Log, Plan
+  W T              Watch, Tune
   Esc              back to the Overview
   Ctrl+P           everything by name, themes too
 
@@ -158,6 +159,9 @@ HELP = """\
   Memory           ← → or a drag moves the cursor, x the peak
   Plan             Enter: timeline of a row, Esc closes it
                    a writes its code, x its Perfetto file
+  Watch            Enter: line of an alert; , . runs
+  Tune             t searches by measured trials
+                   a writes the changes of the row
 
 [b]Measure[/b]
   r                measure again          c, Esc  cancel

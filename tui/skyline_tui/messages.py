@@ -33,6 +33,8 @@ from skyline.report.schema import (
     WhatIfReport,
 )
 from skyline.report.timeline_report import TimelineReport
+from skyline.report.tune import TuneProgress, TuneReport
+from skyline.watch.watch_report import WatchReport
 from skyline_tui.workspace_edit import RewrittenFile
 
 Post = Callable[[Message], object]
@@ -272,3 +274,31 @@ class Logged(Message):
     """A line of the server's own log."""
 
     text: str
+
+
+@dataclass
+class TuningMoved(Message):
+    """Notification: the state of a search for the fastest combination."""
+
+    news: TuneProgress
+
+
+@dataclass
+class TrialsArrived(Message):
+    """The trials of the last search; None if there was none."""
+
+    news: TuneProgress | None
+
+
+@dataclass
+class Tuned(Message):
+    """The result of a search."""
+
+    report: TuneReport
+
+
+@dataclass
+class WatchArrived(Message):
+    """A watched run; None if the script was never watched."""
+
+    report: WatchReport | None

@@ -26,7 +26,9 @@ from skyline_tui.views.log import LogView
 from skyline_tui.views.memory import MemoryView
 from skyline_tui.views.plan import PlanView
 from skyline_tui.views.timeline import TimelineView
+from skyline_tui.views.tune import TuneView
 from skyline_tui.views.view import View
+from skyline_tui.views.watch import WatchView
 from skyline_tui.widgets.controls import Controls
 from skyline_tui.widgets.headline import Headline
 from skyline_tui.widgets.phase_bar import PhaseBar
@@ -265,6 +267,32 @@ class NewsApp(CleanApp[None]):
     def on_plan_written(self, message: messages.PlanWritten) -> None:
         """Name the file."""
         self.notify(f"{message.result.path} is written; open it in ui.perfetto.dev.")
+
+    def on_watch_view_run_wanted(self, message: WatchView.RunWanted) -> None:
+        """Request a watched run."""
+        self._do("watched", self._talk.watched, message.name)
+
+    def on_watch_arrived(self, message: messages.WatchArrived) -> None:
+        """Show a watched run."""
+        self.query_one(WatchView).arrived(message.report)
+
+    def on_tune_view_trials_wanted(self) -> None:
+        """Request the trials of the last search."""
+        self._do("tuned", self._talk.tuned)
+
+    def on_trials_arrived(self, message: messages.TrialsArrived) -> None:
+        """Show the trials of the last search."""
+        if message.news is not None:
+            self.query_one(TuneView).moved(message.news)
+
+    def on_tuning_moved(self, message: messages.TuningMoved) -> None:
+        """Show the state of the search."""
+        if message.news.uri == self._talk.uri:
+            self.query_one(TuneView).moved(message.news)
+
+    def on_tuned(self, message: messages.Tuned) -> None:
+        """Show the result of the search."""
+        self.query_one(TuneView).arrived(message.report)
 
     def on_timeline_view_window_wanted(self, message: TimelineView.WindowWanted) -> None:
         """Request a window of the timeline."""

@@ -25,12 +25,16 @@ from skyline.report.protocol import (
     QuestionParams,
     RemoveParams,
     TimelineParams,
+    TuneParams,
     UriParams,
     VerifyParams,
+    WatchedParams,
 )
 from skyline.report.schema import BestReport, EstimateReport, ProfileReport, VerifyReport, WhatIfReport
 from skyline.report.timeline_report import TimelineReport
+from skyline.report.tune import TuneProgress, TuneReport
 from skyline.source.project import project_root
+from skyline.watch.watch_report import WatchReport
 from skyline_tui.client import Server
 from skyline_tui.messages import Post, ProfileMoved
 
@@ -122,6 +126,18 @@ class ServerSession:
         """The timeline of a row as a file."""
         return await self._server.request(protocol.PLAN_EXPORT, asked, CommandResult)
 
+    async def watched(self, asked: WatchedParams) -> WatchReport | None:
+        """A run of ``skyline watch``; None if there is none."""
+        return await self._server.request_if_any(protocol.WATCHED, asked, WatchReport)
+
+    async def tune(self, asked: TuneParams) -> TuneReport:
+        """A search by measured trials, which takes minutes; ``cancel`` ends it and keeps its trials."""
+        return await self._server.request(protocol.TUNE, asked, TuneReport)
+
+    async def tuned(self) -> TuneProgress | None:
+        """The trials of the last search."""
+        return await self._server.request_if_any(protocol.TUNED, UriParams(self.uri), TuneProgress)
+
     async def preview(self, question: QuestionParams) -> PreviewResult:
         """The edits and their diff."""
         return await self._server.request(protocol.PREVIEW, question, PreviewResult)
@@ -163,6 +179,10 @@ class SavedSession(ServerSession):
         raise _nothing_to_run(self.script)
 
     async def devices(self, asked: DevicesParams) -> DevicesReport:
+        """Refused, with the next step."""
+        raise _nothing_to_run(self.script)
+
+    async def tune(self, asked: TuneParams) -> TuneReport:
         """Refused, with the next step."""
         raise _nothing_to_run(self.script)
 

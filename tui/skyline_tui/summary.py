@@ -5,7 +5,7 @@ from __future__ import annotations
 from textual.content import Content
 
 from skyline import units
-from skyline.report.basis import direction, speedup_words
+from skyline.report.basis import direction, speedup_words, to_loss_words
 from skyline.report.protocol import QuestionParams
 from skyline.report.schema import EstimateReport, ProfileReport
 from skyline_tui.figures import DIRECTION_STYLES, MUTED, fitting
@@ -35,7 +35,10 @@ def together(estimate: EstimateReport | None, question: QuestionParams, width: i
     if estimate.throughput is not None:
         rate = estimate.throughput
         rates = units.format_throughput_interval(rate), units.format_throughput(rate.value)
-    forms = [(time, rate, memory, sure) for rate in rates[:1]]
+    to_loss = to_loss_words(estimate.to_loss, short=True)
+    forms = [(time, rate, memory, f"same loss: {to_loss}", sure) for rate in rates[:1] if to_loss]
+    forms += [(time, rate, f"same loss: {to_loss}", speed) for rate in rates if to_loss]
+    forms += [(time, rate, memory, sure) for rate in rates[:1]]
     forms += [(time, rate, memory, speed) for rate in rates]
     forms += [(time, memory, speed), (time, speed)]
     mark = " · !\u00a0extrapolated" if estimate.extrapolated else ""

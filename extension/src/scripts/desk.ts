@@ -29,9 +29,11 @@ import type { Connection, Progress } from "../server/client";
 import type { Session } from "../server/session";
 import type { Stage, ViewState } from "../view/messages";
 import { NO_PLAN, type PlanAsked } from "../view/plan-state";
+import { NO_RUNS } from "../view/runs-state";
 import { Changes, type Outcome, UNCHANGED } from "./changes";
 import { failureOf } from "./failure";
 import { Planning } from "./planning";
+import { Runs } from "./runs";
 
 /** State of each script, kept while another one is shown. */
 interface Known {
@@ -56,6 +58,7 @@ interface Known {
   devices: DevicesReport | null;
   best: BestReport | null;
   readonly planning: Planning;
+  readonly others: Runs;
 }
 
 /** The changes that are in the code but not in the profile. */
@@ -92,6 +95,7 @@ export class Desk implements vscode.Disposable {
       }),
       session.onProfileChanged((news) => void this.#profileChanged(news)),
       session.onMeasuring(({ uri, text }) => this.#update(this.#of(vscode.Uri.parse(uri)), { progress: text })),
+      session.onTuning((news) => this.#of(vscode.Uri.parse(news.uri)).others.moved(news)),
       session.onProgress((news) => this.#progressed(news)),
       session.onCodeChanged((code) => this.#codeChanged(this.#of(vscode.Uri.parse(code.uri)), code)),
     ];
@@ -147,6 +151,7 @@ export class Desk implements vscode.Disposable {
       devices: known?.devices ?? null,
       best: known?.best ?? null,
       plan: known?.planning.state ?? NO_PLAN,
+      runs: known?.others.state ?? NO_RUNS,
     };
   }
 
@@ -313,6 +318,12 @@ export class Desk implements vscode.Disposable {
     await known.planning.write(connection, row, file);
   }
 
+  /** Ask about the watched training, or the search by trials. */
+  async others(ask: (runs: Runs, connection: Connection) => Promise<void>): Promise<void> {
+    const { known, connection } = this.#both();
+    await ask(known.others, connection);
+  }
+
   /** Find the combination with the highest throughput. */
   async best(): Promise<void> {
     const { known, connection } = this.#both();
@@ -361,6 +372,7 @@ export class Desk implements vscode.Disposable {
     for (const known of this.#known.values()) {
       Object.assign(known, { progress: "", verifying: false, comparing: false });
       known.planning.interrupted();
+      known.others.interrupted();
     }
     this.#changed.fire();
   }
@@ -376,6 +388,7 @@ export class Desk implements vscode.Disposable {
     ]);
     const another = profile !== null && profile.id !== known.profile?.id;
     this.#codeChanged(known, code);
+    if (another && known.profile) known.others.outdated();
     this.#update(known, another ? { profile, whatifs, outcome: NOTHING, best: null, verified: null } : { profile, whatifs });
     void vscode.commands.executeCommand("setContext", "skyline.profiled", profile !== null);
   }
@@ -462,6 +475,7 @@ export class Desk implements vscode.Disposable {
         devices: null,
         best: null,
         planning: new Planning(key, () => this.#changed.fire()),
+        others: new Runs(key, () => this.#changed.fire()),
       };
       this.#known.set(key, known);
     }

@@ -13,12 +13,14 @@ import {
   type SkylineCommands,
   type SkylineNotifications,
   type SkylineRequests,
+  type TuneProgress,
 } from "../protocol";
 
 /** Callbacks from a connection to the session. */
 export interface Hooks {
   readonly profileChanged: (news: ProfileChanged) => void;
   readonly measuring: (news: Measuring) => void;
+  readonly tuning: (news: TuneProgress) => void;
   readonly codeChanged: (news: CodeChanges) => void;
   readonly progress: (news: Progress) => void;
   /** The server process ended unexpectedly. */
@@ -114,6 +116,7 @@ export async function connect(
   });
   client.onNotification(METHODS.profileChanged, hooks.profileChanged);
   client.onNotification(METHODS.measuring, hooks.measuring);
+  client.onNotification(METHODS.tuning, hooks.tuning);
   client.onNotification(METHODS.codeChanged, hooks.codeChanged);
   client.onDidChangeState(({ oldState, newState }) => {
     if (oldState === State.Running && newState === State.Stopped && !stopping) hooks.lost();

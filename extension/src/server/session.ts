@@ -4,7 +4,7 @@ import * as vscode from "vscode";
 import { asTyped, type CommandLine, type ImportStrategy, skylineCommand } from "../python/command";
 import { chooseInterpreter } from "../python/choose";
 import type { Environment } from "../python/environment";
-import { type CodeChanges, type Measuring, METHODS, type ProfileChanged } from "../protocol";
+import { type CodeChanges, type Measuring, METHODS, type ProfileChanged, type TuneProgress } from "../protocol";
 import type { RememberedRuns } from "../launch/remembered";
 import { isTimedOut } from "../time-limit";
 import type { Trouble } from "../view/messages";
@@ -30,11 +30,13 @@ export class Session implements vscode.Disposable {
   readonly #changed = new vscode.EventEmitter<SessionState>();
   readonly #profileChanged = new vscode.EventEmitter<ProfileChanged>();
   readonly #measuring = new vscode.EventEmitter<Measuring>();
+  readonly #tuning = new vscode.EventEmitter<TuneProgress>();
   readonly #codeChanged = new vscode.EventEmitter<CodeChanges>();
   readonly #progress = new vscode.EventEmitter<Progress>();
   readonly onDidChange = this.#changed.event;
   readonly onProfileChanged = this.#profileChanged.event;
   readonly onMeasuring = this.#measuring.event;
+  readonly onTuning = this.#tuning.event;
   readonly onCodeChanged = this.#codeChanged.event;
   readonly onProgress = this.#progress.event;
 
@@ -115,6 +117,7 @@ export class Session implements vscode.Disposable {
     this.#changed.dispose();
     this.#profileChanged.dispose();
     this.#measuring.dispose();
+    this.#tuning.dispose();
     this.#codeChanged.dispose();
     this.#progress.dispose();
     return this.#disconnect();
@@ -146,6 +149,7 @@ export class Session implements vscode.Disposable {
       this.#connection = await connect(line, this.#options(), START_LIMIT_MS, this.log, {
         profileChanged: (news) => this.#profileChanged.fire(news),
         measuring: (news) => this.#measuring.fire(news),
+        tuning: (news) => this.#tuning.fire(news),
         codeChanged: (news) => this.#codeChanged.fire(news),
         progress: (news) => this.#progress.fire(news),
         lost: () => this.#lost(),

@@ -13,6 +13,7 @@ import type {
   WhatIfReport,
 } from "../protocol";
 import type { PlanAsked, PlanState } from "./plan-state";
+import type { RunsState, SearchAsked } from "./runs-state";
 
 export type Stage = "idle" | "starting" | "module" | "unprofiled" | "profiling" | "ready" | "untrusted" | "trouble";
 
@@ -60,6 +61,7 @@ export interface ViewState {
   readonly devices: DevicesReport | null;
   readonly best: BestReport | null;
   readonly plan: PlanState;
+  readonly runs: RunsState;
 }
 
 /** A part of the page that belongs to places in the code. */
@@ -90,6 +92,9 @@ export type FromView =
   | { readonly type: "plan"; readonly asked: PlanAsked }
   | { readonly type: "planRow"; readonly row: number }
   | { readonly type: "planPerfetto"; readonly row: number }
+  | { readonly type: "watch"; readonly follow: boolean }
+  | { readonly type: "trials" }
+  | { readonly type: "search"; readonly asked: SearchAsked }
   | { readonly type: "snippet"; readonly name: string; readonly how: "copy" | "open" }
   | { readonly type: "open"; readonly place: Place }
   | { readonly type: "point"; readonly place: Place | null }

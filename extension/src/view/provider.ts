@@ -100,6 +100,12 @@ export class ViewProvider implements vscode.WebviewViewProvider {
         return this.desk.plan(message.asked);
       case "planRow":
         return this.desk.openRow(message.row);
+      case "watch":
+        return this.desk.others((runs, connection) => runs.watch(connection, message.follow));
+      case "trials":
+        return this.desk.others((runs, connection) => runs.trials(connection));
+      case "search":
+        return this.desk.others((runs, connection) => runs.search(connection, message.asked));
       case "planPerfetto":
         return this.#perfetto(message.row);
       case "snippet":

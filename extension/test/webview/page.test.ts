@@ -2,6 +2,7 @@
 import { beforeEach, describe, expect, it, vi } from "vitest";
 import type { FromView, ViewState } from "../../src/view/messages";
 import { NO_PLAN } from "../../src/view/plan-state";
+import { NO_RUNS } from "../../src/view/runs-state";
 import { answerTo, KINDS, recorded, type Recorded } from "../recorded";
 
 vi.mock("uplot", () => ({ default: class { over = document.createElement("div"); cursor = {}; destroy() {} setSize() {} redraw() {} } }));
@@ -33,6 +34,7 @@ const state = (news: Partial<ViewState> = {}): ViewState => ({
   devices: null,
   best: null,
   plan: NO_PLAN,
+  runs: NO_RUNS,
   ...news,
 });
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { baselineDoubt, byteChange, byteUnit, change, direction, duration, rateUnit, share, speedup, speedupWithRange, spread, text, timeChange, timeUnit } from "../../webview/units";
+import { baselineDoubt, byteChange, byteUnit, change, direction, duration, rateUnit, share, speedup, speedupWithRange, spread, text, timeChange, timeUnit, toLoss } from "../../webview/units";
 
 const between = (value: number, half: number) => ({ value, low: value - half, high: value + half });
 
@@ -70,5 +70,19 @@ describe("numbers as people read them", () => {
     expect(speedup(1)).toBe("0 %");
     expect(speedup(71.94)).toBe("72×");
     expect(share(0.0004)).toBe("<0.1 %");
+  });
+});
+
+describe("the time to the same loss", () => {
+  const ratio = { value: 1.2, low: 1, high: 1.5 };
+  const found = { samples_ratio: ratio, time_ratio: ratio, time_s: null, now_s: null, usd: null, basis: "" };
+
+  it.each([
+    [null, ""],
+    [found, "1.20x the time (1.00–1.50x)"],
+    [{ ...found, time_s: { value: 12_960, low: 1, high: 2 }, now_s: { value: 10_800, low: 1, high: 2 }, usd: { value: 9, low: 8, high: 10 } }, "1.20x the time (1.00–1.50x), 3.6 h (now 3 h), $9.00"],
+    [{ ...found, time_s: { value: 45, low: 1, high: 2 }, now_s: { value: 600, low: 1, high: 2 } }, "1.20x the time (1.00–1.50x), 45 s (now 10 min)"],
+  ])("of %j", (of, words) => {
+    expect(toLoss(of)).toBe(words);
   });
 });

@@ -111,6 +111,7 @@ def _stop(server: SkylineServer, state: ScriptState) -> bool:
         | server.verifier.task.cancel(state.path)
         | server.comparer.task.cancel(state.path)
         | server.planner.task.cancel(state.path)
+        | server.tuner.task.cancel(state.path)
     )
 
 

@@ -21,7 +21,7 @@ def register(server: SkylineServer) -> None:
     @server.feature(protocol.HISTORY)
     @wire.answers(UriParams)
     async def history(asked: UriParams) -> tuple[SavedProfile, ...]:
-        script = _script(server, asked.uri)
+        script = script_of(server, asked.uri)
         return await asyncio.get_running_loop().run_in_executor(None, _saved, script)
 
     @server.feature(protocol.COMPARE)
@@ -29,11 +29,11 @@ def register(server: SkylineServer) -> None:
     async def compare(asked: CompareParams) -> ComparisonReport:
         state = server.state_of(asked.uri)
         now = state.prepared if state is not None else None
-        script = _script(server, asked.uri)
+        script = script_of(server, asked.uri)
         return await asyncio.get_running_loop().run_in_executor(None, _compared, script, asked, now)
 
 
-def _script(server: SkylineServer, uri: str) -> Path:
+def script_of(server: SkylineServer, uri: str) -> Path:
     """The script of a URI. For an opened profile, the script that was profiled."""
     path = Path(convert.path_of(uri) or "")
     state = server.state_of(uri)

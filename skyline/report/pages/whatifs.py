@@ -16,6 +16,7 @@ from skyline.report.basis import (
     record_words,
     speedup_cell,
     speedup_words,
+    to_loss_words,
 )
 from skyline.report.document import (
     Block,
@@ -100,6 +101,8 @@ def whatif_sections(
     for one in applicable if not detail else ():
         if words := one_off_words(one.one_off_s, one.break_even_iterations):
             blocks.append(Paragraph(f"{choice_name(one)} costs once: {words}"))
+        if words := to_loss_words(one.to_loss):
+            blocks.append(Paragraph(f"{choice_name(one)} to the same loss (estimate): {words}"))
     remarks = [*_remarks(applicable, refused, in_code, script, reasons=reasons or detail), *_records(report)]
     heading = ("What-ifs", f"change per {per}", _EXPLAINED)
     if not detail:
@@ -251,6 +254,13 @@ def _conditions(estimate: EstimateReport) -> Iterator[Paragraph]:
     """The one-off cost, the assumptions, and whether the answer is outside the measured range."""
     if once := one_off_words(estimate.one_off_s, estimate.break_even_iterations):
         yield Paragraph(f"once: {once}", indent=2)
+    if (found := estimate.to_loss) is not None:
+        yield Paragraph(f"to the same loss (estimate): {to_loss_words(found)}", indent=2)
+        yield Paragraph(
+            f"with {units.format_ratio_range(found.samples_ratio)} the samples: {found.basis}",
+            "dim",
+            indent=2,
+        )
     for assumption in estimate.assumptions:
         yield Paragraph(f"assumes: {assumption}", "dim", indent=2)
     if estimate.extrapolated:

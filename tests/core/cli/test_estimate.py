@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from skyline.trace import store
-from skyline.trace.observed_training import GradientSample, ObservedSave, ObservedTraining
+from skyline.trace.observed_training import GradientSample, ObservedSave, ObservedTraining, TrainingGoal
 from skyline.trace.profile import Profile
 from skyline.trace.record import CodeLine
 
@@ -95,6 +95,65 @@ def test_a_given_noise_scale_needs_no_observation(skyline: Run, saved: Path) -> 
     row = next(row for row in report["rows"] if row["batch_size"] == 32)
     assert row["samples_ratio"]["value"] == pytest.approx((16 + 32) / (16 + 16))
     assert "the training was not observed" in report["not_included"][0]
+
+
+def test_a_what_if_of_another_batch_size_has_the_time_to_the_same_loss(
+    skyline: Run, observed: Path, profile: Profile
+) -> None:
+    ran = skyline("whatif", str(observed), "batch_size=32", "--json", "-")
+    found = json.loads(ran.out)["estimates"][0]["to_loss"]
+    # 4/3 of the samples, of which 32 take 18 ms in place of 2 x 10 ms.
+    assert found["samples_ratio"]["value"] == pytest.approx(4 / 3)
+    assert found["time_ratio"]["value"] == pytest.approx(4 / 3 * 18 / 20)
+    assert found["time_ratio"]["low"] < found["time_ratio"]["value"] < found["time_ratio"]["high"]
+    assert (found["time_s"], found["usd"]) == (None, None)
+
+    goal = TrainingGoal(1e6, 36.0, None, "1,000,000 samples")
+    path = store.save(replace(store.load(observed), id="e5", goal=goal), observed.parent)
+    ran = skyline("whatif", str(path), "batch_size=32", "--json", "-")
+    told = json.loads(ran.out)["estimates"][0]["to_loss"]
+    estimated = json.loads(
+        skyline("estimate", str(path), "--samples", "1e6", "--price", "36", "--json", "-").out
+    )
+    row = next(row for row in estimated["rows"] if row["batch_size"] == 32)
+    assert told["time_s"]["value"] == pytest.approx(row["time_s"]["value"])
+    assert told["usd"]["value"] == pytest.approx(row["usd"]["value"])
+    assert told["now_s"]["value"] == pytest.approx(630)
+    ran = skyline("whatif", str(path), "batch_size=32")
+    words = " ".join(ran.out.split())
+    assert "to the same loss (estimate): 1.20x" in words
+    assert "(now 10.5 min)" in words
+    assert "critical batch size 32 samples, measured; 1,000,000 samples" in words
+    # A watched run that reached its target tells the goal of a profile that has none.
+    folder = observed.parent / ".skyline"
+    folder.mkdir(exist_ok=True)
+    logged = {"kind": "logged", "at_s": 1.0, "rank": 0, "samples": 2e6, "status": "success", "batch_size": 16}
+    lines = ({"schema": "skyline.watch/1", "started": "", "command": []}, logged)
+    name = f"{Path(store.load(observed).script).stem}-watch-20260101-000000.jsonl"
+    (folder / name).write_text("\n".join(map(json.dumps, lines)))
+    ran = skyline("whatif", str(observed), "batch_size=32", "--json", "-")
+    watched = json.loads(ran.out)["estimates"][0]["to_loss"]
+    assert watched["now_s"]["value"] == pytest.approx(5 + 2e6 / 16 * 0.010)
+    assert "2,000,000 samples to the target in a watched run" in watched["basis"]
+    # With the same batch size the samples stay, and a profile without a noise scale has no such answer.
+    ran = skyline("whatif", str(path), "num_workers=2", "--json", "-")
+    assert json.loads(ran.out)["estimates"][0]["to_loss"] is None
+    plain = store.save(replace(store.load(observed), id="f6", training=None), observed.parent)
+    ran = skyline("whatif", str(plain), "batch_size=32", "--json", "-")
+    assert json.loads(ran.out)["estimates"][0]["to_loss"] is None
+
+
+def test_the_profile_of_a_script_keeps_the_stated_training(skyline: Run, saved: Path, script: Path) -> None:
+    ran = skyline("estimate", str(script), "--epochs", "90", "--noise-scale", "16", "--price", "2.5")
+    assert ran.code == 0, ran.err
+    goal = store.load(saved, script).goal
+    assert goal is not None
+    assert (goal.noise_scale, goal.usd_per_hour, goal.source) == (16, 2.5, "90 epochs")
+    ran = skyline("whatif", str(script), "batch_size=32", "--json", "-")
+    found = json.loads(ran.out)["estimates"][0]["to_loss"]
+    assert found["samples_ratio"]["value"] == pytest.approx((16 + 32) / (16 + 16))
+    assert found["basis"] == "critical batch size 16 samples, as given; 90 epochs"
+    assert found["usd"]["value"] == pytest.approx(found["time_s"]["value"] * 2.5 / 3600)
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 pytestmark = [pytest.mark.capture, pytest.mark.skipif(sys.platform == "win32", reason="no Unix sockets")]
@@ -257,3 +258,52 @@ def test_a_rule_may_stop_the_run_with_a_checkpoint(tmp_path: Path) -> None:
     assert kept["iteration"] > 200
     assert list(kept["models"][0]) == ["weight", "bias"]
     assert json.loads((tmp_path / "told.json").read_text())["rule"] == "loss_not_finite"
+
+
+def test_a_rule_may_pause_the_run_until_somebody_continues_it(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(DIVERGES.replace("100_000", "100_000 if len(sys.argv) > 1 else 2000"))
+    options = ["--history", "history.jsonl", "--every", "0.05", "--pause-on", "loss_not_finite"]
+    command = [
+        sys.executable,
+        "-m",
+        "skyline",
+        "watch",
+        "--interpreter",
+        sys.executable,
+        *options,
+        "train.py",
+    ]
+    watcher = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True)
+    assert watcher.stderr is not None
+    said = next(line for line in watcher.stderr if "paused because of loss_not_finite" in line)
+    process = int(said.partition("kill -CONT ")[2].split()[0])
+    assert watcher.poll() is None
+    deadline = time.monotonic() + 60
+    while psutil.Process(process).status() != psutil.STATUS_STOPPED and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert psutil.Process(process).status() == psutil.STATUS_STOPPED
+    os.kill(process, signal.SIGCONT)
+    watcher.stderr.read()
+    assert watcher.wait() == 0
+
+
+def test_a_paused_run_is_ended_by_a_signal(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(DIVERGES)
+    options = ["--no-history", "--every", "0.05", "--pause-on", "loss_not_finite"]
+    command = [
+        sys.executable,
+        "-m",
+        "skyline",
+        "watch",
+        "--interpreter",
+        sys.executable,
+        *options,
+        "train.py",
+    ]
+    watcher = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True)
+    assert watcher.stderr is not None
+    next(line for line in watcher.stderr if "paused because of" in line)
+    time.sleep(0.2)
+    watcher.send_signal(signal.SIGTERM)
+    watcher.stderr.read()
+    assert watcher.wait() in {-signal.SIGTERM, 128 + signal.SIGTERM}

@@ -13,6 +13,7 @@ from skyline.report.basis import (
     one_off_words,
     record_words,
     speedup_words,
+    to_loss_words,
 )
 from skyline.report.schema import BaselineReport, EstimateReport, TrackRecordReport
 from skyline_tui.figures import (
@@ -85,6 +86,9 @@ def _lines(
             lines.append(_row("", corrected))
     if once := one_off_words(estimate.one_off_s, estimate.break_even_iterations):
         lines.append(_row("once", once))
+    if (found := estimate.to_loss) is not None:
+        lines.append(_row("same loss", f"{to_loss_words(found)}, an estimate"))
+        lines.append(_row("", f"{units.format_ratio_range(found.samples_ratio)} the samples: {found.basis}"))
     if estimate.extrapolated:
         lines.append(_row("! range", "extrapolated: outside the measured range"))
     rewrite = {

@@ -1,4 +1,4 @@
-"""The input of the limits for the best combination, before the search."""
+"""The input of limits before a search: for the best combination by simulation, or by measured trials."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from textual.binding import Binding
 from textual.containers import Vertical
 from textual.screen import ModalScreen
 from textual.validation import Integer, Number
-from textual.widgets import Input, Label, RadioButton, RadioSet
+from textual.widgets import Checkbox, Input, Label, RadioButton, RadioSet
 
-from skyline.report.protocol import BestParams
+from skyline.report.protocol import BestParams, TuneParams
 
 Allowed = Literal["exact", "numerics", "convergence", "model"]
 _ALLOWED: tuple[tuple[Allowed, str], ...] = (
@@ -80,3 +80,37 @@ class TypeBatchSize(ModalScreen[int | None]):
             self.notify("A batch size is a whole number from 1 on.", severity="warning")
             return
         self.dismiss(int(message.value))
+
+
+class TuneLimits(ModalScreen[TuneParams | None]):
+    """Closes with the limits of a search by trials, or with None."""
+
+    BINDINGS = (Binding("escape", "dismiss", "Cancel", id="tune-limits.cancel"),)
+
+    def __init__(self, uri: str, *, resumable: bool) -> None:
+        super().__init__()
+        self._uri = uri
+        self._resumable = resumable
+
+    def compose(self) -> ComposeResult:
+        """Budget, allowed effect on training, and whether to go on."""
+        with Vertical(classes="prompt") as frame:
+            frame.border_title = "Search by measured trials"
+            yield Label("minutes at most (Enter searches, Esc leaves)")
+            yield Input("5", type="number", validators=[Number(minimum=0.1)])
+            with RadioSet():
+                for name, text in _ALLOWED:
+                    yield RadioButton(text, value=name == "exact", id=name)
+            if self._resumable:
+                yield Checkbox("go on from the trials so far", value=True)
+
+    def on_input_submitted(self, message: Input.Submitted) -> None:
+        """Accept all, or show the error."""
+        result = message.validation_result
+        if result is None or not result.is_valid:
+            self.notify("Write a number of minutes, such as 5.", severity="warning")
+            return
+        pressed = self.query_one(RadioSet).pressed_button
+        allowed = cast(Allowed, pressed.id if pressed is not None and pressed.id else "exact")
+        resume = any(one.value for one in self.query(Checkbox))
+        self.dismiss(TuneParams(self._uri, 60 * float(message.value), allowed, resume=resume))

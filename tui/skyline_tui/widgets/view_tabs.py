@@ -21,8 +21,20 @@ VIEWS = {
     "view-findings": "Findings",
     "view-log": "Log",
     "view-plan": "Plan",
+    "view-watch": "Watch",
+    "view-tune": "Tune",
 }
-"""Ids and titles in the order of their keys, which count from 1."""
+"""Ids and titles in the order of their keys."""
+VIEW_KEYS_OF = dict(zip(VIEWS, "123456789WT", strict=True))
+SHORT_TITLES = {
+    **VIEWS,
+    "overview": "Over",
+    "view-timeline": "Time",
+    "view-memory": "Mem",
+    "view-devices": "GPUs",
+    "view-findings": "Find",
+}
+"""Titles for eighty columns."""
 
 
 class ViewTabs(Widget):
@@ -69,18 +81,20 @@ class ViewTabs(Widget):
     def _parts(self) -> list[tuple[str, Content]]:
         words = {view: title + self._marks.get(view, "") for view, title in VIEWS.items()}
         roomy = sum(len(text) + 6 for text in words.values()) <= self.size.width
-        if sum(len(text) + 3 for text in words.values()) >= self.size.width:
-            words = dict(VIEWS)
+        for shorter in (VIEWS, SHORT_TITLES):
+            if sum(len(text) + 3 for text in words.values()) >= self.size.width:
+                words = dict(shorter)
         parts: list[tuple[str, Content]] = []
         gap, before = (" ", " ") if roomy else ("", "")
-        for number, (view, text) in enumerate(words.items(), 1):
+        for view, text in words.items():
+            key = VIEW_KEYS_OF[view]
             if view == self._active:
-                part = Content.styled(f"{gap}[{number} {text}]{gap}", "bold $text-primary on $primary 20%")
+                part = Content.styled(f"{gap}[{key} {text}]{gap}", "bold $text-primary on $primary 20%")
                 before = gap
             else:
                 after = "  " if roomy else ""
                 part = Content.assemble(
-                    gap + before, (str(number), "$footer-key-foreground"), (f" {text}", MUTED), after
+                    gap + before, (key, "$footer-key-foreground"), (f" {text}", MUTED), after
                 )
                 before = " "
             parts.append((view, part))

@@ -6,6 +6,7 @@ import atexit
 import functools
 import json
 import os
+import threading
 import time
 
 import torch
@@ -14,6 +15,7 @@ from torch.utils.data import dataloader as loading
 
 from .. import compiling
 from ..module_lines import ModuleLines
+from .output import observe
 from .run import WatchedRun
 from .stream import Stream
 
@@ -78,6 +80,12 @@ class Hooks:
         clip = self._wrap_clip(torch.nn.utils.clip_grad_norm_)
         torch.nn.utils.clip_grad_norm_ = torch.nn.utils.clip_grad.clip_grad_norm_ = clip
         torch.save = torch.serialization.save = self._wrap_save(torch.save)
+        observe(self._logged)
+
+    def _logged(self, line):
+        # Records of two threads would mix.
+        if threading.current_thread() is threading.main_thread():
+            self._tell(self._run.logged, line)
 
     def _tell(self, hear, *arguments):
         if self._off:

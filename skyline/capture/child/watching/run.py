@@ -147,6 +147,10 @@ class WatchedRun:
         if self._window is not None:
             self._window.left_out(seconds)
 
+    def logged(self, line):
+        """The script wrote this line of a benchmark's log."""
+        self._stream.send(kind="output", iteration=self.iteration, text=line)
+
     # Iterations.
 
     def _is_anchor(self, key):

@@ -1,0 +1,22 @@
+"""Runs of ``skyline watch``, read from their histories while they go on and afterwards."""
+
+from __future__ import annotations
+
+import asyncio
+
+from skyline.report import protocol
+from skyline.report.protocol import WatchedParams
+from skyline.watch.watch_report import WatchReport, latest_report
+from skyline_lsp import wire
+from skyline_lsp.features.history import script_of
+from skyline_lsp.server import SkylineServer
+
+
+def register(server: SkylineServer) -> None:
+    """Answer ``skyline/watched``."""
+
+    @server.feature(protocol.WATCHED)
+    @wire.answers(WatchedParams)
+    async def watched(asked: WatchedParams) -> WatchReport | None:
+        script = script_of(server, asked.uri)
+        return await asyncio.get_running_loop().run_in_executor(None, latest_report, script, asked.name)
