@@ -74,7 +74,7 @@ def no_devices_of_ones_own(tmp_path_factory: pytest.TempPathFactory) -> Iterator
 def shared_data() -> Path:
     """Measured traces and latencies that are too large for the repository.
 
-    ``SKYLINE_SHARED_DATA`` names the folder; without it, ``shared/data`` beside the checkout is tried.
+    ``SKYLINE_SHARED_DATA`` names the folder; without it, ``shared/data`` next to the checkout is tried.
     """
     named = os.environ.get("SKYLINE_SHARED_DATA")
     folder = Path(named) if named else REPOSITORY.parent / "shared" / "data"

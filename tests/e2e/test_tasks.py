@@ -48,7 +48,7 @@ HEAD = "import torch\nfrom torch import nn\nfrom torch.utils.data import DataLoa
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """What a command left behind."""
+    """The output and exit status of a command."""
 
     code: int
     out: str
