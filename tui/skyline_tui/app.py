@@ -12,7 +12,7 @@ from textual.app import ComposeResult, SystemCommand
 from textual.binding import BindingType
 from textual.screen import Screen
 from textual.theme import Theme
-from textual.widgets import ContentSwitcher, Footer
+from textual.widgets import ContentSwitcher
 
 from skyline.report.protocol import BestParams, DevicesParams, QuestionParams, TuneParams
 from skyline_tui.conversation import Conversation
@@ -39,6 +39,7 @@ from skyline_tui.views.view import Place, View
 from skyline_tui.views.watch import WatchView
 from skyline_tui.widgets.controls import Controls
 from skyline_tui.widgets.headline import Headline
+from skyline_tui.widgets.keys import Keys
 from skyline_tui.widgets.lines import Lines
 from skyline_tui.widgets.panels import HEIGHTS, WIDTHS, Panels
 from skyline_tui.widgets.phase_bar import PhaseBar
@@ -156,7 +157,7 @@ class SkylineApp(NewsApp):
             yield WatchView(self.script)
             yield TuneView(self._talk.uri)
         yield Status()
-        yield Footer()
+        yield Keys()
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
         """Add the actions of the keys to the command palette."""
@@ -173,7 +174,7 @@ class SkylineApp(NewsApp):
 
     def on_resize(self, event: events.Resize) -> None:
         """On a narrow screen, move the keys together so that all fit."""
-        footer, narrow = self.query_one(Footer), event.size.width < WIDTHS[1][0]
+        footer, narrow = self.query_one(Keys), event.size.width < WIDTHS[1][0]
         footer.compact, footer.show_command_palette = narrow, not narrow
 
     def on_mount(self) -> None:
