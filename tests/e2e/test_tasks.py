@@ -7,6 +7,7 @@ their commands.
 from __future__ import annotations
 
 import contextlib
+import html
 import json
 import os
 import re
@@ -25,13 +26,15 @@ from typing import Any
 
 import pytest
 
+from skyline.analysis.analyse import analyse
+from skyline.report.build import whatif_report
+from skyline.trace import store
+
 pytestmark = [pytest.mark.capture, pytest.mark.timeout(600)]
 
 WAIT_S = 400
 BRIEF = ("--device", "cpu", "--budget", "0", "--steps", "4")
 """Enough for the figures: trials of other sizes take most of the time of a profile."""
-REPORT = "profile.json"
-AS_JSON = ("--json", REPORT)
 LOOP = """\
     torch.set_num_threads(1)
     data = TensorDataset(torch.randn(4096, 64), torch.randn(4096, 1))
@@ -92,14 +95,17 @@ def terminal(project: Path, environment: dict[str, str]) -> Terminal:
     return run
 
 
-def answers(ran: Ran, project: Path) -> None:
+def answers(ran: Ran, script: Path) -> None:
     """The page of a profile begins with two sentences: the cause that bounds the step, and the change that helps."""
     assert ran.code == 0, ran.err
-    verdict = json.loads((project / REPORT).read_text())["verdict"]
-    said = " ".join(ran.out.split())
-    for sentence in (verdict["bound"].removesuffix("."), verdict["advice"]):
+    saved = store.latest(script)
+    assert saved is not None
+    verdict = whatif_report(analyse(store.load(saved)), None).verdict
+    assert verdict is not None
+    page = " ".join(ran.out.split())
+    for sentence in (verdict.bound.removesuffix("."), verdict.advice):
         assert sentence
-        assert " ".join(sentence.split()) in said, ran.out
+        assert " ".join(sentence.split()) in page, ran.out
 
 
 def test_i_use_hydra(terminal: Terminal, project: Path) -> None:
@@ -114,8 +120,8 @@ def test_i_use_hydra(terminal: Terminal, project: Path) -> None:
         f"def main(config):\n{body}\n\nmain()\n"
     )
     before = config.read_text()
-    ran = terminal("profile", *BRIEF, *AS_JSON, "train.py")
-    answers(ran, project)
+    ran = terminal("profile", *BRIEF, "train.py")
+    answers(ran, project / "train.py")
     assert "The batch size is read from config.yaml, line 3 (`train.batch_size: 32`)" in " ".join(
         ran.out.split()
     )
@@ -142,8 +148,8 @@ def test_i_am_in_a_notebook(terminal: Terminal, project: Path) -> None:
     notebook.write_text(
         json.dumps({"cells": entries, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}, indent=1)
     )
-    ran = terminal("profile", *BRIEF, *AS_JSON, "--interpreter", sys.executable, "train.ipynb")
-    answers(ran, project)
+    ran = terminal("profile", *BRIEF, "--interpreter", sys.executable, "train.ipynb")
+    answers(ran, notebook)
     assert "In [3]:" in ran.out, "places are those of the notebook"
     ran = terminal("apply", "train.ipynb", "batch_size=64")
     assert ran.code == 0, ran.err
@@ -160,8 +166,8 @@ def test_my_job_runs_under_torchrun(terminal: Terminal, project: Path) -> None:
         f'def main():\n    dist.init_process_group("gloo")\n{body}\n\n'
         'if __name__ == "__main__":\n    main()\n'
     )
-    ran = terminal("profile", *BRIEF, *AS_JSON, "torchrun", "--nproc-per-node", "2", "train.py")
-    answers(ran, project)
+    ran = terminal("profile", *BRIEF, "torchrun", "--nproc-per-node", "2", "train.py")
+    answers(ran, project / "train.py")
     assert "on rank 0 of 2" in " ".join(ran.out.split())
 
 
@@ -273,8 +279,11 @@ def test_on_the_gpu_box_from_my_laptop(
     assert tunnel.port != int(found[1])
     report = measured(page)
     assert report is not None
-    verdict = report["verdict"]
-    assert verdict["bound"].endswith(".")
-    shown = fetched(page).decode()
-    assert verdict["bound"].removesuffix(".") in shown
-    assert verdict["advice"].split(".")[0].split("<")[0] in shown
+    assert report["batch_size"]["value"] == 32
+    saved = store.latest(project / "train.py")
+    assert saved is not None
+    verdict = whatif_report(analyse(store.load(saved)), None).verdict
+    assert verdict is not None
+    shown = " ".join(html.unescape(re.sub(r"<[^>]*>", "", fetched(page).decode())).split())
+    for sentence in (verdict.bound.removesuffix("."), verdict.advice):
+        assert " ".join(sentence.split()) in shown
