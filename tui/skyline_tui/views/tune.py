@@ -96,11 +96,6 @@ class TuneView(View):
         return self._progress is not None and self._progress.running
 
     @property
-    def ended(self) -> bool:
-        """True if the page shows the result of a search, or the reason why there is none."""
-        return self._report is not None or bool(self._failure)
-
-    @property
     def has_trials(self) -> bool:
         """True if a search may go on from trials."""
         return self._progress is not None and bool(self._progress.trials)

@@ -130,11 +130,6 @@ class WatchView(View):
         self.query_one("#watch-title", Static).update(Content.styled(f"! {reason}", "$text-warning"))
 
     @property
-    def points(self) -> int:
-        """Number of points of the chart."""
-        return len(self._report.points) if self._report is not None else 0
-
-    @property
     def place(self) -> Place | None:
         """The line of the alert."""
         alert = self.query_one(AlertRows).current
