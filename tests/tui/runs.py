@@ -143,11 +143,8 @@ class FakeRuns:
     """Set by the test, to let the search come to its end."""
 
     def tuning(self, *trials: TrialReport, running: bool = True, spent_s: float = 60.0) -> TuneProgress:
-        best = max(
-            range(len(trials)),
-            default=None,
-            key=lambda at: trials[at].speedup.value if trials[at].speedup else 0,
-        )
+        measured = [(one.speedup.value, at) for at, one in enumerate(trials) if one.speedup is not None]
+        best = max(measured)[1] if measured else None
         doing = "trial 2: measuring" if running else ""
         return TuneProgress(self.script.as_uri(), running, doing, 300.0 * running, spent_s, trials, best)
 

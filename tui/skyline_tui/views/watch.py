@@ -61,15 +61,16 @@ class AlertRows(RowList):
         """Iteration, rule, title; an alert that is over is muted."""
         if not self.alerts:
             yield "empty", Content.styled(self.empty, MUTED)
+        longest = max((len(one.rule) for one in self.alerts), default=0)
         for number in reversed(range(len(self.alerts))):
             one = self.alerts[number]
             over = one.over_iteration is not None
-            words = tail(one.title, width - 35)
+            words = tail(one.title, width - longest - 10)
             yield (
                 str(number),
                 Content.assemble(
                     (f"{one.iteration:>8,} ", MUTED),
-                    (f"{tail(one.rule, 24):<24} ", MUTED if over else "$text-warning"),
+                    (f"{one.rule:<{longest}} ", MUTED if over else "$text-warning"),
                     (words, MUTED if over else ""),
                 ),
             )
