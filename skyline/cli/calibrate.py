@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from skyline.cli.capture_options import Display, terminable
 from skyline.cli.command_line import parser
-from skyline.cli.streams import say, tell, write_data
+from skyline.cli.streams import encoded, say, tell, write_data
 from skyline.errors import CaptureImpossible, ExitCode, UsageError
 
 if TYPE_CHECKING:
@@ -95,8 +95,6 @@ def _measure(interpreter: str, device: str, options: argparse.Namespace) -> int:
 
 
 def _tell(session: SessionResult, options: argparse.Namespace) -> None:
-    import msgspec
-
     from skyline.predict.registry import calibration_gain
 
     name = "cpu" if session.machine.device == "cpu" else session.machine.name
@@ -104,7 +102,7 @@ def _tell(session: SessionResult, options: argparse.Namespace) -> None:
     if options.json is not None:
         outcome = {
             "schema": CALIBRATE_SCHEMA,
-            "machine": msgspec.to_builtins(session.machine),
+            "machine": session.machine,
             "path": str(session.path),
             "measured": session.measured,
             "failed": session.failed,
@@ -113,7 +111,7 @@ def _tell(session: SessionResult, options: argparse.Namespace) -> None:
             "median_error_uncalibrated": gain.before if gain else None,
             "median_error_calibrated": gain.after if gain else None,
         }
-        write_data(options.json, msgspec.json.encode(outcome) + b"\n")
+        write_data(options.json, encoded(outcome))
         if options.json == "-":
             return
     if session.set_aside is not None:

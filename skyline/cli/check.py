@@ -14,7 +14,7 @@ import msgspec
 from skyline.cli.capture_options import Display, add_options, check_script, request_of, terminable
 from skyline.cli.command_line import parser, split_after_names
 from skyline.cli.numbers import minutes, positive
-from skyline.cli.streams import data_console, write_data
+from skyline.cli.streams import deliver, encoded, write_data
 from skyline.errors import ScriptFailed, UsageError
 
 if TYPE_CHECKING:
@@ -161,19 +161,16 @@ def _named_failures(revision: BaseRevision | None) -> Generator[None, None, None
 
 
 def _write(report: CheckReport, options: argparse.Namespace) -> None:
-    from skyline.report.build import encode
     from skyline.report.check import junit, markdown
 
     for place, text in (
-        (options.json, lambda: encode(report) + b"\n"),
+        (options.json, lambda: encoded(report)),
         (options.junit, lambda: junit(report)),
+        (options.markdown, lambda: markdown(report).encode("utf-8")),
     ):
         if place is not None:
             write_data(place, text())
-    if options.markdown is not None:
-        write_data(options.markdown, markdown(report).encode("utf-8"))
     if "-" not in (options.json, options.markdown, options.junit):
         from skyline.report.pages.check import check_page
-        from skyline.report.terminal import print_document
 
-        print_document(check_page(report), data_console())
+        deliver(report, lambda: check_page(report), None)

@@ -14,7 +14,7 @@ from skyline.cli.capture_options import Display, add_options, module_script, req
 from skyline.cli.command_line import parser, split_at_script
 from skyline.cli.launch import Launch, launch_of
 from skyline.cli.misplaced import misplaced, remarks
-from skyline.cli.streams import data_console, say, write_data
+from skyline.cli.streams import deliver, say
 from skyline.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
@@ -88,19 +88,12 @@ def run(arguments: Sequence[str]) -> int:
         check_provider(options.provider)
     grid = options.grid if options.grid is not None else own_grid_g_per_kwh()
     found = _traced(script, launch, options, chosen)
-    from skyline.report.build import encode
     from skyline.report.devices import devices_report
+    from skyline.report.pages.devices import devices_page
 
     report = devices_report(found, provider=options.provider, grid_g_per_kwh=grid)
-    targets = dict.fromkeys([options.json or "-"] if options.format == "json" else [options.json])
-    for target in targets:
-        if target is not None:
-            write_data(target, encode(report) + b"\n")
-    if "-" not in targets:
-        from skyline.report.pages.devices import devices_page
-        from skyline.report.terminal import print_document
-
-        print_document(devices_page(report), data_console())
+    target = options.json or ("-" if options.format == "json" else None)
+    deliver(report, lambda: devices_page(report), target)
     return int(ExitCode.OK)
 
 

@@ -12,7 +12,7 @@ from skyline.cli.capture_options import Display, add_options, request_of, termin
 from skyline.cli.command_line import parser, split_after_names
 from skyline.cli.numbers import duration, positive
 from skyline.cli.project import fill_in
-from skyline.cli.streams import data_console, write_data, write_whole
+from skyline.cli.streams import deliver, write_whole
 from skyline.cli.subject import is_script
 from skyline.errors import ExitCode, UsageError
 
@@ -139,16 +139,9 @@ def _swept(request: CaptureRequest, settings: Sequence[SweptSetting], options: a
 def _show(report: SweepReport, options: argparse.Namespace) -> None:
     from skyline.report.pages.sweep import sweep_page
 
-    if options.json is not None:
-        from skyline.report.build import encode
-
-        write_data(options.json, encode(report) + b"\n")
     page = sweep_page(report, Path.cwd())
     if options.html is not None:
         from skyline.report.html.sweep import render_sweep
 
         write_whole(Path(options.html), render_sweep(page, report).encode("utf-8"))
-    if options.json != "-":
-        from skyline.report.terminal import print_document
-
-        print_document(page, data_console())
+    deliver(report, lambda: page, options.json)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from skyline.cli.capture_options import Display, add_options, check_script, request_of, terminable
 from skyline.cli.command_line import parse_question, parser, split_after_names
 from skyline.cli.numbers import minutes, positive
-from skyline.cli.streams import data_console, say, write_data
+from skyline.cli.streams import deliver, say
 from skyline.cli.subject import check_runnable, subject_of
 from skyline.errors import ExitCode, UsageError
 
@@ -153,14 +153,8 @@ def _compare(options: argparse.Namespace, arguments: tuple[str, ...], effort: Ef
 
 
 def _show(report: VerifyReport, options: argparse.Namespace, *, ledger: str = "") -> None:
-    if options.json is not None:
-        from skyline.report.build import encode
+    from skyline.report.pages.verification import verification_page
 
-        write_data(options.json, encode(report) + b"\n")
-    if options.json != "-":
-        from skyline.report.pages.verification import verification_page
-        from skyline.report.terminal import print_document
-
-        print_document(verification_page(report, ledger=ledger), data_console())
-    elif not report.valid:
+    deliver(report, lambda: verification_page(report, ledger=ledger), options.json)
+    if options.json == "-" and not report.valid:
         say(f"skyline: discarded: {report.reason}", quiet=options.quiet)
