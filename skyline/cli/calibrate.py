@@ -5,11 +5,10 @@ from __future__ import annotations
 import argparse
 import threading
 from collections.abc import Sequence
-from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from skyline.cli.capture_options import Display, terminable
+from skyline.cli.capture_options import running
 from skyline.cli.command_line import parser
 from skyline.cli.streams import encoded, say, tell, write_data
 from skyline.errors import CaptureImpossible, ExitCode, UsageError
@@ -76,9 +75,7 @@ def _measure(interpreter: str, device: str, options: argparse.Namespace) -> int:
     from skyline.capture.request import Progress
 
     cancel = threading.Event()
-    with ExitStack() as stack:
-        stack.enter_context(terminable())
-        display = stack.enter_context(Display(quiet=options.quiet))
+    with running(quiet=options.quiet) as (display, _):
 
         def progress(fraction: float, known: int, machine: CalibratedDevice) -> None:
             display.progress(Progress("calibrate", f"{machine.name}: {known} operators measured", fraction))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from skyline.cli.capture_options import Display, add_options, check_script, request_of, terminable
+from skyline.cli.capture_options import add_options, check_script, request_of, running, terminable
 from skyline.cli.command_line import parser, split_after_names
 from skyline.cli.numbers import minutes, positive
 from skyline.cli.streams import deliver, encoded, write_data
@@ -122,7 +122,6 @@ def _limit_names() -> tuple[str, ...]:
 def _checked(
     script: Path, arguments: tuple[str, ...], budget: Budget, options: argparse.Namespace
 ) -> CheckReport:
-    from skyline.capture.warm_pool import WarmPool
     from skyline.report.check import check_report
     from skyline.verification.base_revision import checked_out
     from skyline.verification.budget_check import checked
@@ -134,11 +133,9 @@ def _checked(
         stack.enter_context(terminable())
         revision = stack.enter_context(checked_out(script, budget.base)) if budget.base else None
         base = request if revision is None else replace(request, script=revision.script)
-        display = stack.enter_context(Display(quiet=options.quiet))
-        warm_pool = WarmPool()
-        stack.callback(warm_pool.close)
+        display, starter = stack.enter_context(running(quiet=options.quiet))
         with _named_failures(revision):
-            found = checked(base, request, budget, effort, progress=display.progress, starter=warm_pool.start)
+            found = checked(base, request, budget, effort, progress=display.progress, starter=starter)
     notes: tuple[str, ...] = ()
     if revision is not None and (shared := revision.shared(found.base_modules)):
         said = f"The base imported {len(shared)} modules of the working tree, such as {Path(shared[0]).name}"

@@ -5,12 +5,11 @@ from __future__ import annotations
 import argparse
 import re
 from collections.abc import Iterable, Sequence
-from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from skyline.cli.capture_options import Display, add_options, module_script, request_of, terminable
+from skyline.cli.capture_options import add_options, module_script, request_of, running
 from skyline.cli.command_line import parser, split_at_script
 from skyline.cli.launch import Launch, launch_of
 from skyline.cli.misplaced import misplaced, remarks
@@ -139,21 +138,15 @@ def _traced(
     if launch.ranks is not None:
         options.ranks = launch.ranks
     request = request_of(script, launch.arguments, options, module=launch.module)
-    from skyline.capture.warm_pool import WarmPool
     from skyline.predict.outlook import outlooks
 
-    with ExitStack() as stack:
-        stack.enter_context(terminable())
-        display = stack.enter_context(Display(quiet=options.quiet))
-        # The script is traced at several batch sizes: torch is imported once for all of them.
-        warm_pool = WarmPool()
-        stack.callback(warm_pool.close)
+    with running(quiet=options.quiet) as (display, starter):
         return outlooks(
             replace(request, device="auto"),
             chosen,
             progress=display.progress,
             output=display.output,
-            starter=warm_pool.start,
+            starter=starter,
         )
 
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from skyline.cli.capture_options import Display, add_options, request_of, terminable
+from skyline.cli.capture_options import add_options, request_of, running
 from skyline.cli.command_line import parser, split_after_names
 from skyline.cli.numbers import amount, seconds
 from skyline.cli.streams import deliver, say, write_whole
@@ -159,9 +158,7 @@ def _train(profile: Profile, options: argparse.Namespace) -> ObservedTraining:
     folder = Path(profile.working_directory)
     if folder.is_dir():
         request = replace(request, working_directory=folder)
-    with ExitStack() as stack:
-        stack.enter_context(terminable())
-        display = stack.enter_context(Display(quiet=options.quiet))
+    with running(quiet=options.quiet) as (display, _):
         return observe_training(
             request,
             int(samples_of(profile) or 1),

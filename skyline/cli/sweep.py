@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from skyline.cli.capture_options import Display, add_options, request_of, terminable
+from skyline.cli.capture_options import add_options, request_of, running
 from skyline.cli.command_line import parser, split_after_names
 from skyline.cli.numbers import duration, positive
 from skyline.cli.project import fill_in
@@ -111,16 +110,10 @@ def _settings(request: CaptureRequest, options: argparse.Namespace) -> tuple[Swe
 
 
 def _swept(request: CaptureRequest, settings: Sequence[SweptSetting], options: argparse.Namespace) -> Swept:
-    from skyline.capture.warm_pool import WarmPool
     from skyline.sweep.run import SweepEffort, sweep
     from skyline.sweep.setting import words
 
-    with ExitStack() as stack:
-        stack.enter_context(terminable())
-        display = stack.enter_context(Display(quiet=options.quiet))
-        # Several runs of one script: PyTorch is imported once for all of them.
-        warm_pool = WarmPool()
-        stack.callback(warm_pool.close)
+    with running(quiet=options.quiet) as (display, starter):
 
         def on_failure(failed: FailedPoint) -> None:
             if not options.quiet:
@@ -132,7 +125,7 @@ def _swept(request: CaptureRequest, settings: Sequence[SweptSetting], options: a
             SweepEffort(options.sweep_budget_s, options.rounds),
             progress=display.progress,
             on_failure=on_failure,
-            starter=warm_pool.start,
+            starter=starter,
         )
 
 

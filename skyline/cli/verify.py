@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from skyline.cli.capture_options import Display, add_options, check_script, request_of, terminable
+from skyline.cli.capture_options import add_options, check_script, request_of, running
 from skyline.cli.command_line import parse_question, parser, split_after_names
 from skyline.cli.numbers import minutes, positive
 from skyline.cli.streams import deliver, say
@@ -87,18 +86,12 @@ def _verify(options: argparse.Namespace, arguments: tuple[str, ...] | None, effo
     subject = subject_of(options.script, arguments, options)
     profile = subject.profile
     from skyline.analysis.analyse import analyse
-    from skyline.capture.warm_pool import WarmPool
     from skyline.report.verification import verify_report
     from skyline.verification.verify import verify
 
     analysis = analyse(profile)
     request = run_request(profile, arguments, options)
-    with ExitStack() as stack:
-        stack.enter_context(terminable())
-        display = stack.enter_context(Display(quiet=options.quiet))
-        # Several runs of one script: PyTorch is imported once for all of them.
-        warm_pool = WarmPool()
-        stack.callback(warm_pool.close)
+    with running(quiet=options.quiet) as (display, starter):
         found = verify(
             analysis,
             question,
@@ -106,7 +99,7 @@ def _verify(options: argparse.Namespace, arguments: tuple[str, ...] | None, effo
             effort=effort,
             keep=not options.no_ledger,
             progress=display.progress,
-            starter=warm_pool.start,
+            starter=starter,
         )
     _show(verify_report(analysis, found), options, ledger=found.ledger_path)
     return int(ExitCode.OK)
@@ -131,22 +124,16 @@ def _compare(options: argparse.Namespace, arguments: tuple[str, ...], effort: Ef
     first, other = Path(options.script), Path(options.against)
     check_script(first)
     check_script(other)
-    from skyline.capture.warm_pool import WarmPool
     from skyline.report.verification import compare_report
     from skyline.verification.compare import compare
 
-    with ExitStack() as stack:
-        stack.enter_context(terminable())
-        display = stack.enter_context(Display(quiet=options.quiet))
-        # Several runs of one script: PyTorch is imported once for all of them.
-        warm_pool = WarmPool()
-        stack.callback(warm_pool.close)
+    with running(quiet=options.quiet) as (display, starter):
         found = compare(
             request_of(first, arguments, options),
             request_of(other, arguments, options),
             effort=effort,
             progress=display.progress,
-            starter=warm_pool.start,
+            starter=starter,
         )
     _show(compare_report(str(first.absolute()), str(other.absolute()), found), options)
     return int(ExitCode.OK)
