@@ -13,7 +13,6 @@ from skyline.predict.gpu_spec import GpuSpec
 from skyline.predict.operator_time import OperatorTime, TileUse
 from skyline.trace.record import OperatorShape
 from skyline_predictors.constants import Constants, Spread, constants
-from skyline_predictors.gpu_generation import generation
 from skyline_predictors.matrix_time import MatrixConstants, MatrixShape, Throughput, matrix_us, tile_times
 from skyline_predictors.memory_levels import Floats
 from skyline_predictors.number_format import ELEMENT_BYTES, MEASURED, peak_tflops
@@ -72,7 +71,7 @@ class Roofline:
 
     def basis(self, device: GpuSpec) -> str:
         """Source of the times."""
-        known = generation(device) in self._constants.compute_share
+        known = device.generation in self._constants.compute_share
         own = "" if known else f"the {device.name}'s own generation unmeasured; "
         return (
             f"data-sheet peaks of the {device.name} and shares of peak calibrated on float32 kernels of "
@@ -204,7 +203,7 @@ class Roofline:
         return gpu.bandwidth_gb_s * 1e3 * self._share(self._constants.bandwidth_share, gpu)
 
     def _share(self, shares: dict[str, float], gpu: GpuSpec) -> float:
-        own = shares.get(generation(gpu))
+        own = shares.get(gpu.generation)
         return own if own is not None else shares[self._constants.newest]
 
     def _traffic(self, kind: OperatorClass, shape: OperatorShape) -> float:
@@ -215,7 +214,7 @@ class Roofline:
     def spread(self, kind: OperatorClass, gpu: GpuSpec, *, measured: bool) -> Spread:
         """Factors between the predicted time and the ends of its interval."""
         figures = self._constants
-        table = figures.known if generation(gpu) in figures.compute_share else figures.left_out
+        table = figures.known if gpu.generation in figures.compute_share else figures.left_out
         if measured:
             return table[kind]
         traffic = kind in _TRAFFIC_CLASSES

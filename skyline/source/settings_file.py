@@ -9,8 +9,14 @@ from pathlib import PurePath
 from skyline.errors import RewriteRefused, SkylineError
 from skyline.source.batch_names import is_training
 from skyline.source.knob import SettingPlace
-from skyline.source.setting_formats import ini_file, json_file, python_file, toml_file, yaml_file
-from skyline.source.setting_formats.entry import SettingEntry
+from skyline.source.setting_formats import (
+    SettingEntry,
+    read_ini,
+    read_json,
+    read_python,
+    read_toml,
+    read_yaml,
+)
 from skyline.source.setting_names import Setting, rank
 from skyline.source.text import SourceText, TextEdit
 
@@ -122,11 +128,11 @@ def _suffix(path: str) -> str:
 
 
 _READERS: dict[str, Callable[[str], Iterator[SettingEntry]]] = {
-    **dict.fromkeys((".yaml", ".yml"), yaml_file.read),
-    **dict.fromkeys((".json", ".json5", ".jsonc"), json_file.read),
-    ".toml": toml_file.read,
-    **dict.fromkeys((".ini", ".cfg", ".conf", ".properties", ".env"), ini_file.read),
-    ".py": python_file.read,
+    **dict.fromkeys((".yaml", ".yml"), read_yaml),
+    **dict.fromkeys((".json", ".json5", ".jsonc"), read_json),
+    ".toml": read_toml,
+    **dict.fromkeys((".ini", ".cfg", ".conf", ".properties", ".env"), read_ini),
+    ".py": read_python,
 }
 
 

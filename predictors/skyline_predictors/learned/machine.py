@@ -11,7 +11,6 @@ import msgspec
 
 from skyline.predict.gpu_spec import GpuSpec
 from skyline_predictors.devices import gpus
-from skyline_predictors.gpu_generation import generation
 
 _AT_REST = 0.15
 """Share of the power at the stated clock that regulators, leakage and memory take: 105 of an H200's 700 W, 66 of an
@@ -116,5 +115,5 @@ def machine(gpu: GpuSpec, rates: RateConstants) -> LearnedGpu:
         l2_bytes=float(gpu.l2_bytes),
         l2_bytes_per_us=gpu.multiprocessors * clock_per_us * _L2_BYTES_PER_CLOCK,
         stacked_memory=gpu.vendor == "AMD" or gpu.compute_capability in _STACKED,
-        generation=generation(gpu),
+        generation=gpu.generation,
     )
