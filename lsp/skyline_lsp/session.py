@@ -14,9 +14,7 @@ from skyline_lsp.features import (
     code_lens,
     commands,
     configuration,
-    devices,
     documents,
-    entries,
     history,
     hover,
     inlay_hint,
@@ -44,12 +42,10 @@ FEATURES = (
     simulate,
     rewrite,
     verify,
-    devices,
     plan,
     timeline,
     history,
     opening,
-    entries,
 )
 
 
