@@ -187,8 +187,8 @@ def without_compiling(context: RewriteContext) -> tuple[TextEdit, ...]:
             edits += without_call(module, call, given)
     for module, chosen in statements.values():
         edits += without_statements(module, chosen)
-    for module, owner, decorator in _decorators(context):
-        edits += without_decorator(module, owner, decorator)
+    for module, _, decorator in _decorators(context):
+        edits += without_decorator(module, decorator)
     if framework_switch(context, "torch_compile") is not None:
         edits += context.in_turn((_without_mode, _without_switch))
     return tuple(edits)

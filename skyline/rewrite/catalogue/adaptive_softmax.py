@@ -103,7 +103,7 @@ def rewrite(context: RewriteContext, value: str) -> tuple[TextEdit, ...]:
         site = _site(context, module, made, layer)
         inside = _losses(context, within=site.forward)
         edits = _in_model(site, inside) if inside else _in_loop(context, site)
-        return (*edits, *_layer(context, module, made, layer, head))
+        return (*edits, *_layer(module, made, layer, head))
     except RewriteRefused as refused:
         refused.snippet = refused.snippet or _by_hand(context, module, made, layer, head)
         raise
@@ -362,9 +362,7 @@ def _base(node: ast.expr) -> ast.expr:
     return node
 
 
-def _layer(
-    context: RewriteContext, module: Module, made: ast.Call, layer: OutputLayer, head: int
-) -> tuple[TextEdit, ...]:
+def _layer(module: Module, made: ast.Call, layer: OutputLayer, head: int) -> tuple[TextEdit, ...]:
     """The layer with the same sizes and bias."""
     name = usable(module, f"torch.nn.{ADAPTIVE}", at=made)
     return (*name.edits, *replace(module, made, _constructed(module, made, layer, head, name.text)))

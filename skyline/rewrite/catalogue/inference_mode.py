@@ -209,7 +209,7 @@ def _without_next(context: RewriteContext) -> tuple[TextEdit, ...]:
         assert isinstance(site.switch, ast.withitem)
         return without_item(site.module, site.owner, site.switch)
     assert isinstance(site.switch, ast.expr)
-    return without_decorator(site.module, site.owner, site.switch)
+    return without_decorator(site.module, site.switch)
 
 
 def _check_needs_none(site: GradientsOff) -> None:
