@@ -115,7 +115,7 @@ def ledger_page(entries: Sequence[LedgerEntry], records: Sequence[TrackRecord]) 
     return document(
         Section((table,), "Verifications", "iteration time with the change over that without"),
         Section(tuple(said(*reasons))),
-        Section(how_well, "How well it was predicted", "on one machine with one version of PyTorch each")
+        Section(how_well, "Accuracy of the predictions", "on one machine with one version of PyTorch each")
         if records
         else None,
     )
