@@ -32,7 +32,7 @@ from step_sums import Calibration, StepSums
 import skyline_predictors.mixed
 from skyline.predict.gpus import gpu_named
 from skyline_predictors.memory_levels import Floats
-from skyline_predictors.mixed.constants import table
+from skyline_predictors.mixed.predictor import table
 from skyline_predictors.mixed.step_width import StepKind
 
 FOLDER = Path(skyline_predictors.mixed.__file__).parent

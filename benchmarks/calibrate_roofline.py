@@ -22,7 +22,6 @@ from random_search import Place, search
 
 from skyline.predict.gpu_spec import GpuSpec
 from skyline_predictors import constants as shipped
-from skyline_predictors import gpu_generation
 from skyline_predictors.constants import Constants, Spread
 from skyline_predictors.matrix_time import MatrixConstants
 from skyline_predictors.operator_class import OperatorClass
@@ -65,7 +64,7 @@ START = Constants(
 
 
 def generation(row: KernelLatency) -> str:
-    return gpu_generation.generation(row.gpu)
+    return row.gpu.generation
 
 
 def log_ratios(figures: Constants, rows: Sequence[KernelLatency]) -> list[float]:

@@ -20,7 +20,6 @@ from result_file import table, write
 
 from skyline_predictors.data_gpu import gpu_of
 from skyline_predictors.evaluate import SEEN_FILE
-from skyline_predictors.gpu_generation import generation
 from skyline_predictors.learned.measurements import FILE, Sets, measured
 from skyline_predictors.learned.model import Model
 from skyline_predictors.learned.predictor import LearnedPredictor
@@ -86,14 +85,13 @@ def _groups(data: Path) -> dict[str, set[str]]:
     """The measured GPUs by generation."""
     found: dict[str, set[str]] = {}
     for name in ("P4", "P100", "V100", "T4", "A100-40", "A100-80", "H100"):
-        found.setdefault(generation(gpu_of(name, data)), set()).add(name)
+        found.setdefault(gpu_of(name, data).generation, set()).add(name)
     return found
 
 
 def _without(left_out: str, sets: Sets, calls: dict[str, dict[str, float]]) -> Model:
     others = {
-        family: [one for one in kernels if generation(one.gpu) != left_out]
-        for family, kernels in sets.items()
+        family: [one for one in kernels if one.gpu.generation != left_out] for family, kernels in sets.items()
     }
     shortest: dict[str, dict[str, float]] = {}
     for operator, by_generation in calls.items():

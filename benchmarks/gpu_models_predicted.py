@@ -41,7 +41,7 @@ _HERE = Path(__file__).resolve().parent
 ROWS = _HERE / "gpu_h200" / "rows.jsonl"
 _SCRIPT = _HERE / "gpu_models_training.py"
 _SETTING = ("resnet50", "float32")
-"""The training whose recording set the rates of batch normalization (``channel_blocks``)."""
+"""The training whose recording set the rates of batch normalization (``by_format``)."""
 _FIRST = "gpu_models_first"
 _NOTES = {
     "rows": "Rows behind the first of their process may have a slower host than a script by itself: a recorder of "

@@ -18,9 +18,8 @@ from skyline_predictors.memory_levels import Floats
 from skyline_predictors.mixed.board import board
 from skyline_predictors.mixed.call_kind import CallKind
 from skyline_predictors.mixed.call_reading import as_columns, read_call
-from skyline_predictors.mixed.constants import table
 from skyline_predictors.mixed.formulas import call_us
-from skyline_predictors.mixed.predictor import unit_format
+from skyline_predictors.mixed.predictor import table, unit_format
 
 _step = attrgetter("step")
 

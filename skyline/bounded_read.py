@@ -10,6 +10,7 @@ import gzip
 import os
 import stat
 import zlib
+from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO
 
@@ -63,28 +64,23 @@ def read_unpacked(path: str | Path, most_bytes: int) -> bytes:
 
     Raises gzip.BadGzipFile, an OSError, if it is damaged.
     """
-    with open_regular(path) as file:
-        packed = file.read(len(GZIP)) == GZIP
-        file.seek(0)
-        if not packed:
-            return _at_most(file, most_bytes, path)
-        try:
-            with gzip.GzipFile(fileobj=file) as unpacked:
-                return _at_most(unpacked, most_bytes, path)
-        except (EOFError, zlib.error) as error:
-            raise gzip.BadGzipFile(str(error)) from error
+    return _unpacked(path, lambda file: _at_most(file, most_bytes, path))
 
 
 def head_unpacked(path: str | Path, size_bytes: int) -> bytes:
     """The first bytes of a regular file, unpacked if it is gzip. Raises OSError like ``read_unpacked``."""
+    return _unpacked(path, lambda file: file.read(size_bytes))
+
+
+def _unpacked(path: str | Path, read: Callable[[BinaryIO | gzip.GzipFile], bytes]) -> bytes:
     with open_regular(path) as file:
         packed = file.read(len(GZIP)) == GZIP
         file.seek(0)
         if not packed:
-            return file.read(size_bytes)
+            return read(file)
         try:
             with gzip.GzipFile(fileobj=file) as unpacked:
-                return unpacked.read(size_bytes)
+                return read(unpacked)
         except (EOFError, zlib.error) as error:
             raise gzip.BadGzipFile(str(error)) from error
 

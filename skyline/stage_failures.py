@@ -6,8 +6,8 @@ import logging
 from collections.abc import Callable
 from typing import TypeVar
 
+from skyline.entry_points import said
 from skyline.errors import Cancelled, SkylineError
-from skyline.installed import said
 
 logger = logging.getLogger(__name__)
 

@@ -8,7 +8,6 @@ import logging
 import os
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from lsprotocol import types
 from pygls.exceptions import FeatureRequestError
@@ -27,7 +26,6 @@ from skyline_lsp.code_changes import CodeNews
 from skyline_lsp.convert import NO_NOTEBOOKS, NOTEBOOK_HINT, is_notebook
 from skyline_lsp.features import diagnostics
 from skyline_lsp.journal import Journal
-from skyline_lsp.loop_lines import LoopLines
 from skyline_lsp.messages import Messages
 from skyline_lsp.opened import Traces
 from skyline_lsp.options import ProfileOptions
@@ -39,14 +37,10 @@ from skyline_lsp.settings import Settings, SettingsBook
 from skyline_lsp.settings_files import SettingsFiles
 from skyline_lsp.state import Scripts, ScriptState
 from skyline_lsp.texts import Texts
-from skyline_lsp.training_script import training_loop
+from skyline_lsp.training_script import LoopLines, training_loop
 from skyline_lsp.tuner import Tuner
 from skyline_lsp.verifier import Comparer, Verifier
 from skyline_lsp.watch import FileWatch
-
-if TYPE_CHECKING:
-    from skyline_lsp.server import SkylineServer
-
 
 _GATHER_S = 0.2
 

@@ -14,9 +14,7 @@ from skyline_lsp.features import (
     code_lens,
     commands,
     configuration,
-    devices,
     documents,
-    entries,
     history,
     hover,
     inlay_hint,
@@ -47,13 +45,11 @@ FEATURES = (
     rewrite,
     verify,
     watched,
-    devices,
     plan,
     timeline,
     tune,
     history,
     opening,
-    entries,
 )
 
 

@@ -19,8 +19,8 @@ from skyline.report.protocol import DevicesParams
 from skyline.report.schema import VerifyReport, WhatIfReport
 from skyline.report.verification import removal_report, verify_report
 from skyline.trace import store
+from skyline.verification.compare import verify_removal
 from skyline.verification.measure import Effort
-from skyline.verification.removal import verify_removal
 from skyline.verification.verify import verify
 from skyline.whatif.question import Question
 from skyline_lsp.background_task import BackgroundTask, Report

@@ -28,14 +28,6 @@ _FP32_PER_FP64 = 32
 
 def peak_tflops(gpu: GpuSpec, number_format: str) -> float:
     """Dense TFLOP/s of matrix products; formats without hardware of their own run at the speed of float32."""
-    if number_format.startswith("float8"):
-        return gpu.tflops_fp8 or gpu.tflops_bf16 or gpu.tflops_fp32
-    if number_format == "bfloat16":
-        return gpu.tflops_bf16 or gpu.tflops_fp32
-    if number_format == "float16":
-        return gpu.tflops_fp16 or gpu.tflops_fp32
-    if number_format == "tfloat32":
-        return gpu.tflops_tf32 or gpu.tflops_fp32
     if number_format in ("float64", "complex64", "complex128"):
         return gpu.tflops_fp64 or gpu.tflops_fp32 / _FP32_PER_FP64
-    return gpu.tflops_fp32
+    return gpu.tflops_in(number_format)

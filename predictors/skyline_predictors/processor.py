@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 
 from skyline.interval import Interval
 from skyline.predict.gpu_spec import GpuSpec
@@ -54,7 +55,7 @@ class Processor:
             return OperatorTime(Interval.exact(0.0), True, kind.value)
         calls = max(1, len(shape.inputs)) if kind is OperatorClass.OPTIMIZER else 1
         moved = shape.bytes_moved or sum(
-            ELEMENT_BYTES.get(dtype, 4) * _product(size)
+            ELEMENT_BYTES.get(dtype, 4) * prod(size)
             for size, dtype in zip(shape.inputs, shape.dtypes, strict=False)
         )
         bytes_per_us = device.bandwidth_gb_s * 1e3 * (_CACHE_FACTOR if moved <= device.l2_bytes else 1.0)
@@ -64,10 +65,3 @@ class Processor:
             work_us = max(work_us, shape.flops / flop_per_us)
         value = calls * _OVERHEAD_US + work_us
         return OperatorTime(Interval(value, value * _SPREAD[0], value * _SPREAD[1]), False, kind.value)
-
-
-def _product(size: tuple[int, ...]) -> int:
-    result = 1
-    for value in size:
-        result *= value
-    return result

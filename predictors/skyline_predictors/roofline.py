@@ -13,13 +13,17 @@ from skyline.predict.gpu_spec import GpuSpec
 from skyline.predict.operator_time import OperatorTime, TileUse
 from skyline.trace.record import OperatorShape
 from skyline_predictors.constants import Constants, Spread, constants
-from skyline_predictors.gpu_generation import generation
-from skyline_predictors.matrix_time import MatrixConstants, MatrixShape, Throughput, matrix_us
+from skyline_predictors.matrix_time import MatrixConstants, MatrixShape, Throughput, matrix_us, tile_times
 from skyline_predictors.memory_levels import Floats
 from skyline_predictors.number_format import ELEMENT_BYTES, MEASURED, peak_tflops
 from skyline_predictors.operator_class import OperatorClass, operator_class
-from skyline_predictors.shape_reading import bytes_moved, deciding_format, row_length
-from skyline_predictors.tile_use import product_of, tile_uses
+from skyline_predictors.shape_reading import (
+    bytes_moved,
+    convolution_shape,
+    deciding_format,
+    matrix_shape,
+    row_length,
+)
 
 _LEAST_US = 2.0
 """No kernel is done sooner than this, however little it does."""
@@ -67,7 +71,7 @@ class Roofline:
 
     def basis(self, device: GpuSpec) -> str:
         """Source of the times."""
-        known = generation(device) in self._constants.compute_share
+        known = device.generation in self._constants.compute_share
         own = "" if known else f"the {device.name}'s own generation unmeasured; "
         return (
             f"data-sheet peaks of the {device.name} and shares of peak calibrated on float32 kernels of "
@@ -199,7 +203,7 @@ class Roofline:
         return gpu.bandwidth_gb_s * 1e3 * self._share(self._constants.bandwidth_share, gpu)
 
     def _share(self, shares: dict[str, float], gpu: GpuSpec) -> float:
-        own = shares.get(generation(gpu))
+        own = shares.get(gpu.generation)
         return own if own is not None else shares[self._constants.newest]
 
     def _traffic(self, kind: OperatorClass, shape: OperatorShape) -> float:
@@ -210,7 +214,7 @@ class Roofline:
     def spread(self, kind: OperatorClass, gpu: GpuSpec, *, measured: bool) -> Spread:
         """Factors between the predicted time and the ends of its interval."""
         figures = self._constants
-        table = figures.known if generation(gpu) in figures.compute_share else figures.left_out
+        table = figures.known if gpu.generation in figures.compute_share else figures.left_out
         if measured:
             return table[kind]
         traffic = kind in _TRAFFIC_CLASSES
@@ -239,3 +243,25 @@ def key_of(shape: OperatorShape, gpu: GpuSpec) -> OperatorKey:
         # cuDNN's default, unlike that of matrix products.
         number_format = "tfloat32" if gpu.tflops_tf32 and gpu.vendor == "NVIDIA" else number_format
     return kind, number_format
+
+
+def product_of(kind: OperatorClass, shape: OperatorShape) -> MatrixShape | None:
+    """The product behind an operator; None for what is none."""
+    if shape.flops <= 0:
+        return None
+    if kind is OperatorClass.MATRIX:
+        return matrix_shape(shape)
+    return convolution_shape(shape) if kind is OperatorClass.CONVOLUTION else None
+
+
+def tile_uses(
+    products: Sequence[MatrixShape], element_bytes: int, gpu: Throughput, constants: MatrixConstants
+) -> list[TileUse]:
+    """The use of each product by the tile that takes the least time."""
+    times = tile_times(products, element_bytes, gpu, constants)
+    count = len(products)
+    best = times.taken.reshape(-1, count).argmin(axis=0)
+    column = np.arange(count)
+    filled: list[float] = times.filled.reshape(-1, count)[best, column].tolist()
+    busy: list[float] = times.busy.reshape(-1, count)[best, column].tolist()
+    return [TileUse(share, time) for share, time in zip(filled, busy, strict=True)]

@@ -9,7 +9,7 @@ from skyline.predict.energy import energy_kwh, power_watts
 from skyline.predict.gpu_spec import GpuSpec
 from skyline.predict.prices import Price
 from skyline.trace.profile import Profile
-from skyline.trace.record import RecordKind
+from skyline.trace.record import RecordKind, Trace
 
 _ITERATIONS = 1000
 """Number of iterations for the costs if the size of the data set is unknown."""
@@ -77,7 +77,7 @@ def run_on(
         raise ValueError("the profile is not a prediction")
     iteration_ms = profile.prediction.iteration_ms
     samples = samples_of(profile)
-    busy = _busy_share(profile)
+    busy = busy_share(profile.trace) or 0.0
     power = power_watts(gpu, busy)
     iterations = span.iterations_of(profile)
     time_s = iteration_ms.scaled(iterations / 1e3)
@@ -97,14 +97,14 @@ def run_on(
     )
 
 
-def _busy_share(profile: Profile) -> float:
-    """The busy share of the first iteration: kernels of a traced script run one after the other."""
-    mark = next(iter(profile.trace.iterations), None)
+def busy_share(trace: Trace) -> float | None:
+    """The busy share of the first iteration: kernels of a traced script run one after the other; None if unknown."""
+    mark = next(iter(trace.iterations), None)
     if mark is None or mark.end_us <= mark.start_us:
-        return 0.0
+        return None
     busy_us = sum(
         record.duration_us
-        for record in profile.trace.records
+        for record in trace.records
         if record.kind is RecordKind.KERNEL and record.iteration == mark.index
     )
     return min(1.0, busy_us / (mark.end_us - mark.start_us))

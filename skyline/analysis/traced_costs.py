@@ -11,12 +11,12 @@ from skyline.graph.column import Flags, Ids, Indices, Times
 from skyline.graph.graph import scale
 from skyline.graph.launching import launches
 from skyline.graph.python_frames import frames, in_library, innermost
+from skyline.graph.rules.attribution import forward_operators
 from skyline.graph.selection import select
 from skyline.graph.task import KIND, ON_GPU, PHASE, PHASES, TaskKind
 from skyline.simulate.groups import groups_by
 from skyline.simulate.moments import moments_us
 from skyline.trace.kineto.category import Category
-from skyline.trace.kineto.profiler_trace import ProfilerTrace
 from skyline.trace.record import Phase, PhaseTimes
 from skyline.whatif.recording import Recording
 from skyline.whatif.subject import Subject
@@ -225,7 +225,7 @@ def functions(recording: Recording, row_of_task: Indices) -> tuple[tuple[str, ..
     rows = frames(trace, lambda file: not in_library(file))
     forward = row_of_task.copy()
     behind = np.flatnonzero((recording.graph.tasks.phase == PHASE[Phase.BACKWARD]) & (row_of_task >= 0))
-    forward[behind] = _forward(trace, row_of_task[behind])
+    forward[behind] = forward_operators(trace, row_of_task[behind])
     asked = np.unique(forward[forward >= 0])
     frame = innermost(trace, rows, asked)
     used, place = np.unique(trace.name[frame[frame >= 0]], return_inverse=True)
@@ -236,23 +236,6 @@ def functions(recording: Recording, row_of_task: Indices) -> tuple[tuple[str, ..
     known = forward >= 0
     of_task[known] = table[np.searchsorted(asked, forward[known])]
     return tuple(trace.strings[name] for name in names), of_task
-
-
-def _forward(trace: ProfilerTrace, rows: Indices) -> Indices:
-    """For backward operators the forward operator with the same sequence number, or -1."""
-    numbered = np.flatnonzero(
-        (trace.category == Category.CPU_OP) & (trace.sequence >= 0) & (trace.forward_thread == 0)
-    )
-    numbered = numbered[np.argsort(trace.sequence[numbered], kind="stable")]
-    wanted = trace.sequence[rows]
-    place = np.searchsorted(trace.sequence[numbered], wanted, side="right") - 1
-    found = (place >= 0) & (wanted >= 0)
-    found[found] = trace.sequence[numbered[place[found]]] == wanted[found]
-    forward = np.full(len(rows), -1, np.int64)
-    forward[found] = numbered[place[found]]
-    # Old traces number backward operators in the same way: those have no forward operator.
-    forward[forward == rows] = -1
-    return forward
 
 
 _HOST = (TaskKind.CPU, TaskKind.LAUNCH, TaskKind.SYNC)

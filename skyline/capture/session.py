@@ -7,6 +7,8 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
+import msgspec
+
 from skyline.capture import batch_trials
 from skyline.capture.assemble import ScriptRun, assemble
 from skyline.capture.bare import (
@@ -40,11 +42,10 @@ from skyline.capture.product_trials import product_trials
 from skyline.capture.recording import ChildRecording, notes_on, record
 from skyline.capture.request import CaptureRequest, OutputCallback, ProgressCallback
 from skyline.capture.script_launcher import ScriptLauncher
-from skyline.capture.tensor_values import tensor_values
 from skyline.capture.trial_budget import TrialBudget
 from skyline.source.knob import KnobSearch
 from skyline.stage_failures import StageFailures
-from skyline.trace.facts import PowerFact
+from skyline.trace.facts import ModuleFact, PowerFact
 from skyline.trace.profile import Profile
 from skyline.trace.tensor_values import TensorValues
 from skyline.trace.trial import ProductTrial, Trial, joined
@@ -270,3 +271,33 @@ class _Later:
     values: TensorValues | None = None
     ended_after: int | None = None
     failed: bool = False
+
+
+_SHARE = 0.25
+"""Share of the time for timing iterations that looking at values may take."""
+_MOST, _LEAST = 64, 2
+_LEAST_BYTES = 1 << 20
+_UNSEEN = ("torch.compile", "captured graph")
+"""Compiled code and captured graphs call no lookup and no layer that could be seen, or would be compiled again."""
+
+
+def tensor_values(
+    child: ChildProcess,
+    request: CaptureRequest,
+    recording: ChildRecording,
+    styles: tuple[str, ...],
+    median_ms: float,
+) -> TensorValues | None:
+    """The values, or None where they cannot be seen; raises ScriptEnded where the script ends meanwhile."""
+    embeds = any(_is_large_table(module) for module in recording.modules)
+    if request.recorded <= 1 or median_ms > LONG_MS or any(one in styles for one in _UNSEEN):
+        return None
+    seconds = _SHARE * request.settle_s
+    affordable = max(_LEAST, min(_MOST, int(seconds * 1e3 / max(median_ms, 0.01))))
+    iterations = affordable if embeds else 1
+    child.send("values", iterations=iterations, seconds=seconds)
+    return msgspec.convert(child.receive("values"), TensorValues)
+
+
+def _is_large_table(module: ModuleFact) -> bool:
+    return module.class_name in ("Embedding", "EmbeddingBag") and 4 * module.parameter_count >= _LEAST_BYTES

@@ -5,13 +5,12 @@ from __future__ import annotations
 import argparse
 import threading
 from collections.abc import Sequence
-from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from skyline.cli.capture_options import Display, terminable
+from skyline.cli.capture_options import running
 from skyline.cli.command_line import parser
-from skyline.cli.streams import say, tell, write_data
+from skyline.cli.streams import encoded, say, tell, write_data
 from skyline.errors import CaptureImpossible, ExitCode, UsageError
 
 if TYPE_CHECKING:
@@ -76,9 +75,7 @@ def _measure(interpreter: str, device: str, options: argparse.Namespace) -> int:
     from skyline.capture.request import Progress
 
     cancel = threading.Event()
-    with ExitStack() as stack:
-        stack.enter_context(terminable())
-        display = stack.enter_context(Display(quiet=options.quiet))
+    with running(quiet=options.quiet) as (display, _):
 
         def progress(fraction: float, known: int, machine: CalibratedDevice) -> None:
             display.progress(Progress("calibrate", f"{machine.name}: {known} operators measured", fraction))
@@ -95,8 +92,6 @@ def _measure(interpreter: str, device: str, options: argparse.Namespace) -> int:
 
 
 def _tell(session: SessionResult, options: argparse.Namespace) -> None:
-    import msgspec
-
     from skyline.predict.registry import calibration_gain
 
     name = "cpu" if session.machine.device == "cpu" else session.machine.name
@@ -104,7 +99,7 @@ def _tell(session: SessionResult, options: argparse.Namespace) -> None:
     if options.json is not None:
         outcome = {
             "schema": CALIBRATE_SCHEMA,
-            "machine": msgspec.to_builtins(session.machine),
+            "machine": session.machine,
             "path": str(session.path),
             "measured": session.measured,
             "failed": session.failed,
@@ -113,7 +108,7 @@ def _tell(session: SessionResult, options: argparse.Namespace) -> None:
             "median_error_uncalibrated": gain.before if gain else None,
             "median_error_calibrated": gain.after if gain else None,
         }
-        write_data(options.json, msgspec.json.encode(outcome) + b"\n")
+        write_data(options.json, encoded(outcome))
         if options.json == "-":
             return
     if session.set_aside is not None:

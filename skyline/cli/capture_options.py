@@ -6,8 +6,8 @@ import argparse
 import signal
 import sys
 import threading
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Generator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from types import FrameType
 
     from skyline.analysis.analyse import Analysis
+    from skyline.capture.process import Starter
     from skyline.capture.request import CaptureRequest, OutputCallback, Progress, ProgressCallback
     from skyline.trace.profile import Profile
 
@@ -160,7 +161,6 @@ def run_capture(
     after the script itself was measured, that much is kept.
     """
     from skyline.capture.session import capture
-    from skyline.capture.warm_pool import WarmPool
 
     request = replace(
         request_of(script, arguments, options, module=module, variables=variables),
@@ -174,12 +174,7 @@ def run_capture(
         if not options.quiet:
             display.tell(first_lines(profile))
 
-    with ExitStack() as stack:
-        stack.enter_context(terminable())
-        display = stack.enter_context(Display(quiet=options.quiet))
-        # The script runs at several batch sizes: torch is imported once for all of them.
-        warm_pool = WarmPool()
-        stack.callback(warm_pool.close)
+    with running(quiet=options.quiet) as (display, starter):
         try:
             if request.gpu:
                 from skyline.predict.gpu_profile import gpu_profile
@@ -189,14 +184,14 @@ def run_capture(
                     progress=display.progress,
                     output=display.output,
                     on_partial=partial.append,
-                    starter=warm_pool.start,
+                    starter=starter,
                 )
             return capture(
                 request,
                 progress=display.progress,
                 output=display.output,
                 on_partial=measured,
-                starter=warm_pool.start,
+                starter=starter,
             )
         except (KeyboardInterrupt, Cancelled):
             if not partial:
@@ -383,6 +378,15 @@ class Display:
             whole, newline, self._rest = (self._rest + text).rpartition("\n")
             if newline:
                 self._bar.console.print(whole, markup=False, highlight=False, soft_wrap=True)
+
+
+@contextmanager
+def running(*, quiet: bool) -> Generator[tuple[Display, Starter], None, None]:
+    """The display of several runs of a script, and their start: PyTorch is imported once for all of them."""
+    from skyline.capture.warm_pool import WarmPool
+
+    with terminable(), Display(quiet=quiet) as display, closing(WarmPool()) as warm_pool:
+        yield display, warm_pool.start
 
 
 class terminable:

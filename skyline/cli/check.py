@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from skyline.cli.capture_options import Display, add_options, check_script, request_of, terminable
+from skyline.cli.capture_options import add_options, check_script, request_of, running, terminable
 from skyline.cli.command_line import parse_after_names, parser
 from skyline.cli.numbers import minutes, positive
-from skyline.cli.streams import data_console, write_data
+from skyline.cli.streams import deliver, encoded, write_data
 from skyline.errors import ScriptFailed, UsageError
 
 if TYPE_CHECKING:
@@ -121,7 +121,6 @@ def _limit_names() -> tuple[str, ...]:
 def _checked(
     script: Path, arguments: tuple[str, ...], budget: Budget, options: argparse.Namespace
 ) -> CheckReport:
-    from skyline.capture.warm_pool import WarmPool
     from skyline.report.check import check_report
     from skyline.verification.base_revision import checked_out
     from skyline.verification.budget_check import checked
@@ -133,11 +132,9 @@ def _checked(
         stack.enter_context(terminable())
         revision = stack.enter_context(checked_out(script, budget.base)) if budget.base else None
         base = request if revision is None else replace(request, script=revision.script)
-        display = stack.enter_context(Display(quiet=options.quiet))
-        warm_pool = WarmPool()
-        stack.callback(warm_pool.close)
+        display, starter = stack.enter_context(running(quiet=options.quiet))
         with _named_failures(revision):
-            found = checked(base, request, budget, effort, progress=display.progress, starter=warm_pool.start)
+            found = checked(base, request, budget, effort, progress=display.progress, starter=starter)
     notes: tuple[str, ...] = ()
     if revision is not None and (shared := revision.shared(found.base_modules)):
         said = f"The base imported {len(shared)} modules of the working tree, such as {Path(shared[0]).name}"
@@ -160,19 +157,16 @@ def _named_failures(revision: BaseRevision | None) -> Generator[None, None, None
 
 
 def _write(report: CheckReport, options: argparse.Namespace) -> None:
-    from skyline.report.build import encode
     from skyline.report.check import junit, markdown
 
     for place, text in (
-        (options.json, lambda: encode(report) + b"\n"),
+        (options.json, lambda: encoded(report)),
         (options.junit, lambda: junit(report)),
+        (options.markdown, lambda: markdown(report).encode("utf-8")),
     ):
         if place is not None:
             write_data(place, text())
-    if options.markdown is not None:
-        write_data(options.markdown, markdown(report).encode("utf-8"))
     if "-" not in (options.json, options.markdown, options.junit):
         from skyline.report.pages.check import check_page
-        from skyline.report.terminal import print_document
 
-        print_document(check_page(report), data_console())
+        deliver(report, lambda: check_page(report), None)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from skyline.cli.command_line import parser
-from skyline.cli.streams import say, tell, write_data
+from skyline.cli.streams import encoded, say, tell, write_data
 from skyline.errors import ExitCode
 
 if TYPE_CHECKING:
@@ -52,7 +52,9 @@ def run(arguments: Sequence[str]) -> int:
     folder = where if where.is_dir() else where.parent
     resolved = resolve((from_words(options.set), project_settings(folder)))
     if options.json is not None:
-        write_data(options.json, _document(resolved))
+        entries, problems = resolved.entries, resolved.problems
+        document = {"schema": CONFIG_SCHEMA, "settings": entries, "problems": problems}
+        write_data(options.json, encoded(document))
     if options.json != "-":
         _print(resolved)
     for problem in resolved.problems:
@@ -67,14 +69,6 @@ def _schema(kind: str) -> bytes:
 
     schema: dict[str, Any] = editor_schema() if kind == "editor" else project_schema()
     return json.dumps(schema, indent=2, ensure_ascii=False).encode() + b"\n"
-
-
-def _document(resolved: Resolved) -> bytes:
-    import msgspec
-
-    entries = [msgspec.to_builtins(entry) for entry in resolved.entries]
-    document = {"schema": CONFIG_SCHEMA, "settings": entries, "problems": resolved.problems}
-    return msgspec.json.encode(document) + b"\n"
 
 
 def _print(resolved: Resolved) -> None:

@@ -5,16 +5,15 @@ from __future__ import annotations
 import argparse
 import re
 from collections.abc import Iterable, Sequence
-from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from skyline.cli.capture_options import Display, add_options, module_script, request_of, terminable
+from skyline.cli.capture_options import add_options, module_script, request_of, running
 from skyline.cli.command_line import parser, split_at_script
 from skyline.cli.launch import Launch, launch_of
 from skyline.cli.misplaced import misplaced, say_misplaced
-from skyline.cli.streams import data_console, say, write_data
+from skyline.cli.streams import deliver, say
 from skyline.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
@@ -88,19 +87,12 @@ def run(arguments: Sequence[str]) -> int:
         check_provider(options.provider)
     grid = options.grid if options.grid is not None else own_grid_g_per_kwh()
     found = _traced(script, launch, options, chosen)
-    from skyline.report.build import encode
     from skyline.report.devices import devices_report
+    from skyline.report.pages.devices import devices_page
 
     report = devices_report(found, provider=options.provider, grid_g_per_kwh=grid)
-    targets = dict.fromkeys([options.json or "-"] if options.format == "json" else [options.json])
-    for target in targets:
-        if target is not None:
-            write_data(target, encode(report) + b"\n")
-    if "-" not in targets:
-        from skyline.report.pages.devices import devices_page
-        from skyline.report.terminal import print_document
-
-        print_document(devices_page(report), data_console())
+    target = options.json or ("-" if options.format == "json" else None)
+    deliver(report, lambda: devices_page(report), target)
     return int(ExitCode.OK)
 
 
@@ -146,21 +138,15 @@ def _traced(
     if launch.ranks is not None:
         options.ranks = launch.ranks
     request = request_of(script, launch.arguments, options, module=launch.module)
-    from skyline.capture.warm_pool import WarmPool
     from skyline.predict.outlook import outlooks
 
-    with ExitStack() as stack:
-        stack.enter_context(terminable())
-        display = stack.enter_context(Display(quiet=options.quiet))
-        # The script is traced at several batch sizes: torch is imported once for all of them.
-        warm_pool = WarmPool()
-        stack.callback(warm_pool.close)
+    with running(quiet=options.quiet) as (display, starter):
         return outlooks(
             replace(request, device="auto"),
             chosen,
             progress=display.progress,
             output=display.output,
-            starter=warm_pool.start,
+            starter=starter,
         )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from skyline.cli.command_line import parser
-from skyline.cli.streams import data_console, say, write_data
+from skyline.cli.streams import deliver, say
 from skyline.cli.subject import saved_profile
 from skyline.errors import ExitCode
 
@@ -39,17 +39,12 @@ def run(arguments: Sequence[str]) -> int:
     before, after = saved_profile(options.before), saved_profile(options.after)
 
     from skyline.analysis.analyse import analyse
-    from skyline.report.build import encode, profile_report
+    from skyline.report.build import profile_report
     from skyline.report.diff import diff
+    from skyline.report.pages.diff import diff_page
 
     report = diff(profile_report(analyse(before.profile)), profile_report(analyse(after.profile)))
-    if options.json is not None:
-        write_data(options.json, encode(report) + b"\n")
-    if options.json != "-":
-        from skyline.report.pages.diff import diff_page
-        from skyline.report.terminal import print_document
-
-        print_document(diff_page(report, base=Path.cwd()), data_console())
+    deliver(report, lambda: diff_page(report, base=Path.cwd()), options.json)
     if options.fail_over is not None and report.verdict == "slower" and report.change > options.fail_over:
         say(f"skyline: slower by {report.change:.1%}, more than the {options.fail_over:.1%} that is allowed")
         return int(ExitCode.BUDGET_EXCEEDED)

@@ -13,7 +13,7 @@ from typing import cast
 
 from skyline.cli.accelerators import PROBE, Check, found_devices, gpu_recording
 from skyline.cli.command_line import parser
-from skyline.cli.streams import say, tell
+from skyline.cli.streams import encoded, say, tell, write_data
 from skyline.errors import CaptureImpossible, ExitCode, UsageError
 from skyline.version import __version__
 
@@ -53,12 +53,7 @@ def run(arguments: Sequence[str]) -> int:
         _front_ends(),
     )
     if options.json is not None:
-        import msgspec
-
-        from skyline.cli.streams import write_data
-
-        document = {"schema": DOCTOR_SCHEMA, "checks": [msgspec.to_builtins(check) for check in checks]}
-        write_data(options.json, msgspec.json.encode(document) + b"\n")
+        write_data(options.json, encoded({"schema": DOCTOR_SCHEMA, "checks": checks}))
     if options.json != "-":
         _print(checks)
     failed = any(check.verdict == "failed" for check in checks)

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from skyline.cli.capture_options import Display, add_options, request_of, terminable
+from skyline.cli.capture_options import add_options, request_of, running
 from skyline.cli.command_line import parse_after_names, parser
 from skyline.cli.numbers import amount, seconds
-from skyline.cli.streams import data_console, say, write_data, write_whole
+from skyline.cli.streams import deliver, say, write_whole
 from skyline.cli.subject import LoadedProfile, check_runnable, is_script, subject_of
 from skyline.errors import ExitCode, UsageError
 
@@ -50,7 +49,8 @@ def run(arguments: Sequence[str]) -> int:
         )
     subject = subject_of(options.source, script_arguments, options)
     from skyline.analysis.analyse import analyse
-    from skyline.report.build import encode, head_report
+    from skyline.report.build import head_report
+    from skyline.report.pages.training import training_page
     from skyline.report.training import amount_of, training_report
 
     wanted = amount_of(subject.profile, options.epochs, options.iterations, options.samples)
@@ -59,20 +59,13 @@ def run(arguments: Sequence[str]) -> int:
     profile = _with_goal(subject, profile, wanted.samples, price, options)
     analysis = analyse(profile)
     report = training_report(analysis, wanted, options.noise_scale, price, _failures(options.mtbf))
-    if options.json is not None:
-        write_data(options.json, encode(report) + b"\n")
-    from skyline.report.pages.training import training_page
-
     page = training_page(report)
     if options.html is not None:
         from skyline.report import html
 
         text = html.render_answers(page, head_report(analysis))
         write_whole(Path(options.html), text.encode("utf-8"))
-    if options.json != "-":
-        from skyline.report.terminal import print_document
-
-        print_document(page, data_console())
+    deliver(report, lambda: page, options.json)
     return int(ExitCode.OK)
 
 
@@ -190,9 +183,7 @@ def _train(profile: Profile, options: argparse.Namespace) -> ObservedTraining:
     folder = Path(profile.working_directory)
     if folder.is_dir():
         request = replace(request, working_directory=folder)
-    with ExitStack() as stack:
-        stack.enter_context(terminable())
-        display = stack.enter_context(Display(quiet=options.quiet))
+    with running(quiet=options.quiet) as (display, _):
         return observe_training(
             request,
             int(samples_of(profile) or 1),

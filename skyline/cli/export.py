@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from skyline.cli import traced
 from skyline.cli.command_line import parser
-from skyline.cli.streams import say, write_data
+from skyline.cli.streams import encoded, say, write_data
 from skyline.cli.subject import saved_profile
 from skyline.errors import ExitCode
 from skyline.trace.kineto.container import is_trace
@@ -73,6 +73,6 @@ def _exported(profile: Profile, form: str) -> bytes:
         from skyline.report import html
 
         return html.render(analysis).encode("utf-8")
-    from skyline.report.build import encode, profile_report
+    from skyline.report.build import profile_report
 
-    return encode(profile_report(analysis)) + b"\n"
+    return encoded(profile_report(analysis))

@@ -8,7 +8,7 @@ from textwrap import wrap
 from typing import TYPE_CHECKING
 
 from skyline.cli.command_line import parser
-from skyline.cli.streams import tell, write_data
+from skyline.cli.streams import encoded, tell, write_data
 from skyline.errors import ExitCode
 from skyline.predict.gpu_spec import GpuSpec
 
@@ -64,7 +64,7 @@ def run(arguments: Sequence[str]) -> int:
         import msgspec
 
         rows = [{**msgspec.to_builtins(spec), "prices": prices_of(spec)} for spec in chosen]
-        write_data(options.json, msgspec.json.encode({"schema": GPUS_SCHEMA, "gpus": rows}) + b"\n")
+        write_data(options.json, encoded({"schema": GPUS_SCHEMA, "gpus": rows}))
     if options.json != "-":
         _print(chosen)
         if options.name:

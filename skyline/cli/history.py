@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from skyline.cli.command_line import parser
-from skyline.cli.streams import data_console, write_data
+from skyline.cli.streams import deliver
 from skyline.errors import ExitCode, UsageError
 
 _EXAMPLES = """\
@@ -26,8 +26,8 @@ def run(arguments: Sequence[str]) -> int:
     command.add_argument("--json", metavar="FILE", help="write the history as JSON ('-': to stdout, alone)")
     command.add_argument("script", metavar="SCRIPT")
     options = command.parse_args(list(arguments))
-    from skyline.report.build import encode
     from skyline.report.commit_history import history_report
+    from skyline.report.pages.commit_history import history_page
     from skyline.trace import store
     from skyline.verification.commits import commits_of
 
@@ -38,11 +38,5 @@ def run(arguments: Sequence[str]) -> int:
             f"There is no saved profile of {script}", hint=f"Make one with: skyline profile {script}"
         )
     report = history_report(script.name, rows, commits_of(script, rows))
-    if options.json is not None:
-        write_data(options.json, encode(report) + b"\n")
-    if options.json != "-":
-        from skyline.report.pages.commit_history import history_page
-        from skyline.report.terminal import print_document
-
-        print_document(history_page(report), data_console())
+    deliver(report, lambda: history_page(report), options.json)
     return int(ExitCode.OK)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 
 from skyline.cli.command_line import parser
-from skyline.cli.streams import data_console, say, tell, write_data
+from skyline.cli.streams import deliver, say, tell
 from skyline.errors import ExitCode, UsageError
 
 _EXAMPLES = """\
@@ -36,6 +36,7 @@ def run(arguments: Sequence[str]) -> int:
     options = command.parse_args(list(arguments))
     from skyline.ledger.ledger import Ledger
     from skyline.ledger.record import track_records
+    from skyline.report.pages.verification import ledger_page
 
     ledger = Ledger()
     if options.path:
@@ -52,19 +53,11 @@ def run(arguments: Sequence[str]) -> int:
         say(f"skyline: forgot {count} {'entry' if count == 1 else 'entries'}")
         return int(ExitCode.OK)
     records = track_records(entries)
-    if options.json is not None:
-        import msgspec
-
-        report = {
-            "schema": "skyline.ledger/1",
-            "path": str(ledger.path),
-            "entries": [asdict(entry) for entry in entries],
-            "records": [{**asdict(record), "machine": asdict(machine)} for machine, record in records],
-        }
-        write_data(options.json, msgspec.json.encode(report) + b"\n")
-    if options.json != "-":
-        from skyline.report.pages.verification import ledger_page
-        from skyline.report.terminal import print_document
-
-        print_document(ledger_page(entries, [record for _, record in records]), data_console())
+    report = {
+        "schema": "skyline.ledger/1",
+        "path": str(ledger.path),
+        "entries": [asdict(entry) for entry in entries],
+        "records": [{**asdict(record), "machine": asdict(machine)} for machine, record in records],
+    }
+    deliver(report, lambda: ledger_page(entries, [record for _, record in records]), options.json)
     return int(ExitCode.OK)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from skyline.cli.capture_options import add_options
 from skyline.cli.command_line import parse_after_names, parser
 from skyline.cli.numbers import positive
-from skyline.cli.streams import data_console, say, write_data
+from skyline.cli.streams import deliver, say, write_data
 from skyline.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def run(arguments: Sequence[str]) -> int:
     if len(names) > 1:
         return _compared(options, names, script_arguments)
     from skyline.plan.cluster import cluster_named
-    from skyline.report.build import encode
+    from skyline.report.pages.plan import plan_page
 
     model = _model(options, cluster_named(options.cluster), script_arguments)
     made = _planned(options, options.cluster, model, options.rows)
@@ -66,13 +66,7 @@ def run(arguments: Sequence[str]) -> int:
             f"skyline: the timeline of row {number} is in {target}; open it in ui.perfetto.dev",
             quiet=options.quiet,
         )
-    if options.json is not None:
-        write_data(options.json, encode(report) + b"\n")
-    if options.json != "-":
-        from skyline.report.pages.plan import plan_page
-        from skyline.report.terminal import print_document
-
-        print_document(plan_page(report), data_console())
+    deliver(report, lambda: plan_page(report), options.json)
     return int(ExitCode.OK)
 
 
@@ -102,8 +96,8 @@ def _compared(
 ) -> int:
     """Print the best strategy on each of several clusters. One that cannot be planned for costs a line."""
     from skyline.plan.cluster import cluster_named
-    from skyline.report.build import encode
     from skyline.report.cluster_offers import ClusterOffer, no_offer, offers_of
+    from skyline.report.pages.cluster_offers import offers_page
     from skyline.report.plan_report import PlanReport
 
     if options.perfetto:
@@ -121,13 +115,7 @@ def _compared(
                 raise  # none is left: the last reason is shown whole
             failed.append(no_offer(cluster.name, cluster.gpu.name, error.message))
     found = offers_of(reports, failed)
-    if options.json is not None:
-        write_data(options.json, encode(found) + b"\n")
-    if options.json != "-":
-        from skyline.report.pages.cluster_offers import offers_page
-        from skyline.report.terminal import print_document
-
-        print_document(offers_page(found, options.source), data_console())
+    deliver(found, lambda: offers_page(found, options.source), options.json)
     return int(ExitCode.OK)
 
 

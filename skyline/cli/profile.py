@@ -10,7 +10,7 @@ from skyline.cli.command_line import parser, split_at_script
 from skyline.cli.launch import launch_of
 from skyline.cli.misplaced import say_misplaced
 from skyline.cli.project import fill_in
-from skyline.cli.streams import data_console, write_data
+from skyline.cli.streams import deliver
 from skyline.errors import ExitCode, UsageError
 
 _EXAMPLES = """\
@@ -69,7 +69,8 @@ def run(arguments: Sequence[str]) -> int:
     keeps = not (options.replace or options.no_save or options.output_dir)
     profile = (kept_instead(measured) if keeps else None) or measured
     from skyline.analysis.analyse import analyse
-    from skyline.report.build import encode, profile_report, whatif_report
+    from skyline.report.build import profile_report, whatif_report
+    from skyline.report.pages.profile import SavedPlaces, profile_page
 
     analysis = analyse(profile)
     report = profile_report(analysis)
@@ -82,15 +83,12 @@ def run(arguments: Sequence[str]) -> int:
     except UsageError as error:
         # The measurement is shown nevertheless.
         unsaved = error
-    if options.json is not None:
-        write_data(options.json, encode(report) + b"\n")
-    if options.json != "-":
-        from skyline.report.pages.profile import SavedPlaces, profile_page
-        from skyline.report.terminal import print_document
-
-        places = SavedPlaces(saved.profile, saved.html) if saved else None
-        page = profile_page(report, whatif_report(analysis, None), base=Path.cwd(), saved=places)
-        print_document(page, data_console())
+    places = SavedPlaces(saved.profile, saved.html) if saved else None
+    deliver(
+        report,
+        lambda: profile_page(report, whatif_report(analysis, None), base=Path.cwd(), saved=places),
+        options.json,
+    )
     if unsaved is not None:
         raise unsaved
     return int(ExitCode.OK)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from skyline.cli.command_line import parser
 from skyline.cli.numbers import natural, positive
-from skyline.cli.streams import data_console, say, write_data
+from skyline.cli.streams import deliver, say
 from skyline.errors import ExitCode, UsageError
 from skyline.whatif.question import Choice
 
@@ -66,7 +66,7 @@ def run(arguments: Sequence[str]) -> int:
     from skyline.job.job import job_of
     from skyline.job.rank_reader import RankReader, ScaleNamed, trace_files
     from skyline.job.workers import fitting_processes, on_this_machine
-    from skyline.report.build import encode
+    from skyline.report.pages.ranks import ranks_page
     from skyline.report.ranks import ranks_report
     from skyline.whatif.recorded import RankWhatIf
 
@@ -93,13 +93,7 @@ def run(arguments: Sequence[str]) -> int:
     with readers as workers:
         job = job_of(workers.map(reader, [str(path) for path in files]))
     report = ranks_report(job, _asked(options))
-    if options.json is not None:
-        write_data(options.json, encode(report) + b"\n")
-    if options.json != "-":
-        from skyline.report.pages.ranks import ranks_page
-        from skyline.report.terminal import print_document
-
-        print_document(ranks_page(report), data_console())
+    deliver(report, lambda: ranks_page(report), options.json)
     return int(ExitCode.OK)
 
 

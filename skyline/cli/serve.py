@@ -11,14 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from skyline.cli.capture_options import (
-    Display,
-    add_options,
-    check_script,
-    module_script,
-    request_of,
-    terminable,
-)
+from skyline.cli.capture_options import Display, add_options, check_script, module_script, request_of, running
 from skyline.cli.command_line import parser, split_at_script
 from skyline.cli.launch import Launch, launch_of
 from skyline.cli.misplaced import say_misplaced
@@ -31,6 +24,7 @@ if TYPE_CHECKING:
     import argparse
 
     from skyline.browser.following import Measure
+    from skyline.capture.process import Starter
 
 _EXAMPLES = """\
   skyline serve train.py
@@ -82,9 +76,8 @@ def run(arguments: Sequence[str]) -> int:
 
     subject = ShownProfile()
     with ExitStack() as stack:
-        stack.enter_context(terminable())
-        display = stack.enter_context(Display(quiet=True))
-        measure = None if options.saved else _measuring(stack, display, script, launch, options)
+        display, starter = stack.enter_context(running(quiet=True))
+        measure = None if options.saved else _measuring(display, starter, script, launch, options)
         try:
             service = Service(subject, script.name, options.port)
         except (OSError, OverflowError) as error:
@@ -116,22 +109,19 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _measuring(
-    stack: ExitStack, display: Display, script: Path, launch: Launch, options: argparse.Namespace
+    display: Display, starter: Starter, script: Path, launch: Launch, options: argparse.Namespace
 ) -> Measure:
     """The measurement of the script: from a process that has torch imported, and saved for the other front ends.
 
     The user starts the first run by hand; later ones follow a save, and the ``--network`` option applies to them.
     """
     from skyline.capture.session import capture
-    from skyline.capture.warm_pool import WarmPool
     from skyline.predict.gpu_profile import gpu_profile
     from skyline.trace.profile import Profile
     from skyline.trace.quieter_run import keep
 
     first = request_of(script, launch.arguments, options, module=launch.module)
     later = replace(first, network=options.network)
-    warm_pool = WarmPool()
-    stack.callback(warm_pool.close)
 
     def measure(cancel: threading.Event, early: Callable[[Profile], None], by_hand: bool) -> Profile:
         request = first if by_hand else later
@@ -142,7 +132,7 @@ def _measuring(
             output=display.output,
             cancel=cancel,
             on_partial=early,
-            starter=warm_pool.start,
+            starter=starter,
         )
         return keep(profile)
 

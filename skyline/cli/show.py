@@ -8,7 +8,7 @@ from pathlib import Path
 from skyline.cli import traced
 from skyline.cli.capture_options import page_path
 from skyline.cli.command_line import parser
-from skyline.cli.streams import data_console, say, write_data
+from skyline.cli.streams import deliver, encoded, say, write_data
 from skyline.cli.subject import changed_sources, saved_profile
 from skyline.errors import ExitCode
 from skyline.trace.kineto.container import is_trace
@@ -47,31 +47,33 @@ def run(arguments: Sequence[str]) -> int:
         say(f"skyline: changed since this profile was made: {names}")
 
     from skyline.analysis.analyse import analyse
-    from skyline.report.build import encode, profile_report, whatif_report
+    from skyline.report.build import profile_report, whatif_report
 
     analysis = analyse(subject.profile)
     report = profile_report(analysis)
     if options.line is not None:
         from skyline.report.pages.lines import find_line, line_page
-        from skyline.report.terminal import print_document
 
-        print_document(line_page(report, find_line(report, options.line), Path.cwd()), data_console())
+        deliver(report, lambda: line_page(report, find_line(report, options.line), Path.cwd()), None)
+        return int(ExitCode.OK)
+    if options.format == "text":
+        from skyline.report.pages.profile import SavedPlaces, profile_page
+
+        places = SavedPlaces(subject.path, _page_beside(subject.path))
+        deliver(
+            report,
+            lambda: profile_page(report, whatif_report(analysis, None), base=Path.cwd(), saved=places),
+            options.json,
+        )
         return int(ExitCode.OK)
     if options.json is not None:
-        write_data(options.json, encode(report) + b"\n")
-    if options.format == "json" and options.json != "-":
-        write_data("-", encode(report) + b"\n")
-    elif options.format == "html":
+        write_data(options.json, encoded(report))
+    if options.format == "html":
         from skyline.report import html
 
         write_data("-", html.render(analysis).encode("utf-8"))
-    elif options.format == "text" and options.json != "-":
-        from skyline.report.pages.profile import SavedPlaces, profile_page
-        from skyline.report.terminal import print_document
-
-        places = SavedPlaces(subject.path, _page_beside(subject.path))
-        page = profile_page(report, whatif_report(analysis, None), base=Path.cwd(), saved=places)
-        print_document(page, data_console())
+    elif options.json != "-":
+        write_data("-", encoded(report))
     return int(ExitCode.OK)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,8 @@ from skyline.foreign_text import clean_console, cleaned
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+    from skyline.report.document import Document
 
 
 def data_console() -> Console:
@@ -30,6 +33,23 @@ def say(message: str, *, quiet: bool = False) -> None:
 def tell(text: str = "") -> None:
     """A line of what was asked for, in words."""
     print(cleaned(text), flush=True)
+
+
+def deliver(report: object, page: Callable[[], Document], json: str | None) -> None:
+    """Write a report as JSON where ``--json`` says; print its page unless stdout has the JSON."""
+    if json is not None:
+        write_data(json, encoded(report))
+    if json != "-":
+        from skyline.report.terminal import print_document
+
+        print_document(page(), data_console())
+
+
+def encoded(report: object) -> bytes:
+    """A report as a line of JSON."""
+    import msgspec
+
+    return msgspec.json.encode(report) + b"\n"
 
 
 def write_data(target: str, data: bytes, *, overwrite: bool = True) -> None:

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from skyline.cli.capture_options import Display, add_options, request_of, terminable
+from skyline.cli.capture_options import add_options, request_of, running
 from skyline.cli.command_line import parse_after_names, parser
 from skyline.cli.numbers import duration, positive
 from skyline.cli.project import fill_in
-from skyline.cli.streams import data_console, write_data, write_whole
+from skyline.cli.streams import deliver, write_whole
 from skyline.cli.subject import is_script
 from skyline.errors import ExitCode, UsageError
 
@@ -110,16 +109,10 @@ def _settings(request: CaptureRequest, options: argparse.Namespace) -> tuple[Swe
 
 
 def _swept(request: CaptureRequest, settings: Sequence[SweptSetting], options: argparse.Namespace) -> Swept:
-    from skyline.capture.warm_pool import WarmPool
     from skyline.sweep.run import SweepEffort, sweep
     from skyline.sweep.setting import words
 
-    with ExitStack() as stack:
-        stack.enter_context(terminable())
-        display = stack.enter_context(Display(quiet=options.quiet))
-        # Several runs of one script: PyTorch is imported once for all of them.
-        warm_pool = WarmPool()
-        stack.callback(warm_pool.close)
+    with running(quiet=options.quiet) as (display, starter):
 
         def on_failure(failed: FailedPoint) -> None:
             if not options.quiet:
@@ -131,23 +124,16 @@ def _swept(request: CaptureRequest, settings: Sequence[SweptSetting], options: a
             SweepEffort(options.sweep_budget_s, options.rounds),
             progress=display.progress,
             on_failure=on_failure,
-            starter=warm_pool.start,
+            starter=starter,
         )
 
 
 def _show(report: SweepReport, options: argparse.Namespace) -> None:
     from skyline.report.pages.sweep import sweep_page
 
-    if options.json is not None:
-        from skyline.report.build import encode
-
-        write_data(options.json, encode(report) + b"\n")
     page = sweep_page(report, Path.cwd())
     if options.html is not None:
         from skyline.report.html.sweep import render_sweep
 
         write_whole(Path(options.html), render_sweep(page, report).encode("utf-8"))
-    if options.json != "-":
-        from skyline.report.terminal import print_document
-
-        print_document(page, data_console())
+    deliver(report, lambda: page, options.json)

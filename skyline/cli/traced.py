@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from skyline.cli.streams import data_console, write_data
+from skyline.cli.streams import deliver, encoded, write_data
 from skyline.errors import ExitCode, UsageError
 from skyline.uncollected import uncollected
 
 if TYPE_CHECKING:
+    from skyline.report.document import Document
     from skyline.whatif.subject import Subject
 
 
@@ -23,18 +24,16 @@ def ask(source: str, names: Sequence[str], json: str | None) -> int:
     choices = parse_question(names).all_choices or None
     subject = _read(source)
     from skyline.report.answers import answers_report
+    from skyline.report.pages.traced import trace_answers_page, trace_page
     from skyline.report.traced import trace_report
 
     answers = answers_report(subject, choices)
-    if json is not None:
-        write_data(json, _encoded(answers))
-    if json != "-":
-        from skyline.report.pages.traced import trace_answers_page, trace_page
-        from skyline.report.terminal import print_document
 
+    def page() -> Document:
         report = trace_report(subject, source, known=() if choices else answers.estimates)
-        page = trace_answers_page if choices else trace_page
-        print_document(page(report, answers), data_console())
+        return (trace_answers_page if choices else trace_page)(report, answers)
+
+    deliver(answers, page, json)
     return int(ExitCode.OK)
 
 
@@ -51,14 +50,13 @@ def show(source: str, options: argparse.Namespace) -> int:
     answers = answers_report(subject) if shown else None
     report = trace_report(subject, source, known=answers.estimates if answers is not None else ())
     if options.json is not None:
-        write_data(options.json, _encoded(report))
+        write_data(options.json, encoded(report))
     if options.format == "json" and options.json != "-":
-        write_data("-", _encoded(report))
+        write_data("-", encoded(report))
     elif shown:
         from skyline.report.pages.traced import trace_page
-        from skyline.report.terminal import print_document
 
-        print_document(trace_page(report, answers), data_console())
+        deliver(report, lambda: trace_page(report, answers), None)
     return int(ExitCode.OK)
 
 
@@ -77,7 +75,7 @@ def exported(source: str, form: str) -> bytes:
     if form == "json":
         from skyline.report.traced import trace_report
 
-        return _encoded(trace_report(subject, source))
+        return encoded(trace_report(subject, source))
     from skyline.report.perfetto_traced import side_by_side
 
     return side_by_side(subject, source)
@@ -88,9 +86,3 @@ def _read(source: str) -> Subject:
     from skyline.whatif.recorded import recorded
 
     return recorded(read(Path(source)))
-
-
-def _encoded(report: object) -> bytes:
-    from skyline.report.build import encode
-
-    return encode(report) + b"\n"

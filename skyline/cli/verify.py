@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from skyline.cli.capture_options import Display, add_options, check_script, request_of, terminable
+from skyline.cli.capture_options import add_options, check_script, request_of, running
 from skyline.cli.command_line import parse_after_names, parse_question, parser
 from skyline.cli.numbers import minutes, positive
-from skyline.cli.streams import data_console, say, write_data
+from skyline.cli.streams import deliver, say
 from skyline.cli.subject import check_runnable, subject_of
 from skyline.errors import ExitCode, UsageError
 
@@ -86,18 +85,12 @@ def _verify(options: argparse.Namespace, arguments: tuple[str, ...] | None, effo
     subject = subject_of(options.script, arguments, options)
     profile = subject.profile
     from skyline.analysis.analyse import analyse
-    from skyline.capture.warm_pool import WarmPool
     from skyline.report.verification import verify_report
     from skyline.verification.verify import verify
 
     analysis = analyse(profile)
     request = run_request(profile, arguments, options)
-    with ExitStack() as stack:
-        stack.enter_context(terminable())
-        display = stack.enter_context(Display(quiet=options.quiet))
-        # Several runs of one script: PyTorch is imported once for all of them.
-        warm_pool = WarmPool()
-        stack.callback(warm_pool.close)
+    with running(quiet=options.quiet) as (display, starter):
         found = verify(
             analysis,
             question,
@@ -105,7 +98,7 @@ def _verify(options: argparse.Namespace, arguments: tuple[str, ...] | None, effo
             effort=effort,
             keep=not options.no_ledger,
             progress=display.progress,
-            starter=warm_pool.start,
+            starter=starter,
         )
     _show(verify_report(analysis, found), options, ledger=found.ledger_path)
     return int(ExitCode.OK)
@@ -130,36 +123,24 @@ def _compare(options: argparse.Namespace, arguments: tuple[str, ...], effort: Ef
     first, other = Path(options.script), Path(options.against)
     check_script(first)
     check_script(other)
-    from skyline.capture.warm_pool import WarmPool
     from skyline.report.verification import compare_report
     from skyline.verification.compare import compare
 
-    with ExitStack() as stack:
-        stack.enter_context(terminable())
-        display = stack.enter_context(Display(quiet=options.quiet))
-        # Several runs of one script: PyTorch is imported once for all of them.
-        warm_pool = WarmPool()
-        stack.callback(warm_pool.close)
+    with running(quiet=options.quiet) as (display, starter):
         found = compare(
             request_of(first, arguments, options),
             request_of(other, arguments, options),
             effort=effort,
             progress=display.progress,
-            starter=warm_pool.start,
+            starter=starter,
         )
     _show(compare_report(str(first.absolute()), str(other.absolute()), found), options)
     return int(ExitCode.OK)
 
 
 def _show(report: VerifyReport, options: argparse.Namespace, *, ledger: str = "") -> None:
-    if options.json is not None:
-        from skyline.report.build import encode
+    from skyline.report.pages.verification import verification_page
 
-        write_data(options.json, encode(report) + b"\n")
-    if options.json != "-":
-        from skyline.report.pages.verification import verification_page
-        from skyline.report.terminal import print_document
-
-        print_document(verification_page(report, ledger=ledger), data_console())
-    elif not report.valid:
+    deliver(report, lambda: verification_page(report, ledger=ledger), options.json)
+    if options.json == "-" and not report.valid:
         say(f"skyline: discarded: {report.reason}", quiet=options.quiet)

@@ -11,7 +11,7 @@ from skyline.cli import traced
 from skyline.cli.capture_options import add_options
 from skyline.cli.command_line import parse_after_names, parse_question, parser
 from skyline.cli.numbers import gigabytes
-from skyline.cli.streams import data_console, say, write_data
+from skyline.cli.streams import deliver, say
 from skyline.cli.subject import subject_of
 from skyline.errors import ExitCode, UsageError
 from skyline.trace.kineto.container import is_trace
@@ -20,6 +20,7 @@ from skyline.uncollected import uncollected
 if TYPE_CHECKING:
     from skyline.analysis.best import Constraints
     from skyline.ledger.ledger import LedgerEntry
+    from skyline.report.document import Document
     from skyline.trace.profile import Profile
     from skyline.whatif.question import Question
 
@@ -73,12 +74,11 @@ def _answered(
     profile: Profile, question: Question | None, constraints: Constraints | None, options: argparse.Namespace
 ) -> int:
     from skyline.analysis.analyse import analyse
-    from skyline.report.build import best_report, encode, head_report, whatif_report
+    from skyline.report.build import best_report, head_report, whatif_report, with_ledger
     from skyline.watch.reached_goal import with_reached_goal
 
     analysis = analyse(with_reached_goal(profile))
     from skyline.ledger.ledger import Conditions, Ledger, LedgerUnusable, range_factors
-    from skyline.report.build import with_ledger
     from skyline.whatif.registry import problems
 
     for problem in problems():
@@ -93,17 +93,15 @@ def _answered(
     if constraints is not None:
         answer = replace(answer, best=best_report(analysis, constraints))
     answer = with_ledger(answer, analysis, earlier)
-    if options.json is not None:
-        write_data(options.json, encode(answer) + b"\n")
-    if options.json != "-":
-        from skyline.report.basis import basis_parts, command_line, headline
-        from skyline.report.pages.whatifs import whatifs_page
-        from skyline.report.terminal import print_document
+    from skyline.report.basis import basis_parts, command_line, headline
+    from skyline.report.pages.whatifs import whatifs_page
 
+    def page() -> Document:
         report = head_report(analysis)
         lines = (f"{command_line(report)}: {headline(report)}", " · ".join(basis_parts(report)))
-        page = whatifs_page(answer, subject=lines, script=options.source, detail=question is not None)
-        print_document(page, data_console())
+        return whatifs_page(answer, subject=lines, script=options.source, detail=question is not None)
+
+    deliver(answer, page, options.json)
     return int(ExitCode.OK)
 
 

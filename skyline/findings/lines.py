@@ -7,6 +7,13 @@ from collections import Counter
 from skyline.graph.column import Indices, Times
 from skyline.graph.graph import Graph
 from skyline.trace.record import CodeLine
+from skyline.whatif.subject import Subject
+
+
+def place_of_module(subject: Subject, path: str) -> CodeLine | None:
+    """The line that constructs a module, else the one that calls it."""
+    module = next((one for one in subject.script.modules if one.path == path), None)
+    return None if module is None else module.created_line or module.call_line
 
 
 def dearest_lines(graph: Graph, chosen: Indices, cost_us: Times) -> tuple[tuple[CodeLine, float], ...]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from skyline.findings.base import Evidence, Finding
 from skyline.findings.gain import saved_ms
-from skyline.trace.record import CodeLine
+from skyline.findings.lines import place_of_module
 from skyline.trace.tensor_values import TableAccess, hot_at
 from skyline.units import format_bytes, format_share
 from skyline.whatif.catalogue.memory import hot_embeddings
@@ -48,10 +48,13 @@ class SkewedLookups:
         return Finding.at(
             self.code,
             f"{_words(first)}{others}",
-            _place(subject, first),
+            place_of_module(subject, first.path),
             cost_ms,
             name,
-            tuple(Evidence.at(_evidence(table), _place(subject, table)) for table in skewed[:_TABLES]),
+            tuple(
+                Evidence.at(_evidence(table), place_of_module(subject, table.path))
+                for table in skewed[:_TABLES]
+            ),
         )
 
 
@@ -82,11 +85,6 @@ def _cure(subject: Subject) -> tuple[str, float] | None:
     gains = {name: saved_ms(subject, name) for name in names}
     best = max(gains, key=lambda name: gains[name], default=None)
     return None if best is None else (best, gains[best])
-
-
-def _place(subject: Subject, table: TableAccess) -> CodeLine | None:
-    module = next((one for one in subject.script.modules if one.path == table.path), None)
-    return None if module is None else module.created_line or module.call_line
 
 
 RULE = SkewedLookups()

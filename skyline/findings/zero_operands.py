@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 from skyline.findings.base import Evidence, Finding
 from skyline.findings.gain import step_ms
+from skyline.findings.lines import place_of_module
 from skyline.graph.selection import select
 from skyline.graph.task import TaskKind, WorkClass
-from skyline.trace.record import CodeLine, Phase
+from skyline.trace.record import Phase
 from skyline.trace.tensor_values import LayerZeros
 from skyline.units import format_ms, format_share, plural
 from skyline.whatif.subject import Subject
@@ -46,7 +47,7 @@ class ZeroOperands:
         return Finding.at(
             self.code,
             f"{format_share(skipped)} of the multiplications of {plural(len(layers), 'layer')} have a zero as a factor",
-            _place(subject, first),
+            place_of_module(subject, first.path),
             0.0,
             None,
             (
@@ -63,7 +64,9 @@ class ZeroOperands:
                     f"{format_ms(_OF_WEIGHTS * (1 - 1 / _SPARSE_SPEEDUP) * products_ms)} on GPUs of compute "
                     "capability 8.0 and more; it changes the training"
                 ),
-                Evidence.at(f"{first.path}: {format_share(_skipped((first,)))}", _place(subject, first)),
+                Evidence.at(
+                    f"{first.path}: {format_share(_skipped((first,)))}", place_of_module(subject, first.path)
+                ),
             ),
         )
 
@@ -94,11 +97,6 @@ def _products_ms(subject: Subject) -> float:
     graph = subject.operators
     found = select(graph, work=_PRODUCTS, kind=kind, phase=(Phase.FORWARD, Phase.BACKWARD))
     return float(graph.durations[found].sum()) / 1e3 / max(1, subject.steps)
-
-
-def _place(subject: Subject, layer: LayerZeros) -> CodeLine | None:
-    module = next((one for one in subject.script.modules if one.path == layer.path), None)
-    return None if module is None else module.created_line or module.call_line
 
 
 RULE = ZeroOperands()

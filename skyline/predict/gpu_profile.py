@@ -5,9 +5,11 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 from skyline.capture.process import Starter, start_fresh
 from skyline.capture.request import CaptureRequest, OutputCallback, Progress, ProgressCallback
+from skyline.errors import UsageError
 from skyline.memory.peak import usable_elsewhere
 from skyline.predict.gpus import gpu_named
 from skyline.predict.largest_batch import largest_batch
@@ -15,7 +17,8 @@ from skyline.predict.operator_time import OperatorPredictor
 from skyline.predict.predicted_times import timed
 from skyline.predict.registry import predictor_for
 from skyline.predict.tracer import ScriptTracer, TracedSizes
-from skyline.trace.earlier_values import with_earlier_values
+from skyline.source.line_map import same_code
+from skyline.trace import store
 from skyline.trace.profile import Profile
 from skyline.trace.trial import Choices, Trial
 
@@ -84,3 +87,35 @@ def _trial(profile: Profile, base: Profile, size: int) -> Trial:
         said = profile.prediction.iteration_ms
         ratios = (said.low / own, said.value / own, said.high / own)
     return Trial(Choices(batch_size=size), profile.times, ratios, peak_bytes=profile.peak_bytes)
+
+
+_LOOKED_AT = 3
+"""Saved profiles that are read: each takes up to a second."""
+
+
+def with_earlier_values(profile: Profile) -> Profile:
+    """The profile with the values of the newest run of its code; unchanged if it has its own, or none was saved."""
+    if profile.values is not None:
+        return profile
+    for path in store.saved(Path(profile.script))[:_LOOKED_AT]:
+        try:
+            earlier = store.load(path)
+        except UsageError:
+            continue
+        values = earlier.values
+        if values is not None and _same_run(earlier, profile):
+            return replace(
+                profile, values=replace(values, seen_on=values.seen_on or earlier.environment.device.name)
+            )
+    return profile
+
+
+def _same_run(earlier: Profile, profile: Profile) -> bool:
+    """True for the same arguments and batch size, and the same code in all files that both ran."""
+    asked = ("arguments", "module", "batch_size")
+    if any(getattr(earlier, name) != getattr(profile, name) for name in asked):
+        return False
+    before = {source.path: source.text for source in earlier.sources}
+    now = {source.path: source.text for source in profile.sources}
+    common = before.keys() & now.keys()
+    return bool(common) and all(same_code(before[path], now[path]) for path in common)

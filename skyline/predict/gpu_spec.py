@@ -57,6 +57,12 @@ class GpuSpec:
         """True for a CPU: the host then does the work itself, with the machine's memory."""
         return self.vendor == PROCESSOR_VENDOR
 
+    @property
+    def generation(self) -> str:
+        """``8.0``: NVIDIA's number of the generation; AMD's are called by their architecture."""
+        major, minor = self.compute_capability
+        return f"{major}.{minor}" if self.vendor == "NVIDIA" else self.architecture
+
     def tflops_in(self, number_format: str) -> float:
         """The peak of matrix products in a format; formats without hardware of their own run at that of float32."""
         stated = {

@@ -19,9 +19,8 @@ from skyline.whatif.question import Question
 
 if TYPE_CHECKING:
     # They import the capture, which readers of saved profiles do without.
-    from skyline.verification.compare import Comparison
+    from skyline.verification.compare import Comparison, MeasuredRemoval
     from skyline.verification.measure import Measured
-    from skyline.verification.removal import MeasuredRemoval
     from skyline.verification.verdict import Verdict
     from skyline.verification.verify import Verification
 

@@ -104,15 +104,9 @@ def keyword_of(call: ast.Call, name: str) -> ast.keyword | None:
     return next((keyword for keyword in call.keywords if keyword.arg == name), None)
 
 
-def replace_value(source: SourceText, node: ast.expr, text: str) -> TextEdit:
-    """Another expression in place of one; brackets around it stay."""
+def replace_value(source: SourceText, node: ast.expr | ast.keyword, text: str) -> TextEdit:
+    """Another expression, or another ``name=value``, in place of one; brackets around it stay."""
     start, end = offsets_of(source, node)
-    return source.edit(source.span(start, end), text)
-
-
-def replace_keyword(source: SourceText, keyword: ast.keyword, text: str) -> TextEdit:
-    """Another ``name=value`` in place of one."""
-    start, end = offsets_of(source, keyword)
     return source.edit(source.span(start, end), text)
 
 

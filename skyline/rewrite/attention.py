@@ -61,7 +61,7 @@ def read_attention(
     weights, value, batched = parts
     reader = _Reader(module, suite, place)
     after = reader.through(weights)
-    if _dropped(module, after) is not None:
+    if _dropped(after) is not None:
         assert isinstance(after, ast.Call)
         dropout: ast.Call | None = after
         after = reader.through(after.args[0])
@@ -310,7 +310,7 @@ def _turned(key: ast.expr) -> tuple[ast.expr, bool]:
     return key, False
 
 
-def _dropped(module: Module, node: ast.expr) -> ast.Call | None:
+def _dropped(node: ast.expr) -> ast.Call | None:
     """A call of dropout: a module whose name says so, or the function."""
     if not isinstance(node, ast.Call) or not node.args:
         return None

@@ -74,10 +74,10 @@ def insert_before(module: Module, statement: ast.stmt, *lines: str) -> tuple[Tex
     newline = module.source.newline_after(statement.lineno)
     text = "".join(f"{line}{newline}{place.indent}" for line in _indented(module, place, lines))
     if place.own_line:
-        return (_insert(module, place.start, text),)
+        return (inserted(module, place.start, text),)
     if _on_header_line(module, suite) or _are_simple(lines):
         _check_simple(module, statement, lines)
-        return (_insert(module, place.start, "".join(f"{line}; " for line in lines)),)
+        return (inserted(module, place.start, "".join(f"{line}; " for line in lines)),)
     return (_onto_new_line(module, place.start, f"{newline}{place.indent}{text}"),)
 
 
@@ -87,13 +87,13 @@ def insert_after(module: Module, statement: ast.stmt, *lines: str) -> tuple[Text
     following = _following(module, suite, statement)
     if _on_header_line(module, suite) or (following is not None and _are_simple(lines)):
         _check_simple(module, statement, lines)
-        return (_insert(module, place.end, "".join(f"; {line}" for line in lines)),)
+        return (inserted(module, place.end, "".join(f"; {line}" for line in lines)),)
     newline = module.source.newline_after(module.source.position(place.end)[0])
     text = "".join(f"{newline}{place.indent}{line}" for line in _indented(module, place, lines))
     if following is not None:
         start = _place(module, following).start
         return (_onto_new_line(module, start, f"{text}{newline}{place.indent}"),)
-    return (_insert(module, _end_of_line(module, place.end), text),)
+    return (inserted(module, _end_of_line(module, place.end), text),)
 
 
 def wrap(
@@ -121,7 +121,7 @@ def wrap(
             edits.append(_onto_new_line(module, start, f"{newline}{place.indent}{text}"))
     else:
         if place.own_line:
-            edits.append(_insert(module, place.start, opening))
+            edits.append(inserted(module, place.start, opening))
         else:
             edits.append(_onto_new_line(module, place.start, f"{newline}{place.indent}{opening}"))
         following = _following(module, suite, last)
@@ -138,7 +138,7 @@ def wrap_expression(module: Module, node: ast.expr, before: str, after: str) -> 
     start, end = offsets_of(module.source, node)
     bare = isinstance(node, ast.Tuple) and module.source.text[start] != "("
     opening, closing = ("(", ")") if bare else ("", "")
-    return (_insert(module, start, before + opening), _insert(module, end, closing + after))
+    return (inserted(module, start, before + opening), inserted(module, end, closing + after))
 
 
 def replace(module: Module, node: ast.expr, text: str) -> tuple[TextEdit, ...]:
@@ -307,7 +307,7 @@ def _moved(module: Module, place: _Place, end: int, unit: str) -> list[TextEdit]
         if line in in_string or not text.strip():
             continue
         behind = len(place.indent) if text.startswith(place.indent) else 0
-        edits.append(_insert(module, source.offset(line, behind), unit))
+        edits.append(inserted(module, source.offset(line, behind), unit))
     return edits
 
 
@@ -336,5 +336,6 @@ def _blanks(text: str) -> str:
     return match.group() if match else ""
 
 
-def _insert(module: Module, offset: int, text: str) -> TextEdit:
+def inserted(module: Module, offset: int, text: str) -> TextEdit:
+    """New text at a place."""
     return module.source.edit(module.source.span(offset, offset), text)

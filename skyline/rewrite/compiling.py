@@ -12,7 +12,7 @@ from skyline.rewrite.context import RewriteContext, refusal
 from skyline.rewrite.element import without_keyword
 from skyline.rewrite.imports import usable
 from skyline.rewrite.sites.forward import model_calls
-from skyline.rewrite.sites.iteration import Framework, framework, iteration
+from skyline.rewrite.sites.iteration import Framework, framework, framework_switch, iteration
 from skyline.rewrite.sites.model import ModelSite, model
 from skyline.rewrite.unwrapping import without_call, without_decorator, without_statements
 from skyline.source.arguments import qualified_name
@@ -162,8 +162,8 @@ def compiled_mode(context: RewriteContext) -> str | None:
             return _mode(call, "mode")
     for _, _, decorator in _decorators(context):
         return _mode(decorator, "mode") if isinstance(decorator, ast.Call) else "default"
-    if (argument := _framework_argument(context)) is not None:
-        return _mode(argument[1], "torch_compile_mode")
+    if (found := framework_switch(context, "torch_compile")) is not None:
+        return _mode(found[0].call, "torch_compile_mode")
     return None
 
 
@@ -187,9 +187,9 @@ def without_compiling(context: RewriteContext) -> tuple[TextEdit, ...]:
             edits += without_call(module, call, given)
     for module, chosen in statements.values():
         edits += without_statements(module, chosen)
-    for module, owner, decorator in _decorators(context):
-        edits += without_decorator(module, owner, decorator)
-    if _framework_argument(context) is not None:
+    for module, _, decorator in _decorators(context):
+        edits += without_decorator(module, decorator)
+    if framework_switch(context, "torch_compile") is not None:
         edits += context.in_turn((_without_mode, _without_switch))
     return tuple(edits)
 
@@ -257,15 +257,6 @@ def _ran(context: RewriteContext) -> bool:
     return told and context.as_profiled()
 
 
-def _framework_argument(context: RewriteContext) -> tuple[Module, ast.Call] | None:
-    owner = framework(context)
-    if owner is None or owner.kind != "transformers" or not owner.takes_switches:
-        return None
-    given = keyword_of(owner.call, "torch_compile")
-    is_on = given is not None and isinstance(given.value, ast.Constant) and given.value.value is True
-    return (owner.module, owner.call) if is_on else None
-
-
 def _without_mode(context: RewriteContext) -> tuple[TextEdit, ...]:
     return _without_argument(context, "torch_compile_mode")
 
@@ -275,6 +266,6 @@ def _without_switch(context: RewriteContext) -> tuple[TextEdit, ...]:
 
 
 def _without_argument(context: RewriteContext, name: str) -> tuple[TextEdit, ...]:
-    found = _framework_argument(context)
-    given = keyword_of(found[1], name) if found is not None else None
-    return without_keyword(found[0], given) if found is not None and given is not None else ()
+    found = framework_switch(context, "torch_compile")
+    given = keyword_of(found[0].call, name) if found is not None else None
+    return without_keyword(found[0].module, given) if found is not None and given is not None else ()

@@ -11,7 +11,7 @@ from skyline.rewrite.context import RewriteContext, refusal
 from skyline.rewrite.sites.layers import layer_class
 from skyline.source.arguments import calls_at, passed
 from skyline.source.program import Module
-from skyline.source.text import TextEdit, last_name, offsets_of, text_of, tokens_of
+from skyline.source.text import TextEdit, last_name, offsets_of, text_of, tokens_of, written
 from skyline.trace.facts import ModuleFact
 
 BY_HAND = "Make the change by hand."
@@ -144,16 +144,10 @@ def whole_literal(node: ast.expr | None) -> int | None:
             return None
 
 
-def source_of(module: Module, node: ast.expr) -> str:
-    """An expression as it is written."""
-    start, end = offsets_of(module.source, node)
-    return module.source.text[start:end]
-
-
 def placed_alike(module: Module, call: ast.Call, position: int) -> str:
     """The arguments that put a second layer where the call puts its own; ``position`` is that of ``device``."""
     given = ((name, passed(call, name, position + at).value) for at, name in enumerate(("device", "dtype")))
-    return "".join(f", {name}={source_of(module, value)}" for name, value in given if value is not None)
+    return "".join(f", {name}={written(module.source, value)}" for name, value in given if value is not None)
 
 
 def comma_after(module: Module, node: ast.expr | ast.keyword) -> int:
@@ -168,18 +162,28 @@ def comma_after(module: Module, node: ast.expr | ast.keyword) -> int:
     return token.start
 
 
-def inserted(module: Module, at: int, text: str) -> TextEdit:
-    """New text at a place."""
-    return module.source.edit(module.source.span(at, at), text)
-
-
 def deleted(module: Module, start: int, end: int) -> TextEdit:
     """The edit that takes text away."""
     return module.source.edit(module.source.span(start, end), "")
 
 
-def check_not_indexed(context: RewriteContext, pair: Pair) -> None:
-    """Refuse to join two layers where the code takes one of them out of its container."""
+def between_written(context: RewriteContext, read: Reader) -> str | None:
+    """The numbers between the layers of the first pair."""
+    return next((str(pair.between) for pair in written_pairs(context, read)), None)
+
+
+def joined(
+    context: RewriteContext, read: Reader, join: Callable[[Pair], tuple[TextEdit, ...]]
+) -> tuple[TextEdit, ...]:
+    """One layer in place of each pair; refused where the code takes one of them out of its container."""
+    edits: list[TextEdit] = []
+    for pair in written_pairs(context, read):
+        _check_not_indexed(context, pair)
+        edits += join(pair)
+    return tuple(edits)
+
+
+def _check_not_indexed(context: RewriteContext, pair: Pair) -> None:
     around = pair.module.parents[pair.whole]
     targets = around.targets if isinstance(around, ast.Assign) else []
     names = {last_name(target) for target in targets} - {""}

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from skyline.rewrite.blocks import insert_after, insert_before
 from skyline.source.program import Module
 from skyline.source.scope import Binding, BindingKind, NameScope
-from skyline.source.text import Function, TextEdit
+from skyline.source.text import Function, TextEdit, is_text
 
 # Modules that are there once their package is: ``import torch`` is enough to write ``torch.nn.functional``.
 _COME_ALONG = {
@@ -147,7 +147,7 @@ def _added(module: Module, statement: str, package: str, at: ast.AST, behind: bo
         if group:
             return insert_after(module, group[-1], statement)
     body = module.tree.body
-    if _is_docstring(body[0]) and len(body) > 1 and _line(body[0]) < limit:
+    if is_text(body[0]) and len(body) > 1 and _line(body[0]) < limit:
         return insert_after(module, body[0], statement)
     return insert_before(module, body[0], statement)
 
@@ -156,15 +156,10 @@ def _head(module: Module) -> list[ast.stmt]:
     """The docstring and the imports that a file begins with."""
     found: list[ast.stmt] = []
     for each in module.tree.body:
-        if not (isinstance(each, ast.Import | ast.ImportFrom) or (not found and _is_docstring(each))):
+        if not (isinstance(each, ast.Import | ast.ImportFrom) or (not found and is_text(each))):
             break
         found.append(each)
     return found
-
-
-def _is_docstring(statement: ast.stmt) -> bool:
-    value = statement.value if isinstance(statement, ast.Expr) else None
-    return isinstance(value, ast.Constant) and isinstance(value.value, str)
 
 
 def _packages(statement: ast.Import | ast.ImportFrom) -> list[str]:

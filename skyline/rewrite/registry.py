@@ -10,8 +10,8 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any, ParamSpec, TypeVar
 
+from skyline.entry_points import installed, said
 from skyline.errors import RewriteRefused, SkylineError
-from skyline.installed import installed, said
 from skyline.rewrite import catalogue
 from skyline.rewrite.context import RewriteContext
 from skyline.source.text import TextEdit

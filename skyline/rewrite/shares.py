@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 from skyline.errors import RewriteRefused
-from skyline.rewrite.argument import add_keyword, keyword_of, replace_keyword
+from skyline.rewrite.argument import add_keyword, keyword_of, replace_value
 from skyline.rewrite.blocks import insert_after, insert_before, statement_of
 from skyline.rewrite.catalogue.num_workers import training_loader, training_loader_fact
 from skyline.rewrite.context import RewriteContext, refusal
@@ -48,7 +48,7 @@ def shared_by_sampler(context: RewriteContext, within: Iteration) -> list[TextEd
     given = f"sampler={sampler.text}({dataset}{'' if shuffles else ', shuffle=False'})"
     edits = list(sampler.edits)
     if shuffle is not None:
-        edits.append(replace_keyword(module.source, shuffle, given))
+        edits.append(replace_value(module.source, shuffle, given))
     else:
         edits += add_keyword(module.source, call, given)
     if shuffles:

@@ -76,9 +76,7 @@ def without_call(module: Module, call: ast.Call, given: ast.expr) -> tuple[TextE
     )
 
 
-def without_decorator(
-    module: Module, owner: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef, decorator: ast.expr
-) -> tuple[TextEdit, ...]:
+def without_decorator(module: Module, decorator: ast.expr) -> tuple[TextEdit, ...]:
     """A function or class without one of its decorators, whose line goes with it."""
     source = module.source
     start, end = offsets_of(source, decorator)

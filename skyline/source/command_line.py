@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import ast
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import NoReturn
 
@@ -92,10 +92,7 @@ def argument_in_force(
 def assignment_in_force(names: tuple[str, ...], arguments: tuple[str, ...]) -> ArgumentInForce | None:
     """The value of ``--name=16``, ``--name 16`` or ``name=16``, for tools that map names to settings."""
     wanted = {name.replace("-", "_") for name in names}
-    for index in reversed(range(len(arguments))):
-        key, equals, text = arguments[index].partition("=")
-        if not equals and index and arguments[index - 1].startswith("--"):
-            key, text = arguments[index - 1], arguments[index]
+    for index, key, text in _assignments(arguments):
         if key.lstrip("-").replace("-", "_") in wanted and _TRAILING_INTEGER.fullmatch(text):
             return ArgumentInForce(int(text), index)
     return None
@@ -106,14 +103,20 @@ def override_in_force(setting: Setting, arguments: tuple[str, ...]) -> ArgumentI
 
     Hydra, OmegaConf and Lightning's command line read such arguments over what files hold.
     """
-    for index in reversed(range(len(arguments))):
-        key, equals, text = arguments[index].partition("=")
-        if not equals and index and arguments[index - 1].startswith("--"):
-            key, text = arguments[index - 1], arguments[index]
+    for index, key, text in _assignments(arguments):
         path = tuple(part.replace("-", "_") for part in _KEY_PARTS.split(key.lstrip("-+")) if part)
         if rank(setting, path) is not None and _TRAILING_INTEGER.fullmatch(text):
             return ArgumentInForce(int(text), index)
     return None
+
+
+def _assignments(arguments: tuple[str, ...]) -> Iterator[tuple[int, str, str]]:
+    """The place of each value, the word before it and the value, from the last one on."""
+    for index in reversed(range(len(arguments))):
+        key, equals, text = arguments[index].partition("=")
+        if not equals and index and arguments[index - 1].startswith("--"):
+            key, text = arguments[index - 1], arguments[index]
+        yield index, key, text
 
 
 def with_value(arguments: tuple[str, ...], index: int, value: int) -> tuple[str, ...]:

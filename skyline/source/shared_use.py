@@ -133,7 +133,7 @@ def _judge(search: _UseSearch, module: Module, node: ast.expr, name: str) -> str
             case ast.Call() if inner in around.args:
                 return _as_argument(search, module, around, None, around.args.index(inner), name, inner, node)
             case ast.Assign() | ast.AnnAssign() if around.value is inner and inner is node:
-                return _as_alias(search, module, around, name)
+                return _as_alias(search, module, around)
             case ast.Dict() if inner is node:
                 keys = [
                     k.value
@@ -141,7 +141,7 @@ def _judge(search: _UseSearch, module: Module, node: ast.expr, name: str) -> str
                     if v is node and isinstance(k, ast.Constant)
                 ]
                 if any(isinstance(each, str) and means_something_else(each) for each in keys):
-                    return _said(module, node, f"{{{keys[0]!r}: {name}}}", name)
+                    return _said(node, f"{{{keys[0]!r}: {name}}}", name)
                 return ""
             case _:
                 return ""
@@ -159,7 +159,7 @@ def _as_argument(
     node: ast.expr | None = None,
 ) -> str:
     callee = last_name(call.func)
-    reason = _said(module, call, text_of(call), name)
+    reason = _said(call, text_of(call), name)
     if keyword is not None and is_batch_name(keyword):
         return ""
     if keyword is not None and means_something_else(keyword):
@@ -168,7 +168,7 @@ def _as_argument(
         return reason if keyword not in (None, "default", "drop_last") and not is_batch_name(name) else ""
     if _is_layer(module, call.func):
         return reason
-    followed = _into_function(search, module, call, keyword, index, name)
+    followed = _into_function(search, module, call, keyword, index)
     if followed is not None:
         return followed
     if is_batch_name(name) or callee in _HARMLESS:
@@ -181,7 +181,7 @@ def _as_argument(
     return reason
 
 
-def _as_alias(search: _UseSearch, module: Module, statement: ast.Assign | ast.AnnAssign, name: str) -> str:
+def _as_alias(search: _UseSearch, module: Module, statement: ast.Assign | ast.AnnAssign) -> str:
     for target in statement.targets if isinstance(statement, ast.Assign) else [statement.target]:
         scope = module.scope(statement)
         match target:
@@ -199,7 +199,7 @@ def _as_alias(search: _UseSearch, module: Module, statement: ast.Assign | ast.An
 
 
 def _into_function(
-    search: _UseSearch, module: Module, call: ast.Call, keyword: str | None, index: int | None, name: str
+    search: _UseSearch, module: Module, call: ast.Call, keyword: str | None, index: int | None
 ) -> str | None:
     """The conflicting use in a function of the program; None if the callee is unknown code."""
     found = module.scope(call).lookup(dotted(call.func)) if isinstance(call.func, ast.Name) else None
@@ -242,5 +242,5 @@ def _is_layer(module: Module, callee: ast.expr) -> bool:
     )
 
 
-def _said(module: Module, node: ast.expr, text: str, name: str) -> str:
+def _said(node: ast.expr, text: str, name: str) -> str:
     return f"{name} also sets `{text}` on line {node.lineno}, which would change with it"

@@ -313,6 +313,18 @@ def offsets_of(source: SourceText, node: Located) -> tuple[int, int]:
     return source.offset(span.line, span.column), source.offset(span.end_line, span.end_column)
 
 
+def written(source: SourceText, node: Located) -> str:
+    """A node as it is written."""
+    start, end = offsets_of(source, node)
+    return source.text[start:end]
+
+
+def is_text(statement: ast.stmt) -> bool:
+    """True for a string that stands alone, such as a docstring."""
+    value = statement.value if isinstance(statement, ast.Expr) else None
+    return isinstance(value, ast.Constant) and isinstance(value.value, str)
+
+
 def text_of(node: ast.AST, limit: int = 60) -> str:
     """A node as one line for messages; a long one is cut with an ellipsis."""
     text = " ".join(ast.unparse(node).split())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from skyline.capture.process import Starter
 from skyline.capture.request import CaptureRequest, Progress
@@ -13,7 +14,6 @@ from skyline.predict.predicted_times import timed
 from skyline.predict.registry import predictor_for
 from skyline.predict.tracer import ScriptTracer
 from skyline.sweep.collected import Collected
-from skyline.sweep.loading import LoadingRate
 from skyline.sweep.point import Values, predicted_point
 from skyline.sweep.setting import SweptSetting, request_at, words
 from skyline.trace.profile import Profile
@@ -54,3 +54,22 @@ def predict_points(
 
 def _silent(_: Progress) -> None:
     pass
+
+
+class LoadingRate:
+    """The time per byte of the first traced point that loads batches, which all later points take over."""
+
+    def __init__(self) -> None:
+        self._us_per_byte: float | None = None
+
+    def applied(self, traced: Profile) -> Profile:
+        """The trace with that rate; unchanged if it loads nothing that was timed."""
+        reads = traced.timed_reads
+        bytes_read = sum(sum(one.tensor_bytes) for one in reads)
+        took_us = sum(one.took_us for one in reads)
+        if not bytes_read or not took_us:
+            return traced
+        if self._us_per_byte is None:
+            self._us_per_byte = took_us / bytes_read
+        factor = self._us_per_byte * bytes_read / took_us
+        return replace(traced, timed_reads=tuple(replace(one, took_us=one.took_us * factor) for one in reads))

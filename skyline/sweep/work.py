@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from skyline.analysis.gpu_costs import busy_share
 from skyline.predict.gpu_spec import GpuSpec
 from skyline.predict.operator_time import TileUse
 from skyline.predict.predicted_times import in_allowed_format
 from skyline.predict.registry import tiling
 from skyline.trace.profile import Profile
-from skyline.trace.record import OperatorShape, Record, RecordKind, Trace
+from skyline.trace.record import OperatorShape, Record, RecordKind
 
 _LOAD_BYTES = 16
 """Kernels load operands in pieces of 16 bytes. NVIDIA, Matrix Multiplication Background User's Guide."""
@@ -60,23 +61,11 @@ def work_of(profile: Profile, device: GpuSpec | None) -> IterationWork:
         aligned_share=aligned / total if total else None,
         tile_share=tile_share,
         wave_share=wave_share,
-        busy_share=_busy_share(trace) if kernels else None,
+        busy_share=busy_share(trace) if kernels else None,
         sizes=frozenset(
             size for _, shape in known for dims in (*shape.inputs, *shape.outputs) for size in dims
         ),
     )
-
-
-def _busy_share(trace: Trace) -> float | None:
-    mark = min(trace.iterations, key=lambda one: one.index, default=None)
-    if mark is None or mark.end_us <= mark.start_us:
-        return None
-    busy_us = sum(
-        one.duration_us
-        for one in trace.records
-        if one.kind is RecordKind.KERNEL and one.iteration == mark.index
-    )
-    return min(1.0, busy_us / (mark.end_us - mark.start_us))
 
 
 def _shape(record: Record, profile: Profile, device: GpuSpec | None) -> OperatorShape | None:

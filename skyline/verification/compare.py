@@ -1,14 +1,18 @@
-"""Comparison of two scripts without a prediction, such as a copy with the user's own edit."""
+"""Measurements without a prediction: two scripts, or a script without some of its changes."""
 
 from __future__ import annotations
 
 import threading
 from dataclasses import dataclass
 
+from skyline.analysis.analyse import Analysis
 from skyline.capture.process import Starter, start_fresh
 from skyline.capture.request import CaptureRequest, ProgressCallback
+from skyline.verification.change import change, check_unchanged
 from skyline.verification.measure import Effort, Measured, measure
 from skyline.verification.verdict import Verdict, judge
+from skyline.verification.verify import check_measurable
+from skyline.whatif.question import Question
 
 _DEFAULT_EFFORT = Effort()
 
@@ -52,3 +56,38 @@ def compare(
 
 def _first(sizes: tuple[int, ...]) -> str:
     return str(sizes[0]) if sizes else "a size that was not seen"
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredRemoval:
+    """The measurement and the change: a unified diff, and the factor on the samples per iteration."""
+
+    comparison: Comparison
+    diff: str
+    samples: float = 1.0
+
+
+def verify_removal(
+    analysis: Analysis,
+    removes: tuple[str, ...],
+    question: Question,
+    *,
+    request: CaptureRequest,
+    effort: Effort = _DEFAULT_EFFORT,
+    progress: ProgressCallback,
+    cancel: threading.Event | None = None,
+    starter: Starter = start_fresh,
+) -> MeasuredRemoval:
+    """Measure the profiled script without some what-ifs of its code, and with those of a question.
+
+    A removal has no prediction, so nothing is added to the ledger. Raises the exceptions of ``verify``.
+    """
+    profile = analysis.profile
+    check_measurable(profile)
+    check_unchanged(analysis, request)
+    changed = change(analysis, question, request.arguments, removes)
+    found = compare(
+        request, changed.over(request), effort=effort, progress=progress, cancel=cancel, starter=starter
+    )
+    size, own = question.batch_size, profile.batch_size
+    return MeasuredRemoval(found, changed.diff, size / own if size and own else 1.0)

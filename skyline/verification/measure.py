@@ -17,7 +17,7 @@ from skyline.capture.process import Starter, start_fresh
 from skyline.capture.request import CaptureRequest, Progress, ProgressCallback
 from skyline.capture.script_launcher import ScriptLauncher
 from skyline.capture.turns import Turn, in_turns, trial
-from skyline.errors import BudgetExceeded, Cancelled, ScriptFailed, SkylineError, UsageError
+from skyline.errors import Cancelled, ScriptFailed, SkylineError, UsageError
 from skyline.trace.trial import Choices, Trial
 
 LEAST_ROUNDS_ASKED = 6
@@ -206,12 +206,6 @@ def _of_the_change(action: Callable[[], _Result]) -> _Result:
         )
         failed.of_change = True
         raise failed from error
-    except BudgetExceeded as error:
-        exceeded = BudgetExceeded(
-            f"With the change: {error.message}", hint=error.hint, file=error.file, line=error.line
-        )
-        exceeded.of_change = True
-        raise exceeded from error
     except SkylineError as error:
         error.message = f"With the change: {error.message}"
         error.of_change = True

@@ -12,8 +12,8 @@ from typing import Any
 import msgspec
 
 import skyline.watch.catalogue
+from skyline.entry_points import installed
 from skyline.errors import UsageError
-from skyline.installed import installed
 from skyline.watch.rule import WatchRule
 
 ENTRY_POINT_GROUP = "skyline.watch_rules"

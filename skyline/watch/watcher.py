@@ -11,7 +11,7 @@ from pathlib import Path
 
 import psutil
 
-from skyline.installed import said
+from skyline.entry_points import said
 from skyline.report.place import place
 from skyline.watch.actions import Actions
 from skyline.watch.course import Course, MemoryLevel

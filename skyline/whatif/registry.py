@@ -9,8 +9,8 @@ from importlib import import_module
 from typing import Any
 
 import skyline.whatif.catalogue
+from skyline.entry_points import installed, said
 from skyline.errors import SkylineError, UsageError
-from skyline.installed import installed, said
 from skyline.whatif.base import Applicability, Grain, Scenario, Semantics, Stage, Subject, WhatIf
 
 _KINDS = {"semantics": Semantics, "stage": Stage, "grain": Grain}

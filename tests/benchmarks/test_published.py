@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from skyline_predictors.mixed.constants import values
+from skyline_predictors.mixed.predictor import values
 
 
 def seen(operator, ins, outs, reads, writes, layout=""):

@@ -9,8 +9,7 @@ from skyline.predict.registry import tiling
 from skyline.trace.record import OperatorShape
 from skyline_predictors.constants import constants
 from skyline_predictors.matrix_time import MatrixShape, Throughput, tile_times
-from skyline_predictors.roofline import Roofline
-from skyline_predictors.tile_use import tile_uses
+from skyline_predictors.roofline import Roofline, tile_uses
 
 GPU = Throughput(100, 20e6, 1e6)
 

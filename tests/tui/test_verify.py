@@ -27,13 +27,13 @@ async def test_the_question_is_measured_and_shown_beside_its_prediction(
         assert [asked.whatifs for asked in made.session.verified] == [("fused_optimizer",)]
         assert isinstance(made.app.screen, VerifiedSheet)
         for part in (
-            "! outside the predicted interval",
+            "outside the predicted interval",
             "predicted 5.0 % too long",
             "176.9 ms",
             "168.5 ms",
             "1.8 GB (-100 MB)",
             "1.004 (0.985 to 1.020) in 8 rounds",
-            "saved as 3f2a",
+            "kept in the ledger as 3f2a",
         ):
             assert part in made.text, part
         await pilot.press("escape", "enter")
@@ -48,7 +48,7 @@ async def test_what_does_not_count_says_so_first(opened_app: Callable[..., Opene
         await pilot.pause()
         await pilot.press("space", "v")
         await pilot.pause()
-        assert "! discarded: the null scatters too much" in made.text
+        assert "discarded: the null scatters too much" in made.text
         assert "Measure when it is quiet." in made.text
         assert "predicted interval" not in made.text
 

@@ -221,7 +221,7 @@ class NewsApp(CleanApp[None]):
     def on_verified(self, message: messages.Verified) -> None:
         """Show the prediction with its measurement, and refresh the track records from the ledger."""
         self._verifying = None
-        self.push_screen(VerifiedSheet(message.report))
+        self.push_screen(VerifiedSheet(message.report, self.size.width))
         self._do("fetch", self._talk.fetch)
 
     def on_not_verified(self, message: messages.NotVerified) -> None:

@@ -1,4 +1,4 @@
-"""Opens a saved profile or a profiler trace. Afterwards its URI can be used in requests."""
+"""Opens a saved profile or a profiler trace, whose URI is then used in requests; finds the scripts for a file."""
 
 from __future__ import annotations
 
@@ -7,14 +7,15 @@ from pathlib import Path
 
 from skyline.errors import UsageError
 from skyline.report import protocol
-from skyline.report.protocol import OpenResult, UriParams
+from skyline.report.protocol import EntryScripts, OpenResult, UriParams
 from skyline_lsp import convert, wire
+from skyline_lsp.entry_script import entry_of
 from skyline_lsp.opened import OpenedTrace, open_file
 from skyline_lsp.server import SkylineServer
 
 
 def register(server: SkylineServer) -> None:
-    """Answer ``skyline/open``."""
+    """Answer ``skyline/open`` and ``skyline/entryScripts``."""
 
     @server.feature(protocol.OPEN)
     @wire.answers(UriParams)
@@ -30,3 +31,14 @@ def register(server: SkylineServer) -> None:
         state.accept(found)
         state.stale = state.is_stale(server.texts)
         return OpenResult("profile", found.profile.script)
+
+    @server.feature(protocol.ENTRY_SCRIPTS)
+    @wire.answers(UriParams)
+    async def entry_scripts(asked: UriParams) -> EntryScripts:
+        path = convert.path_of(asked.uri)
+        server.require_cells(asked.uri)
+        if path is None:
+            raise UsageError(f"{asked.uri} is not a file on this machine")
+        await server.await_settings()
+        entry = await entry_of(server, path)
+        return EntryScripts(entry.itself, tuple(map(server.texts.uri, entry.scripts)))

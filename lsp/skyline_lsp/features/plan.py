@@ -1,4 +1,4 @@
-"""Strategies for a model on a cluster that need not be present. The client may cancel the requests."""
+"""Predictions for GPUs and clusters that need not be present. The client may cancel the requests."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ from pathlib import Path
 
 from skyline.errors import UsageError
 from skyline.report import protocol
+from skyline.report.device_rows import DevicesReport
 from skyline.report.plan import Plan, choices
 from skyline.report.plan_report import PlanChoices, PlanReport
 from skyline.report.protocol import (
     CommandResult,
+    DevicesParams,
     PlanExportParams,
     PlanParams,
     PlanTimelineParams,
@@ -26,7 +28,7 @@ _MOST = 4000
 
 
 def register(server: SkylineServer) -> None:
-    """Answer ``skyline/plan``, and requests for its choices and for the timelines of its rows."""
+    """Answer ``skyline/devices``, ``skyline/plan``, and requests for its choices and the timelines of its rows."""
 
     @server.feature(protocol.PLAN_CHOICES)
     @wire.answers(UriParams)
@@ -54,6 +56,14 @@ def register(server: SkylineServer) -> None:
         path = Path(state.path).parent / Path(asked.path).expanduser()
         await asyncio.get_running_loop().run_in_executor(None, _export, made, asked.row, path)
         return CommandResult("written", path=str(path))
+
+    @server.feature(protocol.DEVICES)
+    @wire.answers(DevicesParams)
+    async def devices(asked: DevicesParams) -> DevicesReport:
+        state = server.touch(asked.uri)
+        if state is None:
+            raise UsageError("Only a file on this machine can be predicted")
+        return await server.comparer.compare(state, asked)
 
 
 def _state(server: SkylineServer, asked: PlanParams) -> ScriptState:

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from skyline_predictors.call_time import shown_us
 from skyline_predictors.constants import Spread
-from skyline_predictors.gpu_generation import generation
 from skyline_predictors.learned import boosting
 from skyline_predictors.learned import family as families
 from skyline_predictors.learned.family import Family, Physics
@@ -109,7 +108,7 @@ def reach(measured: Sequence[KernelMeasurements]) -> tuple[list[float], list[flo
 
 def generations(measured: Sequence[KernelMeasurements]) -> list[str]:
     """Those of the GPUs, in the order in which the trees number them."""
-    return sorted({generation(one.gpu) for one in measured})
+    return sorted({one.gpu.generation for one in measured})
 
 
 def left_out(

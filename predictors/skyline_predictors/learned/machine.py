@@ -2,13 +2,49 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
+from statistics import median
 
 import msgspec
 
 from skyline.predict.gpu_spec import GpuSpec
-from skyline_predictors.gpu_generation import generation
-from skyline_predictors.learned.sustained_clock import sustained_clock
+from skyline_predictors.devices import gpus
+
+_AT_REST = 0.15
+"""Share of the power at the stated clock that regulators, leakage and memory take: 105 of an H200's 700 W, 66 of an
+A100's 400 W (power with bytes and arithmetic in te42kyfo/gpu-benches, gpu-roofline, by least squares)."""
+_LEAST_VOLTAGE = 0.65
+"""Share of the voltage at the highest clock that the lowest clock still needs. Assumed: 0.65 to 0.7 V of 1.05 V."""
+
+
+@cache
+def sustained_clock(gpu: GpuSpec) -> float:
+    """Share of the stated clock that a board's power sustains in float32; 1 where it is no limit, or nothing is known.
+
+    Boards of one architecture that are built for speed state the power of a high clock. With less power the clock and
+    the voltage are lower: power is proportional to the clock and to the square of the voltage, with a constant share.
+    """
+    alike = _boards(gpu.compute_capability)
+    if gpu.vendor != "NVIDIA" or gpu.board_power_watts <= 0 or not alike:
+        return 1.0
+    per_watt = median(one.tflops_fp32 / one.board_power_watts for one in alike)
+    highest = max(one.clock_mhz for one in alike)
+    given = gpu.board_power_watts / (gpu.tflops_fp32 / per_watt)
+    low, high = 0.0, 1.0
+    for _ in range(30):
+        middle = (low + high) / 2
+        voltage = _LEAST_VOLTAGE + (1 - _LEAST_VOLTAGE) * middle * gpu.clock_mhz / highest
+        taken = _AT_REST + (1 - _AT_REST) * middle * voltage**2
+        low, high = (middle, high) if taken < given else (low, middle)
+    return high
+
+
+@cache
+def _boards(compute_capability: tuple[int, int]) -> Sequence[GpuSpec]:
+    return [one for one in gpus() if one.vendor == "NVIDIA" and one.compute_capability == compute_capability]
+
 
 _NARROW = frozenset({(7, 0), (7, 2), (7, 5), (8, 0)})
 """Compute capabilities whose schedulers feed 16 lanes of float32 each; all others feed 32."""
@@ -79,5 +115,5 @@ def machine(gpu: GpuSpec, rates: RateConstants) -> LearnedGpu:
         l2_bytes=float(gpu.l2_bytes),
         l2_bytes_per_us=gpu.multiprocessors * clock_per_us * _L2_BYTES_PER_CLOCK,
         stacked_memory=gpu.vendor == "AMD" or gpu.compute_capability in _STACKED,
-        generation=generation(gpu),
+        generation=gpu.generation,
     )

@@ -15,7 +15,6 @@ from skyline.predict.gpu_spec import GpuSpec
 from skyline.trace.record import OperatorShape
 from skyline_predictors.call_time import told_us
 from skyline_predictors.data_gpu import gpu_of
-from skyline_predictors.gpu_generation import generation
 from skyline_predictors.kernel_row import FLOAT, shape_of
 from skyline_predictors.learned import family as families
 from skyline_predictors.learned.calibration_rows import calibration_rows
@@ -146,7 +145,7 @@ def _shortest_us(calls: Sequence[float], least: Sequence[float]) -> float:
 def _by_generation(shortest: dict[tuple[str, str], float], gpus: dict[str, GpuSpec]) -> Calls:
     found: Calls = defaultdict(dict)
     for (operator, name), least in sorted(shortest.items()):
-        found[operator][generation(gpus[name])] = round(least, 1)
+        found[operator][gpus[name].generation] = round(least, 1)
     for of_operator in found.values():
         of_operator[""] = round(float(np.median(list(of_operator.values()))), 1)
     return dict(found)

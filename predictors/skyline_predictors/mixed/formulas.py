@@ -125,12 +125,7 @@ def _convolution(calls: Columns, on: Board, constants: Constants) -> Floats:
         + _turned_us(output, on, constants)
         + np.where(wants, _turned_us(image, on, constants), 0.0)
     )
-    bias = np.where(
-        calls["bias"] > 0,
-        _stream_us(np.where(backward, 1.0, 2.0) * output, constants["stream"], on, constants)
-        + constants["kernel_us"],
-        0.0,
-    )
+    bias = _bias_us(calls, on, constants, constants["kernel_us"])
     back = to_weights + np.where(wants, to_images, 0.0)
     turns = np.where(taps > 1, constants["turned_patches"], constants["turned_points"])
     turn_backward = turn_backward * constants["turned_backward"]
@@ -161,13 +156,17 @@ def _depthwise(calls: Columns, on: Board, constants: Constants) -> Floats:
     weights_tap = np.where(cudnn, constants["depthwise_weights_last"], constants["depthwise_weights_first"])
     weights_tap = np.where(generic, weights_tap * constants["depthwise_generic"], weights_tap)
     to_weights = together(_NORM, work * weights_tap * narrow, memory)
-    bias = np.where(
-        calls["bias"] > 0,
-        _stream_us(np.where(backward, 1.0, 2.0) * output, constants["stream"], on, constants),
-        0.0,
-    )
+    bias = _bias_us(calls, on, constants)
     back = to_weights + np.where(calls["to_images"] > 0, to_images, 0.0)
     return np.where(backward, back, forward) + bias + constants["kernel_us"] * np.where(backward, 2.0, 1.0)
+
+
+def _bias_us(calls: Columns, on: Board, constants: Constants, further_us: float = 0.0) -> Floats:
+    """Adding the bias, or its gradient: a pass over the output, and ``further_us`` where it is a kernel of its own."""
+    output = np.where(calls["backward"] > 0, 1.0, 2.0) * calls["output_bytes"]
+    return np.where(
+        calls["bias"] > 0, _stream_us(output, constants["stream"], on, constants) + further_us, 0.0
+    )
 
 
 def _by_cudnn(calls: Columns) -> NDArray[np.bool_]:
@@ -199,11 +198,7 @@ def _grouped(calls: Columns, on: Board, constants: Constants) -> Floats:
     to_images = np.where(calls["to_images"] > 0, one * constants["grouped_to_images"], 0.0)
     back = slower * (one * constants["grouped_to_weights"] + to_images)
     turn = _turned_us(image, on, constants) * (1 + backward) + _turned_us(output, on, constants)
-    bias = np.where(
-        calls["bias"] > 0,
-        _stream_us(np.where(backward, 1.0, 2.0) * output, constants["stream"], on, constants),
-        0.0,
-    )
+    bias = _bias_us(calls, on, constants)
     turned = np.where(first & on.on_units, constants["grouped_turned"] * turn, 0.0)
     return (
         np.where(backward, back, one) + turned + bias + constants["kernel_us"] * np.where(backward, 2.0, 1.0)

@@ -4,23 +4,48 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from functools import cache
+from importlib.resources import files
 from math import exp
 
+import msgspec
 import numpy as np
 
 from skyline.interval import Interval
 from skyline.predict.gpu_spec import GpuSpec
 from skyline.predict.operator_time import OperatorTime
 from skyline.trace.record import OperatorShape
+from skyline.whatif.constant import Constant
 from skyline_predictors.memory_levels import Floats
 from skyline_predictors.mixed.board import board
 from skyline_predictors.mixed.call_kind import CONVOLUTIONS, CallKind
 from skyline_predictors.mixed.call_reading import as_columns, read_call
-from skyline_predictors.mixed.constants import spreads, values
 from skyline_predictors.mixed.formulas import call_us
 from skyline_predictors.mixed.step_width import width_factor
 from skyline_predictors.number_format import MEASURED
 from skyline_predictors.shape_reading import deciding_format
+
+
+@cache
+def table() -> dict[str, Constant]:
+    """All constants by name."""
+    text = files("skyline_predictors.mixed").joinpath("constants.json").read_bytes()
+    read = msgspec.json.decode(text, type=dict[str, tuple[float, float, float, str]])
+    return {name: Constant(*one) for name, one in read.items()}
+
+
+@cache
+def values() -> dict[str, float]:
+    """Their values."""
+    return {name: one.value for name, one in table().items()}
+
+
+@cache
+def spreads() -> dict[str, float]:
+    """By kind of call, the standard deviation of the logarithm of a step's share over what was predicted."""
+    text = files("skyline_predictors.mixed").joinpath("spreads.json").read_bytes()
+    return msgspec.json.decode(text, type=dict[str, float])
+
 
 _FIRST_UNITS = (7, 0)
 _UNKNOWN_SPREAD = 0.5

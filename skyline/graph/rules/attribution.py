@@ -162,20 +162,24 @@ def forward_rows(trace: ProfilerTrace, pieces: Pieces, backward: Flags) -> Ids:
     forward = pieces.operator.copy()
     forward[backward] = -1
     behind = np.flatnonzero(backward & (pieces.operator >= 0))
-    numbered: Indices = np.flatnonzero(
+    forward[behind] = forward_operators(trace, pieces.operator[behind])
+    return forward
+
+
+def forward_operators(trace: ProfilerTrace, rows: Indices | Ids) -> Indices:
+    """For backward operators the row of the forward operator with the same sequence number; -1 if unknown."""
+    numbered = np.flatnonzero(
         (trace.category == Category.CPU_OP) & (trace.sequence >= 0) & (trace.forward_thread == 0)
     )
-    if not len(behind) or not len(numbered):
-        return forward
     numbered = numbered[np.argsort(trace.sequence[numbered], kind="stable")]
-    wanted = trace.sequence[pieces.operator[behind]]
+    wanted = trace.sequence[rows]
     place = np.searchsorted(trace.sequence[numbered], wanted, side="right") - 1
     found = (place >= 0) & (wanted >= 0)
     found[found] = trace.sequence[numbered[place[found]]] == wanted[found]
+    forward = np.full(len(rows), -1, np.int64)
+    forward[found] = numbered[place[found]]
     # Without numbered forward threads, backward operators have such numbers too but are no forward operators.
-    row = numbered[np.maximum(place, 0)]
-    found &= row != pieces.operator[behind]
-    forward[behind[found]] = row[found]
+    forward[forward == rows] = -1
     return forward
 
 

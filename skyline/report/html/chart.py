@@ -27,6 +27,8 @@ class Box:
     bottom: int
 
 
+LOGARITHMIC_FROM = 12
+"""Ratio of the highest to the lowest value."""
 _LONG = 10_000
 """Where an axis goes over to the next unit: it has room for five digits."""
 
@@ -115,7 +117,7 @@ def _chart(
             BOX.height - BOX.bottom - value * factor / y_top * (BOX.height - BOX.top - BOX.bottom), 1
         )
 
-    x = _x_scale(points)
+    x = x_scale(points[0].batch_size, points[-1].batch_size)
     xs = [x(point.batch_size) for point in points]
     middles = [(at, y(series.of(point).value)) for at, point in zip(xs, points, strict=True)]
     highs = [f"{at},{y(series.of(point).high)}" for at, point in zip(xs, points, strict=True)]
@@ -173,14 +175,13 @@ def _byte_axis(values: Sequence[float]) -> units.UnitScale:
     return smallest if max(values) * smallest.factor < _LONG else units.byte_scale(values)
 
 
-def _x_scale(points: Sequence[CurvePointReport]) -> Callable[[float], float]:
-    """Doublings get equal room where the sizes span many of them, else sizes are in proportion."""
-    low, high = points[0].batch_size, points[-1].batch_size
-    logarithmic = low > 0 and high / low >= 12
+def x_scale(low: float, high: float, *, may_bend: bool = True) -> Callable[[float], float]:
+    """Doublings get equal room where the values span many of them and it ``may_bend``, else in proportion."""
+    logarithmic = may_bend and low > 0 and high / low >= LOGARITHMIC_FROM
 
-    def position(size: float) -> float:
-        proportion = (size - low) / (high - low)
-        share = math.log(size / low) / math.log(high / low) if logarithmic else proportion
+    def position(value: float) -> float:
+        proportion = (value - low) / ((high - low) or 1.0)
+        share = math.log(value / low) / math.log(high / low) if logarithmic else proportion
         return round(BOX.left + 8 + share * (BOX.width - BOX.left - BOX.right - 16), 1)
 
     return position

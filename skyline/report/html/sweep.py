@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -10,11 +9,10 @@ from itertools import pairwise
 from skyline import units
 from skyline.interval import Interval
 from skyline.report.document import Document
-from skyline.report.html.chart import BOX, Chart, Dot, Tick, nice_ticks, tick_label
+from skyline.report.html.chart import BOX, LOGARITHMIC_FROM, Chart, Dot, Tick, nice_ticks, tick_label, x_scale
 from skyline.report.html.page import PageNames, as_script, filled
 from skyline.report.sweep import SweepPointReport, SweepReport, SweepSeriesReport, script_name
 
-_LOGARITHMIC_FROM = 12
 _LEAST_APART = 34
 """Room of a label on the axis."""
 
@@ -78,7 +76,8 @@ def _chart(quantity: _Quantity, points: Sequence[SweepPointReport], report: Swee
         share = value * quantity.factor / y_top
         return round(BOX.height - BOX.bottom - share * (BOX.height - BOX.top - BOX.bottom), 1)
 
-    x = _x_scale([point.values[0] for point, _ in known])
+    low, high = known[0][0].values[0], known[-1][0].values[0]
+    x = x_scale(low, high, may_bend=len(known) <= LOGARITHMIC_FROM)
     places = [(x(point.values[0]), y(value.value)) for point, value in known]
     highs = [f"{x(point.values[0])},{y(value.high)}" for point, value in known]
     lows = [f"{x(point.values[0])},{y(value.low)}" for point, value in known]
@@ -111,22 +110,6 @@ def _chart(quantity: _Quantity, points: Sequence[SweepPointReport], report: Swee
         limit=None,
         x_title=report.name,
     )
-
-
-def _x_scale(values: Sequence[float]) -> Callable[[float], float]:
-    """In proportion, or equal room for doublings where the values span many of them."""
-    low, high = values[0], values[-1]
-    logarithmic = low > 0 and high / low >= _LOGARITHMIC_FROM and len(values) <= _LOGARITHMIC_FROM
-
-    def position(value: float) -> float:
-        share = (
-            math.log(value / low) / math.log(high / low)
-            if logarithmic
-            else (value - low) / ((high - low) or 1.0)
-        )
-        return round(BOX.left + 8 + share * (BOX.width - BOX.left - BOX.right - 16), 1)
-
-    return position
 
 
 def _x_ticks(values: Sequence[float], x: Callable[[float], float]) -> tuple[Tick, ...]:

@@ -70,9 +70,12 @@ def thinned(
     if len(ordered) <= limit:
         return tuple(ordered)
     kept = {index for index, point in enumerate(ordered) if point.measured or point.batch_size == current}
-    kept |= {len(ordered) - 1}
-    free = [index for index in range(len(ordered)) if index not in kept]
-    want = max(0, limit - len(kept))
-    if want:
-        kept |= {free[int((k + 0.5) * len(free) / want)] for k in range(min(want, len(free)))}
-    return tuple(ordered[index] for index in sorted(kept))
+    chosen = filled_up(kept | {len(ordered) - 1}, len(ordered), limit)
+    return tuple(ordered[index] for index in sorted(chosen))
+
+
+def filled_up(kept: set[int], count: int, limit: int) -> set[int]:
+    """The kept indices of ``count``, and an even choice of the others, ``limit`` in all if so few are kept."""
+    free = [index for index in range(count) if index not in kept]
+    wanted = max(0, limit - len(kept))
+    return kept | {free[int((k + 0.5) * len(free) / wanted)] for k in range(min(wanted, len(free)))}

@@ -23,6 +23,7 @@ from skyline.report.document import (
     document,
     paragraphs,
 )
+from skyline.report.pages.curve import filled_up
 from skyline.report.place import place
 from skyline.report.sweep import (
     SweepPointReport,
@@ -169,14 +170,7 @@ def _shown(points: Sequence[SweepPointReport], marks: dict[float, list[str]]) ->
         return set(values)
     kept = {index for index, point in enumerate(points) if point.now or point.values[0] in marks}
     kept |= {index - 1 for index in kept if index} | {0, len(values) - 1}
-    free = [index for index in range(len(values)) if index not in kept]
-    wanted = max(0, SHOWN - len(kept))
-    kept |= (
-        {free[int((number + 0.5) * len(free) / wanted)] for number in range(min(wanted, len(free)))}
-        if wanted
-        else set()
-    )
-    return {values[index] for index in kept}
+    return {values[index] for index in filled_up(kept, len(values), SHOWN)}
 
 
 def _failed(report: SweepReport, names: Sequence[str]) -> list[str]:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import PurePath
 
 from skyline import units
+from skyline.interval import Interval
 from skyline.ledger.ledger import LedgerEntry, VerificationStatus
 from skyline.ledger.record import TrackRecord
 from skyline.report.basis import record_words, when
@@ -24,7 +25,6 @@ from skyline.report.document import (
     row,
     said,
 )
-from skyline.report.promises import format_ratio, promises
 from skyline.report.schema import VerifyReport
 
 _TONES = {
@@ -74,7 +74,7 @@ def _promised(report: VerifyReport) -> TextTable:
     columns = (Column("", left=True), Column("predicted"), Column("measured"))
     rows = tuple(
         row(name, Cell(predicted, "dim"), Cell(measured, "bold"))
-        for name, predicted, measured in promises(report, ratio="relative to the unchanged script")
+        for name, predicted, measured in _promises(report)
     )
     if report.predicted is None:
         rows = tuple(Row((one.cells[0], one.cells[2])) for one in rows)
@@ -85,7 +85,7 @@ def _promised(report: VerifyReport) -> TextTable:
 def _null(report: VerifyReport) -> str:
     rounds = report.measured.rounds
     return (
-        f"null, the unchanged script against itself: {format_ratio(report.measured.null)} in {rounds} "
+        f"null, the unchanged script against itself: {_format_ratio(report.measured.null)} in {rounds} "
         f"round{'s' * (rounds != 1)}; "
         f"other programs used {report.measured.others_cores:.1f} cores"
     )
@@ -115,7 +115,7 @@ def ledger_page(entries: Sequence[LedgerEntry], records: Sequence[TrackRecord]) 
     return document(
         Section((table,), "Verifications", "iteration time with the change over that without"),
         Section(tuple(said(*reasons))),
-        Section(how_well, "How well it was predicted", "on one machine with one version of PyTorch each")
+        Section(how_well, "Accuracy of the predictions", "on one machine with one version of PyTorch each")
         if records
         else None,
     )
@@ -135,3 +135,33 @@ def _entry(entry: LedgerEntry) -> Row:
         entry.status.value,
         tone=_TONES[entry.status],
     )
+
+
+def _promises(report: VerifyReport) -> list[tuple[str, str, str]]:
+    """Iteration time, its ratio to the unchanged script, throughput, peak memory: predicted, if so, and measured."""
+    measured, predicted, baseline = report.measured, report.predicted, report.baseline
+    time = units.format_ms_interval(predicted.typical_ms) if predicted is not None else ""
+    rows = [("iteration", time, units.format_ms_interval(measured.iteration_ms))]
+    times = ""
+    if predicted is not None and baseline is not None:
+        times = _format_ratio(predicted.typical_ms.scaled(1 / baseline.iteration_ms.value))
+    rows.append(("relative to the unchanged script", times, _format_ratio(measured.ratio)))
+    if measured.throughput is not None:
+        rate = ""
+        if predicted is not None and predicted.throughput is not None:
+            rate = units.format_throughput_interval(predicted.throughput)
+        rows.append(("throughput", rate, units.format_throughput_interval(measured.throughput)))
+    if measured.peak_bytes is not None:
+        peak = units.format_bytes(predicted.peak.value) if predicted is not None else ""
+        rows.append(("peak memory", peak, _memory(measured.peak_bytes, measured.baseline_peak_bytes)))
+    return rows
+
+
+def _format_ratio(ratio: Interval) -> str:
+    """``0.857 (0.846 to 0.869)``."""
+    return f"{ratio.value:.3f} ({ratio.low:.3f} to {ratio.high:.3f})"
+
+
+def _memory(peak: int, before: int | None) -> str:
+    change = "" if before is None else f" ({units.format_bytes_delta(peak - before)})"
+    return f"{units.format_bytes(peak)}{change}"

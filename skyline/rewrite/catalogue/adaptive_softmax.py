@@ -19,7 +19,7 @@ from skyline.rewrite.sites.forward import ForwardSite, bound_names, forward
 from skyline.rewrite.sites.layers import layer_calls, layer_class
 from skyline.source.arguments import passed, qualified_name
 from skyline.source.program import Module
-from skyline.source.text import Function, TextEdit, dotted, last_name, offsets_of, text_of
+from skyline.source.text import Function, TextEdit, dotted, last_name, text_of, written
 from skyline.whatif.catalogue.models.adaptive_softmax import (
     ADAPTIVE,
     OutputLayer,
@@ -73,7 +73,7 @@ class _Site:
     @property
     def given(self) -> str:
         """The inputs, as the call has them."""
-        return _written(self.module, self.call.args[0])
+        return written(self.module.source, self.call.args[0])
 
     def loss(self, owner: str, inputs: str, targets: str, ignored: str = "") -> str:
         """The loss that the layer computes from its inputs."""
@@ -103,7 +103,7 @@ def rewrite(context: RewriteContext, value: str) -> tuple[TextEdit, ...]:
         site = _site(context, module, made, layer)
         inside = _losses(context, within=site.forward)
         edits = _in_model(site, inside) if inside else _in_loop(context, site)
-        return (*edits, *_layer(context, module, made, layer, head))
+        return (*edits, *_layer(module, made, layer, head))
     except RewriteRefused as refused:
         refused.snippet = refused.snippet or _by_hand(context, module, made, layer, head)
         raise
@@ -190,7 +190,9 @@ def _in_model(site: _Site, losses: list[tuple[Module, ast.Call]]) -> tuple[TextE
     _check_unchanged(site, loss)
     return (
         *replace(module, site.call, f"None if self.training else {site.log_prob}"),
-        *replace(where, loss, site.loss(f"self.{site.name}", site.given, _written(where, targets), ignored)),
+        *replace(
+            where, loss, site.loss(f"self.{site.name}", site.given, written(where.source, targets), ignored)
+        ),
     )
 
 
@@ -232,11 +234,11 @@ def _in_loop(context: RewriteContext, site: _Site) -> tuple[TextEdit, ...]:
     if not all(part.isidentifier() for part in parts[1:]) or len(_roots(context)) != 1:
         raise refusal(f"`{site.layer.module.path}` cannot be reached from `{model}`", where, loss)
     _check_evaluation(context, found, model)
-    inputs = _written(where, _base(given))
+    inputs = written(where.source, _base(given))
     owner = ".".join((model, *parts[1:]))
     return (
         *replace(site.module, site.call, f"{site.given} if self.training else {site.log_prob}"),
-        *replace(where, loss, site.loss(owner, inputs, _written(where, targets), ignored)),
+        *replace(where, loss, site.loss(owner, inputs, written(where.source, targets), ignored)),
     )
 
 
@@ -344,7 +346,7 @@ def _ignored(module: Module, loss: ast.Call, targets: ast.expr) -> str:
         return ""
     if any(not isinstance(each, _PLAIN) for each in (*ast.walk(given), *ast.walk(targets))):
         raise refusal(f"`{text_of(targets)}` would be computed twice", module, loss)
-    return _written(module, given)
+    return written(module.source, given)
 
 
 def _reshaped(node: ast.expr, flat: bool) -> str:
@@ -360,14 +362,7 @@ def _base(node: ast.expr) -> ast.expr:
     return node
 
 
-def _written(module: Module, node: ast.expr) -> str:
-    start, end = offsets_of(module.source, node)
-    return module.source.text[start:end]
-
-
-def _layer(
-    context: RewriteContext, module: Module, made: ast.Call, layer: OutputLayer, head: int
-) -> tuple[TextEdit, ...]:
+def _layer(module: Module, made: ast.Call, layer: OutputLayer, head: int) -> tuple[TextEdit, ...]:
     """The layer with the same sizes and bias."""
     name = usable(module, f"torch.nn.{ADAPTIVE}", at=made)
     return (*name.edits, *replace(module, made, _constructed(module, made, layer, head, name.text)))
@@ -378,14 +373,14 @@ def _constructed(module: Module, made: ast.Call, layer: OutputLayer, head: int, 
     if first is None or second is None:
         raise refusal(f"The sizes of `{text_of(made)}` are not given in the call", module, made)
     bias = passed(made, "bias", 2).value
-    text = "True" if bias is None else _written(module, bias)
+    text = "True" if bias is None else written(module.source, bias)
     rest = [
-        f"{keyword.arg}={_written(module, keyword.value)}"
+        f"{keyword.arg}={written(module.source, keyword.value)}"
         for keyword in made.keywords
         if keyword.arg in ("device", "dtype")
     ]
     edges = ", ".join(map(str, cutoffs(layer.classes, head)))
-    parts = [_written(module, first), _written(module, second), f"cutoffs=[{edges}]"]
+    parts = [written(module.source, first), written(module.source, second), f"cutoffs=[{edges}]"]
     parts += [] if text == "False" else [f"head_bias={text}"]
     return f"{name}({', '.join((*parts, *rest))})"
 
@@ -432,7 +427,7 @@ def _loss_calls(context: RewriteContext) -> list[tuple[Module, ast.Call]]:
 
 def _target_of(module: Module, loss: ast.Call) -> str:
     target = passed(loss, "target", 1).value
-    return "targets" if target is None else _written(module, target)
+    return "targets" if target is None else written(module.source, target)
 
 
 def _place(module: Module, node: ast.expr) -> str:

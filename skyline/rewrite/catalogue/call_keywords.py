@@ -27,6 +27,7 @@ from skyline.rewrite.sites.replicas import replicas_arguments
 from skyline.source.arguments import passed, qualified_name
 from skyline.source.program import Module
 from skyline.source.text import TextEdit, offsets_of, text_of
+from skyline.source.text import written as source_text
 
 _WORKERS, _POSITION = "num_workers", 5
 _NEVER_NONE = ("os.cpu_count", "multiprocessing.cpu_count", "torch.multiprocessing.cpu_count")
@@ -126,7 +127,7 @@ def _in_mapping(
     if isinstance(holder, ast.Call):
         return add_keyword(module.source, holder, f"{name}={written}")
     assert key is not None
-    written_key = _source_of(module, key)
+    written_key = source_text(module.source, key)
     named = written_key.replace(_WORKERS, name) if _WORKERS in written_key else repr(name)
     if isinstance(holder, ast.Dict):
         _, end = offsets_of(module.source, value)
@@ -138,11 +139,6 @@ def _in_mapping(
         return (module.source.edit(module.source.span(end, end), f", {named}: {written}"),)
     base = text_of(holder.value)
     return insert_after(module, statement_of(module, holder), f"{base}[{named}] = {written}")
-
-
-def _source_of(module: Module, node: ast.expr) -> str:
-    start, end = offsets_of(module.source, node)
-    return module.source.text[start:end]
 
 
 def _bracketed(module: Module, node: ast.expr) -> bool:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import ast
 
 from skyline.errors import RewriteRefused, UsageError
-from skyline.rewrite.argument import keyword_of, set_argument
+from skyline.rewrite.argument import set_argument
 from skyline.rewrite.blocks import insert_after
 from skyline.rewrite.context import RewriteContext, refusal
 from skyline.rewrite.element import without_keyword
 from skyline.rewrite.recomputed import checkpoint_calls, without_checkpoints
 from skyline.rewrite.sites.block_calls import block_calls
-from skyline.rewrite.sites.iteration import framework
+from skyline.rewrite.sites.iteration import framework, framework_switch
 from skyline.rewrite.sites.model import ModelSite, model
 from skyline.rewrite.unwrapping import without_statements
 from skyline.source.arguments import qualified_name
@@ -23,6 +23,7 @@ from skyline.whatif.catalogue.memory.checkpointing import number_of_blocks
 
 NAME = "checkpointing"
 ORDER = 30
+_KEYWORD = "gradient_checkpointing"
 _SWITCHES = {"transformers": "gradient_checkpointing_enable", "timm": "set_grad_checkpointing"}
 """Packages whose models switch it by a method."""
 
@@ -76,7 +77,7 @@ def _switched(context: RewriteContext) -> tuple[TextEdit, ...] | None:
         if not owner.takes_switches:
             message = f"{owner.title} takes its options from outside the program"
             raise refusal(message, owner.module, owner.call)
-        return set_argument(context, owner.module, owner.call, "gradient_checkpointing", "True")
+        return set_argument(context, owner.module, owner.call, _KEYWORD, "True")
     try:
         site = model(context)
     except RewriteRefused:
@@ -118,7 +119,7 @@ def _distinct(edits: list[TextEdit]) -> tuple[TextEdit, ...]:
 
 def present(context: RewriteContext) -> str | None:
     """The number of blocks that the script recomputes, or ``all``."""
-    if _framework_switch(context) is not None or _switching_calls(context):
+    if framework_switch(context, _KEYWORD) is not None or _switching_calls(context):
         return "all"
     calls = checkpoint_calls(context)
     return calls[0].blocks if calls else None
@@ -127,20 +128,11 @@ def present(context: RewriteContext) -> str | None:
 def remove(context: RewriteContext) -> tuple[TextEdit, ...]:
     """The blocks called plainly, or without the switch of the library that they are of."""
     edits: list[TextEdit] = list(without_checkpoints(context))
-    if (switch := _framework_switch(context)) is not None:
-        edits += without_keyword(*switch)
+    if (switch := framework_switch(context, _KEYWORD)) is not None:
+        edits += without_keyword(switch[0].module, switch[1])
     for module, statement in _switching_calls(context):
         edits += without_statements(module, [statement])
     return tuple(edits)
-
-
-def _framework_switch(context: RewriteContext) -> tuple[Module, ast.keyword] | None:
-    owner = framework(context)
-    if owner is None or owner.kind != "transformers" or not owner.takes_switches:
-        return None
-    given = keyword_of(owner.call, "gradient_checkpointing")
-    is_on = given is not None and isinstance(given.value, ast.Constant) and given.value.value is True
-    return (owner.module, given) if given is not None and is_on else None
 
 
 def _switching_calls(context: RewriteContext) -> list[tuple[Module, ast.stmt]]:

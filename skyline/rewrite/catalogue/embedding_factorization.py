@@ -5,27 +5,25 @@ from __future__ import annotations
 import ast
 
 from skyline.errors import RewriteRefused
-from skyline.rewrite.blocks import replace
+from skyline.rewrite.blocks import inserted, replace
 from skyline.rewrite.context import RewriteContext, refusal, whole_number
 from skyline.rewrite.factored import (
     BY_HAND,
     Pair,
     argument,
-    check_not_indexed,
+    between_written,
     deleted,
-    inserted,
+    joined,
     made_by,
     placed_alike,
-    source_of,
     whole_literal,
-    written_pairs,
 )
 from skyline.rewrite.imports import usable
 from skyline.rewrite.sites.layer_uses import check_replaceable
 from skyline.rewrite.sites.layers import layer_class
 from skyline.source.arguments import passed
 from skyline.source.program import Module
-from skyline.source.text import TextEdit, offsets_of, text_of
+from skyline.source.text import TextEdit, offsets_of, text_of, written
 from skyline.whatif.catalogue.models.embedding_factorization import factored_tables
 
 NAME = "embedding_factorization"
@@ -81,7 +79,7 @@ def _factored(module: Module, call: ast.Call, between: int) -> tuple[TextEdit, .
     container, linear = (usable(module, f"torch.nn.{name}", call) for name in ("Sequential", "Linear"))
     start, end = offsets_of(module.source, call)
     behind = (
-        f", {linear.text}({between}, {source_of(module, width)}, bias=False"
+        f", {linear.text}({between}, {written(module.source, width)}, bias=False"
         f"{placed_alike(module, call, _DEVICE_PLACE)}))"
     )
     return (
@@ -94,16 +92,12 @@ def _factored(module: Module, call: ast.Call, between: int) -> tuple[TextEdit, .
 
 def present(context: RewriteContext) -> str | None:
     """The numbers that the first such table looks up."""
-    return next((str(pair.between) for pair in written_pairs(context, _between)), None)
+    return between_written(context, _between)
 
 
 def remove(context: RewriteContext) -> tuple[TextEdit, ...]:
     """One table in place of each two layers; refused where the code takes one of them out of its container."""
-    edits: list[TextEdit] = []
-    for pair in written_pairs(context, _between):
-        check_not_indexed(context, pair)
-        edits += _joined(pair)
-    return tuple(edits)
+    return joined(context, _between, _joined)
 
 
 def _joined(pair: Pair) -> tuple[TextEdit, ...]:
@@ -114,7 +108,7 @@ def _joined(pair: Pair) -> tuple[TextEdit, ...]:
     assert width is not None
     return (
         deleted(pair.module, start, first),
-        *replace(pair.module, between, source_of(pair.module, width)),
+        *replace(pair.module, between, written(pair.module.source, width)),
         deleted(pair.module, last, end),
     )
 

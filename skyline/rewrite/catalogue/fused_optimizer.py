@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 from skyline.errors import RewriteRefused
-from skyline.rewrite.argument import add_keyword, keyword_of, replace_keyword, replace_value, without_argument
+from skyline.rewrite.argument import add_keyword, keyword_of, replace_value, without_argument
 from skyline.rewrite.context import RewriteContext, refusal
 from skyline.rewrite.element import without_keyword
 from skyline.rewrite.sites.step import optimizer_calls
@@ -76,7 +76,7 @@ def _optioned(context: RewriteContext, module: Module, call: ast.Call, option: s
         raise RewriteRefused(message, file=where, line=line)
     _check_mappings(context, module, call)
     if excluding is not None:
-        return (replace_keyword(module.source, excluding, f"{option}=True"),)
+        return (replace_value(module.source, excluding, f"{option}=True"),)
     return add_keyword(module.source, call, f"{option}=True")
 
 

@@ -225,7 +225,7 @@ def rewrite(context: RewriteContext, value: str) -> tuple[TextEdit, ...]:
     body = _body(context, site, within)
     _check(context, site, within, parts)
     check_mean(context, site)
-    batch = batch_names(context, site, within)
+    batch = batch_names(context, site)
     return _written(site, body, batch, parts)
 
 

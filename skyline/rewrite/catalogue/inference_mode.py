@@ -15,7 +15,7 @@ from skyline.rewrite.imports import usable
 from skyline.rewrite.sites.evaluation import EvaluationSite, GradientsOff, evaluations, switched_off
 from skyline.rewrite.sites.iteration import framework
 from skyline.rewrite.unwrapping import without_decorator, without_item
-from skyline.source.text import Function, TextEdit, dotted, last_name, text_of
+from skyline.source.text import Function, TextEdit, dotted, is_text, last_name, text_of
 
 NAME = "inference_mode"
 _NUMBERS = (
@@ -88,7 +88,7 @@ def _without_gradients(site: EvaluationSite, keeps: bool) -> tuple[TextEdit, ...
     name = usable(module, target, at=function)
     if not function.decorator_list:
         return (*name.edits, *insert_before(module, function, f"@{name.text}()"))
-    body = function.body[1:] if _is_text(function.body[0]) and len(function.body) > 1 else function.body
+    body = function.body[1:] if is_text(function.body[0]) and len(function.body) > 1 else function.body
     return (*name.edits, *wrap(module, body, f"with {name.text}():"))
 
 
@@ -189,11 +189,6 @@ def _is_counted(name: str, own: list[ast.AST], seen: frozenset[str]) -> bool:
     return bool(values) and all(_is_number(value, own, seen) for value in values)
 
 
-def _is_text(statement: ast.stmt) -> bool:
-    value = statement.value if isinstance(statement, ast.Expr) else None
-    return isinstance(value, ast.Constant) and isinstance(value.value, str)
-
-
 def present(context: RewriteContext) -> str | None:
     """``on`` where an evaluation switches the recording of gradients off."""
     return "on" if switched_off(context) else None
@@ -214,7 +209,7 @@ def _without_next(context: RewriteContext) -> tuple[TextEdit, ...]:
         assert isinstance(site.switch, ast.withitem)
         return without_item(site.module, site.owner, site.switch)
     assert isinstance(site.switch, ast.expr)
-    return without_decorator(site.module, site.owner, site.switch)
+    return without_decorator(site.module, site.switch)
 
 
 def _check_needs_none(site: GradientsOff) -> None:

@@ -6,28 +6,26 @@ import ast
 
 from skyline.errors import RewriteRefused
 from skyline.rewrite.argument import keyword_of
-from skyline.rewrite.blocks import replace
+from skyline.rewrite.blocks import inserted, replace
 from skyline.rewrite.context import RewriteContext, refusal, whole_number
 from skyline.rewrite.factored import (
     BY_HAND,
     Pair,
     argument,
-    check_not_indexed,
+    between_written,
     comma_after,
     deleted,
-    inserted,
+    joined,
     made_by,
     placed_alike,
-    source_of,
     whole_literal,
-    written_pairs,
 )
 from skyline.rewrite.imports import usable
 from skyline.rewrite.sites.layer_uses import check_replaceable
 from skyline.rewrite.sites.layers import layer_class
 from skyline.source.arguments import passed
 from skyline.source.program import Module
-from skyline.source.text import TextEdit, offsets_of, text_of
+from skyline.source.text import TextEdit, offsets_of, text_of, written
 from skyline.whatif.catalogue.models.low_rank import split_layers
 
 NAME = "low_rank"
@@ -77,7 +75,7 @@ def _split(module: Module, call: ast.Call, rank: int) -> tuple[TextEdit, ...]:
     first, second = ("out_features=", "in_features=") if named is not None else ("", "")
     between = (
         f", {first}{rank}, bias=False{placed_alike(module, call, _DEVICE_PLACE)}), "
-        f"{source_of(module, call.func)}({second}{rank}"
+        f"{written(module.source, call.func)}({second}{rank}"
     )
     return (
         *container.edits,
@@ -89,16 +87,12 @@ def _split(module: Module, call: ast.Call, rank: int) -> tuple[TextEdit, ...]:
 
 def present(context: RewriteContext) -> str | None:
     """The rank of the first layer that is written as two."""
-    return next((str(pair.between) for pair in written_pairs(context, _between)), None)
+    return between_written(context, _between)
 
 
 def remove(context: RewriteContext) -> tuple[TextEdit, ...]:
     """One layer in place of each two; refused where the code takes one of them out of its container."""
-    edits: list[TextEdit] = []
-    for pair in written_pairs(context, _between):
-        check_not_indexed(context, pair)
-        edits += _joined(pair)
-    return tuple(edits)
+    return joined(context, _between, _joined)
 
 
 def _joined(pair: Pair) -> tuple[TextEdit, ...]:

@@ -18,12 +18,11 @@ from skyline.rewrite.sites.configured import (
     named_literal,
     place_edit,
 )
-from skyline.rewrite.sites.given import behind
+from skyline.rewrite.sites.given import behind, check_not_commanded
 from skyline.rewrite.sites.iteration import framework
 from skyline.source.arguments import calls_at, passed
 from skyline.source.batch_names import words
 from skyline.source.batch_uses import is_loader, loader_calls, purpose
-from skyline.source.command_line import argument_in_force
 from skyline.source.knob import DEFAULTS, KnobKind
 from skyline.source.mapping import holds
 from skyline.source.origin import Frame, Route
@@ -185,7 +184,6 @@ def _passed_by(context: RewriteContext, origin: Origin) -> bool:
 
 def _behind(context: RewriteContext, frame: Frame, node: ast.expr, workers: int) -> tuple[TextEdit, ...]:
     """The edit of the one literal or setting behind a name; refused where there is not exactly one."""
-    resolver = context.resolver
     literals = _literals(context, frame, node)
     if len(literals) != 1 or literals[0].route.kind in DEFAULTS or _passed_by(context, literals[0]):
         # A file that the run opened goes over a default.
@@ -197,13 +195,7 @@ def _behind(context: RewriteContext, frame: Frame, node: ast.expr, workers: int)
         message = f"num_workers is `{text_of(node)}`, which does not lead to one number in the source"
         raise refusal(message, frame.module, node, hint="Change it by hand.")
     origin = literals[0]
-    option = origin.route.option
-    if option is not None:
-        forced = argument_in_force(resolver.program, resolver.options, option, context.profile.arguments)
-        if forced is not None:
-            entry = context.profile.arguments[forced.index]
-            message = f"The command line sets {option.name} (`{entry}`): change it there to {workers}"
-            raise refusal(message, origin.module, origin.node)
+    check_not_commanded(context, origin, f" to {workers}")
     _check_shared(context, origin)
     if _passed_by(context, origin):
         message = f"num_workers is {origin.literal} here, and the profiled run had another number of workers"

@@ -14,7 +14,7 @@ from skyline.rewrite.imports import free_name
 from skyline.rewrite.sites.iteration import Iteration, Region, iteration
 from skyline.rewrite.sites.step import backwards
 from skyline.source.program import Module
-from skyline.source.text import Function, TextEdit, dotted, last_name, offsets_of, text_of
+from skyline.source.text import Function, TextEdit, dotted, last_name, offsets_of, text_of, written
 
 _READS = ("item", "tolist", "numpy")
 _REPORTS = {
@@ -315,7 +315,7 @@ def _kept_as_tensor(loop: Iteration, site: ReadingSite) -> list[TextEdit]:
     for read in site.reads:
         assert isinstance(read, ast.Call)
         assert isinstance(read.func, ast.Attribute)
-        edits += replace(module, read, f"{_text(module, read.func.value)}.detach()")
+        edits += replace(module, read, f"{written(module.source, read.func.value)}.detach()")
     number = "int" if any(isinstance(node, ast.Compare) for node in ast.walk(statement.value)) else "float"
     for use in uses(module, statement.target):
         parent = module.parents.get(use)
@@ -329,8 +329,3 @@ def _kept_as_tensor(loop: Iteration, site: ReadingSite) -> list[TextEdit]:
             raise refusal(f"`{name}` is used by another function, on line {use.lineno}", module, statement)
         edits += wrap_expression(module, use, f"{number}(", ")")
     return edits
-
-
-def _text(module: Module, node: ast.expr) -> str:
-    start, end = offsets_of(module.source, node)
-    return module.source.text[start:end]

@@ -110,7 +110,7 @@ def _edits(module: Module, found: WrittenAttention) -> tuple[TextEdit, ...]:
     fused = usable(module, _FUSED, at=found.product)
     parts = [_source(module, found.query), _key(module, found), _source(module, found.value)]
     if found.batched:
-        parts = [f"{_operand(part, found)}.unsqueeze(0)" for part in parts]
+        parts = [f"{_operand(part)}.unsqueeze(0)" for part in parts]
     parts += _mask(module, found)
     if found.dropout is not None:
         parts.append(f"dropout_p={_dropout(module, found.dropout)}")
@@ -120,7 +120,7 @@ def _edits(module: Module, found: WrittenAttention) -> tuple[TextEdit, ...]:
     return (*fused.edits, *replace(module, found.product, text), *going)
 
 
-def _operand(text: str, found: WrittenAttention) -> str:
+def _operand(text: str) -> str:
     plain = text.replace(".", "").replace("_", "").isalnum()
     return text if plain or (text.endswith(")") and not text.startswith("(")) else f"({text})"
 

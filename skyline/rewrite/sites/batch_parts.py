@@ -8,7 +8,7 @@ from typing import NoReturn
 from skyline.errors import RewriteRefused
 from skyline.rewrite.context import RewriteContext
 from skyline.rewrite.sites.forward import ForwardSite
-from skyline.rewrite.sites.iteration import ROUTE, Iteration
+from skyline.rewrite.sites.iteration import ROUTE
 from skyline.source.arguments import qualified_name
 from skyline.source.origin import Frame, Instance
 from skyline.source.program import Module
@@ -121,7 +121,7 @@ def _check_plain(module: Module, call: ast.Call) -> None:
         _refuse(f"`{text_of(call)}` is not a plain mean over the samples", module, call)
 
 
-def batch_names(context: RewriteContext, site: ForwardSite, within: Iteration) -> tuple[str, ...]:
+def batch_names(context: RewriteContext, site: ForwardSite) -> tuple[str, ...]:
     """The names of tensors of the batch that forward pass and loss read, in that order.
 
     They come from the target of the loop over the loader, directly or through assignments in its body; or from a call

@@ -167,12 +167,10 @@ class BlockCalls:
         if loops:
             return self._in_loop(context, loops[0], count)
         if whole:
-            return self._as_whole(context, whole[0], count)
+            return self._as_whole(whole[0], count)
         call = indexed[0]
         assert isinstance(call.func, ast.Subscript)
-        return self._call(
-            context, call, text_of(call.func, 200), _below(text_of(call.func.slice), count, self.size)
-        )
+        return self._call(call, text_of(call.func, 200), _below(text_of(call.func.slice), count, self.size))
 
     def _in_loop(self, context: RewriteContext, loop: ast.For, count: int) -> tuple[TextEdit, ...]:
         target, index = loop.target, ""
@@ -198,9 +196,9 @@ class BlockCalls:
                 *wrap_expression(self.module, loop.iter, "enumerate(", ")"),
             )
         condition = _below(index, count, self.size)
-        return (*edits, *self._call(context, calls[0], target.id, condition))
+        return (*edits, *self._call(calls[0], target.id, condition))
 
-    def _as_whole(self, context: RewriteContext, call: ast.Call, count: int) -> tuple[TextEdit, ...]:
+    def _as_whole(self, call: ast.Call, count: int) -> tuple[TextEdit, ...]:
         """``x = self.blocks(x)`` becomes a loop over the blocks, which is what ``nn.Sequential`` does."""
         statement = statement_of(self.module, call)
         begin, end = offsets_of(self.module.source, call)
@@ -253,12 +251,10 @@ class BlockCalls:
             if len(found) != 1:
                 many = "more than once" if found else "in no way that could be read"
                 self._refuse(f"`{callee}` is called {many}", self.methods[0] if self.methods else None)
-            edits += self._call(context, found[0], callee, "")
+            edits += self._call(found[0], callee, "")
         return tuple(edits)
 
-    def _call(
-        self, context: RewriteContext, call: ast.Call, block: str, condition: str
-    ) -> tuple[TextEdit, ...]:
+    def _call(self, call: ast.Call, block: str, condition: str) -> tuple[TextEdit, ...]:
         """``block(x)`` becomes ``checkpoint(block, x, use_reentrant=False)``, on a condition where one is given."""
         check_arguments(self.module, call, _OWN)
         source = self.module.source

@@ -47,7 +47,7 @@ def evaluations(context: RewriteContext) -> tuple[EvaluationSite, ...]:
     functions = [
         (module, node)
         for module, node in context.program.nodes_of(ast.FunctionDef)
-        if _evaluates(node) and not trains(node) and _is_public(module, node)
+        if _evaluates(node) and not trains(node) and _is_public(node)
     ]
     if not functions:
         raise RewriteRefused("No evaluation of the model was found", file=context.profile.script)
@@ -109,7 +109,7 @@ def _is_train_false(call: ast.Call) -> bool:
     return named and any(isinstance(each, ast.Constant) and each.value is False for each in call.args)
 
 
-def _is_public(module: Module, function: ast.FunctionDef) -> bool:
+def _is_public(function: ast.FunctionDef) -> bool:
     """Not a method that a framework calls, nor one that defines a model's own ``eval``."""
     return function.name not in ("eval", "train", "validation_step", "test_step", "forward", "__init__")
 
@@ -186,7 +186,7 @@ def switched_off(context: RewriteContext) -> tuple[GradientsOff, ...]:
         found += [each for node in within for each in _switches_of(module, node)]
     if not told:
         for module, function in context.program.nodes_of(ast.FunctionDef):
-            if not _evaluates(function) or trains(function) or not _is_public(module, function):
+            if not _evaluates(function) or trains(function) or not _is_public(function):
                 continue
             inside = [each for each in ast.walk(function) if isinstance(each, ast.With)]
             found += [each for node in (function, *inside) for each in _switches_of(module, node)]

@@ -11,6 +11,7 @@ from skyline.source.knob import KnobKind
 from skyline.source.mapping import holds
 from skyline.source.origin import Frame, Route
 from skyline.source.program import Module
+from skyline.source.resolver import Origin
 from skyline.source.shared_use import reads
 from skyline.source.text import text_of
 
@@ -50,22 +51,27 @@ def literal_behind(
         message = f"{name} is `{text_of(found)}`, which does not lead to one value in the source"
         raise refusal(message, module, at, hint="Change it by hand.")
     origin = literals[0]
-    option = origin.route.option
-    resolver = context.resolver
-    if option is not None:
-        forced = argument_in_force(resolver.program, resolver.options, option, context.profile.arguments)
-        if forced is not None:
-            entry = context.profile.arguments[forced.index]
-            message = f"The command line sets {option.name} (`{entry}`): change it there"
-            raise refusal(message, origin.module, origin.node)
+    check_not_commanded(context, origin)
     for holder in origin.route.holders:
-        lines = sorted({use.lineno for _, use in reads(resolver.program, holder)})
+        lines = sorted({use.lineno for _, use in reads(context.resolver.program, holder)})
         if len(lines) > 1:
             message = (
                 f"`{holder.name}` may set more than {name}: it is read on lines {', '.join(map(str, lines))}"
             )
             raise refusal(message, origin.module, origin.node)
     return origin.module, origin.node
+
+
+def check_not_commanded(context: RewriteContext, origin: Origin, wanted: str = "") -> None:
+    """Refuse a literal that is the default of an option which the command line sets."""
+    option, resolver = origin.route.option, context.resolver
+    if option is None:
+        return
+    forced = argument_in_force(resolver.program, resolver.options, option, context.profile.arguments)
+    if forced is not None:
+        entry = context.profile.arguments[forced.index]
+        message = f"The command line sets {option.name} (`{entry}`): change it there{wanted}"
+        raise refusal(message, origin.module, origin.node)
 
 
 def behind(

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeVar
 
 from skyline.errors import RewriteRefused
+from skyline.rewrite.argument import keyword_of
 from skyline.rewrite.context import RewriteContext, refusal
 from skyline.source.arguments import qualified_name
 from skyline.source.knob import KnobKind
@@ -90,6 +91,16 @@ def framework(context: RewriteContext) -> Framework | None:
         if kind is not None and last in (*_SWITCHES[kind], *_DRIVERS[kind]):
             found.append(Framework(kind, module, call, last in _SWITCHES[kind]))
     return min(found, key=lambda each: (not each.owns_loop, not each.takes_switches), default=None)
+
+
+def framework_switch(context: RewriteContext, name: str) -> tuple[Framework, ast.keyword] | None:
+    """The settings of ``transformers`` and their argument ``name=True``; None where it is not written so."""
+    owner = framework(context)
+    if owner is None or owner.kind != "transformers" or not owner.takes_switches:
+        return None
+    given = keyword_of(owner.call, name)
+    is_on = given is not None and isinstance(given.value, ast.Constant) and given.value.value is True
+    return (owner, given) if given is not None and is_on else None
 
 
 ROUTE = Route(KnobKind.CONSTANT, "")

@@ -40,7 +40,7 @@ def model(context: RewriteContext) -> ModelSite:
     """The model whose parameters the optimizer trains; raises RewriteRefused where it is unknown."""
     sites: dict[tuple[str, str, int], ModelSite] = {}
     for module, call in optimizer_calls(context):
-        owners = _owners(context, module, call)
+        owners = _owners(module, call)
         if not owners:
             message = f"The parameters of `{ast.unparse(call.func)}(…)` cannot be traced to a model"
             raise refusal(message, module, call)
@@ -54,9 +54,7 @@ def model(context: RewriteContext) -> ModelSite:
     return next(iter(sites.values()))
 
 
-def _owners(
-    context: RewriteContext, module: Module, call: ast.Call
-) -> list[tuple[Module, ast.expr, ast.stmt]]:
+def _owners(module: Module, call: ast.Call) -> list[tuple[Module, ast.expr, ast.stmt]]:
     """The objects whose ``parameters()`` reach an optimizer, once each, with the statement that reads them."""
     given = [*call.args[:1], *(keyword.value for keyword in call.keywords if keyword.arg == "params")]
     found: dict[str, tuple[Module, ast.expr, ast.stmt]] = {}
@@ -119,9 +117,9 @@ def _complete(
         if owner.id in names:
             return _in_caller(context, module, function, owner.id, depth)
         if owner.id not in module.scope(at).bindings:
-            return _at_top(context, module, text, owner)
+            return _at_top(module, text, owner)
     if isinstance(owner, ast.Attribute) and function is not None and depth < _DEPTH_LIMIT:
-        return _in_class(context, module, function, text, owner)
+        return _in_class(module, function, text, owner)
     raise refusal(f"Where `{text}` is made is unknown", module, at)
 
 
@@ -181,16 +179,14 @@ def _in_caller(
     return next(iter(found.values()))
 
 
-def _at_top(context: RewriteContext, module: Module, text: str, owner: ast.expr) -> ModelSite:
+def _at_top(module: Module, text: str, owner: ast.expr) -> ModelSite:
     last = next((each for each in reversed(module.tree.body) if _makes(each, text)[0]), None)
     if last is None:
         raise refusal(f"Where `{text}` is made is unknown", module, owner)
     return ModelSite(module, last, text, _makes(last, text)[1])
 
 
-def _in_class(
-    context: RewriteContext, module: Module, function: Function, text: str, owner: ast.Attribute
-) -> ModelSite:
+def _in_class(module: Module, function: Function, text: str, owner: ast.Attribute) -> ModelSite:
     """An attribute that another method of the class binds, once."""
     around = module.parents.get(function)
     stores = [

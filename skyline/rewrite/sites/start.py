@@ -13,7 +13,7 @@ from skyline.rewrite.unwrapping import without_statements
 from skyline.source.arguments import qualified_name
 from skyline.source.program import Module
 from skyline.source.scope import is_main_guard
-from skyline.source.text import TextEdit, text_of
+from skyline.source.text import TextEdit, is_text, text_of
 
 
 def calls_of(context: RewriteContext, *names: str) -> list[tuple[Module, ast.Call]]:
@@ -48,13 +48,13 @@ def at_start(
     if not body:
         raise RewriteRefused("The script is empty", file=module.path)
     guard = next((each for each in body if isinstance(each, ast.If) and is_main_guard(each)), None)
-    last = _last_import(module) or (body[-1] if all(map(_is_text, body)) else None)
+    last = _last_import(module) or (body[-1] if all(map(is_text, body)) else None)
     if once and guard is not None:
         place, behind = guard.body[0], False
     elif last is not None:
         place, behind = last, True
     else:
-        place, behind = next(each for each in body if not _is_text(each)), False
+        place, behind = next(each for each in body if not is_text(each)), False
     names = [usable(module, each, place, behind=behind) for each in (target, *more)]
     lines = write.format(*(each.text for each in names)).splitlines()
     # An import that is added may stand at the same place, and comes before.
@@ -119,7 +119,7 @@ def _last_import(module: Module) -> ast.stmt | None:
     for each in module.tree.body:
         if isinstance(each, ast.Import | ast.ImportFrom):
             last = each
-        elif _is_text(each) or _only_imports(each):
+        elif is_text(each) or _only_imports(each):
             last = each if _only_imports(each) else last
         elif last is not None or not isinstance(each, ast.Assign | ast.Expr):
             later = (one for one in module.tree.body if isinstance(one, ast.Import | ast.ImportFrom))
@@ -144,8 +144,3 @@ def _packages(statement: ast.Import | ast.ImportFrom) -> list[str]:
         if isinstance(statement, ast.Import)
         else [statement.module or ""]
     )
-
-
-def _is_text(statement: ast.stmt) -> bool:
-    value = statement.value if isinstance(statement, ast.Expr) else None
-    return isinstance(value, ast.Constant) and isinstance(value.value, str)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Literal
@@ -20,6 +20,7 @@ from skyline.predict.registry import predictor_for
 from skyline.trace.facts import ModuleFact
 from skyline.trace.profile import Profile
 from skyline.trace.record import OperatorShape, Phase
+from skyline.whatif.base import Applicability
 from skyline.whatif.constant import XEON, Constant
 from skyline.whatif.cost.optimizer_step import update_of
 from skyline.whatif.cost.streaming import relieved
@@ -140,6 +141,28 @@ class Split:
 
 def _both(products: Iterable[Product]) -> tuple[Product, ...]:
     return tuple(one for each in products for one in each.backward)
+
+
+def why_not(subject: Subject, layers: Sequence[Factored], why_none: Callable[[Profile], str]) -> str:
+    """The reason why no layer can be written as two; empty if one of these can."""
+    if not subject.script.modules:
+        return "which layers the model has is not known; profile it again"
+    if not layers:
+        return why_none(subject.script)
+    if subject.on_gpu and gpu(subject) is None:
+        return "the figures of the GPU are not known: see skyline gpus"
+    return ""
+
+
+def offered(usual: int, possible: Collection[int]) -> Applicability:
+    """A usual rank, with half and twice of it where possible."""
+    values = tuple(str(one) for one in (usual // 2, usual, 2 * usual) if one in possible)
+    return Applicability(True, values=values, default=str(usual))
+
+
+def parameters(subject: Subject, layers: Sequence[Factored]) -> tuple[int, int]:
+    """The parameters that go with these layers, and those of the whole model."""
+    return sum(one.less for one in layers), sum(one.parameter_count for one in subject.script.optimizers)
 
 
 def pairs(profile: Profile) -> list[tuple[ModuleFact, ModuleFact]]:

@@ -67,7 +67,7 @@ def with_workers(
     taking = known.taking_us + megabytes * known.returning_us_per_mb
     made = [one + megabytes * known.writing_us_per_mb for one in loading]
     read = _read_first(trace, recorded, known.reading_us_per_mb)
-    moved = _moved(recorded, read, fetches, made, workers, prefetch, taking)
+    moved = _moved(read, fetches, made, workers, prefetch, taking)
     # Busy workers slow the script, and a slower script leaves its workers idle for longer: this settles at once.
     cpu = select(moved, kind=(TaskKind.CPU, TaskKind.LAUNCH, TaskKind.SYNC), on_gpu=False)
     first, last = _ends(moved, recorded)
@@ -113,7 +113,6 @@ def _read_first(trace: ProfilerTrace, recorded: KinetoGraph, us_per_mb: float) -
 
 
 def _moved(
-    recorded: KinetoGraph,
     graph: Graph,
     fetches: list[Indices],
     made: list[float],

@@ -15,7 +15,7 @@ from torch.nn import functional
 
 from skyline.capture.child.values.access_shares import Accesses, access_shares, hot_rows
 from skyline.capture.child.values.lookups import Lookups
-from skyline.capture.child.values.tables import Table, large_tables, trained_modules
+from skyline.capture.child.values.values_pass import Table, large_tables, trained_modules
 from skyline.capture.process import Starter
 from skyline.capture.request import CaptureRequest
 from skyline.predict.gpu_profile import gpu_profile

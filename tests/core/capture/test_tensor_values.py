@@ -6,9 +6,7 @@ import torch
 from torch import nn
 
 from skyline.capture.child.values.lookups import Lookups
-from skyline.capture.child.values.row_changes import RowChanges
-from skyline.capture.child.values.tables import large_tables, trained_modules
-from skyline.capture.child.values.values_pass import ValuesPass
+from skyline.capture.child.values.values_pass import RowChanges, ValuesPass, large_tables, trained_modules
 from skyline.capture.child.values.zeros import Zeros
 
 

@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-from skyline.sweep.loading import LoadingRate
+from skyline.sweep.predicted import LoadingRate
 from skyline.trace.facts import TimedRead
 from skyline.trace.profile import Profile
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from skyline.predict.gpu_profile import with_earlier_values
 from skyline.trace import store
-from skyline.trace.earlier_values import with_earlier_values
 from skyline.trace.profile import Profile
 from skyline.trace.tensor_values import HotRows, TableAccess, TensorValues
 

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from skyline.cli.main import main
+from skyline.entry_points import Addition, Installed
 from skyline.errors import UsageError
-from skyline.installed import Addition, Installed
 from skyline.settings.pyproject import project_settings, watch_settings_of
 from skyline.watch.actions import Actions
 from skyline.watch.course import Course

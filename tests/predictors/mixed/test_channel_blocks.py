@@ -6,8 +6,7 @@ import pytest
 
 from skyline.predict.gpus import gpu_named
 from skyline.trace.record import OperatorShape
-from skyline_predictors.mixed.by_format import ByFormat
-from skyline_predictors.mixed.channel_blocks import least_us
+from skyline_predictors.mixed.by_format import ByFormat, least_us
 
 H200 = gpu_named("H200")
 FORWARD, BACKWARD = "aten::native_batch_norm", "aten::native_batch_norm_backward"

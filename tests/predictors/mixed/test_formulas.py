@@ -11,8 +11,7 @@ from skyline.trace.record import OperatorShape
 from skyline_predictors.mixed.board import board
 from skyline_predictors.mixed.by_format import ByFormat
 from skyline_predictors.mixed.call_kind import CallKind, call_kind
-from skyline_predictors.mixed.constants import spreads, table, values
-from skyline_predictors.mixed.predictor import Mixed
+from skyline_predictors.mixed.predictor import Mixed, spreads, table, values
 
 GPU = gpu_named("RTX 3090")
 HALF = "float16"

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import time
 
+import torch
+
+from ..module_facts import named_modules
 from .access_shares import access_shares
 from .lookups import Lookups
-from .row_changes import RowChanges
-from .tables import large_tables, trained_modules
 from .zeros import Zeros
 
 # Kept from before the script could put something else in its place.
@@ -76,3 +77,134 @@ class ValuesPass:
         for row, table in zip(told["tables"], self._tables, strict=True):
             row["steady"] = self._changes.rows(table)
         return {**told, "zeros": [] if self._zeros.problem else self._zeros.rows()}
+
+
+_CLASSES = (torch.nn.Embedding, torch.nn.EmbeddingBag)
+LEAST_BYTES = 1 << 20
+"""Smaller tables fit into any cache."""
+
+
+class Table:
+    """A table; the numbers of its rows begin with ``first``. A weight that several modules share is one table.
+
+    ``closed`` is true if the last offset of its bags is the end of the indices.
+    """
+
+    __slots__ = ("closed", "first", "padding", "path", "row_bytes", "rows", "weight")
+
+    def __init__(self, path, module, first):
+        self.path = path
+        self.weight = module.weight
+        self.padding = module.padding_idx
+        self.closed = bool(getattr(module, "include_last_offset", False))
+        self.rows = module.num_embeddings
+        self.row_bytes = module.embedding_dim * module.weight.element_size()
+        self.first = first
+
+    @property
+    def size_bytes(self):
+        """Bytes of the whole table."""
+        return self.rows * self.row_bytes
+
+
+def trained_modules(optimizers):
+    """Pairs of a path and a module whose weight one of the optimizers trains.
+
+    Of modules of one class that share a weight there is the first.
+    """
+    trained = {
+        id(parameter)
+        for _, optimizer in optimizers
+        for group in optimizer.param_groups
+        for parameter in group["params"]
+    }
+    found = {}
+    for path, module in named_modules():
+        weight = dict(module._parameters.items()).get("weight")
+        if id(weight) in trained:
+            found.setdefault((id(weight), type(module)), (path, module))
+    return list(found.values())
+
+
+def large_tables(modules):
+    """The tables among the modules that are large enough, in their order."""
+    found, first = [], 0
+    for path, module in modules:
+        if type(module) not in _CLASSES:
+            continue
+        if module.num_embeddings * module.embedding_dim * module.weight.element_size() < LEAST_BYTES:
+            continue
+        found.append(Table(path, module, first))
+        first += module.num_embeddings
+    return found
+
+
+_MOST_ROWS = 4096
+"""Rows of a table that are compared in a step."""
+_CHANGES = (1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1)
+
+
+class RowChanges:
+    """Copies looked-up rows before each step of the optimizer that trains them, and compares them after it."""
+
+    def __init__(self, tables, lookups):
+        self._tables = tables
+        self._lookups = lookups
+        self._held = []
+        self.problem = ""
+        self._seen = {table.path: [] for table in tables}
+
+    def before_step(self, optimizer):
+        """The rows have their old values."""
+        self._held = []
+        self._unless_failed(
+            self._hold, {id(one) for group in optimizer.param_groups for one in group["params"]}
+        )
+
+    def after_step(self):
+        """The rows have their new values."""
+        self._unless_failed(self._compare)
+        self._held = []
+
+    def _unless_failed(self, work, *given):
+        """Weights of other kinds cannot be compared; the script goes on."""
+        if self.problem:
+            return
+        try:
+            with torch.no_grad():
+                work(*given)
+        except Exception as error:
+            self.problem = f"{type(error).__name__}: {error}"
+
+    def _hold(self, updated):
+        for table in self._tables:
+            rows, counts = self._lookups.latest(table) if id(table.weight) in updated else ((), ())
+            if len(rows):
+                stride = -(-len(rows) // _MOST_ROWS)
+                at = rows[::stride].to(table.weight.device)
+                self._held.append((table, at, table.weight.detach()[at], counts[::stride]))
+
+    def _compare(self):
+        for table, at, before, counts in self._held:
+            change = (table.weight.detach()[at] - before).float().norm(dim=1)
+            share = change / before.float().norm(dim=1).clamp_(min=torch.finfo(torch.float32).tiny)
+            self._seen[table.path].append((share.to("cpu"), counts))
+
+    def rows(self, table):
+        """As of ``skyline.trace.tensor_values.SteadyRows``, by change; empty without a step."""
+        seen = self._seen[table.path]
+        if not seen:
+            return []
+        changes = torch.cat([share for share, _ in seen])
+        counts = torch.cat([counts for _, counts in seen]).double()
+        found = []
+        for change in _CHANGES:
+            steady = changes <= change
+            found.append(
+                {
+                    "change": change,
+                    "row_share": float(steady.double().mean()),
+                    "lookup_share": float(counts[steady].sum() / counts.sum()),
+                }
+            )
+        return found

@@ -57,7 +57,7 @@ class ZeroGrad(UsualWhatIf):
         """Remove the zeroing; of each step the first gradient that comes costs no more than a call."""
         graph = scenario.graph
         zeroing = _zeroing(graph)
-        adding, kernels = _first_adding(graph, subject), _first_adding_kernels(graph, subject, zeroing)
+        adding, kernels = _first_adding(graph, subject), _first_adding_kernels(graph, subject)
         durations = graph.durations.copy()
         bare = float(np.percentile(durations[adding], _QUICK)) if len(adding) else 0.0
         durations[adding] = np.minimum(durations[adding], bare)
@@ -83,7 +83,7 @@ def _zeroing(graph: Graph) -> Indices:
     return np.union1d(named, launched_by(graph, named)).astype(np.int64)
 
 
-def _first_adding_kernels(graph: Graph, subject: Subject, zeroing: Indices) -> Indices:
+def _first_adding_kernels(graph: Graph, subject: Subject) -> Indices:
     """In a predicted graph, whose kernels are named as operators: those that add the first gradients to zeros."""
     named = select(graph, name=_ADD, phase=Phase.BACKWARD, on_gpu=True)
     rounds = 1 if subject.profile is None else max(1, subject.script.batch.micro_batches)

@@ -22,17 +22,19 @@ from skyline.whatif.cost.factored_layers import (
     Split,
     called_twice,
     is_worth_asking,
+    offered,
     pairs,
+    parameters,
     product_kind,
     product_rate,
     products_us,
     tasks_of,
+    why_not,
     with_gradients_added,
     with_update,
     with_weights,
 )
 from skyline.whatif.cost.thread_scaling import CALL_US
-from skyline.whatif.number_formats import gpu
 from skyline.whatif.question import whole_number
 from skyline.whatif.subject import shapes
 
@@ -69,13 +71,9 @@ class EmbeddingFactorization(UsualWhatIf):
     def detect(self, subject: Subject) -> Applicability:
         """Applicable where narrower tables save something."""
         profile = subject.script
-        if not profile.modules:
-            return Applicability.no("which layers the model has is not known; profile it again")
         layers = embeddings(profile)
-        if not layers:
-            return Applicability.no(_why_none(profile))
-        if subject.on_gpu and gpu(subject) is None:
-            return Applicability.no("the figures of the GPU are not known: see skyline gpus")
+        if reason := why_not(subject, layers, _why_none):
+            return Applicability.no(reason)
         widest = max(layers, key=lambda one: one.before).outputs
         narrower = [one for one in _WIDTHS if one < widest and factored_tables(profile, one)]
         if not narrower:
@@ -91,8 +89,7 @@ class EmbeddingFactorization(UsualWhatIf):
             subject, chosen, lambda now: _changed(subject, now, chosen, 1.0, "value"), graph
         ):
             return Applicability.no("it would save less than 2 % of the iteration and of the memory")
-        values = tuple(str(one) for one in (usual // 2, usual, 2 * usual) if one in narrower)
-        return Applicability(True, values=values, default=str(usual))
+        return offered(usual, narrower)
 
     def transform(self, scenario: Scenario, value: str, subject: Subject) -> Scenario:
         """Scale lookups, their gradients and the update; add three products for each table."""
@@ -105,10 +102,7 @@ class EmbeddingFactorization(UsualWhatIf):
         likely, least, most = (_changed(subject, scenario.graph, layers, larger, end) for end in ENDS)
         lookups = _lookups(subject, scenario.graph, layers, Phase.FORWARD)
         rows = larger * sum(_rows(subject, scenario.graph, lookups)) / max(1, subject.steps)
-        less, whole = (
-            sum(one.less for one in layers),
-            sum(one.parameter_count for one in subject.script.optimizers),
-        )
+        less, whole = parameters(subject, layers)
         known = subject.on_gpu or product_rate(subject, scenario.graph)[1]
         change = (
             f"{less:,} of {whole:,} parameters go" if less > 0 else f"{-less:,} parameters come to {whole:,}"

@@ -25,15 +25,17 @@ from skyline.whatif.cost.factored_layers import (
     called_twice,
     flops_of,
     is_worth_asking,
+    offered,
     pairs,
+    parameters,
     product_kind,
     split_products,
     tasks_of,
+    why_not,
     with_gradients_added,
     with_update,
     with_weights,
 )
-from skyline.whatif.number_formats import gpu
 from skyline.whatif.question import whole_number
 from skyline.whatif.subject import shapes
 
@@ -64,13 +66,9 @@ class LowRank(UsualWhatIf):
     def detect(self, subject: Subject) -> Applicability:
         """Applicable where linear layers are large enough to gain by it."""
         profile = subject.script
-        if not profile.modules:
-            return Applicability.no("which layers the model has is not known; profile it again")
         layers = linear_layers(profile)
-        if not layers:
-            return Applicability.no(_why_none(profile))
-        if subject.on_gpu and gpu(subject) is None:
-            return Applicability.no("the figures of the GPU are not known: see skyline gpus")
+        if reason := why_not(subject, layers, _why_none):
+            return Applicability.no(reason)
         ranks = [rank for rank in _RANKS if _split(layers, rank)]
         if not ranks:
             return Applicability.no("the weights of its linear layers are too small to be split")
@@ -87,8 +85,7 @@ class LowRank(UsualWhatIf):
             subject, chosen, lambda now: _changed(subject, now, chosen, 1.0, "value"), graph
         ):
             return Applicability.no("it would save less than 2 % of the iteration and of the memory")
-        values = tuple(str(rank) for rank in (usual // 2, usual, 2 * usual) if rank in ranks)
-        return Applicability(True, values=values, default=str(usual))
+        return offered(usual, ranks)
 
     def transform(self, scenario: Scenario, value: str, subject: Subject) -> Scenario:
         """Split the products, and shrink what is done to whole weights."""
@@ -98,10 +95,7 @@ class LowRank(UsualWhatIf):
             return replace(scenario, reason=f"rank {rank} makes the weight of no linear layer smaller")
         larger = scenario.pass_factor(subject)
         likely, least, most = (_changed(subject, scenario.graph, layers, larger, end) for end in ENDS)
-        less, whole = (
-            sum(one.less for one in layers),
-            sum(one.parameter_count for one in subject.script.optimizers),
-        )
+        less, whole = parameters(subject, layers)
         kept = _kept_bytes(subject, scenario.graph, layers, larger)
         return scenario.between(
             subject,

@@ -1,1 +1,0 @@
-"""Readers of settings files, one module for each format: the values with their lines, columns and keys."""
