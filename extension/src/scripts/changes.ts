@@ -1,7 +1,7 @@
 /** Changes of the user's code. The server makes, removes and reverts them, each as one undo step. */
 
 import { EditRecorder, type Marks } from "../editor/marks";
-import { type ApplyResult, METHODS, type Question, type Refusal } from "../protocol";
+import { type ApplyResult, type CodeChanges, METHODS, type Question, type Refusal } from "../protocol";
 import type { Connection } from "../server/client";
 
 /** Result of a change: the refused parts, and a notice for the user or an empty string. */
@@ -11,6 +11,16 @@ export interface Outcome {
 }
 
 export const UNCHANGED: Question = { batchSize: null, whatifs: [] };
+
+/** The changes that are in the code but not in the profile. */
+export function appliedOf(code: CodeChanges | null | undefined): Question {
+  return code ? { batchSize: code.batchSize, whatifs: code.whatifs } : UNCHANGED;
+}
+
+/** True if two verifications would measure the same changes over the same profile. */
+export function asksTheSame(one: CodeChanges["verify"] | undefined, other: CodeChanges["verify"] | undefined): boolean {
+  return JSON.stringify(one ?? null) === JSON.stringify(other ?? null);
+}
 
 export class Changes {
   #busy: Promise<unknown> = Promise.resolve();

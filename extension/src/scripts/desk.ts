@@ -30,7 +30,7 @@ import type { Session } from "../server/session";
 import type { Stage, ViewState } from "../view/messages";
 import { NO_PLAN, type PlanAsked } from "../view/plan-state";
 import { NO_RUNS } from "../view/runs-state";
-import { Changes, type Outcome, UNCHANGED } from "./changes";
+import { appliedOf, asksTheSame, Changes, type Outcome, UNCHANGED } from "./changes";
 import { failureOf } from "./failure";
 import { Planning } from "./planning";
 import { Runs } from "./runs";
@@ -59,16 +59,6 @@ interface Known {
   best: BestReport | null;
   readonly planning: Planning;
   readonly others: Runs;
-}
-
-/** The changes that are in the code but not in the profile. */
-function appliedOf(code: CodeChanges | null | undefined): Question {
-  return code ? { batchSize: code.batchSize, whatifs: code.whatifs } : UNCHANGED;
-}
-
-/** True if two verifications would measure the same changes over the same profile. */
-function asksTheSame(one: CodeChanges["verify"] | undefined, other: CodeChanges["verify"] | undefined): boolean {
-  return JSON.stringify(one ?? null) === JSON.stringify(other ?? null);
 }
 
 const NOTHING: Outcome = { refused: [], notice: "" };
