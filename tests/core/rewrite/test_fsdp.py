@@ -11,7 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from skyline.cli.command_line import parse_question
+from skyline.errors import UsageError
 from skyline.trace.facts import ModuleFact
+from skyline.whatif.question import Choice
 
 HEAD = """\
 import torch
@@ -240,3 +243,11 @@ def test_two_ranks_train_as_one_process_with_twice_the_batch(script, tmp_path: P
     assert states[0].keys() == states[1].keys()
     for name, tensor in states[1].items():
         assert torch.allclose(states[0][name], tensor, atol=1e-5), name
+
+
+def test_it_is_planned_and_not_asked_as_a_what_if() -> None:
+    with pytest.raises(UsageError, match="needs several GPUs: there is no what-if") as raised:
+        parse_question(["fsdp=2"])
+    assert raised.value.hint is not None
+    assert raised.value.hint.startswith("skyline plan")
+    assert parse_question(["fsdp=2"], rewrites=True).choices == (Choice("fsdp", "2"),)
