@@ -30,9 +30,9 @@ from skyline.analysis.analyse import analyse
 from skyline.report.build import whatif_report
 from skyline.trace import store
 
-pytestmark = [pytest.mark.capture, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.capture, pytest.mark.timeout(2400)]
 
-WAIT_S = 400
+WAIT_S = 900
 BRIEF = ("--device", "cpu", "--budget", "0", "--steps", "4")
 """Enough for the figures: trials of other sizes take most of the time of a profile."""
 LOOP = """\
