@@ -30,7 +30,7 @@ import type { Session } from "../server/session";
 import type { Stage, ViewState } from "../view/messages";
 import { NO_PLAN, type PlanAsked } from "../view/plan-state";
 import { NO_RUNS } from "../view/runs-state";
-import { appliedOf, asksTheSame, Changes, type Outcome, UNCHANGED } from "./changes";
+import { appliedOf, asksTheSame, Changes, type Outcome } from "./changes";
 import { failureOf } from "./failure";
 import { Planning } from "./planning";
 import { Runs } from "./runs";
