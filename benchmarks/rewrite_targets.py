@@ -20,6 +20,16 @@ _TOKEN = re.compile(r"\w+|[^\w\s]")
 _NUMBER = r"0[xX][\da-fA-F_]+|\d[\d_]*"
 _IMPORTS = "import from as torch ."
 _CALL = "( ) , ="
+_RANKS = (
+    f'{_IMPORTS} {_CALL} [ ] : ; > # " + if not in else is_available environ update RANK LOCAL_RANK WORLD_SIZE'
+    " MASTER_ADDR MASTER_PORT 0 1 127 distributed init_process_group cpu gloo cuda nccl _?atexit register _?os"
+    " _?sys destroy_process_group set_device int get_rank stdout open devnull w _?logging disable nn parallel"
+    " utils data DistributedDataParallel sampler DistributedSampler shuffle False set_epoch epoch module"
+    " manual_seed initial_seed barrier started without torchrun a job of one process the first rank alone"
+    " reports downloads"
+)
+"""What makes a script one of several processes."""
+_NO_LONGER = "shuffle|True|False|=|cuda|:|0"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,16 +87,7 @@ TARGETS = {
         names=True,
     ),
     "cudnn_benchmark": Target(f"{_IMPORTS} = ; backends cudnn benchmark True", "False", names=True),
-    "data_parallel": Target(
-        f'{_IMPORTS} {_CALL} [ ] : ; > # " + if not in else is_available environ update RANK LOCAL_RANK WORLD_SIZE'
-        " MASTER_ADDR MASTER_PORT 0 1 127 distributed init_process_group cpu gloo cuda nccl _?atexit register _?os"
-        " _?sys destroy_process_group set_device int get_rank stdout open devnull w _?logging disable nn parallel"
-        " utils data DistributedDataParallel sampler DistributedSampler shuffle False set_epoch epoch module"
-        " manual_seed initial_seed barrier started without torchrun a job of one process the first rank alone"
-        " reports downloads",
-        "shuffle|True|False|=|cuda|:|0",
-        names=True,
-    ),
+    "data_parallel": Target(_RANKS, _NO_LONGER, names=True),
     "ddp_bucket": Target(", = bucket_cap_mb 64", "25"),
     "ddp_compression": Target(
         f"{_IMPORTS} {_CALL} ; distributed algorithms ddp_comm_hooks default_hooks fp16_compress_hook"
@@ -95,6 +96,13 @@ TARGETS = {
     ),
     "embedding_factorization": Target(f"{_IMPORTS} {_CALL} nn Sequential Linear bias False 8", names=True),
     "fuse_jobs": Target(""),
+    "fsdp": Target(
+        f"{_RANKS} for * fsdp fully_shard tensor values broadcast detach block blocks all ranks start first checkpoint"
+        " state_dict StateDictOptions get_model_state_dict set_model_state_dict full_state_dict broadcast_from_rank0"
+        " cpu_offload options state parameters buffers",
+        _NO_LONGER,
+        names=True,
+    ),
     "fused_optimizer": Target(", = fused foreach True"),
     "grad_accumulation": Target(f"( ) , = + * / . : 0 2 for in zip chunk len detach {_PART}", names=True),
     "gradient_as_bucket_view": Target(", = gradient_as_bucket_view True", "False"),

@@ -419,6 +419,7 @@ def test_a_module_that_binds_one_of_both_is_left_as_it_was() -> None:
         "batch_size",
         "checkpoint_every",
         "data_parallel",
+        "fsdp",
         "fuse_jobs",
         "keep_memory",
         "pad_to_multiple",
