@@ -28,7 +28,7 @@ _RANKS = (
     " manual_seed initial_seed barrier started without torchrun a job of one process the first rank alone"
     " reports downloads"
 )
-"""What makes a script one of several processes."""
+"""Tokens of a script that becomes one of several processes."""
 _NO_LONGER = "shuffle|True|False|=|cuda|:|0"
 
 
