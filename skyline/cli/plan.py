@@ -115,7 +115,7 @@ def _compared(
                 raise  # none is left: the last reason is shown whole
             failed.append(no_offer(cluster.name, cluster.gpu.name, error.message))
     found = offers_of(reports, failed)
-    deliver(found, lambda: offers_page(found, options.source), options.json)
+    deliver(found, lambda: offers_page(found, options.source, script_arguments or ()), options.json)
     return int(ExitCode.OK)
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import shlex
+from collections.abc import Iterator, Sequence
 
 from skyline import units
 from skyline.report.cluster_offers import ClusterOffer, ClusterOffers
@@ -22,21 +23,21 @@ from skyline.report.pages.plan import dollar_words, gpus_words, hours_words, rat
 from skyline.report.plan_report import PlanRow
 
 
-def offers_page(found: ClusterOffers, script: str | None) -> Document:
+def offers_page(found: ClusterOffers, script: str | None, arguments: Sequence[str] = ()) -> Document:
     """The verdict, one row for each cluster, and the reasons of clusters without a strategy.
 
-    ``script`` is the file to change, None for a described model.
+    ``script`` is the file to change with its ``arguments``, None for a described model.
     """
     missing = [f"{one.cluster} ({one.gpu}): {one.advice}" for one in found.offers if one.row is None]
     return document(
         Section((Title(found.model, f"{len(found.offers)} clusters, figures are {found.provenance}"),)),
-        Section(tuple(said(*verdict(found, script), tone="bold"))),
+        Section(tuple(said(*verdict(found, script, arguments), tone="bold"))),
         Section((_table(found),), "Clusters", "the best strategy on each") if _planned(found) else None,
         paragraphs("Not in the table", missing),
     )
 
 
-def verdict(found: ClusterOffers, script: str | None) -> tuple[str, ...]:
+def verdict(found: ClusterOffers, script: str | None, arguments: Sequence[str] = ()) -> tuple[str, ...]:
     """The best cluster, whether the next one is as good within the ranges, and the command that follows."""
     planned = _planned(found)
     if not planned:
@@ -49,7 +50,7 @@ def verdict(found: ClusterOffers, script: str | None) -> tuple[str, ...]:
     if len(planned) > 1 and _as_good(row, planned[1][1]):
         lines.append(f"{planned[1][0].cluster} is as good within the ranges.")
     if script is not None:
-        lines.append(_command(best, row, script))
+        lines.append(_command(best, row, script, arguments))
     return tuple(lines)
 
 
@@ -79,13 +80,16 @@ def _as_good(best: PlanRow, other: PlanRow) -> bool:
     return best.usd is None and other.units_per_s.high >= best.units_per_s.low
 
 
-def _command(offer: ClusterOffer, row: PlanRow, script: str) -> str:
+def _command(offer: ClusterOffer, row: PlanRow, script: str, arguments: Sequence[str]) -> str:
     if row.whatifs:
-        return f"The code: skyline apply {script} {' '.join(row.whatifs)}"
+        return f"The code: {_apply(script, row, arguments)}"
     if (written := offer.writable) is None:
         return "Skyline does not write the code of this strategy: the script has to be changed by hand."
-    command = f"skyline apply {script} {' '.join(written.whatifs)}"
-    return f"Skyline writes the code of {written.label}{_bill(written)}: {command}"
+    return f"Skyline writes the code of {written.label}{_bill(written)}: {_apply(script, written, arguments)}"
+
+
+def _apply(script: str, row: PlanRow, arguments: Sequence[str]) -> str:
+    return shlex.join(("skyline", "apply", script, *row.whatifs, *arguments))
 
 
 def _table(found: ClusterOffers) -> TextTable:

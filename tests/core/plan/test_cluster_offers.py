@@ -54,6 +54,9 @@ def test_the_sentence_names_the_cost_and_the_command():
         "Cheapest: a with ddp 8 on 8 GPUs, $100 (90 to 110) in 20.0 h.",
         "The code: skyline apply train.py data_parallel=8",
     )
+    assert verdict(found, "my train.py", ("config/small.py", "--name=a b"))[-1] == (
+        "The code: skyline apply 'my train.py' data_parallel=8 config/small.py '--name=a b'"
+    )
 
 
 def test_the_best_strategy_that_is_written_stands_beside_one_that_is_not():
