@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 import sys
 from pathlib import Path
@@ -13,10 +14,13 @@ import pytest
 def test_page_faults_are_counted_for_each_iteration() -> None:
     from fresh_processes import Usage
 
-    before = Usage.of(os.getpid())
-    pages = b"x" * (4000 * os.sysconf("SC_PAGE_SIZE"))
-    used = Usage.of(os.getpid()).per_iteration(before, 2)
-    assert pages
+    page = os.sysconf("SC_PAGE_SIZE")
+    # Memory of the process's own heap may have been touched by an earlier test.
+    with mmap.mmap(-1, 4000 * page) as pages:
+        before = Usage.of(os.getpid())
+        for place in range(0, len(pages), page):
+            pages[place] = 1
+        used = Usage.of(os.getpid()).per_iteration(before, 2)
     # The system may hand out several pages for one fault, but memory that was never touched costs none.
     assert used.faults > 0
     assert used.user_ms >= 0
