@@ -123,8 +123,10 @@ def histories(script: Path) -> list[Path]:
     return sorted((one for one in found if one.name.rpartition("-watch-")[0] == script.stem), reverse=True)
 
 
-def entries(path: Path) -> Iterator[dict[str, Any]]:
+def entries(path: Path, containing: str = "") -> Iterator[dict[str, Any]]:
     """The entries of a file, the header first; a last line that is cut off is left out.
+
+    Only lines with the text ``containing`` are decoded: a long run has many entries, and few of some kinds.
 
     Raises:
         UsageError: the file cannot be read, or is not a history of ``skyline watch``.
@@ -134,6 +136,8 @@ def entries(path: Path) -> Iterator[dict[str, Any]]:
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror or error}") from error
     for number, line in enumerate(lines):
+        if number and containing not in line:
+            continue
         try:
             entry = msgspec.json.decode(line, type=dict[str, Any])
         except msgspec.MsgspecError:

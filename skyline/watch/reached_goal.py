@@ -25,7 +25,7 @@ def with_reached_goal(profile: Profile) -> Profile:
         return profile
     for path in histories(Path(profile.script))[:_LATEST]:
         try:
-            history = list(entries(path))
+            history = list(entries(path, containing='"logged"'))
         except UsageError:
             continue
         logged = [LoggedTraining.of_history(one) for one in history if one.get("kind") == "logged"]
