@@ -78,11 +78,13 @@ class Answers:
         await response(scope, receive, send)
 
     async def _response(self, request: Request) -> Response:
+        # Read whatever the answer is: a refusal sent while a body is on its way is lost when the connection closes.
+        body = await _body(request)
         name, shown = self._name(request), self._subject.shown
         if name is None:
             return _refusal()
         if request.method == "POST" and name == "simulate" and shown is not None:
-            return await self._told(request, shown)
+            return await self._told(request, body, shown)
         if request.method != "GET":
             return _refusal()
         if name == "":
@@ -104,10 +106,9 @@ class Answers:
         here = _HERE.fullmatch(request.headers.get("host", ""))
         return name if known and slash and here else None
 
-    async def _told(self, request: Request, shown: Shown) -> Response:
+    async def _told(self, request: Request, body: bytes | None, shown: Shown) -> Response:
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-        body = await _body(request) if kind == _JSON else None
-        if body is None:
+        if body is None or kind != _JSON:
             return _refusal(HTTPStatus.BAD_REQUEST)
         try:
             asked = msgspec.json.decode(body, type=QuestionOptions)
@@ -165,7 +166,7 @@ def _response(kind: str, body: bytes) -> Response:
 
 
 def _refusal(status: HTTPStatus = HTTPStatus.NOT_FOUND) -> Response:
-    # The body is not read: it must not be taken for the next request.
+    # A body too long is not read to its end: the rest must not be taken for the next request.
     headers = {**_HEADERS, "Connection": "close"}
     return Response(f"{status.phrase}\n", status, headers, "text/plain")
 

@@ -104,7 +104,10 @@ def test_what_is_no_question_is_refused(service: Service) -> None:
     assert ask(service, path, [], **JSON)[0] == 400
     assert ask(service, path, {"whatifs": []})[0] == 400, "a form of another page could send that"
     assert ask(service, "/wrong/simulate", {}, **JSON)[0] == 404
-    assert ask(service, path, {}, **{**JSON, "Content-Length": "-5"})[0] == 400
+    with socket.create_connection(("127.0.0.1", service.port), 10) as connection:
+        # At once: an answer to a head alone closes the connection, and a body that comes after it resets the answer.
+        connection.sendall(f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: -5\r\n\r\n{{}}".encode())
+        assert b" 400 " in connection.recv(100)
 
 
 @pytest.mark.parametrize("size", ["1" + "0" * 30, "1" + "0" * 400, "-1", "0"], ids="abcd")

@@ -105,7 +105,7 @@ import torch
 torch.manual_seed(0)
 model = torch.nn.Linear(4, 1)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-for iteration in range(100_000):
+for iteration in range(10_000_000):
     optimizer.zero_grad()
     loss = model(torch.randn(8, 4)).pow(2).mean() * (float("nan") if iteration > 200 else 1.0)
     loss.backward()
