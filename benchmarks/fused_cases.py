@@ -14,7 +14,7 @@ from torch.func import functional_call, stack_module_state, vmap
 
 HERE = Path(__file__).resolve().parent
 _STACKED = "models = [{made} for _ in range({jobs})]\n{indent}weights, buffers = torch.func.stack_module_state(models)"
-_EACH = "each_loss = torch.func.vmap(loss_of, (0, 0, None, None), randomness='different')(weights, buffers, {batch})"
+_EACH = "each_loss = torch.func.vmap(loss_of, ({dims}), randomness='different')(weights, buffers, {batch})"
 _CALL = "torch.func.functional_call(models[0], (weights, buffers), ({input},))"
 _STEPS = 8
 
@@ -56,11 +56,14 @@ class FusedCase:
         first = self.batch.partition(",")[0]
         loss = self.loss.replace("CALL", _CALL.format(input=first))
         function = f"def loss_of(weights, buffers, {self.batch}):\n    return {loss}\n\n\n"
+        # The models differ in weights and buffers; each batch is the same for all.
+        dims = ", ".join(["0", "0", *["None"] * len(self.batch.split(","))])
+        each = _EACH.format(dims=dims, batch=self.batch)
         text = self.text
         for old, new in self.edits:
             if text.count(old) != 1:
                 raise ValueError(f"{self.name}: {old!r} is there {text.count(old)} times")
-            text = text.replace(old, new.format(jobs=jobs, each=_EACH.format(batch=self.batch)))
+            text = text.replace(old, new.format(jobs=jobs, each=each))
         head, mark, rest = text.partition(self.loop)
         return f"{head.rstrip()}\n\n\n{function}{mark.lstrip()}{rest}"
 

@@ -174,7 +174,7 @@ def measured(case: FusedCase, many: list[int], rounds: int) -> list[Row]:
         return found
 
 
-def page(rows: list[Row]) -> str:
+def page(rows: list[Row], failed: list[str]) -> str:
     head = [
         "script", "runs", "one run", "fused: predicted", "range", "measured", "error", "null",
         "gain over one after another", "gain over processes at once", "the same, predicted", "losses differ by",
@@ -198,11 +198,12 @@ def page(rows: list[Row]) -> str:
     ]
     errors = sorted(abs(row.error) for row in rows)
     unchanged = sorted(abs(row.jobs / row.measured - 1) for row in rows)
+    left_out = "".join(f"\n\n{one}." for one in failed)
     return (
         f"{table(head, body)}\n\nThe fused iteration is in iterations of one run. Error in the middle "
         f"{statistics.median(errors):.0%}, at worst {errors[-1]:.0%}; of the answer that fusing brings nothing "
         f"{statistics.median(unchanged):.0%} and {unchanged[-1]:.0%}. {sum(row.holds for row in rows)} of {len(rows)} "
-        "are inside of their ranges. Losses are compared over eight steps, without dropout."
+        f"are inside of their ranges. Losses are compared over eight steps, without dropout.{left_out}"
     )
 
 
@@ -221,15 +222,24 @@ def main() -> int:
     machine = Machine.here()
     warn_when_busy(machine)
     rows: list[Row] = []
+    failed: list[str] = []
     cases = (*CASES, *(public(options.public) if options.public else ()))
     for case in cases:
         if not options.only or case.name in options.only:
-            rows += measured(case, options.jobs, options.rounds)
-            print(page(rows), file=sys.stderr)
+            try:
+                rows += measured(case, options.jobs, options.rounds)
+            except RuntimeError as error:
+                failed.append(f"{case.name} is left out: {error}")
+            print(page(rows, failed), file=sys.stderr)
     figures = [asdict(row) | {"error": row.error, "holds": row.holds} for row in rows]
     print(
         write(
-            "fused_jobs", "Several runs fused into one", machine, page(rows), figures, results=options.results
+            "fused_jobs",
+            "Several runs fused into one",
+            machine,
+            page(rows, failed),
+            figures,
+            results=options.results,
         )
     )
     return 0

@@ -190,7 +190,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("curves", nargs="*", help='as in "train.py --epochs 3 :: width=16:64:16"')
     parser.add_argument("--rounds", type=int, default=5, help="rounds of a measured point")
-    parser.add_argument("--threads", type=int, default=1, help="threads of each run")
+    # The prediction is for the whole processor.
+    parser.add_argument("--threads", type=int, default=os.cpu_count(), help="threads of each run")
     parser.add_argument("--results", type=Path, default=RESULTS, help="folder for the result files")
     options = parser.parse_args()
 

@@ -6,6 +6,7 @@ import argparse
 import asyncio
 import re
 import shutil
+import subprocess
 import sys
 import tempfile
 import time
@@ -25,8 +26,10 @@ from skyline.report.terminal import print_document
 from skyline.trace import store
 from skyline_tui.app import SkylineApp
 from skyline_tui.client import Server
+from skyline_tui.screens.limits import TuneLimits
 from skyline_tui.session import ServerSession
 from skyline_tui.views.plan import PlanView
+from skyline_tui.views.tune import TuneView
 from skyline_tui.widgets.controls import Controls
 from skyline_tui.widgets.lanes import Lanes
 from skyline_tui.widgets.status import Status
@@ -91,7 +94,30 @@ async def terminal_ui(script: Path, size: tuple[int, int], *, measured: bool) ->
             await pilot.pause(1.5)
             pictures[name] = _picture(app)
         pictures.update(await plans(pilot, app))
+        pictures.update(await real_runs(pilot, app))
     return pictures
+
+
+def watch(script: Path) -> None:
+    """Train under ``skyline watch``, so that there is a run to show."""
+    command = [sys.executable, "-m", "skyline", "watch", script.name, "--epochs", "6"]
+    subprocess.run(command, cwd=script.parent, check=True, capture_output=True)
+
+
+async def real_runs(pilot: Pilot[None], app: SkylineApp) -> dict[str, str]:
+    """The pages of the watched run and of a search by trials of one minute, as SVG."""
+    await pilot.press("W")
+    await pilot.pause(2.0)
+    pictures = {"tui-watch": _picture(app)}
+    await pilot.press("T", "t")
+    await _until(pilot, "the limits are asked for", lambda: isinstance(app.screen, TuneLimits))
+    app.screen.query_one(Input).value = "1"
+    await pilot.press("enter")
+    view = app.query_one(TuneView)
+    await _until(pilot, "the search began", lambda: view.searching)
+    await _until(pilot, "the search is over", lambda: not view.searching)
+    await pilot.pause(2.0)
+    return {**pictures, "tui-tune": _picture(app)}
 
 
 async def plans(pilot: Pilot[None], app: SkylineApp) -> dict[str, str]:
@@ -168,6 +194,7 @@ def main() -> int:
         script = (options.folder or Path(folder)).resolve() / options.example
         shutil.copy(REPOSITORY / "examples" / options.example, script)
         measured = options.folder is not None and store.latest(script) is not None
+        watch(script)
         pictures = asyncio.run(terminal_ui(script, (124, 40), measured=measured))
         for name, picture in pictures.items():
             (options.images / f"{name}.svg").write_text(picture, encoding="utf-8")

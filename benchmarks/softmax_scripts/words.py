@@ -26,7 +26,7 @@ class Net(nn.Module):
     def forward(self, tokens, targets):
         x, _ = self.rnn(self.table(tokens))
         logits = self.head(x)
-        loss = F.cross_entropy(logits.view(-1, args.words), targets.view(-1))
+        loss = F.cross_entropy(logits.view(-1, args.words), targets.reshape(-1))
         return logits, loss
 
 

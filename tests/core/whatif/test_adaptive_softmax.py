@@ -23,7 +23,9 @@ from skyline.trace.record import (
 )
 from skyline.whatif.base import Grain, Provenance, Scenario, Semantics
 from skyline.whatif.baseline import baseline
+from skyline.whatif.catalogue.models import adaptive_softmax
 from skyline.whatif.catalogue.models.adaptive_softmax import WHATIF, cutoffs, default_head, output_layer
+from skyline.whatif.cost import large_blocks
 
 CLASSES, WIDTH, ROWS = 40_000, 128, 50
 WEIGHT, LOGITS = (CLASSES, WIDTH), (ROWS, CLASSES)
@@ -143,13 +145,37 @@ def test_each_part_shrinks_by_the_work_that_is_left(classifier):
     )
     assert left["aten::linear"] == pytest.approx(products)
     assert left["AddmmBackward0"] == pytest.approx(products)
-    assert left["LogSoftmaxBackward0"] == pytest.approx(0.7 * elements)
-    assert left["aten::cross_entropy_loss"] == pytest.approx(0.7 * elements + 2 * 400 / 3000)
+    assert left["LogSoftmaxBackward0"] == pytest.approx(elements)
+    assert left["aten::cross_entropy_loss"] == pytest.approx(elements + 2 * 400 / 3000)
     assert left["aten::add_"] == pytest.approx(parameters)
     assert left["aten::relu"] == left["ReluBackward0"] == 1
     assert changed.graph.durations[-1] == start.operators.durations[-1], "the update of the other layer"
     assert changed.provenance is Provenance.ASSUMED
     assert WHATIF.semantics is Semantics.MODEL
+
+
+def test_the_backward_pass_of_the_likelihood_shrinks_with_the_logits(classifier):
+    # It is given the gradient of the loss alone, a single number, and makes as many numbers as the logits.
+    shapes = (*SHAPES, OperatorShape("aten::nll_loss_backward", ((),), ("float32",)))
+    of_net = [(*row[:3], 0, row[4]) if "oss" in row[0] or "oftmax" in row[0] else row for row in WORK]
+    work = (*of_net[:3], ("NllLossBackward0", Phase.BACKWARD, 2500, 0, 6), *of_net[3:])
+    start, changed = transformed(replace(classifier, trace=trace_of(work, shapes)))
+    left = by_name(start, changed)
+    assert left["NllLossBackward0"] == left["LogSoftmaxBackward0"] < 0.5
+
+
+def test_blocks_that_become_small_are_no_longer_provided_by_the_system(classifier, monkeypatch):
+    for module in (large_blocks, adaptive_softmax):
+        monkeypatch.setattr(module, "LARGE_BYTES", LOGIT_BYTES // 2)
+    _, kept = transformed(classifier)
+    _, returned = transformed(replace(classifier, large_block_us_per_mb=100.0))
+    before, after = kept.graph.durations, returned.graph.durations
+    names = [kept.graph.tasks[index].name for index in range(len(before))]
+    saved = {name: 1 - now / then for name, then, now in zip(names, before, after, strict=True)}
+    block_us = 100.0 * LOGIT_BYTES / 1e6
+    assert saved["aten::linear"] == pytest.approx(block_us / 4000)
+    assert saved["LogSoftmaxBackward0"] == pytest.approx(block_us / 2000)
+    assert saved["aten::relu"] == saved["AddmmBackward0"] == saved["aten::add_"] == 0
 
 
 def test_the_range_reaches_to_labels_without_any_order(classifier):
@@ -252,7 +278,7 @@ def test_counted_labels_take_the_place_of_zipfs_law(classifier):
     seen = LabelFact(4000, (1, 400, 4000, 40_000), (0, 2000, 3000, 4000))
     start, changed = transformed(replace(classifier, labels=seen))
     elements = (ROWS * (HEAD + 2) + ROWS * (3600 + 36_000) / 4) / prod(LOGITS)
-    assert by_name(start, changed)["LogSoftmaxBackward0"] == pytest.approx(0.7 * elements)
+    assert by_name(start, changed)["LogSoftmaxBackward0"] == pytest.approx(elements)
     assert changed.provenance is Provenance.MODELLED
     assert any("50% (47% to 53%) of 4,000 labels" in one for one in changed.assumptions)
     _, assumed = transformed(classifier)

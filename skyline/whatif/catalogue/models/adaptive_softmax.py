@@ -15,12 +15,14 @@ from skyline.graph.column import Indices
 from skyline.graph.graph import Graph, scale
 from skyline.graph.selection import select
 from skyline.interval import Interval
+from skyline.memory.growth import LARGE_BYTES
 from skyline.memory.peak import live_blocks
 from skyline.trace.facts import LabelFact, ModuleFact
 from skyline.trace.profile import Profile
 from skyline.trace.record import OperatorShape, Phase, RecordKind
 from skyline.whatif.base import Applicability, Provenance, Scenario, Semantics, Subject, UsualWhatIf
 from skyline.whatif.constant import XEON, Constant
+from skyline.whatif.cost.large_blocks import Share, without_getting, without_returning
 from skyline.whatif.question import whole_number
 from skyline.whatif.subject import Memory, shapes
 
@@ -50,11 +52,10 @@ _MOVED = Constant(
     "high end is an assumption for other processors and GPUs",
     machine=XEON,
 )  # fmt: skip
-_SMALLER = Constant(
-    0.7, 0.5, 1.0,
-    "time of the softmax for each number of the clusters over that of the logits, which the system provides again each "
-    "time, by benchmarks/softmax_parts.py on one thread",
-    machine=XEON,
+_SAVED = Constant(
+    1.0, 0.5, 1.0,
+    "the part of the measured cost of getting the logits and the gradient that is saved; the low end as for other "
+    "batch sizes (``BatchCurve``)",
 )  # fmt: skip
 _CALLS_US = Constant(
     400.0, 150.0, 1200.0, "an assumption: some fifty calls for each cluster and for both passes, in µs"
@@ -66,6 +67,7 @@ _LOSS_KERNEL = re.compile(r"softmax|nll_?loss", re.IGNORECASE)
 _PASSES = (Phase.FORWARD, Phase.BACKWARD)
 _UPDATES = (Phase.OPTIMIZER, Phase.OTHER)
 _NUMBER_BYTES = Constant.at(4, "the width of a number in float32")
+_WIDTHS = (_NUMBER_BYTES.value, _NUMBER_BYTES.value / 2)
 _SIZE_TOLERANCE = Constant.at(0.01, "an assumption: allocators round sizes up by less than this share")
 
 
@@ -91,14 +93,15 @@ class OutputLayer:
 
 @dataclass(frozen=True, slots=True)
 class SharesLeft:
-    """The part that is left of products, softmax, its numbers, and parameters."""
+    """The part that is left of products, numbers of the softmax, and parameters."""
 
     products: float
-    softmax: float
     numbers: float
     parameters: float
     outside: float
     """The share of the labels that are not in the head."""
+    saved: float
+    """The part of the cost of getting large blocks that is saved, where a block becomes small."""
     calls_us: float
 
 
@@ -160,7 +163,7 @@ class AdaptiveSoftmax(UsualWhatIf):
 
     name: str = "adaptive_softmax"
     semantics: Semantics = Semantics.MODEL
-    excludes: tuple[str, ...] = ("pad_to_multiple",)
+    excludes: tuple[str, ...] = ("pad_to_multiple", "keep_memory")
 
     def title(self, value: str) -> str:
         """The change in a few words."""
@@ -284,7 +287,7 @@ def shares_left(
 
     The work of a product is its multiply-adds, and as much as several of them for each number of its matrices.
     """
-    moved, smaller, calls_us = (float(getattr(one, end)) for one in (_MOVED, _SMALLER, _CALLS_US))
+    moved, calls_us = (float(getattr(one, end)) for one in (_MOVED, _CALLS_US))
 
     def work(many: float, outputs: int, depth: int) -> float:
         return many * outputs * depth + moved * (many * outputs + many * depth + outputs * depth)
@@ -299,28 +302,50 @@ def shares_left(
         parameters += width * (layer.width + size)
     return SharesLeft(
         products / work(rows, layer.classes, layer.width),
-        smaller * elements / (rows * layer.classes),
         elements / (rows * layer.classes),
         parameters / prod(layer.shape),
         1 - below[0],
+        _SAVED.low if end == "high" else _SAVED.value,
         len(clusters) * calls_us,
     )
 
 
 def _changed(subject: Subject, graph: Graph, layer: OutputLayer, left: SharesLeft, calls: float) -> Graph:
     path = layer.module.path
+    if not subject.on_gpu:
+        saved = _saved(layer, left)
+        graph = without_returning(subject, without_getting(subject, graph, saved), saved)
     own = select(graph, layer=path, phase=_PASSES, on_gpu=subject.on_gpu)
     taken = np.isin(own, select(graph, name="AccumulateGrad"))
     changed = scale(graph, own, np.where(taken, left.parameters, left.products))
     called = _losses(subject, graph, layer)
     if not subject.on_gpu:
-        changed = scale(changed, called, left.softmax)
+        changed = scale(changed, called, left.numbers)
     else:
         kernels = select(graph, name=_LOSS_KERNEL, phase=_PASSES, on_gpu=True)
         places = _places(graph, called)
         wanted = [place in places for place in _places(graph, kernels)]
-        changed = scale(changed, kernels[np.array(wanted, np.bool_)], left.softmax)
+        changed = scale(changed, kernels[np.array(wanted, np.bool_)], left.numbers)
     return _with_calls(subject, _with_updates(subject, changed, layer, left), called, calls * left.calls_us)
+
+
+def _saved(layer: OutputLayer, left: SharesLeft) -> Share:
+    """The part of a block's cost that is saved: blocks of the logits and of the weight become small, or shrink."""
+    numbers = {layer.rows * layer.classes: left.numbers, prod(layer.shape): left.parameters}
+
+    def share(size_bytes: int) -> float:
+        for count, part in numbers.items():
+            if any(_is_of(size_bytes, count, width) for width in _WIDTHS):
+                stays = 0.0 if part * size_bytes < LARGE_BYTES else part
+                return left.saved * (1 - stays)
+        return 0.0
+
+    return share
+
+
+def _is_of(size_bytes: int, numbers: int, width: float) -> bool:
+    """Whether a block holds so many numbers of a width in bytes, and little else."""
+    return 1 <= size_bytes / (numbers * width) <= 1 + _SIZE_TOLERANCE.value
 
 
 def _places(graph: Graph, chosen: Indices) -> list[tuple[int, int]]:
@@ -329,13 +354,22 @@ def _places(graph: Graph, chosen: Indices) -> list[tuple[int, int]]:
 
 
 def _losses(subject: Subject, graph: Graph, layer: OutputLayer) -> Indices:
-    """The operators of the loss on the outputs of the layer."""
+    """The tasks of the loss on the outputs of the layer, in both passes.
+
+    The line and the layer of operators that are given the outputs name the place of the loss. Others belong to it that
+    were recorded there: the backward pass of the likelihood is given a single number, and makes as many as the outputs;
+    a call of a function may be one task with the lines around it.
+    """
     found = select(graph, name=_LOSS, phase=_PASSES, on_gpu=False)
     known = shapes(subject, graph, found)
     wanted = [
         one is not None and any(sizes[-1:] == (layer.classes,) for sizes in one.inputs) for one in known
     ]
-    return found[np.array(wanted, np.bool_)]
+    given = found[np.array(wanted, np.bool_)]
+    of_loss = set(_places(graph, given)) - {(-1, -1)}
+    there = select(graph, phase=_PASSES, on_gpu=False)
+    beside = there[np.array([place in of_loss for place in _places(graph, there)], np.bool_)]
+    return np.union1d(given, beside)
 
 
 def _with_updates(subject: Subject, graph: Graph, layer: OutputLayer, left: SharesLeft) -> Graph:
@@ -403,14 +437,10 @@ def _passing(subject: Subject, layer: OutputLayer, left: SharesLeft, gradient: f
     logits = layer.rows * layer.classes
     change = np.zeros(len(levels.live) + 1)
     for block in live_blocks(subject.script.trace.allocations):
-        numbers = (block.size_bytes / width for width in (_NUMBER_BYTES.value, _NUMBER_BYTES.value / 2))
-        if block.phase in _PASSES and any(
-            1 <= count / logits <= 1 + _SIZE_TOLERANCE.value for count in numbers
-        ):
-            change[block.taken] += block.size_bytes * (1 - left.numbers)
-            change[len(levels.live) if block.freed is None else block.freed] -= block.size_bytes * (
-                1 - left.softmax
-            )
+        if block.phase in _PASSES and any(_is_of(block.size_bytes, logits, width) for width in _WIDTHS):
+            less = block.size_bytes * (1 - left.numbers)
+            change[block.taken] += less
+            change[len(levels.live) if block.freed is None else block.freed] -= less
     dense = np.minimum(levels.gradients, gradient)
     then = float((levels.live - np.cumsum(change)[:-1] - dense).max())
     less = max(0.0, float(levels.live.max()) - then)

@@ -1,0 +1,207 @@
+"""Changes of the model itself in one table: predicted first, then measured, from the pages that other scripts write.
+
+Reads the figures of ``pruning.py``, ``adaptive_softmax.py``, ``fused_jobs.py`` and of what-ifs on whole scripts
+(``whatifs.py``, ``unseen_whatifs.py``) in a folder of result files. It measures nothing. Each row is a ratio of
+iteration times, changed over unchanged; of fused runs, the fused iteration over that of one run, and "no change" takes
+as many iterations as there are runs. A row whose null departs from 1 by more than ``NULL_TOLERANCE`` is left out of the
+sums.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from machine import Machine
+from result_file import RESULTS, table, write
+
+from skyline.interval import median
+
+NULL_TOLERANCE = 0.05
+CHANGES = ("prune", "low_rank", "embedding_factorization", "adaptive_softmax", "fuse_jobs", "kronecker")
+_WHOLE_SCRIPTS = ("leaner_scripts", "unseen_whatifs", "unseen_whatifs_2", "unseen_whatifs_3")
+
+
+@dataclass(frozen=True, slots=True)
+class LeanerRow:
+    """One change of one script; ``unchanged`` is the ratio that "no change" predicts."""
+
+    whatif: str
+    script: str
+    change: str
+    measured: float
+    predicted: float
+    low: float
+    high: float
+    unchanged: float
+    null: float
+    page: str
+
+    @property
+    def error(self) -> float:
+        """The predicted over the measured ratio, less one."""
+        return self.predicted / self.measured - 1
+
+    @property
+    def unchanged_error(self) -> float:
+        """The error of the prediction that nothing changes."""
+        return self.unchanged / self.measured - 1
+
+    @property
+    def valid(self) -> bool:
+        """Whether two runs of the unchanged script took the same time."""
+        return abs(self.null - 1) <= NULL_TOLERANCE
+
+    @property
+    def holds(self) -> bool:
+        """Whether the predicted range contains the measured ratio."""
+        return self.low <= self.measured <= self.high
+
+    @property
+    def sign_seen(self) -> bool:
+        """Whether the effect is larger than the null's departure."""
+        return abs(self.measured / self.unchanged - 1) > max(abs(self.null - 1), 0.02)
+
+    @property
+    def right_sign(self) -> bool:
+        """Whether the effect was predicted on the side on which it was measured."""
+        return (self.predicted < self.unchanged) == (self.measured < self.unchanged)
+
+
+def _figures(results: Path, name: str) -> Any:
+    path = results / f"{name}.json"
+    return json.loads(path.read_text(encoding="utf-8"))["figures"] if path.is_file() else None
+
+
+def _of_scripts(found: Sequence[Mapping[str, Any]], page: str) -> Iterator[LeanerRow]:
+    for one in found:
+        said = one["said"]
+        names = [name.partition("=")[0] for name in said["names"]]
+        if len(names) != 1 or names[0] not in CHANGES:
+            continue
+        yield LeanerRow(
+            names[0], one["script"], said["names"][0], one["measured"]["value"],
+            said["ratio"], said["low"], said["high"], 1.0, one["null"]["value"], page,
+        )  # fmt: skip
+
+
+def _of_softmax(found: Sequence[Mapping[str, Any]]) -> Iterator[LeanerRow]:
+    for one in found:
+        base_ms = one["baseline"]["iteration_ms"]["value"]
+        said = one["predicted"]["iteration_ms"]
+        arguments = " ".join(one.get("arguments", ()))
+        yield LeanerRow(
+            "adaptive_softmax", f"{Path(one['script']).name} {arguments}".strip(), one["change"],
+            one["measured"]["ratio"]["value"], said["value"] / base_ms, said["low"] / base_ms, said["high"] / base_ms,
+            1.0, one["null_ratio"], "adaptive_softmax",
+        )  # fmt: skip
+
+
+def _of_fused(found: Sequence[Mapping[str, Any]]) -> Iterator[LeanerRow]:
+    for one in found:
+        yield LeanerRow(
+            "fuse_jobs", one["script"], f"fuse_jobs={one['jobs']}", one["measured"], one["predicted"],
+            one["low"], one["high"], float(one["jobs"]), one["null"], "fused_jobs",
+        )  # fmt: skip
+
+
+def rows(results: Path) -> tuple[list[LeanerRow], list[str]]:
+    """All rows of a folder, and the names of pages that it lacks."""
+    found: list[LeanerRow] = []
+    missing: list[str] = []
+    pruned = _figures(results, "pruning")
+    softmax, fused = _figures(results, "adaptive_softmax"), _figures(results, "fused_jobs")
+    found += _of_scripts(pruned["rows"], "pruning") if pruned else ()
+    found += _of_softmax(softmax) if softmax else ()
+    found += _of_fused(fused) if fused else ()
+    missing += [
+        name
+        for name, given in (("pruning", pruned), ("adaptive_softmax", softmax), ("fused_jobs", fused))
+        if not given
+    ]
+    for name in _WHOLE_SCRIPTS:
+        given = _figures(results, name)
+        if given:
+            found += _of_scripts(given["rows"] if isinstance(given, dict) else given, name)
+        else:
+            missing.append(name)
+    return found, missing
+
+
+def body(found: Sequence[LeanerRow], missing: Sequence[str]) -> str:
+    """A line for each what-if, then each row."""
+    by_whatif: dict[str, list[LeanerRow]] = defaultdict(list)
+    for one in found:
+        by_whatif[one.whatif].append(one)
+    sums = [_sum(name, given) for name, given in by_whatif.items()] + [_sum("all", found)]
+    head = [
+        "what-if", "rows", "left out", "scripts", "median error", "worst", "range contains", "right sign", "no change",
+    ]  # fmt: skip
+    listed = [
+        [
+            one.whatif,
+            one.script,
+            one.change,
+            f"{one.measured:.3f}",
+            f"{one.predicted:.3f} [{one.low:.3f}, {one.high:.3f}]",
+            f"{one.error:+.1%}",
+            f"{one.unchanged_error:+.1%}",
+            "yes" if one.holds else "no",
+            f"{one.null:.3f}" + ("" if one.valid else " off"),
+            f"[{one.page}]({one.page}.md)",
+        ]
+        for one in found
+    ]
+    titles = [
+        "what-if", "script", "change", "measured", "predicted", "error", "no change", "holds", "null", "page",
+    ]  # fmt: skip
+    text = f"{table(head, sums)}\n\n{table(titles, listed)}"
+    if missing:
+        text += f"\n\nNot there: {', '.join(missing)}."
+    return text
+
+
+def _sum(name: str, found: Sequence[LeanerRow]) -> list[str]:
+    valid = [one for one in found if one.valid]
+    if not valid:
+        return [name, "0", str(len(found)), "", "", "", "", "", ""]
+    errors = [abs(one.error) for one in valid]
+    seen = [one for one in valid if one.sign_seen]
+    return [
+        name,
+        str(len(valid)),
+        str(len(found) - len(valid)),
+        str(len({one.script for one in valid})),
+        f"{median(errors):.1%}",
+        f"{max(errors):.1%}",
+        f"{sum(one.holds for one in valid)} of {len(valid)}",
+        f"{sum(one.right_sign for one in seen)} of {len(seen)}",
+        f"{median(abs(one.unchanged_error) for one in valid):.1%}",
+    ]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--results", type=Path, default=RESULTS)
+    options = parser.parse_args()
+    found, missing = rows(options.results)
+    figures = [asdict(one) | {"error": one.error, "valid": one.valid} for one in found]
+    print(
+        write(
+            "leaner_models",
+            "Leaner models, predicted and measured",
+            Machine.here(),
+            body(found, missing),
+            figures,
+            results=options.results,
+        )
+    )
+
+
+if __name__ == "__main__":
+    main()
