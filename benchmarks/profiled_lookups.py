@@ -109,7 +109,12 @@ def profiled(case: Case) -> Row:
     begin = time.perf_counter()
     try:
         request = CaptureRequest(
-            case.script, case.arguments, working_directory=case.script.parent, batch_points=0, trials=False
+            case.script,
+            case.arguments,
+            interpreter=sys.executable,
+            working_directory=case.script.parent,
+            batch_points=0,
+            trials=False,
         )
         profile = session.capture(request, progress=lambda _: None)
     finally:

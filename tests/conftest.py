@@ -18,6 +18,8 @@ import pytest
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 
+# More processes compute here than there are cores: threads of PyTorch that wait must not keep a core busy meanwhile.
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 # Folders whose tests talk with processes of their own.
 DRIVING = {"e2e", "lsp", "tui"}

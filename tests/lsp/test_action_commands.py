@@ -10,7 +10,7 @@ from lsprotocol import types
 
 async def test_the_change_is_made_when_it_is_chosen(profiled: Path, start_editor, capabilities) -> None:
     capabilities.text_document.code_action.resolve_support = None
-    editor = await start_editor({"profile": {"onSave": "never"}}, capabilities=capabilities)
+    editor = await start_editor({"profile": {"onSave": "never", "budgetS": 0.05}}, capabilities=capabilities)
     uri = editor.open(profiled / "train.py")
     await editor.next_change(lambda change: change["profileId"])
     before = editor.text(uri) + "# mine\n"

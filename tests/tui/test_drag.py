@@ -209,7 +209,7 @@ def _check(name: str, seen: list[Seen], hand: Hand) -> None:
 @pytest.mark.parametrize(
     "kind",
     [
-        pytest.param(kind, id=kind.folder, marks=() if kind.folder in {"split", "yaml"} else pytest.mark.long)
+        pytest.param(kind, id=kind.folder, marks=() if kind.folder == "split" else pytest.mark.long)
         for kind in KINDS
     ],
 )
