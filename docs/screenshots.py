@@ -197,7 +197,9 @@ def main() -> int:
         watch(script)
         pictures = asyncio.run(terminal_ui(script, (124, 40), measured=measured))
         for name, picture in pictures.items():
-            (options.images / f"{name}.svg").write_text(picture, encoding="utf-8")
+            # The folder is one of this run alone.
+            text = picture.replace(f"{script.parent}/", "")
+            (options.images / f"{name}.svg").write_text(text, encoding="utf-8")
         (options.images / "profile.svg").write_text(command_line(script, 100), encoding="utf-8")
     print(f"wrote {', '.join(pictures)} and profile to {options.images}")
     return 0

@@ -17,7 +17,7 @@ from skyline.interval import Interval
 from skyline.memory.peak import Fit, fit, usable_bytes
 from skyline.stage_failures import failure
 from skyline.trace.record import Phase
-from skyline.whatif.base import Scenario, throughput_at
+from skyline.whatif.base import Scenario, Semantics, throughput_at
 from skyline.whatif.catalogue.memory.batch_size import offered_sizes
 from skyline.whatif.composition import Composition, compose
 from skyline.whatif.conformal import published_factors, stretched
@@ -85,7 +85,10 @@ def answer_or_reason(
 
 
 def rank(analysis: Analysis) -> tuple[Estimate, ...]:
-    """Every known what-if by itself, at the value that it suggests: surest gain first, inapplicable ones last."""
+    """Every known what-if by itself, at the value that it suggests.
+
+    The surest gain is first; behind all others are those that train another model, then inapplicable ones.
+    """
     return ranked(analysis.baseline, analysis.rewrites)
 
 
@@ -93,7 +96,11 @@ def ranked(subject: Subject, rewrites: Rewrites | None = None) -> tuple[Estimate
     """The ranking for a profile or a trace; what-ifs that need a profile are omitted for a trace."""
     answers = [answer_or_reason(subject, (Choice(name),), rewrites) for name in whatifs()]
     asked = [one for one in answers if one.reason != NEEDS_PROFILE]
-    return tuple(sorted(asked, key=lambda one: (not one.applicable, -one.sure_speedup, one.name)))
+    return tuple(sorted(asked, key=_place))
+
+
+def _place(one: Estimate) -> tuple[bool, bool, float, str]:
+    return not one.applicable, one.semantics == Semantics.MODEL.value, -one.sure_speedup, one.name
 
 
 def _estimate(subject: Subject, composed: Composition, rewrites: Rewrites | None) -> Estimate:
