@@ -24,7 +24,7 @@ from skyline.interval import median
 
 NULL_TOLERANCE = 0.05
 CHANGES = ("prune", "low_rank", "embedding_factorization", "adaptive_softmax", "fuse_jobs", "kronecker")
-_WHOLE_SCRIPTS = ("leaner_scripts", "unseen_whatifs", "unseen_whatifs_2", "unseen_whatifs_3")
+_WHOLE_SCRIPTS = ("leaner_scripts", "unseen_whatifs", "unseen_whatifs_3")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,28 +54,32 @@ class LeanerRow:
 
     @property
     def valid(self) -> bool:
-        """Whether two runs of the unchanged script took the same time."""
+        """True if two runs of the unchanged script took the same time."""
         return abs(self.null - 1) <= NULL_TOLERANCE
 
     @property
     def holds(self) -> bool:
-        """Whether the predicted range contains the measured ratio."""
+        """True if the predicted range contains the measured ratio."""
         return self.low <= self.measured <= self.high
 
     @property
     def sign_seen(self) -> bool:
-        """Whether the effect is larger than the null's departure."""
+        """True if the effect is larger than the null's departure."""
         return abs(self.measured / self.unchanged - 1) > max(abs(self.null - 1), 0.02)
 
     @property
     def right_sign(self) -> bool:
-        """Whether the effect was predicted on the side on which it was measured."""
+        """True if the effect was predicted on the side on which it was measured."""
         return (self.predicted < self.unchanged) == (self.measured < self.unchanged)
 
 
 def _figures(results: Path, name: str) -> Any:
     path = results / f"{name}.json"
-    return json.loads(path.read_text(encoding="utf-8"))["figures"] if path.is_file() else None
+    if not path.is_file():
+        return None
+    content = json.loads(path.read_text(encoding="utf-8"))
+    # The oldest files hold the figures alone.
+    return content["figures"] if isinstance(content, dict) else content
 
 
 def _of_scripts(found: Sequence[Mapping[str, Any]], page: str) -> Iterator[LeanerRow]:
@@ -96,7 +100,7 @@ def _of_softmax(found: Sequence[Mapping[str, Any]]) -> Iterator[LeanerRow]:
         said = one["predicted"]["iteration_ms"]
         arguments = " ".join(one.get("arguments", ()))
         yield LeanerRow(
-            "adaptive_softmax", f"{Path(one['script']).name} {arguments}".strip(), one["change"],
+            "adaptive_softmax", f"{Path(one['script']).name} {arguments}".strip(), one["whatifs"][0],
             one["measured"]["ratio"]["value"], said["value"] / base_ms, said["low"] / base_ms, said["high"] / base_ms,
             1.0, one["null_ratio"], "adaptive_softmax",
         )  # fmt: skip

@@ -344,7 +344,7 @@ def _saved(layer: OutputLayer, left: SharesLeft) -> Share:
 
 
 def _is_of(size_bytes: int, numbers: int, width: float) -> bool:
-    """Whether a block holds so many numbers of a width in bytes, and little else."""
+    """True if a block holds so many numbers of a width in bytes, and little else."""
     return 1 <= size_bytes / (numbers * width) <= 1 + _SIZE_TOLERANCE.value
 
 
