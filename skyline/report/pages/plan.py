@@ -23,6 +23,8 @@ from skyline.report.document import (
 from skyline.report.plan_report import PlanReport, PlanRow
 
 _DAYS_FROM_H = 48
+_LISTED = 8
+"""Stages whose memory is listed one by one."""
 _TONES = {
     "computation": "forward",
     "communication": "communication",
@@ -58,6 +60,8 @@ def _row_section(row: PlanRow) -> Iterator[Section]:
     texts = [f"{row.why or 'The fastest on as many GPUs'}."]
     if row.objection:
         texts.append(f"The training {row.objection}.")
+    if row.stage_memory_bytes:
+        texts.append(f"Memory of the stages: {_listed(row.stage_memory_bytes)}.")
     if row.whatifs:
         texts.append(f"The code: skyline apply SCRIPT {' '.join(row.whatifs)}")
     step = [BreakdownPart(name, _TONES[name], part) for name, part in row.step_parts_ms.items() if part > 0]
@@ -65,6 +69,13 @@ def _row_section(row: PlanRow) -> Iterator[Section]:
     yield Section(tuple(said(*texts, tone="")), f"{row.rank}: {row.label}", f"on {gpus_words(row.gpus)}")
     yield Section((Breakdown("step", tuple(step), units.format_ms),), "Step", row.limit)
     yield Section((Breakdown("memory", tuple(memory), units.format_bytes),), "Memory of a rank")
+
+
+def _listed(sizes: tuple[float, ...]) -> str:
+    """All of a few sizes; of many the first and the last."""
+    if len(sizes) > _LISTED:
+        return f"{units.format_bytes(sizes[0])} (first) to {units.format_bytes(sizes[-1])} (last)"
+    return ", ".join(map(units.format_bytes, sizes))
 
 
 def _left_out(report: PlanReport) -> tuple[Section | None, ...]:

@@ -209,3 +209,22 @@ def test_strategies_that_change_the_training_are_searched_where_they_are_asked_f
     assert all(row.strategy.sharding is Sharding.NONE for row in sparse)
     report = ranked(model, cluster, found, counted, Terms(), 50).report
     assert any(row.label.endswith("(changes convergence)") for row in report.rows)
+
+
+def test_pipelines_without_flushes_are_searched_where_they_are_asked_for(counted):
+    cluster, model = cluster_named("dgx-h100").with_gpus(8), transformer_named("llama3-8b")
+    plain = search(model, [cluster], counted, Request())
+    assert all(row.strategy.schedule.flushes for row in plain.rows)
+    found = search(model, [cluster], counted, Request(asynchronous=True))
+    flowing = [row for row in found.rows if not row.strategy.schedule.flushes]
+    assert flowing
+    assert all("(changes convergence)" in row.strategy.label() for row in flowing)
+    # They stand beside the layouts that flush, and replace none of them.
+    flushed = {row.strategy for row in found.rows} - {row.strategy for row in flowing}
+    assert flushed == {row.strategy for row in plain.rows}
+    report = ranked(model, cluster, found, counted, Terms(), 200).report
+    row = next(one for one in report.rows if not one.strategy.schedule.flushes)
+    assert len(row.stage_memory_bytes) == row.strategy.pipeline
+    assert row.stage_memory_bytes[0] == pytest.approx(row.memory_bytes.value)
+    assert list(row.stage_memory_bytes[:-1]) == sorted(row.stage_memory_bytes[:-1], reverse=True)
+    assert all(one.stage_memory_bytes == () for one in report.rows if one.strategy.pipeline == 1)
