@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 from skyline.errors import UsageError
@@ -12,6 +12,7 @@ from skyline.graph.graph import Graph, scale
 from skyline.graph.selection import select
 from skyline.graph.task import TaskKind, WorkClass, work_class
 from skyline.interval import Interval
+from skyline.predict.gpu_spec import GpuSpec
 from skyline.trace.facts import ModuleFact
 from skyline.trace.record import OperatorShape, Phase
 from skyline.units import plural
@@ -231,9 +232,15 @@ def _device(subject: Subject, chain: _Chain, devices: int, end: str) -> ScanDevi
         best = _best_rate(subject)
         sparse = getattr(_SPARSE, end) / _DENSE.value
         return ScanDevice(best, sparse * best, _CPU_BYTES_PER_US.value, min(CALL_US, seen), devices)
+    found = device_of(spec, devices, end)
+    return replace(found, least_step_us=min(found.least_step_us, seen))
+
+
+def device_of(spec: GpuSpec, devices: int, end: str = "value") -> ScanDevice:
+    """A GPU as a scan sees it; ``end`` names the end of the constants."""
     peak = spec.tflops_fp32 * 1e6
     dense, sparse, step = (getattr(one, end) for one in (_DENSE, _SPARSE, _STEP_US))
-    return ScanDevice(dense * peak, sparse * peak, spec.bandwidth_gb_s * 1e3, min(step, seen), devices)
+    return ScanDevice(dense * peak, sparse * peak, spec.bandwidth_gb_s * 1e3, step, devices)
 
 
 def _best_rate(subject: Subject) -> float:
