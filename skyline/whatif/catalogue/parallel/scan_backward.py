@@ -38,16 +38,44 @@ _RECURRENT = ("RNN", "LSTM", "GRU")
 _STEPS_FIRST = ("cudnn_rnn", "mkldnn_rnn")
 """Calls whose data has the steps before the batch, whatever the layer takes."""
 _BIAS_FIRST = ("aten::addmm",)
-_MOST_DEVICES = 100_000
+_MOST_DEVICES = Constant.at(100_000.0, "more devices than chains have products, as a limit of input")
 
 
 @dataclass(frozen=True, slots=True)
 class _Chain:
-    """Layers that follow one another with equal rows, or steps of a recurrent one, and their modules."""
+    """Layers that follow one another with equal rows, or steps of a recurrent one, and their modules.
+
+    ``between_us`` is the recorded time of gradients between them in an iteration, ``flop_per_us`` the rate of a CPU.
+    """
 
     layers: tuple[Jacobian, ...]
     modules: tuple[str, ...]
     recurrent: bool = False
+    between_us: float = 0.0
+    flop_per_us: float = 0.0
+    spec: GpuSpec | None = None
+
+    def passes_us(self, devices: int, end: str = "value") -> list[float]:
+        """The pass by its levels of products, with an end of the constants."""
+        return self._device(devices, end).passes_us(self.layers)
+
+    def depth(self, devices: int) -> int:
+        """The number of levels that is likely the fastest."""
+        return best_depth(self.passes_us(devices))
+
+    def gain(self, devices: int) -> float:
+        """The usual pass over the scan."""
+        passes = self.passes_us(devices)
+        return passes[0] / passes[best_depth(passes)]
+
+    def _device(self, devices: int, end: str) -> ScanDevice:
+        # A step takes no longer than a layer was seen to take.
+        seen = self.between_us / len(self.layers)
+        if self.spec is not None:
+            found = device_of(self.spec, devices, end)
+            return replace(found, least_step_us=min(found.least_step_us, seen))
+        rate, sparse = self.flop_per_us, getattr(_SPARSE, end) / _DENSE.value
+        return ScanDevice(rate, sparse * rate, _CPU_BYTES_PER_US.value, min(CALL_US, seen), devices)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,19 +98,19 @@ class ScanBackward(UsualWhatIf):
         chains = _chains(subject)
         if isinstance(chains, str):
             return Applicability.no(chains)
-        alone, many = (max(_gain(subject, one, devices) for one in chains) for devices in (1, _MOST_DEVICES))
+        alone, many = (max(one.gain(devices) for one in chains) for devices in (1, int(_MOST_DEVICES.value)))
         if alone > 1:
             return Applicability(True, values=("1",), default="1")
-        return Applicability(True) if many > 1 else Applicability.no(_why_not(subject, chains, 1 / many))
+        return Applicability(True) if many > 1 else Applicability.no(_why_not(chains, 1 / many))
 
     def transform(self, scenario: Scenario, value: str, subject: Subject) -> Scenario:
         """Scale the backward products of each chain that gains."""
         devices = _devices(self.name, value)
         chains = _chains(subject)
         assert not isinstance(chains, str)
-        gaining = [one for one in chains if _gain(subject, one, devices) > 1]
+        gaining = [one for one in chains if one.gain(devices) > 1]
         likely, least, most = (_scanned(subject, scenario.graph, gaining, devices, end) for end in _ENDS)
-        depths = [_depth(subject, one, devices) for one in gaining]
+        depths = [one.depth(devices) for one in gaining]
         held = sum(
             matrix_bytes(one.layers, depth) / devices for one, depth in zip(gaining, depths, strict=True)
         )
@@ -109,7 +137,7 @@ class ScanBackward(UsualWhatIf):
 
 def _devices(name: str, value: str) -> int:
     devices = int(value) if value.isdecimal() and len(value) < 7 else 0
-    if not 1 <= devices <= _MOST_DEVICES:
+    if not 1 <= devices <= _MOST_DEVICES.value:
         raise UsageError(
             f"{name}={value[:24]} is not possible" if value else f"{name} pays on several devices alone",
             hint=f"{name}=8 for layers that lie on 8 devices.",
@@ -148,8 +176,15 @@ def _chains(subject: Subject) -> list[_Chain] | str:
             alike = []
         alike.append((layer, path))
     chains += _closed(alike)
-    known = [one for one in chains if _between_us(subject, one) > 0]
+    known = [found for one in chains if (found := _timed(subject, one)).between_us > 0]
     return known or "no two layers whose backward work is known follow each other"
+
+
+def _timed(subject: Subject, chain: _Chain) -> _Chain:
+    graph, spec = subject.operators, gpu(subject)
+    took = float(graph.durations[_backward(subject, graph, chain)].sum()) / max(1, len(graph.iterations))
+    rate = _best_rate(subject) if spec is None else 0.0
+    return replace(chain, between_us=_BETWEEN.value * took, flop_per_us=rate, spec=spec)
 
 
 def _forward(subject: Subject, graph: Graph) -> Iterator[tuple[str, OperatorShape | None]]:
@@ -217,25 +252,6 @@ def _closed(alike: Sequence[tuple[Jacobian, str]]) -> list[_Chain]:
     )
 
 
-def _between_us(subject: Subject, chain: _Chain) -> float:
-    """The recorded time of gradients between layers in an iteration."""
-    graph = subject.operators
-    took = graph.durations[_backward(subject, graph, chain)].sum()
-    return _BETWEEN.value * float(took) / max(1, len(graph.iterations))
-
-
-def _device(subject: Subject, chain: _Chain, devices: int, end: str) -> ScanDevice:
-    spec = gpu(subject)
-    # A step takes no longer than a layer was seen to take.
-    seen = _between_us(subject, chain) / len(chain.layers)
-    if spec is None:
-        best = _best_rate(subject)
-        sparse = getattr(_SPARSE, end) / _DENSE.value
-        return ScanDevice(best, sparse * best, _CPU_BYTES_PER_US.value, min(CALL_US, seen), devices)
-    found = device_of(spec, devices, end)
-    return replace(found, least_step_us=min(found.least_step_us, seen))
-
-
 def device_of(spec: GpuSpec, devices: int, end: str = "value") -> ScanDevice:
     """A GPU as a scan sees it; ``end`` names the end of the constants."""
     peak = spec.tflops_fp32 * 1e6
@@ -253,21 +269,8 @@ def _best_rate(subject: Subject) -> float:
     )
 
 
-def _passes_us(subject: Subject, chain: _Chain, devices: int, end: str = "value") -> list[float]:
-    return _device(subject, chain, devices, end).passes_us(chain.layers)
-
-
-def _depth(subject: Subject, chain: _Chain, devices: int) -> int:
-    return best_depth(_passes_us(subject, chain, devices))
-
-
-def _gain(subject: Subject, chain: _Chain, devices: int) -> float:
-    passes = _passes_us(subject, chain, devices)
-    return passes[0] / passes[best_depth(passes)]
-
-
-def _why_not(subject: Subject, chains: Sequence[_Chain], longer: float) -> str:
-    longest = max(chains, key=lambda one: _passes_us(subject, one, 1)[0])
+def _why_not(chains: Sequence[_Chain], longer: float) -> str:
+    longest = max(chains, key=lambda one: one.passes_us(1)[0])
     pairs = zip(longest.layers[::2], longest.layers[1::2], strict=False)
     first, later = max(pairs, key=lambda pair: pair[0].rows * pair[0].multiplications(pair[1]))
     product = 2 * first.rows * first.multiplications(later)
@@ -280,9 +283,9 @@ def _why_not(subject: Subject, chains: Sequence[_Chain], longer: float) -> str:
 
 def _scanned(subject: Subject, graph: Graph, chains: Sequence[_Chain], devices: int, end: str) -> Graph:
     for chain in chains:
-        passes = _passes_us(subject, chain, devices, end)
+        passes = chain.passes_us(devices, end)
         # The depth is chosen for the likely case.
-        ratio = passes[_depth(subject, chain, devices)] / passes[0]
+        ratio = passes[chain.depth(devices)] / passes[0]
         share = getattr(_BETWEEN, end)
         graph = scale(graph, _backward(subject, graph, chain), max(0.0, 1 - share + share * ratio))
     return graph

@@ -23,7 +23,7 @@ from skyline.whatif.constant import Constant
 from skyline.whatif.number_formats import gpu
 from skyline.whatif.subject import Memory, product
 
-_WAVES = 2
+_WAVES = Constant.at(2.0, "Wavelet trains with two waves under data parallelism")
 _DRIFT = Constant.at(0.1, "an assumption: the waves keep their distance to a tenth of an iteration")
 _PASSES = Constant.at(3.0, "a wave reads the weights of both waves and writes its own")
 _BYTES_PER_US = Constant.at(500e3, "an assumption for a GPU of unknown bandwidth: 500 GB/s")
@@ -101,10 +101,10 @@ class TickTock(UsualWhatIf):
         graph = scenario.graph
         kernels = select(graph, kind=TaskKind.KERNEL)
         copies = select(graph, kind=TaskKind.COPY)
-        factors = kernel_factors(subject, graph, kernels, _WAVES)
+        factors = kernel_factors(subject, graph, kernels, int(_WAVES.value))
         likely, least, most = (
             _shared(subject, graph, kernels, longer, copies)
-            for longer in (factors.likely, factors.least, np.full(len(kernels), float(_WAVES)))
+            for longer in (factors.likely, factors.least, np.full(len(kernels), _WAVES.value))
         )
         changed = scenario.between(
             subject,
@@ -112,7 +112,7 @@ class TickTock(UsualWhatIf):
             least,
             most,
             assumptions=(
-                f"the peak of both waves is {format_share(both.value / (_WAVES * one))} of twice the peak of one",
+                f"the peak of both waves is {format_share(both.value / (_WAVES.value * one))} of twice the peak of one",
                 "each wave is a process with a core and workers of its own",
                 f"the waves keep their distance to {_DRIFT.value:g} of an iteration",
                 "kernels of the waves run together where units are idle (predicted for twice the work), or take turns",
@@ -121,7 +121,7 @@ class TickTock(UsualWhatIf):
             memory=lambda memory: _both(memory, subject, both.scaled(1 / one)),
             provenance=Provenance.ASSUMED,
         )
-        return replace(changed, samples_factor=changed.samples_factor * _WAVES)
+        return replace(changed, samples_factor=changed.samples_factor * _WAVES.value)
 
 
 def _offset(name: str, value: str) -> float:
@@ -141,7 +141,7 @@ def _shared(subject: Subject, graph: Graph, kernels: Indices, longer: Times, cop
     """The graph of one wave beside another, which averages its weights after each update."""
     spec = gpu(subject)
     rate = _BYTES_PER_US.value if spec is None else spec.bandwidth_gb_s * 1e3
-    averaging_us = _WAVES * _PASSES.value * subject.peak.parameters / rate
+    averaging_us = _WAVES.value * _PASSES.value * subject.peak.parameters / rate
     insertions: list[Insertion] = []
     for iteration in graph.iterations:
         update = select(graph, kind=TaskKind.KERNEL, phase=Phase.OPTIMIZER, iteration=iteration)
@@ -151,7 +151,7 @@ def _shared(subject: Subject, graph: Graph, kernels: Indices, longer: Times, cop
             task = Task("average weights", TaskKind.KERNEL, WorkClass.OTHER, lane, Phase.OPTIMIZER, iteration)
             insertions.append(Insertion(task, averaging_us, last))
     # The bus and the links are shared, too.
-    beside = scale(scale(graph, kernels, longer), copies, float(_WAVES))
+    beside = scale(scale(graph, kernels, longer), copies, _WAVES.value)
     return insert(beside, insertions)
 
 
@@ -162,11 +162,13 @@ def _both(memory: Memory, subject: Subject, ratio: Interval) -> Memory:
     standing = peak.total - held
 
     def factor(of: float) -> float:
-        return min(float(_WAVES), max(0.0, (of * peak.total - _WAVES * standing) / held)) if held else 1.0
+        return (
+            min(_WAVES.value, max(0.0, (of * peak.total - _WAVES.value * standing) / held)) if held else 1.0
+        )
 
     kept = Interval(factor(ratio.value), factor(ratio.low), factor(ratio.high))
     owned = {
-        name: getattr(memory, name).scaled(float(_WAVES))
+        name: getattr(memory, name).scaled(_WAVES.value)
         for name in ("parameters", "gradients", "optimizer", "other")
     }
     return replace(memory, activations=product(memory.activations, kept), **owned)
