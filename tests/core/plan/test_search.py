@@ -1,6 +1,7 @@
 import json
 import re
 import threading
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -12,8 +13,10 @@ from skyline.plan.strategy import Recompute, Sharding
 from skyline.plan.traced import traced_program
 from skyline.plan.transformer import transformer_named
 from skyline.report.build import encode
+from skyline.report.pages.plan import row_page
 from skyline.report.plan import Terms, choices, ranked
 from skyline.trace.record import OperatorShape, Phase, RecordKind
+from skyline.units import format_bytes
 
 
 def test_rows_use_every_gpu_once_fit_and_are_ranked(counted):
@@ -228,3 +231,9 @@ def test_pipelines_without_flushes_are_searched_where_they_are_asked_for(counted
     assert row.stage_memory_bytes[0] == pytest.approx(row.memory_bytes.value)
     assert list(row.stage_memory_bytes[:-1]) == sorted(row.stage_memory_bytes[:-1], reverse=True)
     assert all(one.stage_memory_bytes == () for one in report.rows if one.strategy.pipeline == 1)
+    shown = str(row_page(report, row))
+    assert f"Memory of the stages: {format_bytes(row.stage_memory_bytes[0])}" in shown
+    many = replace(row, stage_memory_bytes=(3e9,) * 8 + (2e9,))
+    assert f"stages: {format_bytes(3e9)} (first) to {format_bytes(2e9)} (last)." in str(
+        row_page(report, many)
+    )
