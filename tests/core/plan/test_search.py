@@ -222,7 +222,7 @@ def test_pipelines_without_flushes_are_searched_where_they_are_asked_for(counted
     flowing = [row for row in found.rows if not row.strategy.schedule.flushes]
     assert flowing
     assert all("(changes convergence)" in row.strategy.label() for row in flowing)
-    # They stand beside the layouts that flush, and replace none of them.
+    # They are added to the layouts that flush, and replace none of them.
     flushed = {row.strategy for row in found.rows} - {row.strategy for row in flowing}
     assert flushed == {row.strategy for row in plain.rows}
     report = ranked(model, cluster, found, counted, Terms(), 200).report

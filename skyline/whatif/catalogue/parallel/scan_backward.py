@@ -24,7 +24,7 @@ from skyline.whatif.number_formats import gpu
 from skyline.whatif.subject import shapes
 
 _DENSE = Constant(0.3, 0.1, 0.6, "an assumption: share of the peak that products of many matrices reach")
-_SPARSE = Constant(0.02, 0.002, 0.1, "an assumption: the same of products of sparse matrices")
+_SPARSE = Constant(0.02, 0.002, 0.1, "an assumption: the share for products of sparse matrices")
 _STEP_US = Constant(
     8.0, 3.0, 20.0, "an assumption: an operator of PyTorch's backward pass with the start of its kernel"
 )

@@ -138,7 +138,7 @@ def _offset(name: str, value: str) -> float:
 
 
 def _shared(subject: Subject, graph: Graph, kernels: Indices, longer: Times, copies: Indices) -> Graph:
-    """The graph of one wave beside another, which averages its weights after each update."""
+    """The graph of one wave that shares the GPU with another, and averages its weights after each update."""
     spec = gpu(subject)
     rate = _BYTES_PER_US.value if spec is None else spec.bandwidth_gb_s * 1e3
     averaging_us = _WAVES.value * _PASSES.value * subject.peak.parameters / rate
