@@ -78,7 +78,8 @@ class ScanDevice:
         A level multiplies pairs of neighbours. Gradients between groups come from the groups' products, those inside a
         group from its parts.
         """
-        level, spent, found = list(chain), 0.0, []
+        level, spent = list(chain), 0.0
+        found: list[float] = []
         while True:
             found.append(spent + sum(self._step_us([self._apply_us(one)]) for one in level))
             if len(level) < 2:

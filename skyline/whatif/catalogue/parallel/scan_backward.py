@@ -194,7 +194,8 @@ def _forward(subject: Subject, graph: Graph) -> Iterator[tuple[str, OperatorShap
     first = graph.iterations[0]
     chosen = select(graph, kind=kind, work=works, phase=Phase.FORWARD, iteration=first)
     modules = graph.structure.modules
-    paths = [modules[one] if one >= 0 else "" for one in graph.tasks.module[chosen].tolist()]
+    numbered: list[int] = graph.tasks.module[chosen].tolist()
+    paths = [modules[one] if one >= 0 else "" for one in numbered]
     yield from zip(paths, shapes(subject, graph, chosen), strict=True)
 
 
