@@ -93,6 +93,11 @@ class Strategy:
         """Samples of one optimizer step over all ranks."""
         return self.data * self.micro_batch * self.accumulation
 
+    @property
+    def changes_convergence(self) -> bool:
+        """True if another model is trained after the same number of steps."""
+        return self.sent < 1 or not self.schedule.flushes
+
     def weight_versions(self, stage: int = 0) -> int:
         """Versions of the weights that the micro-batches in flight on a stage began with.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from skyline import units
 from skyline.interval import Interval
@@ -12,6 +12,7 @@ from skyline.report.document import (
     Cell,
     Column,
     Document,
+    Paragraph,
     Row,
     Section,
     TextTable,
@@ -45,9 +46,15 @@ def plan_page(report: PlanReport) -> Document:
     none = said(report.advice, tone="bold")
     return document(
         Section((Title(report.model, basis),)),
-        Section((_table(report),) if report.rows else tuple(none), "Strategies", counts),
+        Section((_table(report), *_changing(report)) if report.rows else tuple(none), "Strategies", counts),
         *_left_out(report),
     )
+
+
+def _changing(report: PlanReport) -> Iterable[Paragraph]:
+    """A sentence about the rows that change the training, whose labels may be cut."""
+    rows = [str(row.rank) for row in report.rows if row.strategy.changes_convergence]
+    return said(f"Another course of training (changes convergence): rows {', '.join(rows)}.") if rows else ()
 
 
 def row_page(report: PlanReport, row: PlanRow | None) -> Document:

@@ -13,7 +13,7 @@ from skyline.plan.strategy import Recompute, Sharding
 from skyline.plan.traced import traced_program
 from skyline.plan.transformer import transformer_named
 from skyline.report.build import encode
-from skyline.report.pages.plan import row_page
+from skyline.report.pages.plan import plan_page, row_page
 from skyline.report.plan import Terms, choices, ranked
 from skyline.trace.record import OperatorShape, Phase, RecordKind
 from skyline.units import format_bytes
@@ -231,6 +231,10 @@ def test_pipelines_without_flushes_are_searched_where_they_are_asked_for(counted
     assert row.stage_memory_bytes[0] == pytest.approx(row.memory_bytes.value)
     assert list(row.stage_memory_bytes[:-1]) == sorted(row.stage_memory_bytes[:-1], reverse=True)
     assert all(one.stage_memory_bytes == () for one in report.rows if one.strategy.pipeline == 1)
+    changing = [str(one.rank) for one in report.rows if not one.strategy.schedule.flushes]
+    assert f"(changes convergence): rows {', '.join(changing)}." in str(plan_page(report))
+    flushing = replace(report, rows=tuple(one for one in report.rows if one.strategy.schedule.flushes))
+    assert "Another course of training" not in str(plan_page(flushing))
     shown = str(row_page(report, row))
     assert f"Memory of the stages: {format_bytes(row.stage_memory_bytes[0])}" in shown
     many = replace(row, stage_memory_bytes=(3e9,) * 8 + (2e9,))
