@@ -884,6 +884,7 @@ export interface PlanRow {
   readonly objection: string;
   readonly why: string;
   readonly whatifs: readonly string[];
+  readonly stage_memory_bytes: readonly number[];
 }
 
 /** Sizes of the kinds of parallelism multiply to the number of ranks. */
@@ -896,7 +897,7 @@ export interface Strategy {
   readonly expert: number;
   readonly micro_batch: number;
   readonly accumulation: number;
-  readonly schedule: "gpipe" | "1f1b" | "interleaved" | "zero-bubble";
+  readonly schedule: "gpipe" | "1f1b" | "interleaved" | "zero-bubble" | "async";
   readonly chunks: number;
   readonly recompute: "none" | "selective" | "full";
   readonly precision: "amp_bf16" | "bf16" | "float8";

@@ -30,6 +30,7 @@ function row(rank: number, sharding: Row["strategy"]["sharding"], step: number, 
     objection: "",
     why: "",
     whatifs: [],
+    stage_memory_bytes: [],
     ...news,
   };
 }

@@ -86,7 +86,12 @@ def _planned(options: argparse.Namespace, name: str, traced: tuple[ModelWork, in
     )
     model, micro_batch = traced
     request = Request(
-        Precision(options.precision), options.global_batch, micro_batch, options.compiled, options.topk
+        Precision(options.precision),
+        options.global_batch,
+        micro_batch,
+        options.compiled,
+        options.topk,
+        options.asynchronous,
     )
     return plan(model, cluster, sizes, predictor_for(cluster.gpu), request, terms, rows)
 
@@ -148,6 +153,12 @@ def _add_own(command: argparse.ArgumentParser) -> None:
         metavar="RATIO",
         help="also search strategies that exchange this share of the gradients, such as 0.01:\n"
         "they change the course of the training",
+    )
+    group.add_argument(
+        "--asynchronous",
+        action="store_true",
+        help="also search pipelines that do not run empty at the end of a step: they change\n"
+        "the course of the training",
     )
     group.add_argument("--tokens", metavar="N", help="tokens to train on, such as 300B")
     group.add_argument("--samples", metavar="N", help="samples to train on, for a script")

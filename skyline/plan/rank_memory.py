@@ -18,7 +18,7 @@ _WORKING_BYTES = 2.0
 
 @dataclass(frozen=True, slots=True)
 class RankMemory:
-    """Bytes of the rank with the highest peak; ``buffers`` are gathered parameters and unreduced gradients."""
+    """Bytes of a rank. ``buffers`` are gathered parameters, older versions of weights and unreduced gradients."""
 
     parameters: float
     gradients: float
@@ -45,11 +45,11 @@ class RankMemory:
         )
 
 
-def rank_memory(layers: Layers, strategy: Strategy) -> RankMemory:
-    """The memory of the first stage, which keeps the most micro-batches, with the last part if there is one stage."""
-    stages = strategy.pipeline
-    blocks = ceil(layers.blocks / stages)
-    ends = layers.first.parameters + (layers.last.parameters if stages == 1 else 0.0)
+def rank_memory(layers: Layers, strategy: Strategy, stage: int = 0) -> RankMemory:
+    """The memory of one stage; the first one keeps the most micro-batches."""
+    blocks = ceil(layers.blocks / strategy.pipeline)
+    first, last = _ends(layers, strategy, stage)
+    ends = first.parameters + last.parameters
     experts = layers.expert_parameters * blocks
     shared = layers.block.parameters * blocks - experts + ends
     states = _STATES_BF16 if strategy.precision is Precision.PURE else _STATES_FP32
@@ -68,18 +68,37 @@ def rank_memory(layers: Layers, strategy: Strategy) -> RankMemory:
         # Gradients that are not sent wait for a later step.
         kept(Sharding.ZERO_2, states[1]) * (2 if strategy.sent < 1 else 1),
         optimizer,
-        activation_bytes(layers, strategy, blocks),
-        _buffers(layers, strategy, blocks),
+        activation_bytes(layers, strategy, blocks, stage),
+        _buffers(layers, strategy, blocks)
+        + (strategy.weight_versions(stage) - 1) * _WORKING_BYTES * sum(weights),
     )
 
 
-def micro_batches_held(strategy: Strategy) -> int:
-    """Micro-batches whose activations the first stage keeps at once."""
-    if strategy.pipeline == 1:
+def _ends(layers: Layers, strategy: Strategy, stage: int) -> tuple[LayerPart, LayerPart]:
+    """The first and the last part, as far as the stage has them."""
+    return (
+        layers.first if stage == 0 else LayerPart(),
+        layers.last if stage == strategy.pipeline - 1 else LayerPart(),
+    )
+
+
+def micro_batches_held(strategy: Strategy, stage: int = 0) -> float:
+    """Micro-batches whose activations a stage keeps at once."""
+    stages, micro_batches = strategy.pipeline, strategy.accumulation
+    if stages == 1:
         return 1
+    ahead = stages - stage
+    if not strategy.schedule.flushes:
+        return ahead
     if strategy.schedule is PipelineSchedule.GPIPE:
-        return strategy.accumulation
-    return min(strategy.accumulation, strategy.pipeline)
+        return micro_batches
+    if strategy.chunks > 1:
+        # Interleaving keeps more of the parts in flight (Narayanan et al. 2021).
+        return min(micro_batches, stages + (2 * ahead - 1 - stages) / strategy.chunks)
+    if strategy.schedule is PipelineSchedule.ZERO_BUBBLE:
+        # Gradients of weights wait as many slots as the stage is behind the first.
+        return min(micro_batches, stages)
+    return min(micro_batches, ahead)
 
 
 def block_saved_bytes(part: LayerPart, recompute: Recompute) -> float:
@@ -89,20 +108,13 @@ def block_saved_bytes(part: LayerPart, recompute: Recompute) -> float:
     return part.selective_bytes if recompute is Recompute.SELECTIVE else part.saved_bytes
 
 
-def activation_bytes(layers: Layers, strategy: Strategy, blocks: int) -> float:
+def activation_bytes(layers: Layers, strategy: Strategy, blocks: int, stage: int = 0) -> float:
     """Activations at the peak: all micro-batches in flight, one block that is recomputed, and the loss."""
-    held = micro_batches_held(strategy)
-    if strategy.chunks > 1:
-        # Interleaving keeps more of the parts in flight (Narayanan et al. 2021).
-        held = min(
-            held * (1 + (strategy.pipeline - 1) / (strategy.pipeline * strategy.chunks)),
-            strategy.accumulation,
-        )
+    held = micro_batches_held(strategy, stage)
     kept = held * blocks * block_saved_bytes(layers.block, strategy.recompute)
     again = 0.0 if strategy.recompute is Recompute.NONE else layers.block.saved_bytes
-    first = layers.first.saved_bytes * held
-    last = layers.last.saved_bytes if strategy.pipeline == 1 else 0.0
-    return kept + first + max(last, again)
+    first, last = _ends(layers, strategy, stage)
+    return kept + first.saved_bytes * held + max(last.saved_bytes, again)
 
 
 def _buffers(layers: Layers, strategy: Strategy, blocks: int) -> float:

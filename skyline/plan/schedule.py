@@ -4,20 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import ceil
 
 from skyline.graph.dependency import Cause, Dependency
 from skyline.graph.graph import Graph, Structure
 from skyline.graph.task import Task, TaskKind, WorkClass
 from skyline.plan.strategy import PipelineSchedule
+from skyline.simulate.engine import Timeline, step_ms
 from skyline.trace.record import Phase
 
-FORWARD, BACKWARD, WEIGHTS = "F", "B", "W"
+FORWARD, BACKWARD, WEIGHTS, UPDATE = "F", "B", "W", "U"
 _PHASES = {FORWARD: Phase.FORWARD, BACKWARD: Phase.BACKWARD, WEIGHTS: Phase.BACKWARD}
 
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """One pass of a micro-batch through one chunk of a stage."""
+    """One pass of a micro-batch through one chunk of a stage, or an update with the number of its step."""
 
     kind: str
     micro_batch: int
@@ -33,8 +35,19 @@ class StageTime:
     weights_us: float = 0.0
 
 
+def steps_in(schedule: PipelineSchedule, stages: int, micro_batches: int) -> int:
+    """Steps that ``orders`` has: one, or without flushes as many as fill the pipeline, and as many more."""
+    return 1 if schedule.flushes else 2 * ceil(stages / micro_batches)
+
+
 def orders(schedule: PipelineSchedule, stages: int, micro_batches: int, chunks: int = 1) -> list[list[Slot]]:
-    """The order of slots on each stage."""
+    """The order of slots on each stage; a step ends with its update."""
+    if schedule is PipelineSchedule.ASYNCHRONOUS:
+        return [_asynchronous(stage, stages, micro_batches) for stage in range(stages)]
+    return [[*slots, Slot(UPDATE, 0)] for slots in _flushed(schedule, stages, micro_batches, chunks)]
+
+
+def _flushed(schedule: PipelineSchedule, stages: int, micro_batches: int, chunks: int) -> list[list[Slot]]:
     if schedule is PipelineSchedule.GPIPE:
         ahead = [Slot(FORWARD, one) for one in range(micro_batches)]
         return [[*ahead, *(Slot(BACKWARD, one) for one in range(micro_batches))] for _ in range(stages)]
@@ -51,6 +64,18 @@ def _one_f_one_b(stage: int, stages: int, micro_batches: int) -> list[Slot]:
     for one in range(micro_batches - warm):
         found += [Slot(FORWARD, warm + one), Slot(BACKWARD, one)]
     return found + [Slot(BACKWARD, one) for one in range(micro_batches - warm, micro_batches)]
+
+
+def _asynchronous(stage: int, stages: int, micro_batches: int) -> list[Slot]:
+    """1F1B that goes on over the ends of steps (PipeDream, Narayanan et al. 2019)."""
+    found: list[Slot] = []
+    steps = steps_in(PipelineSchedule.ASYNCHRONOUS, stages, micro_batches)
+    for slot in _one_f_one_b(stage, stages, steps * micro_batches):
+        found.append(slot)
+        step, rest = divmod(slot.micro_batch + 1, micro_batches)
+        if slot.kind == BACKWARD and not rest:
+            found.append(Slot(UPDATE, step - 1))
+    return found
 
 
 def _zero_bubble(stage: int, stages: int, micro_batches: int) -> list[Slot]:
@@ -93,7 +118,8 @@ def pipeline_graph(
 ) -> Graph:
     """One lane a stage; a forward pass waits for the stage before, a backward pass for the stage behind.
 
-    Each stage ends with the exchange of its gradients and its update, where they take time.
+    An update is the exchange of the stage's gradients and its optimizer step, where they take time. Tasks up to it are
+    of one iteration.
     """
     stages = len(order)
     split = any(slot.kind == WEIGHTS for slot in order[0])
@@ -102,23 +128,28 @@ def pipeline_graph(
     place: dict[tuple[str, int, int], int] = {}
     for stage, slots in enumerate(order):
         time = times[stage]
+        step = 0
         for slot in slots:
+            if slot.kind == UPDATE:
+                for name, phase, time_us in (
+                    ("exchange gradients", Phase.COMMUNICATION, exchange_us),
+                    ("optimizer", Phase.OPTIMIZER, optimizer_us),
+                ):
+                    if time_us > 0:
+                        lane = f"stage {stage}"
+                        tasks.append(Task(name, TaskKind.KERNEL, WorkClass.OTHER, lane, phase, step))
+                        durations.append(time_us)
+                step += 1
+                continue
             place[slot.kind, slot.micro_batch, slot.chunk * stages + stage] = len(tasks)
             name = f"{slot.kind}{slot.micro_batch}" + (f".{slot.chunk}" if chunks > 1 else "")
             tasks.append(
-                Task(name, TaskKind.KERNEL, WorkClass.OTHER, f"stage {stage}", _PHASES[slot.kind], 0)
+                Task(name, TaskKind.KERNEL, WorkClass.OTHER, f"stage {stage}", _PHASES[slot.kind], step)
             )
             inputs = time.backward_us - (time.weights_us if split else 0.0)
             durations.append(
                 {FORWARD: time.forward_us, BACKWARD: inputs, WEIGHTS: time.weights_us}[slot.kind]
             )
-        for name, phase, time_us in (
-            ("exchange gradients", Phase.COMMUNICATION, exchange_us),
-            ("optimizer", Phase.OPTIMIZER, optimizer_us),
-        ):
-            if time_us > 0:
-                tasks.append(Task(name, TaskKind.KERNEL, WorkClass.OTHER, f"stage {stage}", phase, 0))
-                durations.append(time_us)
     waits: list[Dependency] = []
     last = stages * chunks - 1
     for (kind, micro_batch, position), task in place.items():
@@ -136,13 +167,30 @@ def usable_interleaving(stages: int, micro_batches: int, blocks: int, chunks: in
     return micro_batches % stages == 0 and blocks >= stages * chunks
 
 
+def step_us(timeline: Timeline) -> float:
+    """A step of a simulated schedule. Of several steps the first half fills the pipeline."""
+    ends = timeline.iteration_ends_us()
+    return 1e3 * step_ms(ends, len(ends) // 2)
+
+
 def pipeline_bound_us(
-    schedule: PipelineSchedule, time: StageTime, stages: int, micro_batches: int, chunks: int, send_us: float
+    schedule: PipelineSchedule,
+    time: StageTime,
+    stages: int,
+    micro_batches: int,
+    chunks: int,
+    send_us: float,
+    update_us: float = 0.0,
 ) -> float:
-    """The makespan with equal stages in closed form; ``time`` is that of a whole stage."""
+    """The step with equal stages in closed form; ``time`` is that of a whole stage, ``update_us`` that of an update."""
     both = time.forward_us + time.backward_us
+    if not schedule.flushes:
+        # As many micro-batches as stages are in flight: so often a stage waits for one to go around.
+        rounds = micro_batches / stages
+        around = rounds * 2 * (stages - 1) * send_us + min(1.0, rounds) * update_us
+        return micro_batches * both + max(update_us, around)
     if schedule is PipelineSchedule.ZERO_BUBBLE:
         bubble = (stages - 1) * max(0.0, both - 2 * time.weights_us)
     else:
         bubble = (stages - 1) * both / max(1, chunks)
-    return micro_batches * both + bubble + 2 * (stages - 1) * send_us
+    return micro_batches * both + bubble + 2 * (stages - 1) * send_us + update_us

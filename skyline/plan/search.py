@@ -36,6 +36,8 @@ class Request:
     compiled: bool = False
     topk: float | None = None
     """The share of gradients that data parallelism may send, in addition to strategies that send all."""
+    asynchronous: bool = False
+    """True to search pipelines without flushes, too, which change the training."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +176,7 @@ def _layout(strategy: Strategy, cluster: ClusterSpec) -> tuple[object, ...]:
         strategy.context,
         strategy.offload,
         strategy.sent,
+        strategy.schedule.flushes,
     )
 
 
@@ -229,7 +232,7 @@ def _variants(base: Strategy, model: ModelWork, request: Request) -> Iterator[St
         for accumulation in _accumulations(base, micro_batch, request):
             for sharding in shardings:
                 for recompute in Recompute:
-                    for schedule, chunks in _schedules(base, accumulation, model.block_count):
+                    for schedule, chunks in _schedules(base, accumulation, model.block_count, request):
                         one = replace(
                             base,
                             micro_batch=micro_batch,
@@ -251,17 +254,25 @@ def _accumulations(base: Strategy, micro_batch: int, request: Request) -> tuple[
         passes, rest = divmod(request.global_batch, base.data * micro_batch)
         return (passes,) if not rest and 1 <= passes <= _MOST_ACCUMULATION else ()
     if base.pipeline > 1:
-        return tuple(
-            base.pipeline * factor for factor in (1, 4, 8) if base.pipeline * factor <= _MOST_ACCUMULATION
-        )
+        # Without flushes a step may be a single micro-batch.
+        least = (1,) if request.asynchronous else ()
+        filled = (base.pipeline * factor for factor in (1, 4, 8))
+        return (*least, *(passes for passes in filled if passes <= _MOST_ACCUMULATION))
     # A script of its own batch steps after each batch.
     return (1,) if request.micro_batch is not None else (1, 8)
 
 
-def _schedules(base: Strategy, accumulation: int, blocks: int) -> Iterator[tuple[PipelineSchedule, int]]:
+def _schedules(
+    base: Strategy, accumulation: int, blocks: int, request: Request
+) -> Iterator[tuple[PipelineSchedule, int]]:
     if base.pipeline == 1:
         yield PipelineSchedule.ONE_F_ONE_B, 1
         return
+    if request.asynchronous:
+        yield PipelineSchedule.ASYNCHRONOUS, 1
+        if accumulation == 1 and request.global_batch is None:
+            # Other schedules would leave all stages but one idle.
+            return
     yield PipelineSchedule.GPIPE, 1
     yield PipelineSchedule.ONE_F_ONE_B, 1
     yield PipelineSchedule.ZERO_BUBBLE, 1

@@ -30,7 +30,7 @@ from skyline.plan.constant import (
 )
 from skyline.plan.kernel_time import KernelTimes, PartTime, WorkTime
 from skyline.plan.layers import Layers
-from skyline.plan.schedule import StageTime, orders, pipeline_bound_us, pipeline_graph
+from skyline.plan.schedule import StageTime, orders, pipeline_bound_us, pipeline_graph, step_us
 from skyline.plan.strategy import Precision, Recompute, Sharding, Strategy
 from skyline.simulate.engine import simulate
 
@@ -142,14 +142,15 @@ def step_time(
         if work.single_device and strategy.ranks > 1:
             moving += compute * STRAGGLING.value
         return StepTime(compute, max(0.0, moving - compute), 0.0, optimizer)
-    makespan = stage.pipeline_us(forward, backward, exact=exact)
     ideal = (forward + backward) * strategy.accumulation
     sync = stage.gradient_us(busy_us=0.0)
-    return StepTime(compute, max(0.0, ideal - compute) + sync, max(0.0, makespan - ideal), optimizer)
+    step = stage.pipeline_us(forward, backward, sync, optimizer, exact=exact)
+    bubble = max(0.0, step - ideal - sync - optimizer)
+    return StepTime(compute, max(0.0, ideal - compute) + sync, bubble, optimizer)
 
 
 def pipeline_timeline(work: Work, strategy: Strategy, cluster: ClusterSpec) -> Graph:
-    """The stages of a pipeline as a graph, which ends with the step.
+    """The stages of a pipeline as a graph: one step, or without flushes those that fill the pipeline and as many more.
 
     One rank stands for the equal ranks of its stage.
     """
@@ -358,7 +359,10 @@ class _Stage:
         return reduce - hidden * (1 - self.factors.contention) + after
 
     def optimizer_us(self) -> float:
-        """The update of the rank's share: Adam reads four tensors and writes three."""
+        """The update of the rank's share: Adam reads four tensors and writes three.
+
+        Without flushes it also writes predicted weights, those at the time of the gradient (Kosson et al. 2021).
+        """
         strategy, layers = self.strategy, self.work.layers
         ends = (layers.first.parameters + layers.last.parameters) / strategy.pipeline
         numbers = layers.block.parameters * self.blocks + ends
@@ -370,7 +374,8 @@ class _Stage:
             bus = (self.cluster.gpu.pcie_gb_s or 32.0) / 2
             return numbers * (2 * width / (bus * 1e3) + 7 * width / 20e3)
         rate = self.cluster.gpu.bandwidth_gb_s * 1e3
-        return numbers * 7 * width * OPTIMIZER_PASSES.value / rate * self.factors.other
+        moved = 7 if strategy.schedule.flushes else 8
+        return numbers * moved * width * OPTIMIZER_PASSES.value / rate * self.factors.other
 
     def _send_us(self) -> float:
         layers = self.work.layers
@@ -382,10 +387,13 @@ class _Stage:
         weights = self.factors.compute(self.work.block.backward) * self.blocks / 2
         return StageTime(forward / chunks, backward / chunks, weights / chunks)
 
-    def pipeline_us(self, forward: float, backward: float, *, exact: bool) -> float:
-        """The makespan of all micro-batches."""
+    def pipeline_us(
+        self, forward: float, backward: float, exchange_us: float, optimizer_us: float, *, exact: bool
+    ) -> float:
+        """The step with its exchange of gradients and its update."""
         if exact:
-            return simulate(self.graph(forward, backward)).makespan_us
+            graph = self.graph(forward, backward, exchange_us=exchange_us, optimizer_us=optimizer_us)
+            return step_us(simulate(graph))
         strategy = self.strategy
         time = self._chunk(forward, backward, 1)
         return pipeline_bound_us(
@@ -395,6 +403,7 @@ class _Stage:
             strategy.accumulation,
             strategy.chunks,
             self._send_us(),
+            exchange_us + optimizer_us,
         )
 
     def graph(

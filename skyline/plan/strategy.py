@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from math import ceil
 
 
 class Sharding(str, Enum):
@@ -36,6 +37,12 @@ class PipelineSchedule(str, Enum):
     ONE_F_ONE_B = "1f1b"
     INTERLEAVED = "interleaved"
     ZERO_BUBBLE = "zero-bubble"
+    ASYNCHRONOUS = "async"
+
+    @property
+    def flushes(self) -> bool:
+        """True if a step ends with an empty pipeline. Without flushes gradients are of older weights."""
+        return self is not PipelineSchedule.ASYNCHRONOUS
 
 
 class Precision(str, Enum):
@@ -86,6 +93,21 @@ class Strategy:
         """Samples of one optimizer step over all ranks."""
         return self.data * self.micro_batch * self.accumulation
 
+    @property
+    def changes_convergence(self) -> bool:
+        """True if another model is trained after the same number of steps."""
+        return self.sent < 1 or not self.schedule.flushes
+
+    def weight_versions(self, stage: int = 0) -> int:
+        """Versions of the weights that the micro-batches in flight on a stage began with.
+
+        With p stages and an update after each micro-batch that is p - stage (PipeDream, Narayanan et al. 2019); with p
+        or more micro-batches in a step it is 2 (PipeDream-2BW, Narayanan et al. 2021).
+        """
+        if self.schedule.flushes:
+            return 1
+        return 1 + ceil((self.pipeline - 1 - stage) / self.accumulation)
+
     def label(self) -> str:
         """A short name, such as ``fsdp 16 x tp 8, micro-batch 2 x 4, recompute full``."""
         sizes = [f"{self.sharding.value} {self.data}"]
@@ -100,6 +122,8 @@ class Strategy:
         if self.pipeline > 1:
             virtual = f" ({self.chunks} chunks)" if self.chunks > 1 else ""
             parts.append(f"{self.schedule.value}{virtual}")
+            if not self.schedule.flushes:
+                parts.append(f"{self.weight_versions()} weight versions (changes convergence)")
         if self.recompute is not Recompute.NONE:
             parts.append(f"recompute {self.recompute.value}")
         if self.offload:

@@ -12,6 +12,7 @@ from skyline.plan.constant import FRAGMENTATION
 from skyline.plan.kernel_time import KernelTimes
 from skyline.plan.layers import ModelWork
 from skyline.plan.money import Bill, bill, read_budget_usd, read_count, read_deadline_s
+from skyline.plan.rank_memory import rank_memory
 from skyline.plan.search import USABLE, Found, Request, StrategyRow, TooLarge, search
 from skyline.plan.step import StepTime, work_of
 from skyline.plan.strategy import Recompute, Sharding, Strategy
@@ -290,7 +291,15 @@ def _row(
         objection,
         "" if row is fastest else _why(row, fastest),
         _whatifs(row.strategy) if isinstance(model, TracedProgram) else (),
+        _stages(model, row.strategy),
     )
+
+
+def _stages(model: ModelWork, strategy: Strategy) -> tuple[float, ...]:
+    if strategy.pipeline == 1:
+        return ()
+    layers = model.layers(strategy)
+    return tuple(rank_memory(layers, strategy, stage).peak_bytes for stage in range(strategy.pipeline))
 
 
 def _parts_us(step: StepTime) -> dict[str, float]:

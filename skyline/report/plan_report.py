@@ -34,6 +34,8 @@ class PlanRow:
     """Why the row is slower than the fastest on as many GPUs, by part of the step; empty for that one."""
     whatifs: tuple[str, ...]
     """The changes of the script that make it this strategy; empty if no rewrite makes it."""
+    stage_memory_bytes: tuple[float, ...] = ()
+    """The peak of a rank of each stage of a pipeline; empty without one."""
 
 
 @dataclass(frozen=True, slots=True)

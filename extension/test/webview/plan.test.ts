@@ -111,6 +111,12 @@ describe("an opened row", () => {
     expect(key("plan row 2").getAttribute("aria-expanded")).toBe("true");
   });
 
+  it("of a pipeline lists the memory of its stages", () => {
+    const rows = report.rows.map((row) => ({ ...row, stage_memory_bytes: [31e9, 27e9] }));
+    show({ asked, report: { ...report, rows }, opened: { row: 2, timeline } });
+    expect(words(".opened")[0]).toContain("Memory of the stages: 31.0 GB, 27.0 GB.");
+  });
+
   it("is written into the code where a rewrite makes it, in a workspace that is trusted", () => {
     show({ asked, report, opened: { row: 1, timeline } });
     key("plan write").click();

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from skyline import units
 from skyline.interval import Interval
@@ -12,6 +12,7 @@ from skyline.report.document import (
     Cell,
     Column,
     Document,
+    Paragraph,
     Row,
     Section,
     TextTable,
@@ -23,6 +24,8 @@ from skyline.report.document import (
 from skyline.report.plan_report import PlanReport, PlanRow
 
 _DAYS_FROM_H = 48
+_LISTED = 8
+"""Stages whose memory is listed one by one."""
 _TONES = {
     "computation": "forward",
     "communication": "communication",
@@ -43,9 +46,15 @@ def plan_page(report: PlanReport) -> Document:
     none = said(report.advice, tone="bold")
     return document(
         Section((Title(report.model, basis),)),
-        Section((_table(report),) if report.rows else tuple(none), "Strategies", counts),
+        Section((_table(report), *_changing(report)) if report.rows else tuple(none), "Strategies", counts),
         *_left_out(report),
     )
+
+
+def _changing(report: PlanReport) -> Iterable[Paragraph]:
+    """A sentence about the rows that change the training, whose labels may be cut."""
+    rows = [str(row.rank) for row in report.rows if row.strategy.changes_convergence]
+    return said(f"Another course of training (changes convergence): rows {', '.join(rows)}.") if rows else ()
 
 
 def row_page(report: PlanReport, row: PlanRow | None) -> Document:
@@ -58,6 +67,8 @@ def _row_section(row: PlanRow) -> Iterator[Section]:
     texts = [f"{row.why or 'The fastest on as many GPUs'}."]
     if row.objection:
         texts.append(f"The training {row.objection}.")
+    if row.stage_memory_bytes:
+        texts.append(f"Memory of the stages: {_listed(row.stage_memory_bytes)}.")
     if row.whatifs:
         texts.append(f"The code: skyline apply SCRIPT {' '.join(row.whatifs)}")
     step = [BreakdownPart(name, _TONES[name], part) for name, part in row.step_parts_ms.items() if part > 0]
@@ -65,6 +76,13 @@ def _row_section(row: PlanRow) -> Iterator[Section]:
     yield Section(tuple(said(*texts, tone="")), f"{row.rank}: {row.label}", f"on {gpus_words(row.gpus)}")
     yield Section((Breakdown("step", tuple(step), units.format_ms),), "Step", row.limit)
     yield Section((Breakdown("memory", tuple(memory), units.format_bytes),), "Memory of a rank")
+
+
+def _listed(sizes: tuple[float, ...]) -> str:
+    """All of a few sizes; of many the first and the last."""
+    if len(sizes) > _LISTED:
+        return f"{units.format_bytes(sizes[0])} (first) to {units.format_bytes(sizes[-1])} (last)"
+    return ", ".join(map(units.format_bytes, sizes))
 
 
 def _left_out(report: PlanReport) -> tuple[Section | None, ...]:

@@ -4,6 +4,7 @@ import pytest
 
 from skyline.plan.layers import LayerPart, Layers
 from skyline.plan.rank_memory import activation_bytes, micro_batches_held, rank_memory
+from skyline.plan.schedule import orders
 from skyline.plan.strategy import PipelineSchedule, Precision, Recompute, Sharding, Strategy
 
 # Ten blocks of 100 parameters, without ends.
@@ -46,3 +47,45 @@ def test_micro_batches_in_flight():
     assert micro_batches_held(pipeline) == 5
     assert micro_batches_held(Strategy(accumulation=20)) == 1
     assert activation_bytes(LAYERS, pipeline, 2) == 5 * 2 * 40
+
+
+@pytest.mark.parametrize("schedule", list(PipelineSchedule))
+@pytest.mark.parametrize("micro_batches", [4, 8])
+def test_each_stage_keeps_the_micro_batches_between_their_passes(schedule, micro_batches):
+    chunks = 2 if schedule is PipelineSchedule.INTERLEAVED else 1
+    strategy = Strategy(pipeline=4, accumulation=micro_batches, schedule=schedule, chunks=chunks)
+    last = "W" if schedule is PipelineSchedule.ZERO_BUBBLE else "B"
+    for stage, slots in enumerate(orders(schedule, 4, micro_batches, chunks)):
+        levels, level = [], 0
+        for slot in slots:
+            level += slot.kind == "F"
+            levels.append(level)
+            level -= slot.kind == last
+        assert level == 0
+        assert micro_batches_held(strategy, stage) == max(levels) / chunks
+
+
+def test_without_flushes_stage_s_of_p_has_p_minus_s_versions_of_its_weights():
+    single = Strategy(pipeline=5, accumulation=1, schedule=PipelineSchedule.ASYNCHRONOUS)
+    assert [single.weight_versions(stage) for stage in range(5)] == [5, 4, 3, 2, 1]
+    # With as many micro-batches in a step as stages, no two micro-batches are two updates apart.
+    whole = replace(single, accumulation=5)
+    assert [whole.weight_versions(stage) for stage in range(5)] == [2, 2, 2, 2, 1]
+    # Two blocks of 100 parameters: a version in 16 bits takes 400 bytes, as does the copy of autocast.
+    buffers = [rank_memory(LAYERS, single, stage).buffers for stage in range(5)]
+    assert buffers == [2000, 1600, 1200, 800, 400]
+    assert [rank_memory(LAYERS, single, stage).activations for stage in range(5)] == [400, 320, 240, 160, 80]
+    assert single.label().endswith("async, 5 weight versions (changes convergence)")
+    flushed = replace(single, schedule=PipelineSchedule.ONE_F_ONE_B)
+    assert rank_memory(LAYERS, flushed).peak_bytes < rank_memory(LAYERS, single).peak_bytes
+
+
+def test_the_first_and_the_last_stage_have_the_ends():
+    ends = replace(
+        LAYERS, first=LayerPart(parameters=7, saved_bytes=3), last=LayerPart(parameters=11, saved_bytes=50)
+    )
+    strategy = Strategy(pipeline=5, accumulation=20)
+    found = [rank_memory(ends, strategy, stage) for stage in range(5)]
+    assert [one.parameters for one in found] == [4 * 207, 800, 800, 800, 4 * 211]
+    assert found[0].activations == 5 * (80 + 3)
+    assert found[4].activations == 80 + 50

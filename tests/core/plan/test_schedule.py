@@ -1,6 +1,14 @@
 import pytest
 
-from skyline.plan.schedule import StageTime, orders, pipeline_bound_us, pipeline_graph, usable_interleaving
+from skyline.plan.schedule import (
+    StageTime,
+    orders,
+    pipeline_bound_us,
+    pipeline_graph,
+    step_us,
+    steps_in,
+    usable_interleaving,
+)
 from skyline.plan.strategy import PipelineSchedule
 from skyline.simulate.engine import simulate
 
@@ -38,8 +46,47 @@ def test_every_pass_is_there_once(schedule, stages, micro_batches):
     for slots in orders(schedule, stages, micro_batches, chunks):
         assert len(set(slots)) == len(slots)
         kinds = [slot.kind for slot in slots]
-        assert kinds.count("F") == kinds.count("B") == micro_batches * chunks
+        steps = steps_in(schedule, stages, micro_batches)
+        assert kinds.count("F") == kinds.count("B") == steps * micro_batches * chunks
+        assert kinds.count("U") == steps
     assert makespan(schedule, stages, micro_batches, StageTime(1, 2, 1), chunks) > 0
+
+
+def asynchronous_step(stages, micro_batches, send_us=0.0, update_us=0.0):
+    order = orders(PipelineSchedule.ASYNCHRONOUS, stages, micro_batches)
+    graph = pipeline_graph(order, [StageTime(1, 2)] * stages, send_us, optimizer_us=update_us)
+    return step_us(simulate(graph))
+
+
+def test_two_stages_without_flushes_by_hand():
+    """The first of two stages has two micro-batches ahead: F0 F1, B0, F2, B1, and so on with an update after each B."""
+    first, last = orders(PipelineSchedule.ASYNCHRONOUS, 2, 1)
+    named = [[f"{slot.kind}{slot.micro_batch}" for slot in slots] for slots in (first, last)]
+    assert named[0][:8] == ["F0", "F1", "B0", "U0", "F2", "B1", "U1", "F3"]
+    assert named[1][:6] == ["F0", "B0", "U0", "F1", "B1", "U1"]
+
+
+@pytest.mark.parametrize(("stages", "micro_batches"), [(4, 1), (4, 8), (3, 6), (2, 2)])
+def test_without_flushes_there_is_no_bubble(stages, micro_batches):
+    # Each stage computes all the time: m (f + b) and one update. 1F1B has (p - 1)(f + b) more.
+    assert asynchronous_step(stages, micro_batches, update_us=0.5) == pytest.approx(3 * micro_batches + 0.5)
+    time = StageTime(1, 2)
+    assert pipeline_bound_us(
+        PipelineSchedule.ASYNCHRONOUS, time, stages, micro_batches, 1, 0, 0.5
+    ) == pytest.approx(3 * micro_batches + 0.5)
+    flushed = pipeline_bound_us(PipelineSchedule.ONE_F_ONE_B, time, stages, micro_batches, 1, 0, 0.5)
+    assert flushed == pytest.approx(3 * (micro_batches + stages - 1) + 0.5)
+
+
+@pytest.mark.parametrize("update_us", [0.0, 0.3, 2.0])
+@pytest.mark.parametrize(("stages", "micro_batches"), [(4, 1), (4, 4), (4, 8), (8, 1), (3, 6)])
+def test_messages_are_waited_for_while_a_micro_batch_goes_around(stages, micro_batches, update_us):
+    # With 4 stages and messages of 0.5 a micro-batch is away for 12 + 6 * 0.5, while four are under way: 3.75 each.
+    time = StageTime(1, 2)
+    closed = pipeline_bound_us(PipelineSchedule.ASYNCHRONOUS, time, stages, micro_batches, 1, 0.5, update_us)
+    assert asynchronous_step(stages, micro_batches, 0.5, update_us) == pytest.approx(closed)
+    if (stages, micro_batches, update_us) == (4, 1, 0.0):
+        assert closed == pytest.approx(3.75)
 
 
 def test_a_message_delays_each_stage():

@@ -1,6 +1,7 @@
 import json
 import re
 import threading
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -12,8 +13,10 @@ from skyline.plan.strategy import Recompute, Sharding
 from skyline.plan.traced import traced_program
 from skyline.plan.transformer import transformer_named
 from skyline.report.build import encode
+from skyline.report.pages.plan import plan_page, row_page
 from skyline.report.plan import Terms, choices, ranked
 from skyline.trace.record import OperatorShape, Phase, RecordKind
+from skyline.units import format_bytes
 
 
 def test_rows_use_every_gpu_once_fit_and_are_ranked(counted):
@@ -209,3 +212,32 @@ def test_strategies_that_change_the_training_are_searched_where_they_are_asked_f
     assert all(row.strategy.sharding is Sharding.NONE for row in sparse)
     report = ranked(model, cluster, found, counted, Terms(), 50).report
     assert any(row.label.endswith("(changes convergence)") for row in report.rows)
+
+
+def test_pipelines_without_flushes_are_searched_where_they_are_asked_for(counted):
+    cluster, model = cluster_named("dgx-h100").with_gpus(8), transformer_named("llama3-8b")
+    plain = search(model, [cluster], counted, Request())
+    assert all(row.strategy.schedule.flushes for row in plain.rows)
+    found = search(model, [cluster], counted, Request(asynchronous=True))
+    flowing = [row for row in found.rows if not row.strategy.schedule.flushes]
+    assert flowing
+    assert all("(changes convergence)" in row.strategy.label() for row in flowing)
+    # They are added to the layouts that flush, and replace none of them.
+    flushed = {row.strategy for row in found.rows} - {row.strategy for row in flowing}
+    assert flushed == {row.strategy for row in plain.rows}
+    report = ranked(model, cluster, found, counted, Terms(), 200).report
+    row = next(one for one in report.rows if not one.strategy.schedule.flushes)
+    assert len(row.stage_memory_bytes) == row.strategy.pipeline
+    assert row.stage_memory_bytes[0] == pytest.approx(row.memory_bytes.value)
+    assert list(row.stage_memory_bytes[:-1]) == sorted(row.stage_memory_bytes[:-1], reverse=True)
+    assert all(one.stage_memory_bytes == () for one in report.rows if one.strategy.pipeline == 1)
+    changing = [str(one.rank) for one in report.rows if not one.strategy.schedule.flushes]
+    assert f"(changes convergence): rows {', '.join(changing)}." in str(plan_page(report))
+    flushing = replace(report, rows=tuple(one for one in report.rows if one.strategy.schedule.flushes))
+    assert "Another course of training" not in str(plan_page(flushing))
+    shown = str(row_page(report, row))
+    assert f"Memory of the stages: {format_bytes(row.stage_memory_bytes[0])}" in shown
+    many = replace(row, stage_memory_bytes=(3e9,) * 8 + (2e9,))
+    assert f"stages: {format_bytes(3e9)} (first) to {format_bytes(2e9)} (last)." in str(
+        row_page(report, many)
+    )

@@ -263,7 +263,7 @@ SCRIPTS = {
     "replicas": (CPU, {"parallel": replace(REPLICAS, find_unused_parameters=True), **OTHER}),
     "gpu_replicas": (GPU, {"parallel": replace(REPLICAS, backend="nccl"), **OTHER}),
 }
-RANKS = {"data_parallel": "4", "fuse_jobs": "4", "topk": "0.01:4"}
+RANKS = {"data_parallel": "4", "fuse_jobs": "4", "tick_tock": "0.5", "topk": "0.01:4"}
 """Values of what-ifs that offer none; ``p3`` takes seconds."""
 
 
