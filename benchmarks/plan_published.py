@@ -24,7 +24,7 @@ from result_file import table, write
 
 from skyline.plan.cluster import cluster_named
 from skyline.plan.kernel_time import KernelTimes
-from skyline.plan.rank_memory import rank_memory
+from skyline.plan.rank_memory import largest_rank
 from skyline.plan.search import Request, search
 from skyline.plan.step import step_range, work_of
 from skyline.plan.transformer import transformer_named
@@ -137,7 +137,7 @@ def _scored(runs: Sequence[PublishedRun], predictor: OperatorPredictor) -> list[
         smaller = _fewest(run, runs)
         peak = (run.cluster.gpu.tflops_bf16 or run.cluster.gpu.tflops_fp16 or 1.0) * 1e12
         by_mfu = _ASSUMED_MFU * peak / (run.model.flops_per_sample / run.model.sequence)
-        memory = rank_memory(layers, run.strategy).peak_bytes / run.memory_bytes if run.memory_bytes else None
+        memory = largest_rank(layers, run.strategy).peak_bytes / run.memory_bytes if run.memory_bytes else None
         linear = smaller.tokens_per_s_gpu / run.tokens_per_s_gpu if smaller else None
         found.append(
             Scored(

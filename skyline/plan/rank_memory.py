@@ -45,8 +45,14 @@ class RankMemory:
         )
 
 
+def largest_rank(layers: Layers, strategy: Strategy) -> RankMemory:
+    """The memory of the stage with the most: the first keeps more micro-batches, the last has the output layer."""
+    ends = {0, strategy.pipeline - 1}
+    return max((rank_memory(layers, strategy, stage) for stage in ends), key=lambda one: one.peak_bytes)
+
+
 def rank_memory(layers: Layers, strategy: Strategy, stage: int = 0) -> RankMemory:
-    """The memory of one stage; the first one keeps the most micro-batches."""
+    """The memory of one stage."""
     blocks = ceil(layers.blocks / strategy.pipeline)
     first, last = _ends(layers, strategy, stage)
     ends = first.parameters + last.parameters

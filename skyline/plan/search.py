@@ -11,7 +11,7 @@ from skyline.interval import Interval
 from skyline.plan.cluster import ClusterSpec
 from skyline.plan.kernel_time import KernelTimes
 from skyline.plan.layers import Layers, ModelWork
-from skyline.plan.rank_memory import RankMemory, rank_memory
+from skyline.plan.rank_memory import RankMemory, largest_rank
 from skyline.plan.schedule import usable_interleaving
 from skyline.plan.step import StepTime, Work, step_range, step_time, work_of
 from skyline.plan.strategy import PipelineSchedule, Precision, Recompute, Sharding, Strategy
@@ -120,7 +120,7 @@ def search(
                 layers = model.layers(strategy)
                 split[key] = layers, work_of(layers, kernels, strategy.precision)
             layers, work = split[key]
-            memory = rank_memory(layers, strategy)
+            memory = largest_rank(layers, strategy)
             if memory.peak_bytes > USABLE * cluster.gpu.memory_bytes:
                 found.refuse("does not fit the GPU's memory")
                 layout = _layout(strategy, cluster)

@@ -3,7 +3,7 @@ from dataclasses import replace
 import pytest
 
 from skyline.plan.layers import LayerPart, Layers
-from skyline.plan.rank_memory import activation_bytes, micro_batches_held, rank_memory
+from skyline.plan.rank_memory import activation_bytes, largest_rank, micro_batches_held, rank_memory
 from skyline.plan.schedule import orders
 from skyline.plan.strategy import PipelineSchedule, Precision, Recompute, Sharding, Strategy
 
@@ -47,6 +47,15 @@ def test_micro_batches_in_flight():
     assert micro_batches_held(pipeline) == 5
     assert micro_batches_held(Strategy(accumulation=20)) == 1
     assert activation_bytes(LAYERS, pipeline, 2) == 5 * 2 * 40
+
+
+def test_the_stage_with_the_most_memory_may_be_the_last():
+    # 1F1B: the first stage keeps activations of four micro-batches, the last of one and its own output layer.
+    wide = replace(LAYERS, last=LayerPart(parameters=30, saved_bytes=300))
+    pipeline = Strategy(pipeline=4, accumulation=8)
+    light = replace(LAYERS, last=LayerPart(parameters=1))
+    assert largest_rank(light, pipeline) == rank_memory(light, pipeline, 0)
+    assert largest_rank(wide, pipeline) == rank_memory(wide, pipeline, 3) != rank_memory(wide, pipeline, 0)
 
 
 @pytest.mark.parametrize("schedule", list(PipelineSchedule))
