@@ -83,6 +83,7 @@ class Planner:
                     asked.globalBatch,
                     program.batch if program is not None else None,
                     asked.compiled,
+                    program.passes if program is not None else 1,
                 ),
                 terms,
                 min(max(asked.rows, 1), _MOST_ROWS),

@@ -15,6 +15,7 @@ from skyline.errors import ExitCode, UsageError
 if TYPE_CHECKING:
     from skyline.plan.cluster import ClusterSpec
     from skyline.plan.layers import ModelWork
+    from skyline.plan.traced import TracedProgram
     from skyline.report.plan import Plan
 
 _ALL_ROWS = 1000
@@ -70,7 +71,7 @@ def run(arguments: Sequence[str]) -> int:
     return int(ExitCode.OK)
 
 
-def _planned(options: argparse.Namespace, name: str, traced: tuple[ModelWork, int | None], rows: int) -> Plan:
+def _planned(options: argparse.Namespace, name: str, traced: tuple[ModelWork, TracedProgram | None], rows: int) -> Plan:
     """The plan for one cluster. Raises UsageError where there can be none."""
     from skyline.plan.cluster import cluster_named
     from skyline.plan.search import Request
@@ -84,12 +85,13 @@ def _planned(options: argparse.Namespace, name: str, traced: tuple[ModelWork, in
     terms = Terms.read(
         options.tokens or options.samples or "", options.budget_usd or "", options.deadline or "", cluster
     )
-    model, micro_batch = traced
+    model, program = traced
     request = Request(
         Precision(options.precision),
         options.global_batch,
-        micro_batch,
+        None if program is None else program.batch,
         options.compiled,
+        1 if program is None else program.passes,
         options.topk,
         options.asynchronous,
     )
@@ -194,8 +196,8 @@ def _share(text: str) -> float:
 
 def _model(
     options: argparse.Namespace, cluster: ClusterSpec, arguments: tuple[str, ...] | None
-) -> tuple[ModelWork, int | None]:
-    """The model, and the micro-batch if a trace fixes it."""
+) -> tuple[ModelWork, TracedProgram | None]:
+    """The model, and the script's program if it is one."""
     if options.model is not None:
         from skyline.plan.transformer import transformer_named
 
@@ -215,4 +217,4 @@ def _model(
 
     options.gpu = options.gpu or cluster.gpu.name
     program = traced_program(subject_of(options.source, arguments, options).profile)
-    return program, program.batch
+    return program, program

@@ -28,6 +28,15 @@ class LayerPart:
 
 
 @dataclass(frozen=True, slots=True)
+class KnownPass:
+    """The forward and backward pass of one micro-batch as predicted for a GPU, in µs: as a whole, and its kernels."""
+
+    gpu: str
+    pass_us: float
+    kernels_us: float
+
+
+@dataclass(frozen=True, slots=True)
 class Layers:
     """A model split by a strategy's tensor, context and expert parallelism, at its micro-batch.
 
@@ -46,8 +55,7 @@ class Layers:
     expert_parameters: float = 0.0
     single_device: bool = False
     """True if times without other ranks are asked for: fitted constants of transformers include their spread."""
-    least_us: float = 0.0
-    """The least time of the forward and backward pass on one device, where its host launches no faster."""
+    known: KnownPass | None = None
 
     @property
     def parameters(self) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from math import ceil
 
 from skyline.errors import Cancelled, UsageError
 from skyline.interval import Interval
@@ -28,12 +29,16 @@ _MOST_ACCUMULATION = 512
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What is searched: the precision, a global batch if it is given, and one micro-batch if it is fixed."""
+    """What is searched: the precision, a global batch if it is given, and one micro-batch if it is fixed.
+
+    ``passes`` is the number of micro-batches in a step of the script, where the micro-batch is the script's own.
+    """
 
     precision: Precision = Precision.MIXED
     global_batch: int | None = None
     micro_batch: int | None = None
     compiled: bool = False
+    passes: int = 1
     topk: float | None = None
     """The share of gradients that data parallelism may send, in addition to strategies that send all."""
     asynchronous: bool = False
@@ -258,8 +263,10 @@ def _accumulations(base: Strategy, micro_batch: int, request: Request) -> tuple[
         least = (1,) if request.asynchronous else ()
         filled = (base.pipeline * factor for factor in (1, 4, 8))
         return (*least, *(passes for passes in filled if passes <= _MOST_ACCUMULATION))
-    # A script of its own batch steps after each batch.
-    return (1,) if request.micro_batch is not None else (1, 8)
+    if request.micro_batch is None:
+        return 1, 8
+    # A script steps after as many batches as it does now, or the ranks share these.
+    return tuple({ceil(request.passes / base.data), request.passes})
 
 
 def _schedules(

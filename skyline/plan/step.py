@@ -32,6 +32,7 @@ from skyline.plan.kernel_time import KernelTimes, PartTime, WorkTime
 from skyline.plan.layers import Layers
 from skyline.plan.schedule import StageTime, orders, pipeline_bound_us, pipeline_graph, step_us
 from skyline.plan.strategy import Precision, Recompute, Sharding, Strategy
+from skyline.predict.gpus import gpu_named
 from skyline.simulate.engine import simulate
 
 _SPREAD = {"product": 0.12, "attention": 0.25, "other": 0.3, "link": 0.35}
@@ -83,9 +84,14 @@ class Work:
     single_device: bool = False
     """True if the times are those of one device alone, without the spread of several ranks."""
 
+    @property
+    def total_us(self) -> float:
+        """The forward and backward pass of one micro-batch."""
+        return self.block.total_us * self.layers.blocks + self.first.total_us + self.last.total_us
+
 
 def work_of(layers: Layers, kernels: KernelTimes, precision: Precision) -> Work:
-    """The times of a rank's layers; kernels that wait for their launches take as long as those."""
+    """The times of a rank's layers; those of a script add up to the pass that was predicted for it."""
     work = Work(
         layers,
         kernels.part(layers.block, precision),
@@ -94,16 +100,29 @@ def work_of(layers: Layers, kernels: KernelTimes, precision: Precision) -> Work:
         kernels.part(layers.last, Precision.MIXED if precision is Precision.FLOAT8 else precision),
         layers.single_device,
     )
-    total = work.block.total_us * layers.blocks + work.first.total_us + work.last.total_us
-    if not 0 < total < layers.least_us:
-        return work
-    factor = layers.least_us / total
+    factor = _as_predicted(work, kernels, precision)
     return replace(
         work,
         block=work.block.scaled(factor),
         first=work.first.scaled(factor),
         last=work.last.scaled(factor),
     )
+
+
+def _as_predicted(work: Work, kernels: KernelTimes, precision: Precision) -> float:
+    """The factor to a pass that was predicted as a whole: operators fuse, and kernels wait for their launches.
+
+    On another GPU kernels keep their share of the sum of operators, and the host's own time stays.
+    """
+    layers, total_us, known = work.layers, work.total_us, work.layers.known
+    if known is None or not total_us:
+        return 1.0
+    there_us = total_us
+    if known.gpu != kernels.gpu.name:
+        there = KernelTimes(gpu_named(known.gpu), kernels.predictor)
+        there_us = work_of(replace(layers, known=None), there, precision).total_us
+    host_us = max(0.0, known.pass_us - known.kernels_us)
+    return known.kernels_us / there_us + host_us / total_us
 
 
 def step_range(

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections import Counter
 from dataclasses import dataclass
+from math import ceil
 
 from skyline.errors import UsageError
-from skyline.plan.layers import LayerPart, Layers
+from skyline.plan.layers import KnownPass, LayerPart, Layers
 from skyline.plan.strategy import Strategy
 from skyline.trace.profile import Profile
 from skyline.trace.record import OperatorShape, Phase, RecordKind
@@ -17,18 +18,22 @@ _NUMBERED = re.compile(r"^(.*?\.)(\d+)(\..*)?$")
 
 @dataclass(frozen=True, slots=True)
 class TracedProgram:
-    """The step of a script at its own batch, which is the micro-batch of each rank."""
+    """One forward and backward pass of a script at its own batch, which is the micro-batch of each rank.
+
+    ``passes`` is the number of such passes in a step of the script (gradient accumulation).
+    """
 
     name: str
     batch: int
     whole: Layers
     flops: float
+    passes: int = 1
     unit: str = "samples"
     units_per_sample: float = 1.0
 
     @property
     def flops_per_sample(self) -> float:
-        """Arithmetic of the traced step over its batch."""
+        """Arithmetic of a pass over its batch."""
         return self.flops / self.batch
 
     @property
@@ -86,6 +91,10 @@ def traced_program(profile: Profile) -> TracedProgram:
             inside[record.phase].append(shape)
         elif number is None:
             outside[record.phase].append(shape)
+    passes, batch = _passes(profile)
+    for found in (*inside.values(), *outside.values()):
+        # Each pass computes the same: the first one stands for all.
+        del found[ceil(len(found) / passes) :]
     parameters = {True: 0.0, False: 0.0}
     for module in profile.modules:
         parameters[_number(module.path, prefix) is not None] += module.parameter_count
@@ -117,19 +126,36 @@ def traced_program(profile: Profile) -> TracedProgram:
             LayerPart(),
             1,
         )
-    flops = float(sum(shape.flops for _, shape in shapes))
+    flops = float(sum(shape.flops for _, shape in shapes)) / passes
     name = profile.script.rpartition("/")[2] or profile.script
-    least = _least_us(profile)
-    whole = Layers(block, count, LayerPart(), rest, single_device=True, least_us=least)
-    return TracedProgram(name, profile.batch_size, whole, flops)
+    whole = Layers(block, count, LayerPart(), rest, single_device=True, known=_known(profile, passes))
+    return TracedProgram(name, batch, whole, flops, passes)
 
 
-def _least_us(profile: Profile) -> float:
-    """The predicted forward and backward pass with its launches; 0 for a profile of another device."""
+def _passes(profile: Profile) -> tuple[int, int]:
+    """The forward and backward passes of a step that accumulates gradients, and the samples of each."""
+    assert profile.batch_size is not None
+    passes, samples = max(1, profile.batch.micro_batches), profile.batch.samples_per_iteration
+    if passes > 1 and samples and not samples % passes:
+        return passes, samples // passes
+    return 1, profile.batch_size
+
+
+def _known(profile: Profile, passes: int) -> KnownPass | None:
+    """The predicted forward and backward pass; None for a profile of a device that is here."""
     if profile.prediction is None:
-        return 0.0
+        return None
     phases = [*profile.times.optimizer_ms, 0.0]
-    return max(0.0, profile.prediction.iteration_ms.value - phases[0]) * 1e3
+    pass_us = max(0.0, profile.prediction.iteration_ms.value - phases[0]) * 1e3
+    first = min((mark.index for mark in profile.trace.iterations), default=0)
+    kernels_us = sum(
+        one.duration_us
+        for one in profile.trace.records
+        if one.iteration == first
+        and one.kind is RecordKind.KERNEL
+        and one.phase in (Phase.FORWARD, Phase.BACKWARD)
+    )
+    return KnownPass(profile.prediction.gpu, pass_us / passes, kernels_us / passes) if kernels_us else None
 
 
 def repeated_modules(paths: list[str]) -> tuple[str, int]:

@@ -15,6 +15,7 @@ from skyline.plan.transformer import transformer_named
 from skyline.report.build import encode
 from skyline.report.pages.plan import plan_page, row_page
 from skyline.report.plan import Terms, choices, ranked
+from skyline.trace.facts import BatchFact
 from skyline.trace.record import OperatorShape, Phase, RecordKind
 from skyline.units import format_bytes
 
@@ -165,7 +166,12 @@ def _profile(batch_size=4):
         iterations=[SimpleNamespace(index=0)], records=records, shapes=[shape], modules=names
     )
     return SimpleNamespace(
-        trace=trace, modules=modules, batch_size=batch_size, script="/x/net.py", prediction=None
+        trace=trace,
+        modules=modules,
+        batch_size=batch_size,
+        batch=BatchFact((), batch_size),
+        script="/x/net.py",
+        prediction=None,
     )
 
 
@@ -195,6 +201,22 @@ def test_repeated_module_of_a_trace_is_the_block(counted):
         "ddp 8, micro-batch 4 x 1": ("data_parallel=8",),
         "fsdp 8, micro-batch 4 x 1": ("fsdp=8",),
     }
+
+
+def test_a_step_of_several_passes_is_described_by_one_of_them(counted):
+    once, often = _profile(), _profile()
+    often.trace.records = [one for one in once.trace.records for _ in range(6)]
+    often.batch = BatchFact((4,), 24, micro_batches=6)
+    alone, program = traced_program(once), traced_program(often)
+    assert (program.batch, program.passes) == (4, 6)
+    assert program.flops == alone.flops
+    assert len(program.whole.block.forward) == len(alone.whole.block.forward)
+    request = Request(micro_batch=program.batch, passes=program.passes)
+    found = search(program, [cluster_named("dgx-a100").with_gpus(4)], counted, request)
+    # The script's own six passes on each rank, or shared by the ranks.
+    replicated = [row.strategy for row in found.rows if row.strategy.pipeline == 1]
+    assert {one.accumulation for one in replicated if one.data == 4} <= {2, 6}
+    assert replicated
 
 
 def test_a_trace_without_shapes_or_batch_is_refused():

@@ -1,10 +1,12 @@
+from dataclasses import replace
+
 import pytest
 
 from skyline.graph.selection import select
 from skyline.plan.cluster import cluster_named
 from skyline.plan.constant import CONTENTION
 from skyline.plan.kernel_time import KernelTimes, PartTime, WorkTime
-from skyline.plan.layers import LayerPart, Layers
+from skyline.plan.layers import KnownPass, LayerPart, Layers
 from skyline.plan.rank_memory import rank_memory
 from skyline.plan.step import (
     StepFactors,
@@ -19,6 +21,7 @@ from skyline.plan.step import (
 from skyline.plan.strategy import PipelineSchedule, Precision, Recompute, Sharding, Strategy
 from skyline.plan.timeline import strategy_graph, stream_graph
 from skyline.plan.transformer import transformer_named
+from skyline.predict.gpus import gpu_named
 from skyline.simulate.engine import simulate
 from skyline.trace.record import Phase
 
@@ -92,13 +95,19 @@ def test_range_has_the_step_inside_and_grows_with_communication():
     assert exposed.half_width / exposed.value > found.half_width / found.value
 
 
-def test_kernels_that_wait_for_launches_take_as_long(counted):
-    model = transformer_named("gpt2")
-    layers = model.layers(Strategy())
-    slow = Layers(layers.block, layers.blocks, layers.first, layers.last, least_us=1e9)
-    found = work_of(slow, KernelTimes(CLUSTER.gpu, counted), Precision.MIXED)
-    total = found.block.total_us * 12 + found.first.total_us + found.last.total_us
-    assert total == pytest.approx(1e9)
+def test_a_pass_takes_what_was_predicted_for_it_on_that_gpu(counted):
+    model, kernels = transformer_named("gpt2"), KernelTimes(CLUSTER.gpu, counted)
+    layers = replace(model.layers(Strategy()), known=KnownPass(CLUSTER.gpu.name, 1e9, 4e8))
+    assert work_of(layers, kernels, Precision.MIXED).total_us == pytest.approx(1e9)
+
+
+def test_on_another_gpu_kernels_keep_their_share_and_the_host_its_time(counted):
+    layers = transformer_named("gpt2").layers(Strategy())
+    there, here = (KernelTimes(gpu_named(name), counted) for name in ("v100-16gb", "h100"))
+    sums = [work_of(layers, kernels, Precision.MIXED).total_us for kernels in (there, here)]
+    known = KnownPass(there.gpu.name, 0.5 * sums[0] + 1e5, 0.5 * sums[0])
+    found = work_of(replace(layers, known=known), here, Precision.MIXED)
+    assert found.total_us == pytest.approx(0.5 * sums[1] + 1e5)
 
 
 def test_tensor_parallelism_pays_for_its_reductions(counted):
