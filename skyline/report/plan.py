@@ -290,7 +290,7 @@ def _row(
         cost.usd if cost else None,
         objection,
         "" if row is fastest else _why(row, fastest),
-        _whatifs(row.strategy) if isinstance(model, TracedProgram) else (),
+        _whatifs(row.strategy, model.passes) if isinstance(model, TracedProgram) else (),
         _stages(model, row.strategy),
     )
 
@@ -325,13 +325,14 @@ def _why(row: StrategyRow, fastest: StrategyRow) -> str:
     return f"{slower}: {', '.join(causes)}" if causes else slower
 
 
-def _whatifs(strategy: Strategy) -> tuple[str, ...]:
-    """Data and sharded parallelism with a step after each batch is written by ``data_parallel`` and ``fsdp``."""
+def _whatifs(strategy: Strategy, passes: int) -> tuple[str, ...]:
+    """``data_parallel`` and ``fsdp`` write strategies whose ranks step after as many ``passes`` as the script does."""
     name = _WRITTEN.get(strategy.sharding)
     written = Strategy(
         data=strategy.data,
         sharding=strategy.sharding,
         micro_batch=strategy.micro_batch,
+        accumulation=passes,
         schedule=strategy.schedule,
         recompute=Recompute.NONE,
         precision=strategy.precision,

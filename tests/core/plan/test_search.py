@@ -216,7 +216,9 @@ def test_a_step_of_several_passes_is_described_by_one_of_them(counted):
     # The script's own six passes on each rank, or shared by the ranks.
     replicated = [row.strategy for row in found.rows if row.strategy.pipeline == 1]
     assert {one.accumulation for one in replicated if one.data == 4} <= {2, 6}
-    assert replicated
+    report = ranked(program, cluster_named("dgx-a100"), found, counted, Terms(), 50).report
+    written = {row.label: row.whatifs for row in report.rows if row.whatifs}
+    assert written["ddp 4, micro-batch 4 x 6"] == ("data_parallel=4",)
 
 
 def test_a_trace_without_shapes_or_batch_is_refused():
