@@ -47,6 +47,8 @@ _USUAL = Constant.at(
     4, "Thakker and others (2021, MLSys) compress LSTMs 10 to 25 times; 4 by 4 blocks do so 16 times"
 )
 _MOST_FREE = 0.5
+_PLACE_NUMBERS = 2
+"""A place takes eight bytes, as two numbers do."""
 _RATE = Constant(
     5e3,
     2e3,
@@ -94,11 +96,11 @@ class Structure:
 
     def numbers(self, rows: int, columns: int) -> int:
         """Numbers that stand for a weight of this size."""
-        return (
-            self.blocks**2
-            + rows * columns // self.blocks**2
-            + (max(1, round(self.free * rows * columns)) if self.free else 0)
-        )
+        return self.blocks**2 + rows * columns // self.blocks**2 + self.free_numbers(rows * columns)
+
+    def free_numbers(self, count: int) -> int:
+        """Free ones among so many numbers."""
+        return max(1, round(self.free * count)) if self.free else 0
 
     def divides(self, *sizes: int) -> bool:
         """True if the sizes have so many equal parts."""
@@ -328,8 +330,10 @@ def _streaming_us(subject: Subject, numbers: float, end: End) -> float:
 
 
 def _kept_bytes(subject: Subject, graph: Graph, layers: tuple[Layer, ...], larger: float) -> float:
-    """What goes from one factor to the other, and the weights that were made whole, for the backward pass."""
-    numbers = float(sum(one.before for one in _made_whole(layers)))
+    """What goes from one factor to the other, weights that were made whole, and the places of free numbers."""
+    made = _made_whole(layers)
+    numbers = float(sum(one.before for one in made))
+    numbers += _PLACE_NUMBERS * sum(one.structure.free_numbers(one.before) for one in made)
     by_path = {one.module.path: one for one in _split(layers)}
     forward = products(subject, graph, tuple(by_path.values()), Phase.FORWARD)
     for task, rows in zip(forward.tolist(), rows_of(subject, graph, forward, by_path), strict=True):
