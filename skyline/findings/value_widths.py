@@ -15,7 +15,7 @@ from skyline.whatif.subject import Subject
 
 _STORED_BITS = 16
 _SAVED = 0.5
-"""Share of the bits: a further format of half the width saves as much. Boveda (Edo Vivancos and others, 2022, MLSys)
+"""Share of the bits: a further format of half the width saves as much. Boveda (Edo Vivancos and others, 2021, MLSys)
 stores values of neural networks in their own widths."""
 
 

@@ -46,9 +46,10 @@ _BLOCKS = tuple(2**power for power in range(1, 8))
 _USUAL = Constant.at(
     4, "Thakker and others (2021, MLSys) compress LSTMs 10 to 25 times; 4 by 4 blocks do so 16 times"
 )
-_MOST_FREE = 0.5
-_PLACE_NUMBERS = 2
-"""A place takes eight bytes, as two numbers do."""
+_MOST_FREE = Constant.at(0.5, "an assumption: with more free numbers the added matrix is hardly sparse")
+_PLACE_NUMBERS = Constant.at(
+    2.0, "the place of a free number takes eight bytes, as two numbers of float32 do"
+)
 _RATE = Constant(
     5e3,
     2e3,
@@ -87,7 +88,7 @@ class Structure:
             free = float(second) if colon else 0.0
         except ValueError:
             free = -1.0
-        if blocks < _BLOCKS[0] or not 0 <= free <= _MOST_FREE or (colon and not free):
+        if blocks < _BLOCKS[0] or not 0 <= free <= _MOST_FREE.value or (colon and not free):
             raise UsageError(
                 f"kronecker={text}: a whole number from 2 on is wanted, with a share of free numbers behind a colon",
                 hint="For example kronecker=4, or kronecker=4:0.01.",
@@ -333,7 +334,7 @@ def _kept_bytes(subject: Subject, graph: Graph, layers: tuple[Layer, ...], large
     """What goes from one factor to the other, weights that were made whole, and the places of free numbers."""
     made = _made_whole(layers)
     numbers = float(sum(one.before for one in made))
-    numbers += _PLACE_NUMBERS * sum(one.structure.free_numbers(one.before) for one in made)
+    numbers += _PLACE_NUMBERS.value * sum(one.structure.free_numbers(one.before) for one in made)
     by_path = {one.module.path: one for one in _split(layers)}
     forward = products(subject, graph, tuple(by_path.values()), Phase.FORWARD)
     for task, rows in zip(forward.tolist(), rows_of(subject, graph, forward, by_path), strict=True):
