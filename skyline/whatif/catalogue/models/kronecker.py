@@ -50,13 +50,13 @@ _MOST_FREE = Constant.at(0.5, "an assumption: with more free numbers the added m
 _PLACE_NUMBERS = Constant.at(
     2.0, "the place of a free number takes eight bytes, as two numbers of float32 do"
 )
-_RATE = Constant(
+RATE = Constant(
     5e3,
     2e3,
     2e4,
     "an assumption: bytes per µs that a processor streams",
 )
-_ARRANGED = Constant(
+ARRANGED = Constant(
     4.0,
     2.0,
     6.0,
@@ -302,7 +302,7 @@ def _changed(subject: Subject, graph: Graph, layers: tuple[Layer, ...], larger: 
         by_path = {one.module.path: one for one in split}
         for task, rows in zip(chosen.tolist(), rows_of(subject, before, chosen, by_path), strict=True):
             layer = by_path[before.structure.modules[int(before.tasks.module[task])]]
-            numbers = getattr(_ARRANGED, end) * larger * rows * layer.outputs
+            numbers = getattr(ARRANGED, end) * larger * rows * layer.outputs
             durations[task] += _streaming_us(subject, numbers, end)
     for layer in made:
         for task in _firsts(subject, before, layer):
@@ -322,11 +322,16 @@ def _firsts(subject: Subject, graph: Graph, layer: Layer) -> list[int]:
 
 
 def _streaming_us(subject: Subject, numbers: float, end: End) -> float:
-    """Time to read or write so many numbers once; the best case is that of the highest rate."""
+    """Time to read or write so many numbers once."""
     spec = gpu(subject)
     if spec is not None:
         return FLOAT_BYTES.value * numbers / (spec.bandwidth_gb_s * 1e3)
-    rate = {"value": _RATE.value, "low": _RATE.high, "high": _RATE.low}[end]
+    return streamed_us(numbers, end)
+
+
+def streamed_us(numbers: float, end: End) -> float:
+    """Such a time on a processor; the best case is that of the highest rate."""
+    rate = {"value": RATE.value, "low": RATE.high, "high": RATE.low}[end]
     return FLOAT_BYTES.value * numbers / rate
 
 
