@@ -65,8 +65,10 @@ def wrapped(module: Module, call: ast.Call, name: str, arguments: str) -> tuple[
     return inserted(module, start, f"{name}("), inserted(module, end, f", {arguments})")
 
 
-def unwrapped(context: RewriteContext, names: Collection[str]) -> tuple[TextEdit, ...]:
-    """The layers by themselves, and the files without the classes."""
+def unwrapped(
+    context: RewriteContext, names: Collection[str], helpers: Collection[str] = ()
+) -> tuple[TextEdit, ...]:
+    """The layers by themselves, and the files without the classes and those that only these use."""
     edits: list[TextEdit] = []
     for each in wrapped_calls(context, names):
         source = each.module.source
@@ -74,7 +76,7 @@ def unwrapped(context: RewriteContext, names: Collection[str]) -> tuple[TextEdit
         edits += (deleted(each.module, start, first), deleted(each.module, last, end))
     for module in context.program.modules:
         for statement in module.tree.body:
-            if isinstance(statement, ast.ClassDef) and statement.name in names:
+            if isinstance(statement, ast.ClassDef) and statement.name in (*names, *helpers):
                 start, end = offsets_of(module.source, statement)
                 space = _SPACE.match(module.source.text, end)
                 edits.append(deleted(module, start, end if space is None else space.end()))

@@ -193,4 +193,4 @@ def present(context: RewriteContext) -> str | None:
 
 def remove(context: RewriteContext) -> tuple[TextEdit, ...]:
     """The layers by themselves, and the files without the classes."""
-    return unwrapped(context, (_WEIGHT, *_CLASSES.values()))
+    return unwrapped(context, _CLASSES.values(), (_WEIGHT,))
