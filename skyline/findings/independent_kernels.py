@@ -129,7 +129,7 @@ def _apart(pairs: Sequence[_Pair]) -> list[_Pair]:
 
 @dataclass(frozen=True)
 class _Kernels:
-    """What is known of the kernels of a graph."""
+    """The kernels of a graph with all that is known of them."""
 
     subject: Subject
     graph: Graph
@@ -156,7 +156,7 @@ class _Kernels:
 
     @property
     def judged(self) -> str:
-        """How the resources were judged, as the end of a sentence."""
+        """The basis of the judgement of resources, as the end of a sentence."""
         spec = gpu(self.subject)
         by = (
             f"by sizes and the data sheet of {spec.name} where sizes are known, else by names"
@@ -166,7 +166,7 @@ class _Kernels:
         seen = "occupancy as recorded" if bool((self._occupancy >= 0).any()) else "occupancy was not recorded"
         return f"judged {by}; {seen}"
 
-    # Whether one needs the other.
+    # Dependence of one on the other.
 
     def _independent(self, first: int, second: int, product: int, other: int) -> bool:
         """True for two results of the gradient of one linear layer, and for the gradient of a weight and what follows.
@@ -222,7 +222,7 @@ class _Kernels:
         recording = self.subject.recording
         return {} if recording is None else _linear_nodes(recording, self.graph)
 
-    # What each of them needs.
+    # Needs of each of them.
 
     def _roofline_us(self, task: int) -> tuple[float, float]:
         """The least time for memory traffic and for arithmetic; 0 where unknown.

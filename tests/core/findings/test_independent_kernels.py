@@ -1,4 +1,4 @@
-"""Products beside sums for biases, and beside work of other layers; nothing where one kernel needs the other."""
+"""Products next to sums for biases, and to work of other layers; nothing where one kernel needs the other."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_a_kernel_that_is_known_to_need_arithmetic_is_no_partner(backward, check
     [
         # The gradient of the input goes on into the activation's.
         (((GEMM, 2000.0, 0, product(OF_INPUT)), (ACTIVATION, 500.0, 1, None)), FC),
-        # What is summed up may be the product's own parts, or its gradient.
+        # A sum may be of the product's own parts, or of its gradient.
         (((GEMM, 2000.0, 0, product(OF_WEIGHT)), (SPLIT_SUM, 500.0, 0, None)), FC),
         (((GEMM, 2000.0, 0, product(OF_WEIGHT)), (ACTIVATION, 500.0, 0, None)), FC),
         (((GEMM, 2000.0, 0, product(OF_WEIGHT)), (ACTIVATION, 500.0, -1, None)), FC),

@@ -336,7 +336,7 @@ def streamed_us(numbers: float, end: End) -> float:
 
 
 def _kept_bytes(subject: Subject, graph: Graph, layers: tuple[Layer, ...], larger: float) -> float:
-    """What goes from one factor to the other, weights that were made whole, and the places of free numbers."""
+    """Numbers between both factors, weights that were made whole, and the places of free numbers."""
     made = _made_whole(layers)
     numbers = float(sum(one.before for one in made))
     numbers += _PLACE_NUMBERS.value * sum(one.structure.free_numbers(one.before) for one in made)
