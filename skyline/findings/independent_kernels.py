@@ -34,7 +34,11 @@ _ROOM = 1 / 3
 """An assumption: the part of a multiprocessor's warps with which a kernel keeps the memory busy."""
 _LINES = 4
 _REDUCTION = re.compile(r"\breduce_kernel|\baten::sum\b")
-"""PyTorch's sum over rows. The sum over the parts of a product, ``splitKreduce_kernel``, needs the product."""
+"""PyTorch's sum over rows."""
+_PART = re.compile(r"splitKreduce|^Memset")
+"""The sum over the parts in which cuBLAS computes a product, and the clearing of a kernel's own counters."""
+_MOST_PASSED = 2
+"""Such tasks between two kernels: one that ends the first, one that begins the second."""
 _LINEAR_NODE = re.compile(r"evaluate_function: (Addmm|Linear)Backward")
 _PRODUCT, _OTHER = WORK[WorkClass.MATMUL], WORK[WorkClass.OTHER]
 
@@ -107,11 +111,15 @@ class IndependentKernels:
 
 
 def _neighbours(graph: Graph) -> list[tuple[int, int]]:
-    """Kernels of the backward pass, each with the next one on its stream."""
+    """Kernels of the backward pass, each with the next one on its stream that stands for work of its own."""
     tasks, after = graph.tasks, graph.structure.after
     wanted = (tasks.kind == KIND[TaskKind.KERNEL]) & (tasks.phase == PHASE[Phase.BACKWARD])
-    first = np.flatnonzero(wanted & (after >= 0))
-    second = after[first]
+    part = np.array([_PART.search(name) is not None for name in tasks.names], np.bool_)[tasks.name]
+    following = after
+    for _ in range(_MOST_PASSED):
+        following = np.where((following >= 0) & part[following], after[following], following)
+    first = np.flatnonzero(wanted & ~part & (following >= 0))
+    second = following[first]
     kept = wanted[second] & (tasks.iteration[first] == tasks.iteration[second])
     return list(zip(first[kept].tolist(), second[kept].tolist(), strict=True))
 

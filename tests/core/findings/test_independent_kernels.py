@@ -8,11 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from skyline.findings import independent_kernels
 from skyline.findings.independent_kernels import RULE
 from skyline.predict.gpus import gpu_named
 from skyline.trace.facts import Device, ModuleFact
 from skyline.trace.kineto.reader import read
 from skyline.trace.record import OperatorShape, Phase, RecordKind
+from skyline.trace.store import load
 from skyline.whatif.recorded import recorded
 
 DATA = Path(__file__).parents[2] / "data"
@@ -116,6 +118,23 @@ def test_nothing_is_said_where_kernels_need_each_other_or_the_same(backward, che
 def test_the_gradient_of_a_weight_and_work_of_another_module(backward, checked):
     found = checked(RULE, backward((GEMM, 2000.0, 0, product(OF_WEIGHT)), (ACTIVATION, 500.0, 1, None)))
     assert found.cost_ms == pytest.approx(0.5, rel=0.01)
+
+
+def test_the_sum_of_a_product_s_own_parts_stands_between_both(backward, checked):
+    parts = ((GEMM, 2000.0, 0, product(OF_WEIGHT)), (SPLIT_SUM, 30.0, 0, None))
+    assert checked(RULE, backward(*parts, (SUM, 500.0, 0, None))).cost_ms == pytest.approx(0.5, rel=0.01)
+    assert checked(RULE, backward(*parts, (ACTIVATION, 500.0, 0, None))) is None
+
+
+def test_a_recorded_transformer_has_little_of_it(checked, monkeypatch):
+    """BERT-base in float32 on an H200; calls that clear counters stand between products and sums."""
+    bert = load(Path(__file__).parents[3] / "benchmarks" / "gpu_h200" / "bert_base.profile.json.gz")
+    assert checked(RULE, bert) is None
+    monkeypatch.setattr(independent_kernels, "_SHARE", 0.01)
+    found = checked(RULE, bert)
+    assert found.title.endswith("at most 1% of the iteration to save")
+    assert "222 pairs in 3 iterations" in found.evidence[0].text
+    assert "data sheet of H200" in found.evidence[0].text
 
 
 def test_scripts_without_a_gpu_have_no_kernels(profile, checked):
