@@ -224,7 +224,9 @@ class Kronecker(UsualWhatIf):
             assumptions=(
                 f"layers with Kronecker products: {len(layers)}; {less:,} of {whole:,} parameters go",
                 *(
-                    (f"weights made whole in each pass: {len(made)} layers keep their products",)
+                    (
+                        f"layers whose weights are made whole in each pass, and whose products stay: {len(made)}",
+                    )
                     if made
                     else ()
                 ),
