@@ -1,8 +1,8 @@
-"""Linear layers as one and as two of low rank, in turns: the basis of the model of thin products.
+"""Linear layers as one, as two of low rank and as Kronecker products: the basis of the model of thin products.
 
-For layers of several sizes and ranks, the forward and the backward pass are timed as one layer and as two, in turns.
-From the time of the one layer the model predicts that of the two. ``--half`` asks the model with other values of its
-constant, the narrowest side with which a product reaches half of a processor's rate.
+For layers of several sizes, ranks and blocks, the forward and the backward pass are timed with the one weight and with
+two, in turns. From the time with the one weight the model predicts that with two. ``--half`` asks the model with other
+values of its constant, the narrowest side with which a product reaches half of a processor's rate.
 """
 
 from __future__ import annotations
@@ -17,10 +17,18 @@ from machine import Machine, warn_when_busy
 from result_file import RESULTS, table, write
 
 from skyline.interval import median
+from skyline.rewrite.catalogue.kronecker import snippet
 from skyline.trace.facts import ModuleFact
-from skyline.whatif.cost.factored_layers import HALF_RATE, Factored, Split
+from skyline.whatif.catalogue.models.kronecker import (
+    ARRANGED,
+    KroneckerLinear,
+    Structure,
+    streamed_us,
+)
+from skyline.whatif.cost.factored_layers import ENDS, HALF_RATE, Factored, OneWeight, Split
 from skyline.whatif.cost.thread_scaling import CALL_US
 
+BLOCKS = (2, 4, 8, 16)
 SIZES = ((1024, 96, 384), (1024, 512, 512), (2048, 256, 1024), (512, 1024, 1024), (2048, 384, 10_000))
 RANKS = (4, 8, 16, 32, 64, 128)
 LAYER = ModuleFact("layer", "Linear", True, 1, True, {})
@@ -29,12 +37,12 @@ _WARM_UP = 3
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One layer and rank: µs of a pass, and the prediction with its range over what was measured."""
+    """One layer and form: µs of a pass, and the prediction with its range over what was measured."""
 
     rows: int
     inputs: int
     outputs: int
-    rank: int
+    form: str
     backward: bool
     one_us: float
     two_us: float
@@ -62,13 +70,52 @@ def predicted_us(one_us: float, split: Split, half_rate: float) -> float:
     return 2 * call_us + (one_us - call_us) * then / now
 
 
+@dataclass(frozen=True, slots=True)
+class Form:
+    """A layer with two weights, as the model knows it and as it runs; further µs of a pass, likely and at both ends."""
+
+    name: str
+    known: OneWeight
+    layer: torch.nn.Module
+    more_us: tuple[float, ...] = (0.0, 0.0, 0.0)
+
+
+def low_rank(inputs: int, outputs: int, rank: int) -> Form:
+    """Two linear layers."""
+    two = torch.nn.Sequential(torch.nn.Linear(inputs, rank, bias=False), torch.nn.Linear(rank, outputs))
+    return Form(f"rank {rank}", Factored(LAYER, inputs, outputs, rank), two)
+
+
+def kronecker(rows: int, inputs: int, outputs: int, blocks: int) -> Form:
+    """The module that the rewrite writes."""
+    space = {"torch": torch, "nn": torch.nn, "inputs": inputs, "outputs": outputs}
+    exec(snippet(str(blocks)), space)
+    known = KroneckerLinear(LAYER, inputs, outputs, Structure(blocks))
+    numbers = rows * outputs
+    more_us = tuple(streamed_us(getattr(ARRANGED, end) * numbers, end) for end in ENDS)
+    return Form(f"{blocks} blocks", known, space["layer"], more_us)
+
+
+def forms() -> list[tuple[tuple[int, int, int], Form]]:
+    """Every size in every form with fewer numbers."""
+    found: list[tuple[tuple[int, int, int], Form]] = []
+    for rows, inputs, outputs in SIZES:
+        each = [low_rank(inputs, outputs, rank) for rank in RANKS]
+        each += [
+            kronecker(rows, inputs, outputs, blocks)
+            for blocks in BLOCKS
+            if Structure(blocks).divides(inputs, outputs)
+        ]
+        found += [((rows, inputs, outputs), form) for form in each if form.known.less > 0]
+    return found
+
+
 def measure(
-    size: tuple[int, int, int], rank: int, rounds: int, halves: tuple[float, float, float]
+    size: tuple[int, int, int], form: Form, rounds: int, halves: tuple[float, float, float]
 ) -> list[Row]:
     """In turns; the quickest tenth of the rounds counts, since other programs only ever add."""
     rows, inputs, outputs = size
-    one = torch.nn.Linear(inputs, outputs)
-    two = torch.nn.Sequential(torch.nn.Linear(inputs, rank, bias=False), torch.nn.Linear(rank, outputs))
+    one, two = torch.nn.Linear(inputs, outputs), form.layer
     given, gradient = torch.randn(rows, inputs, requires_grad=True), torch.randn(rows, outputs)
     for layer in (one, two) * _WARM_UP:
         pass_us(layer, given, gradient)
@@ -76,9 +123,12 @@ def measure(
     found: list[Row] = []
     for back in (False, True):
         now, then = (sorted(pair[which][back] for pair in pairs)[rounds // 10] for which in (0, 1))
-        split = Split.of(Factored(LAYER, inputs, outputs, rank), rows, back=back)
-        value, low, high = (predicted_us(now, split, half) / then for half in halves)
-        found.append(Row(rows, inputs, outputs, rank, back, now, then, value, low, high))
+        split = Split.of(form.known, rows, back=back)
+        value, low, high = (
+            (predicted_us(now, split, half) + more_us) / then
+            for half, more_us in zip(halves, form.more_us, strict=True)
+        )
+        found.append(Row(rows, inputs, outputs, form.name, back, now, then, value, low, high))
     return found
 
 
@@ -96,14 +146,13 @@ def main() -> None:
         torch.set_num_threads(asked.threads)
     machine = Machine.here()
     warn_when_busy(machine)
-    sizes = [(size, rank) for size in SIZES for rank in RANKS if rank * sum(size[1:]) < size[1] * size[2]]
-    found = [row for size, rank in sizes for row in measure(size, rank, asked.rounds, tuple(asked.half))]
+    found = [row for size, form in forms() for row in measure(size, form, asked.rounds, tuple(asked.half))]
     rows = [
-        [f"{one.rows:,}", f"{one.inputs} x {one.outputs}", str(one.rank), "backward" if one.backward else "forward",
+        [f"{one.rows:,}", f"{one.inputs} x {one.outputs}", one.form, "backward" if one.backward else "forward",
          f"{one.one_us:,.0f}", f"{one.two_us:,.0f}", f"{one.predicted:.2f} [{one.low:.2f}, {one.high:.2f}]"]
         for one in found
     ]  # fmt: skip
-    head = ["rows", "weight", "rank", "pass", "one layer, µs", "two layers, µs", "predicted / measured"]
+    head = ["rows", "weight", "form", "pass", "one weight, µs", "two, µs", "predicted / measured"]
     errors = [abs(one.predicted - 1) for one in found]
     inside = sum(one.low <= 1 <= one.high for one in found)
     body = (
@@ -113,7 +162,7 @@ def main() -> None:
     print(
         write(
             "factored_layers",
-            "Linear layers of low rank",
+            "Linear layers of low rank, and of Kronecker products",
             machine,
             body,
             [asdict(one) for one in found],

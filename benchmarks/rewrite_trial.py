@@ -37,6 +37,7 @@ _VALUES = {
     "fuse_jobs": ("2",),
     "fused_optimizer": ("", "foreach"),
     "grad_accumulation": ("2",),
+    "kronecker": ("4", "2:0.01"),
     "low_rank": ("8",),
     "num_workers": ("2",),
     "pad_to_multiple": ("64",),

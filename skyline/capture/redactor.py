@@ -205,6 +205,7 @@ def secret_free(profile: Profile, redactor: Redactor) -> Profile:
             values,
             tables=tuple(replace(one, path=scrub(one.path)) for one in values.tables),
             zeros=tuple(replace(one, path=scrub(one.path)) for one in values.zeros),
+            widths=tuple(replace(one, path=scrub(one.path)) for one in values.widths),
         ),
         trace=replace(
             trace,

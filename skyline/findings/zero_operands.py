@@ -18,7 +18,7 @@ from skyline.whatif.subject import Subject
 _SHARE = 0.5
 """Share of the multiplications. TensorDash (Mahmoud and others, 2020) simulates a unit that is
 1.95 times as fast on such models."""
-_PRODUCTS_SHARE = 0.3
+PRODUCTS_SHARE = 0.3
 """Share of products and convolutions in the iteration, below which zeros in them hardly matter."""
 _PRODUCTS = (WorkClass.MATMUL, WorkClass.CONVOLUTION)
 _OF_WEIGHTS = 2 / 3
@@ -40,8 +40,8 @@ class ZeroOperands:
             return None
         layers = values.zeros
         skipped = _skipped(layers)
-        products_ms = _products_ms(subject)
-        if skipped < _SHARE or products_ms < _PRODUCTS_SHARE * step_ms(subject):
+        multiplying_ms = products_ms(subject)
+        if skipped < _SHARE or multiplying_ms < PRODUCTS_SHARE * step_ms(subject):
             return None
         first = max(layers, key=lambda layer: layer.multiplications * _skipped((layer,)))
         return Finding.at(
@@ -56,12 +56,12 @@ class ZeroOperands:
                     f"{_mean(layers, lambda one: one.gradients)}, weights {_mean(layers, lambda one: one.weights)}"
                 ),
                 Evidence(
-                    f"bound: a unit that skips every zero would save {format_ms(skipped * products_ms)} of the "
-                    f"{format_ms(products_ms)} of products; processors and GPUs have none"
+                    f"bound: a unit that skips every zero would save {format_ms(skipped * multiplying_ms)} of the "
+                    f"{format_ms(multiplying_ms)} of products; processors and GPUs have none"
                 ),
                 Evidence(
                     "bound: 2:4 sparsity, two of four weights zero, would save "
-                    f"{format_ms(_OF_WEIGHTS * (1 - 1 / _SPARSE_SPEEDUP) * products_ms)} on GPUs of compute "
+                    f"{format_ms(_OF_WEIGHTS * (1 - 1 / _SPARSE_SPEEDUP) * multiplying_ms)} on GPUs of compute "
                     "capability 8.0 and more; it changes the training"
                 ),
                 Evidence.at(
@@ -92,7 +92,8 @@ def _mean(layers: Sequence[LayerZeros], of: Callable[[LayerZeros], float | None]
     return format_share(sum(share * count for share, count in weighed) / total) if total else "unknown"
 
 
-def _products_ms(subject: Subject) -> float:
+def products_ms(subject: Subject) -> float:
+    """Time of products and convolutions in an iteration."""
     kind = TaskKind.KERNEL if subject.on_gpu else TaskKind.CPU
     graph = subject.operators
     found = select(graph, work=_PRODUCTS, kind=kind, phase=(Phase.FORWARD, Phase.BACKWARD))

@@ -1,4 +1,4 @@
-"""Values in the tensors of a script over a few of its iterations: rows of embeddings, and zeros."""
+"""Values in the tensors of a script over a few of its iterations: rows of embeddings, zeros, and widths."""
 
 from __future__ import annotations
 
@@ -74,6 +74,32 @@ class LayerZeros:
 
 
 @dataclass(frozen=True, slots=True)
+class ValueWidths:
+    """Bits that ``numbers`` values of an iteration need as 16-bit integers; each tensor's largest value needs all 16.
+
+    ``in_eight_bits`` and ``in_four_bits`` are the shares of values that need no more.
+    """
+
+    numbers: int
+    mean_bits: float
+    in_eight_bits: float
+    in_four_bits: float
+
+
+@dataclass(frozen=True, slots=True)
+class LayerWidths:
+    """Widths of what a linear layer or a convolution multiplies, in the iteration in which zeros are counted.
+
+    ``gradients`` are those of its result, None if there were none.
+    """
+
+    path: str
+    inputs: ValueWidths
+    weights: ValueWidths
+    gradients: ValueWidths | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class TensorValues:
     """Values seen in ``iterations`` iterations that were neither timed nor recorded.
 
@@ -89,6 +115,8 @@ class TensorValues:
     """The device of the run that showed them; empty for that of the profile."""
     zeros: tuple[LayerZeros, ...] = ()
     """Of the layers that ran in the first iteration, at most 200."""
+    widths: tuple[LayerWidths, ...] = ()
+    """Of the same layers; empty in profiles of earlier versions."""
 
     @property
     def basis(self) -> str:

@@ -87,7 +87,7 @@ def _check_part(module: Module, node: ast.Attribute, names: set[str], kind: str)
             safe = False
     if not safe:
         line = module.source.line(node.lineno).strip()
-        message = f"`{text_of(node)}` is used in `{line}`: two layers have no such {_word(node.attr)}"
+        message = f"`{text_of(node)}` is used in `{line}`: the new layers have no such {_word(node.attr)}"
         raise refusal(message, module, node, hint="Make the change by hand.")
 
 
@@ -160,7 +160,7 @@ def _check_texts(context: RewriteContext, names: set[str]) -> None:
     keys = re.compile(rf"(?:^|\W)(?:{joined})(?:\.\d+)*\.(?:weight|bias)\b")
     for module, node in context.program.nodes_of(ast.Constant):
         if isinstance(node.value, str) and keys.search(node.value) and not _is_docstring(module, node):
-            message = f"The text {node.value[:60]!r} names a weight that two layers do not have"
+            message = f"The text {node.value[:60]!r} names a weight that the new layers do not have"
             raise refusal(message, module, node, hint="Make the change by hand.")
 
 

@@ -178,6 +178,7 @@ class Columns:
             shapes=self.strings.numbers_of_json([given.shapes or given.shapes_2020 for given in arguments]),
             types=self.strings.numbers_of_json([given.types for given in arguments]),
             external_id=integers([given.external or given.external_2020 for given in arguments]),
+            occupancy=np.array([given.occupancy for given in arguments], np.float32),
             **{name: integers(list(map(get, arguments))) for name, get in _PLAIN.items()},
         )
         self._take_waits(arguments, kinds)

@@ -34,6 +34,7 @@ class Arguments(msgspec.Struct, gc=False, rename=None):
     sequence: int = msgspec.field(name="Sequence number", default=-1)
     forward_thread: int = msgspec.field(name="Fwd thread id", default=0)
     size: int = msgspec.field(name="bytes", default=0)
+    occupancy: float = msgspec.field(name="est. achieved occupancy %", default=-1.0)
     python_id: int = msgspec.field(name="Python id", default=0)
     python_module: int = msgspec.field(name="Python module id", default=-1)
     stack: str = msgspec.field(name="Call stack", default="")

@@ -120,6 +120,9 @@ class ProfilerTrace:
     """Autograd's own number of the thread that ran the forward operator; 0 on forward operators."""
     size_bytes: NDArray[np.int64]
     """Bytes moved by a copy or fill; 0 if unknown."""
+    occupancy: NDArray[np.float32]
+    """Of a kernel, the profiler's estimate of the warps in residence over the most that fit, in percent; below 0 if
+    unknown."""
     python_module: NDArray[np.int64]
     """Number of the called ``nn.Module`` instance; -1 if the function is not a module's call."""
     stack: NDArray[np.int32]

@@ -169,6 +169,7 @@ def _trace(columns: Columns, root: Root, notes: Notes, path: Path) -> ProfilerTr
         sequence=whole("sequence"),
         forward_thread=whole("forward_thread"),
         size_bytes=whole("size_bytes"),
+        occupancy=columns.joined("occupancy", np.float32)[order],
         python_module=whole("python_module"),
         stack=text("stack"),
         module_path=text("module_path"),

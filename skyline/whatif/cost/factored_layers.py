@@ -63,21 +63,59 @@ _OF_GAINS: dict[End, End] = {"value": "value", "low": "high", "high": "low"}
 
 
 @dataclass(frozen=True, slots=True)
-class Factored:
-    """A layer with a weight of ``inputs`` x ``outputs`` numbers that goes through ``rank`` numbers.
-
-    The inputs of an embedding are its rows.
-    """
+class Replaced:
+    """A layer whose weights become others."""
 
     module: ModuleFact
+
+    @property
+    def before(self) -> int:
+        """Numbers of the weights now."""
+        raise NotImplementedError
+
+    @property
+    def after(self) -> int:
+        """Numbers of the weights to come."""
+        raise NotImplementedError
+
+    @property
+    def largest(self) -> int:
+        """Numbers of the largest tensor to come."""
+        raise NotImplementedError
+
+    @property
+    def less(self) -> int:
+        """Parameters that go; below 0 for those that come."""
+        return self.before - self.after
+
+    @property
+    def more_tensors(self) -> int:
+        """Tensors that come, less those that go."""
+        return 1
+
+
+@dataclass(frozen=True, slots=True)
+class OneWeight(Replaced):
+    """Such a layer with one weight of ``inputs`` x ``outputs`` numbers. The inputs of an embedding are its rows."""
+
     inputs: int
     outputs: int
-    rank: int
 
     @property
     def before(self) -> int:
         """Numbers of the weight now."""
         return self.inputs * self.outputs
+
+    def products(self, rows: int) -> tuple[Product, ...]:
+        """The products of a forward pass to come."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, slots=True)
+class Factored(OneWeight):
+    """A layer that goes through ``rank`` numbers."""
+
+    rank: int
 
     @property
     def after(self) -> int:
@@ -85,9 +123,13 @@ class Factored:
         return self.rank * (self.inputs + self.outputs)
 
     @property
-    def less(self) -> int:
-        """Parameters that go; below 0 for those that come."""
-        return self.before - self.after
+    def largest(self) -> int:
+        """Numbers of the larger one of both weights."""
+        return self.rank * max(self.inputs, self.outputs)
+
+    def products(self, rows: int) -> tuple[Product, ...]:
+        """The two thin products."""
+        return Product(rows, self.inputs, self.rank), Product(rows, self.rank, self.outputs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,16 +168,16 @@ class Product:
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """The products of one pass of a layer, now and with two weights."""
+    """The products of one pass of a layer, now and with other weights."""
 
     now: tuple[Product, ...]
     then: tuple[Product, ...]
 
     @classmethod
-    def of(cls, layer: Factored, rows: int, *, back: bool) -> Split:
+    def of(cls, layer: OneWeight, rows: int, *, back: bool) -> Split:
         """Of a pass with so many rows."""
         now = (Product(rows, layer.inputs, layer.outputs),)
-        then = (Product(rows, layer.inputs, layer.rank), Product(rows, layer.rank, layer.outputs))
+        then = layer.products(rows)
         return cls(_both(now), _both(then)) if back else cls(now, then)
 
 
@@ -143,7 +185,7 @@ def _both(products: Iterable[Product]) -> tuple[Product, ...]:
     return tuple(one for each in products for one in each.backward)
 
 
-def why_not(subject: Subject, layers: Sequence[Factored], why_none: Callable[[Profile], str]) -> str:
+def why_not(subject: Subject, layers: Sequence[Replaced], why_none: Callable[[Profile], str]) -> str:
     """The reason why no layer can be written as two; empty if one of these can."""
     if not subject.script.modules:
         return "which layers the model has is not known; profile it again"
@@ -160,7 +202,7 @@ def offered(usual: int, possible: Collection[int]) -> Applicability:
     return Applicability(True, values=values, default=str(usual))
 
 
-def parameters(subject: Subject, layers: Sequence[Factored]) -> tuple[int, int]:
+def parameters(subject: Subject, layers: Sequence[Replaced]) -> tuple[int, int]:
     """The parameters that go with these layers, and those of the whole model."""
     return sum(one.less for one in layers), sum(one.parameter_count for one in subject.script.optimizers)
 
@@ -177,7 +219,7 @@ def pairs(profile: Profile) -> list[tuple[ModuleFact, ModuleFact]]:
     ]
 
 
-def tasks_of(graph: Graph, layers: Sequence[Factored], **criteria: Any) -> Indices:
+def tasks_of(graph: Graph, layers: Sequence[Replaced], **criteria: Any) -> Indices:
     """The tasks of these layers that meet the criteria of ``select``."""
     wanted = {layer.module.path for layer in layers}
     codes = [code for code, path in enumerate(graph.structure.modules) if path in wanted]
@@ -279,7 +321,7 @@ def _sum(times: Sequence[Interval]) -> Interval:
     return Interval(*(sum(getattr(one, end) for one in times) for end in ENDS))
 
 
-def called_twice(subject: Subject, graph: Graph, layers: Sequence[Factored], chosen: Indices) -> Graph:
+def called_twice(subject: Subject, graph: Graph, layers: Sequence[Replaced], chosen: Indices) -> Graph:
     """The host calls two layers in place of one: what is between operators, and on a GPU operators and launches."""
     if subject.on_gpu:
         host = tasks_of(graph, layers, kind=_HOST, phase=(Phase.FORWARD, Phase.BACKWARD))
@@ -289,7 +331,7 @@ def called_twice(subject: Subject, graph: Graph, layers: Sequence[Factored], cho
     return graph.with_times(gaps=gaps)
 
 
-def with_gradients_added(subject: Subject, graph: Graph, layers: Sequence[Factored]) -> Graph:
+def with_gradients_added(subject: Subject, graph: Graph, layers: Sequence[Replaced]) -> Graph:
     """Gradients that are added to earlier ones take as much less as they are smaller."""
     factors = {layer.module.path: layer.after / layer.before for layer in layers}
     sizes = {layer.module.path: layer.before for layer in layers}
@@ -304,7 +346,7 @@ def with_gradients_added(subject: Subject, graph: Graph, layers: Sequence[Factor
     return scale(graph, chosen, scaled)
 
 
-def with_update(subject: Subject, graph: Graph, layers: Sequence[Factored], end: End) -> Graph:
+def with_update(subject: Subject, graph: Graph, layers: Sequence[Replaced], end: End) -> Graph:
     """The update of other numbers of parameters and tensors, and the exchange of their gradients."""
     facts = subject.script.optimizers
     parameters, tensors = sum(one.parameter_count for one in facts), sum(one.tensor_count for one in facts)
@@ -314,7 +356,7 @@ def with_update(subject: Subject, graph: Graph, layers: Sequence[Factored], end:
     # More parameters are a loss, whose best case is the small one.
     side = _OF_GAINS[end] if less > 0 else end
     size = max(0.0, 1 - getattr(_SHRINKS, side) * less / parameters)
-    count = 1 + len(layers) / tensors
+    count = 1 + sum(layer.more_tensors for layer in layers) / tensors
     if subject.on_gpu:
         work = select(graph, phase=_PER_WEIGHT, kind=TaskKind.KERNEL)
         host = select(graph, phase=Phase.OPTIMIZER, kind=_HOST)
@@ -327,7 +369,7 @@ def with_update(subject: Subject, graph: Graph, layers: Sequence[Factored], end:
     return relieved(subject, stepped, moved, end=side)
 
 
-def with_weights(subject: Subject, layers: Sequence[Factored], kept_bytes: float) -> MemoryChange:
+def with_weights(subject: Subject, layers: Sequence[Replaced], kept_bytes: float) -> MemoryChange:
     """The memory with the other weights; so much of what goes between both is kept for the backward pass."""
     facts = subject.script.optimizers
     less = float(sum(layer.less for layer in layers))
@@ -360,11 +402,11 @@ def _moved(memory: Memory, owner: str, change: float) -> Memory:
     return memory.less(owner, Interval.exact(-change))
 
 
-def _step_factor(subject: Subject, layers: Sequence[Factored], share: float) -> float:
+def _step_factor(subject: Subject, layers: Sequence[Replaced], share: float) -> float:
     """Temporary memory of a step over that of now: on a processor it is as large as the largest tensor."""
     if subject.on_gpu:
         return max(0.0, 1 - share)
-    split = {layer.module.path: layer.rank * max(layer.inputs, layer.outputs) for layer in layers}
+    split = {layer.module.path: layer.largest for layer in layers}
     modules = subject.script.modules
     largest = max((one.parameter_count for one in modules), default=0)
     then = max((split.get(one.path, one.parameter_count) for one in modules), default=0)
@@ -372,7 +414,7 @@ def _step_factor(subject: Subject, layers: Sequence[Factored], share: float) -> 
 
 
 def is_worth_asking(
-    subject: Subject, layers: Sequence[Factored], change: Callable[[Graph], Graph], graph: Graph
+    subject: Subject, layers: Sequence[Replaced], change: Callable[[Graph], Graph], graph: Graph
 ) -> bool:
     """True if the change saves a noticeable share of the iteration, or of the memory that stays."""
     after = change(graph)

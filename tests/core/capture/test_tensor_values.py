@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 from torch import nn
 
 from skyline.capture.child.values.lookups import Lookups
 from skyline.capture.child.values.values_pass import RowChanges, ValuesPass, large_tables, trained_modules
+from skyline.capture.child.values.widths import widths
 from skyline.capture.child.values.zeros import Zeros
 
 
@@ -73,6 +75,37 @@ def test_zeros_of_inputs_weights_and_gradients_are_counted() -> None:
     assert not model[0]._forward_hooks
 
 
+def test_bits_are_those_of_integers_whose_largest_is_the_tensor_s() -> None:
+    """As 16-bit integers 32,767, 127, 7 and 0, which need 16, 8, 4 and 1 bits."""
+    values = torch.tensor([[1.0, -127 / 32_767, 7 / 32_767, 0.0]])
+    mean, eight, four = widths(values)
+    assert (mean.item(), eight.item(), four.item()) == (7.25, 0.75, 0.5)
+    just_above = torch.tensor([1.0, 128 / 32_767, 8 / 32_767])
+    mean, eight, four = widths(just_above)
+    assert mean.item() == pytest.approx((16 + 9 + 5) / 3)
+    assert (eight.item(), four.item()) == (pytest.approx(1 / 3), 0)
+    assert widths(torch.zeros(4))[0].item() == 1
+    assert widths(torch.tensor([float("nan"), 0.5]))[0].item() == 16
+
+
+def test_widths_come_with_the_zeros_of_the_same_iteration() -> None:
+    model = nn.Sequential(nn.Linear(8, 4, bias=False), nn.Linear(4, 2, bias=False))
+    with torch.no_grad():
+        for layer in (model[0], model[1]):
+            layer.weight.fill_(0.5)
+    zeros = Zeros(trained_modules(trains(model)))
+    given = torch.zeros(16, 8)
+    given[:, :4] = 1.0
+    for _ in range(2):
+        model(given).sum().backward()
+    zeros.stop()
+    first = zeros.width_rows()[0]
+    half = {"numbers": 2 * 16 * 8, "mean_bits": 8.5, "in_eight_bits": 0.5, "in_four_bits": 0.5}
+    assert first["inputs"] == half
+    assert first["weights"] == {"numbers": 32, "mean_bits": 16, "in_eight_bits": 0, "in_four_bits": 0}
+    assert first["gradients"]["numbers"] == 2 * 16 * 4
+
+
 def test_a_pass_reads_and_writes_nothing() -> None:
     torch.manual_seed(0)
     model = nn.Sequential(nn.Embedding(10_000, 32), nn.Flatten(), nn.Dropout(0.5), nn.Linear(64, 1))
@@ -99,5 +132,6 @@ def test_a_pass_reads_and_writes_nothing() -> None:
     told = values.end()
     assert (told["iterations"], values.remaining, told["problem"]) == (4, 0, "")
     assert [row["path"].rpartition(".")[2] for row in told["zeros"]] == ["3"]
+    assert [row["path"] for row in told["widths"]] == [row["path"] for row in told["zeros"]]
     assert [row["lookups"] for row in told["tables"]] == [32]
     assert told["tables"][0]["steady"][0]["row_share"] == 1

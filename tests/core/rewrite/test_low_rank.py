@@ -114,8 +114,8 @@ def test_code_that_asks_for_the_class_or_means_another_layer_is_no_hindrance(wor
     [
         ("nn.init.zeros_(net.fc.weight)\n", "`net.fc.weight` is used in `nn.init.zeros_"),
         ("net.fc.weight = net.table.weight\n", "`net.fc.weight` is used in"),
-        ("print(net.fc.in_features)\n", "two layers have no such size"),
-        ("print(net.fc.bias)\n", "two layers have no such bias"),
+        ("print(net.fc.in_features)\n", "the new layers have no such size"),
+        ("print(net.fc.bias)\n", "the new layers have no such bias"),
         ("def start(m):\n    nn.init.zeros_(m.weight)\n", "`m.weight` is used in"),
         ("for layer in net.children():\n    print(layer.weight)\n", "`layer.weight` is used in"),
         ("for layer in (net.fc, net.user):\n    print(layer.weight)\n", "`layer.weight` is used in"),

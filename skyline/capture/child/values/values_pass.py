@@ -25,7 +25,7 @@ _LEAST = 2
 class ValuesPass:
     """One iteration; with large embeddings so many, or as many as begin within ``seconds``, but two at least.
 
-    Zeros are counted in the first one.
+    Zeros are counted, and bits of values, in the first one.
     """
 
     event = "values"
@@ -64,7 +64,7 @@ class ValuesPass:
 
     def end(self):
         """In the shape of ``skyline.trace.tensor_values.TensorValues``."""
-        told = {"tables": [], "hot": [], "zeros": []}
+        told = {"tables": [], "hot": [], "zeros": [], "widths": []}
         try:
             told = self._told(self._lookups.end())
         except Exception as error:
@@ -76,7 +76,9 @@ class ValuesPass:
         told = access_shares(self._tables, accesses, self._done)
         for row, table in zip(told["tables"], self._tables, strict=True):
             row["steady"] = self._changes.rows(table)
-        return {**told, "zeros": [] if self._zeros.problem else self._zeros.rows()}
+        if self._zeros.problem:
+            return {**told, "zeros": [], "widths": []}
+        return {**told, "zeros": self._zeros.rows(), "widths": self._zeros.width_rows()}
 
 
 _CLASSES = (torch.nn.Embedding, torch.nn.EmbeddingBag)

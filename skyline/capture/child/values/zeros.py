@@ -1,9 +1,11 @@
-"""Shares of zeros in what linear layers and convolutions multiply, counted in one iteration."""
+"""Zeros in what linear layers and convolutions multiply, and the bits that it needs, seen in one iteration."""
 
 from __future__ import annotations
 
 import torch
 from torch import nn
+
+from .widths import widths
 
 _LAYERS = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)
 _MOST_ELEMENTS = 1 << 14
@@ -12,7 +14,7 @@ _MOST_LAYERS = 200
 
 
 class _Layer:
-    """A layer; ``seen`` are shares of zeros as tensors: of inputs, and of gradients of outputs."""
+    """A layer; ``inputs`` and ``gradients`` (of outputs) are measures of each call, as tensors, with its numbers."""
 
     __slots__ = ("gradients", "inputs", "module", "multiplications", "path")
 
@@ -41,18 +43,36 @@ class Zeros:
 
     def rows(self):
         """As of ``skyline.trace.tensor_values.LayerZeros``, of the layers that ran."""
+        return [
+            {
+                "path": layer.path,
+                "multiplications": layer.multiplications,
+                **{name: None if seen is None else seen["zeros"] for name, seen in self._seen(layer)},
+            }
+            for layer in self._layers
+            if layer.inputs
+        ]
+
+    def width_rows(self):
+        """As of ``skyline.trace.tensor_values.LayerWidths``, of the layers that ran."""
+        return [
+            {
+                "path": layer.path,
+                **{
+                    name: seen and {key: value for key, value in seen.items() if key != "zeros"}
+                    for name, seen in self._seen(layer)
+                },
+            }
+            for layer in self._layers
+            if layer.inputs
+        ]
+
+    def _seen(self, layer):
+        """Pairs of a name and the measures of those values of a layer, None without a gradient."""
         with torch.no_grad():
-            return [
-                {
-                    "path": layer.path,
-                    "multiplications": layer.multiplications,
-                    "inputs": _mean(layer.inputs),
-                    "weights": float(_share(layer.module.weight)),
-                    "gradients": _mean(layer.gradients) if layer.gradients else None,
-                }
-                for layer in self._layers
-                if layer.inputs
-            ]
+            weights = _measures(layer.module.weight)
+        gradients = _mean(layer.gradients) if layer.gradients else None
+        return ("inputs", _mean(layer.inputs)), ("weights", _mean([weights])), ("gradients", gradients)
 
     def _hook(self, layer):
         def see(module, given, result):
@@ -70,7 +90,7 @@ class Zeros:
         if not given.numel() or not result.numel():
             return
         with torch.no_grad():
-            layer.inputs.append(_share(given))
+            layer.inputs.append(_measures(given))
         weight = layer.module.weight
         layer.multiplications += result.numel() * weight.numel() // weight.shape[0]
         if result.requires_grad:
@@ -78,19 +98,30 @@ class Zeros:
 
     def _gradient_hook(self, layer):
         def see(gradient):
-            with torch.no_grad():
-                layer.gradients.append(_share(gradient))
+            if self.problem:
+                return
+            try:
+                with torch.no_grad():
+                    layer.gradients.append(_measures(gradient))
+            except Exception as error:
+                self.problem = f"{type(error).__name__}: {error}"
 
         return see
 
 
-def _share(tensor):
-    """The share of zeros, as a tensor: on a GPU nothing waits for it."""
+_NAMES = ("zeros", "mean_bits", "in_eight_bits", "in_four_bits")
+
+
+def _measures(tensor):
+    """The numbers of a tensor, and a tensor of what ``_NAMES`` says of a sample: on a GPU nothing waits for it."""
     flat = tensor.detach().reshape(-1)
     # An odd stride meets all channels of a layout in turn.
     stride = max(1, flat.numel() // _MOST_ELEMENTS) | 1
-    return (flat[::stride] == 0).float().mean()
+    sample = flat[::stride]
+    return flat.numel(), torch.stack([(sample == 0).float().mean(), *widths(sample)])
 
 
-def _mean(shares):
-    return float(torch.stack([share.to("cpu") for share in shares]).mean())
+def _mean(calls):
+    """The mean over calls, and all their numbers."""
+    means = torch.stack([measures.to("cpu") for _, measures in calls]).mean(dim=0).tolist()
+    return {"numbers": sum(count for count, _ in calls), **dict(zip(_NAMES, means, strict=True))}

@@ -4,40 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import prod
 
-import numpy as np
-
-from skyline.graph.column import Indices
 from skyline.graph.graph import Graph
-from skyline.graph.task import PHASE, WorkClass
 from skyline.trace.profile import Profile
 from skyline.trace.record import Phase
 from skyline.whatif.base import Applicability, Grain, Scenario, Semantics, Subject, UsualWhatIf
 from skyline.whatif.constant import Constant
-from skyline.whatif.cost.embedding_rows import Table, is_shared, is_table
 from skyline.whatif.cost.factored_layers import (
     ENDS,
     FLOAT_BYTES,
     End,
     Factored,
-    Split,
-    called_twice,
-    flops_of,
     is_worth_asking,
     offered,
-    pairs,
     parameters,
-    product_kind,
-    split_products,
-    tasks_of,
     why_not,
     with_gradients_added,
     with_update,
     with_weights,
 )
+from skyline.whatif.cost.factored_linear import halves, linear_layers, products, rows_of, with_products
 from skyline.whatif.question import whole_number
-from skyline.whatif.subject import shapes
 
 _RANKS = tuple(2**power for power in range(1, 13))
 _USUAL = Constant.at(
@@ -79,7 +66,7 @@ class LowRank(UsualWhatIf):
         )
         graph = subject.graph_of(Grain.OPERATORS)
         chosen = split_layers(profile, usual)
-        if not len(_products(subject, graph, chosen)):
+        if not len(products(subject, graph, chosen)):
             return Applicability.no("no product of a linear layer was recorded")
         if not is_worth_asking(
             subject, chosen, lambda now: _changed(subject, now, chosen, 1.0, "value"), graph
@@ -114,23 +101,6 @@ class LowRank(UsualWhatIf):
         )
 
 
-def linear_layers(profile: Profile) -> tuple[Factored, ...]:
-    """The linear layers that train with a weight of their own, and are no half of a split one; of no rank yet."""
-    halves = _halves(profile)
-    return tuple(
-        Factored(module, inputs, outputs, 0)
-        for module in profile.modules
-        if module.class_name == "Linear"
-        and module.library
-        and module.trainable
-        and module.calls_per_iteration > 0
-        and module.path not in halves
-        and isinstance(inputs := module.options.get("in_features"), int)
-        and isinstance(outputs := module.options.get("out_features"), int)
-        and not _is_tied(profile, inputs, outputs)
-    )
-
-
 def split_layers(profile: Profile, rank: int) -> tuple[Factored, ...]:
     """The linear layers whose weight of this rank has fewer numbers."""
     return _split(linear_layers(profile), rank)
@@ -141,31 +111,8 @@ def _split(layers: Sequence[Factored], rank: int) -> tuple[Factored, ...]:
     return tuple(one for one in ranked if one.less > 0)
 
 
-def _halves(profile: Profile) -> set[str]:
-    """Paths of linear layers that are the halves of a split one: the first has no bias."""
-    return {
-        half.path
-        for first, second in pairs(profile)
-        for half in (first, second)
-        if first.class_name == second.class_name == "Linear"
-        and first.options.get("bias") is False
-        and first.options.get("out_features") == second.options.get("in_features")
-    }
-
-
-def _is_tied(profile: Profile, inputs: int, outputs: int) -> bool:
-    """True if an embedding has the weight, too."""
-    alike = (
-        Table(module, outputs, inputs, 0.0)
-        for module in profile.modules
-        if is_table(module)
-        and (module.options.get("num_embeddings"), module.options.get("embedding_dim")) == (outputs, inputs)
-    )
-    return any(is_shared(profile, table) for table in alike)
-
-
 def _why_none(profile: Profile) -> str:
-    if _halves(profile):
+    if halves(profile):
         return "its linear layers are split already"
     return next(iter(_staying(profile)), "the model trains no linear layer with a weight of its own")
 
@@ -183,54 +130,16 @@ def _staying(profile: Profile) -> tuple[str, ...]:
 
 
 def _changed(subject: Subject, graph: Graph, layers: tuple[Factored, ...], larger: float, end: End) -> Graph:
-    chosen = _products(subject, graph, layers)
-    splits = _splits(subject, graph, chosen, layers, larger)
-    changed = called_twice(subject, split_products(subject, graph, chosen, splits, end), layers, chosen)
+    changed = with_products(subject, graph, layers, larger, end)
     return with_update(subject, with_gradients_added(subject, changed, layers), layers, end)
-
-
-def _products(subject: Subject, graph: Graph, layers: tuple[Factored, ...]) -> Indices:
-    return tasks_of(
-        graph,
-        layers,
-        kind=product_kind(subject),
-        work=WorkClass.MATMUL,
-        phase=(Phase.FORWARD, Phase.BACKWARD),
-    )
-
-
-def _splits(
-    subject: Subject, graph: Graph, chosen: Indices, layers: tuple[Factored, ...], larger: float
-) -> list[Split]:
-    by_path = {layer.module.path: layer for layer in layers}
-    found: list[Split] = []
-    for task, rows in zip(chosen.tolist(), _rows(subject, graph, chosen, by_path), strict=True):
-        layer = by_path[graph.structure.modules[int(graph.tasks.module[task])]]
-        back = int(graph.tasks.phase[task]) == PHASE[Phase.BACKWARD]
-        found.append(Split.of(layer, max(1, round(larger * rows)), back=back))
-    return found
-
-
-def _rows(subject: Subject, graph: Graph, chosen: Indices, layers: dict[str, Factored]) -> list[int]:
-    """Rows that each product goes over: by its arithmetic, else by the size of what goes in."""
-    found: list[int] = []
-    for task, shape in zip(chosen.tolist(), shapes(subject, graph, chosen), strict=True):
-        layer = layers[graph.structure.modules[int(graph.tasks.module[task])]]
-        back = int(graph.tasks.phase[task]) == PHASE[Phase.BACKWARD]
-        flops = flops_of(subject, graph, task, shape)
-        numbers = 0 if shape is None or not shape.inputs else prod(shape.inputs[0])
-        by_size = numbers // (layer.outputs if back else layer.inputs)
-        both = back and shape is not None and "Backward" in shape.operator
-        found.append(max(1, flops // ((4 if both else 2) * layer.before) or by_size))
-    return found
 
 
 def _kept_bytes(subject: Subject, graph: Graph, layers: tuple[Factored, ...], larger: float) -> float:
     """The inputs of the second products, which the backward pass needs."""
-    forward = tasks_of(graph, layers, kind=product_kind(subject), work=WorkClass.MATMUL, phase=Phase.FORWARD)
+    forward = products(subject, graph, layers, Phase.FORWARD)
     by_path = {layer.module.path: layer for layer in layers}
-    rows = np.array(_rows(subject, graph, forward, by_path), np.float64)
-    return FLOAT_BYTES.value * larger * layers[0].rank * float(rows.sum()) / max(1, subject.steps)
+    rows = sum(rows_of(subject, graph, forward, by_path))
+    return FLOAT_BYTES.value * larger * layers[0].rank * rows / max(1, subject.steps)
 
 
 WHATIF = LowRank()

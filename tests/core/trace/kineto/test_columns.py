@@ -137,6 +137,15 @@ def test_numbers_as_texts_and_wrong_types(read_text: ReadText) -> None:
     ]
 
 
+def test_the_occupancy_of_kernels_is_below_zero_where_it_is_unknown(
+    read_events: ReadEvents, make_kernel: Make
+) -> None:
+    known = make_kernel("a", 0, 1)
+    known["args"]["est. achieved occupancy %"] = 38
+    trace = read_events(known, make_kernel("b", 2, 1))
+    assert trace.occupancy.tolist() == [38.0, -1.0]
+
+
 def test_numbers_beyond_64_bits(read_events: ReadEvents, make_kernel: Make) -> None:
     strange = make_kernel("a", 0, 1, correlation=2**64 - 1, stream=2**40)
     other = make_kernel("b", 2, 1, stream=2**40 + 5)

@@ -1,0 +1,353 @@
+"""What if the weights of linear and recurrent layers were Kronecker products of two small ones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from skyline.errors import UsageError
+from skyline.graph.graph import Graph
+from skyline.trace.facts import ModuleFact
+from skyline.trace.profile import Profile
+from skyline.trace.record import Phase
+from skyline.whatif.base import (
+    Applicability,
+    Grain,
+    Provenance,
+    Scenario,
+    Semantics,
+    Subject,
+    UsualWhatIf,
+)
+from skyline.whatif.constant import Constant
+from skyline.whatif.cost.factored_layers import (
+    ENDS,
+    FLOAT_BYTES,
+    End,
+    OneWeight,
+    Product,
+    Replaced,
+    called_twice,
+    is_worth_asking,
+    offered,
+    parameters,
+    product_kind,
+    tasks_of,
+    why_not,
+    with_gradients_added,
+    with_update,
+    with_weights,
+)
+from skyline.whatif.cost.factored_linear import linear_layers, products, rows_of, with_products
+from skyline.whatif.number_formats import gpu
+from skyline.whatif.question import whole_number
+
+_BLOCKS = tuple(2**power for power in range(1, 8))
+_USUAL = Constant.at(
+    4, "Thakker and others (2021, MLSys) compress LSTMs 10 to 25 times; 4 by 4 blocks do so 16 times"
+)
+_MOST_FREE = Constant.at(0.5, "an assumption: with more free numbers the added matrix is hardly sparse")
+_PLACE_NUMBERS = Constant.at(
+    2.0, "the place of a free number takes eight bytes, as two numbers of float32 do"
+)
+RATE = Constant(
+    5e3,
+    2e3,
+    2e4,
+    "an assumption: bytes per µs that a processor streams",
+)
+ARRANGED = Constant(
+    4.0,
+    2.0,
+    6.0,
+    "from the code of the module: the result is read and written twice to bring its numbers into order",
+)
+_MADE = Constant(
+    4.0,
+    2.0,
+    8.0,
+    "an assumption: passes over a whole weight to make it of its factors, or its gradient into theirs",
+)
+_PASSES = (Phase.FORWARD, Phase.BACKWARD)
+CAVEAT = "training bears fewer free parameters; its loss is not predicted"
+
+
+@dataclass(frozen=True, slots=True)
+class Structure:
+    """A number of rows and columns of the first factor, and the share of free numbers that are added (doping)."""
+
+    blocks: int
+    free: float = 0.0
+
+    @classmethod
+    def parse(cls, text: str) -> Structure:
+        """Of ``4`` or ``4:0.01``. Raises UsageError for anything else."""
+        first, colon, second = text.partition(":")
+        blocks = whole_number("kronecker", first)
+        try:
+            free = float(second) if colon else 0.0
+        except ValueError:
+            free = -1.0
+        if blocks < _BLOCKS[0] or not 0 <= free <= _MOST_FREE.value or (colon and not free):
+            raise UsageError(
+                f"kronecker={text}: a whole number from 2 on is wanted, with a share of free numbers behind a colon",
+                hint="For example kronecker=4, or kronecker=4:0.01.",
+            )
+        return cls(blocks, free)
+
+    def numbers(self, rows: int, columns: int) -> int:
+        """Numbers that stand for a weight of this size."""
+        return self.blocks**2 + rows * columns // self.blocks**2 + self.free_numbers(rows * columns)
+
+    def free_numbers(self, count: int) -> int:
+        """Free ones among so many numbers."""
+        return max(1, round(self.free * count)) if self.free else 0
+
+    def divides(self, *sizes: int) -> bool:
+        """True if the sizes have so many equal parts."""
+        return all(size % self.blocks == 0 and size > self.blocks for size in sizes)
+
+
+@dataclass(frozen=True, slots=True)
+class KroneckerLinear(OneWeight):
+    """A linear layer; with free numbers its weight is made whole in each pass."""
+
+    structure: Structure
+
+    @property
+    def after(self) -> int:
+        """Numbers of the factors, and those that are free."""
+        return self.structure.numbers(self.outputs, self.inputs)
+
+    @property
+    def largest(self) -> int:
+        """Numbers of the larger factor."""
+        return max(self.structure.blocks**2, self.before // self.structure.blocks**2)
+
+    @property
+    def more_tensors(self) -> int:
+        """A factor, and the free numbers."""
+        return 2 if self.structure.free else 1
+
+    def products(self, rows: int) -> tuple[Product, ...]:
+        """The product with the larger factor for each block, then that with the smaller one."""
+        blocks = self.structure.blocks
+        inner, columns = self.inputs // blocks, self.outputs // blocks
+        return Product(rows * blocks, inner, columns), Product(rows * columns, blocks, blocks)
+
+
+@dataclass(frozen=True, slots=True)
+class KroneckerLstm(Replaced):
+    """An LSTM, whose weights of (rows, columns) are made whole in each pass."""
+
+    weights: tuple[tuple[int, int], ...]
+    structure: Structure
+
+    @property
+    def before(self) -> int:
+        """Numbers of the weights now."""
+        return sum(rows * columns for rows, columns in self.weights)
+
+    @property
+    def after(self) -> int:
+        """Numbers of the factors, and those that are free."""
+        return sum(self.structure.numbers(*size) for size in self.weights)
+
+    @property
+    def largest(self) -> int:
+        """Numbers of the largest factor."""
+        return max(rows * columns for rows, columns in self.weights) // self.structure.blocks**2
+
+    @property
+    def more_tensors(self) -> int:
+        """A factor for each weight, and the free numbers."""
+        return len(self.weights) * (2 if self.structure.free else 1)
+
+
+Layer = KroneckerLinear | KroneckerLstm
+
+
+@dataclass(frozen=True, slots=True)
+class Kronecker(UsualWhatIf):
+    """Splits the products of linear layers, makes the weights of LSTMs of their factors, and shrinks the update.
+
+    Kronecker products with a sparse matrix added are those of Thakker and others (2021, *Doping*, MLSys).
+    """
+
+    name: str = "kronecker"
+    semantics: Semantics = Semantics.MODEL
+    excludes: tuple[str, ...] = ("low_rank", "pad_to_multiple")
+
+    def title(self, value: str) -> str:
+        """The change in a few words."""
+        blocks, _, free = value.partition(":")
+        words = f"Kronecker products of {blocks or 'a few'} by {blocks or 'a few'} blocks as weights"
+        return f"{words}, and {free} of the numbers free" if free else words
+
+    def detect(self, subject: Subject) -> Applicability:
+        """Applicable where layers have weights of equal parts, and gain by it."""
+        profile = subject.script
+        layers = (*linear_layers(profile), *lstms(profile))
+        if reason := why_not(subject, layers, _why_none):
+            return Applicability.no(reason)
+        possible = [blocks for blocks in _BLOCKS if kronecker_layers(profile, Structure(blocks))]
+        if not possible:
+            return Applicability.no("no size of its linear layers and LSTMs has equal parts")
+        usual = max((one for one in possible if one <= _USUAL.value), default=possible[0])
+        graph = subject.graph_of(Grain.OPERATORS)
+        chosen = kronecker_layers(profile, Structure(usual))
+        if not len(tasks_of(graph, chosen, kind=product_kind(subject), phase=_PASSES)):
+            return Applicability.no("no work of such a layer was recorded")
+        if not is_worth_asking(
+            subject, chosen, lambda now: _changed(subject, now, chosen, 1.0, "value"), graph
+        ):
+            return Applicability.no("it would save less than 2 % of the iteration and of the memory")
+        return offered(usual, possible)
+
+    def transform(self, scenario: Scenario, value: str, subject: Subject) -> Scenario:
+        """Change the products, or add the making of weights, and shrink what is done to whole weights."""
+        structure = Structure.parse(value)
+        layers = kronecker_layers(subject.script, structure)
+        if not layers:
+            return replace(
+                scenario, reason=f"{value} makes the weight of no linear layer and no LSTM smaller"
+            )
+        larger = scenario.pass_factor(subject)
+        likely, least, most = (_changed(subject, scenario.graph, layers, larger, end) for end in ENDS)
+        less, whole = parameters(subject, layers)
+        made = _made_whole(layers)
+        return scenario.between(
+            subject,
+            likely,
+            least,
+            most,
+            assumptions=(
+                f"layers with Kronecker products: {len(layers)}; {less:,} of {whole:,} parameters go",
+                *(
+                    (
+                        f"layers whose weights are made whole in each pass, and whose products stay: {len(made)}",
+                    )
+                    if made
+                    else ()
+                ),
+                CAVEAT,
+            ),
+            memory=with_weights(subject, layers, _kept_bytes(subject, scenario.graph, layers, larger)),
+            provenance=Provenance.ASSUMED,
+        )
+
+
+def kronecker_layers(profile: Profile, structure: Structure) -> tuple[Layer, ...]:
+    """The layers whose sizes have so many equal parts, and whose weights become smaller."""
+    linear = (
+        KroneckerLinear(one.module, one.inputs, one.outputs, structure)
+        for one in linear_layers(profile)
+        if structure.divides(one.inputs, one.outputs)
+    )
+    recurrent = (
+        replace(one, structure=structure)
+        for one in lstms(profile)
+        if all(structure.divides(*size) for size in one.weights)
+    )
+    return tuple(one for one in (*linear, *recurrent) if one.less > 0)
+
+
+def lstms(profile: Profile) -> tuple[KroneckerLstm, ...]:
+    """The LSTMs that train, of no structure yet."""
+    return tuple(
+        KroneckerLstm(module, weights, Structure(1))
+        for module in profile.modules
+        if module.class_name == "LSTM"
+        and module.library
+        and module.trainable
+        and module.calls_per_iteration > 0
+        and (weights := _lstm_weights(module))
+        # The weights of one that has Kronecker products already are elsewhere.
+        and module.parameter_count >= sum(rows * columns for rows, columns in weights)
+    )
+
+
+def _lstm_weights(module: ModuleFact) -> tuple[tuple[int, int], ...]:
+    """Rows and columns of the weights; none where the sizes are not known, or where results are projected."""
+    inputs, hidden, layers = (
+        module.options.get(name) for name in ("input_size", "hidden_size", "num_layers")
+    )
+    if not (isinstance(inputs, int) and isinstance(hidden, int)) or module.options.get("proj_size"):
+        return ()
+    directions = 2 if module.options.get("bidirectional") else 1
+    found: list[tuple[int, int]] = []
+    for layer in range(layers if isinstance(layers, int) else 1):
+        given = inputs if layer == 0 else hidden * directions
+        found += [(4 * hidden, given), (4 * hidden, hidden)] * directions
+    return tuple(found)
+
+
+def _why_none(profile: Profile) -> str:
+    return "the model trains no linear layer with a weight of its own, and no LSTM"
+
+
+def _made_whole(layers: Sequence[Layer]) -> tuple[Layer, ...]:
+    return tuple(one for one in layers if isinstance(one, KroneckerLstm) or one.structure.free)
+
+
+def _split(layers: Sequence[Layer]) -> tuple[KroneckerLinear, ...]:
+    return tuple(one for one in layers if isinstance(one, KroneckerLinear) and not one.structure.free)
+
+
+def _changed(subject: Subject, graph: Graph, layers: tuple[Layer, ...], larger: float, end: End) -> Graph:
+    split, made = _split(layers), _made_whole(layers)
+    before = graph
+    chosen = products(subject, graph, split) if split else None
+    graph = with_products(subject, graph, split, larger, end)
+    durations = graph.durations.copy()
+    if chosen is not None:
+        by_path = {one.module.path: one for one in split}
+        for task, rows in zip(chosen.tolist(), rows_of(subject, before, chosen, by_path), strict=True):
+            layer = by_path[before.structure.modules[int(before.tasks.module[task])]]
+            numbers = getattr(ARRANGED, end) * larger * rows * layer.outputs
+            durations[task] += _streaming_us(subject, numbers, end)
+    for layer in made:
+        for task in _firsts(subject, before, layer):
+            durations[task] += _streaming_us(subject, getattr(_MADE, end) * layer.before, end)
+    graph = graph.with_times(durations=durations)
+    if made and subject.on_gpu:
+        graph = called_twice(subject, graph, made, tasks_of(graph, made))
+    return with_update(subject, with_gradients_added(subject, graph, layers), layers, end)
+
+
+def _firsts(subject: Subject, graph: Graph, layer: Layer) -> list[int]:
+    """One task of the layer in each pass of each iteration."""
+    found: dict[tuple[int, int], int] = {}
+    for task in tasks_of(graph, (layer,), kind=product_kind(subject), phase=_PASSES).tolist():
+        found.setdefault((int(graph.tasks.iteration[task]), int(graph.tasks.phase[task])), task)
+    return list(found.values())
+
+
+def _streaming_us(subject: Subject, numbers: float, end: End) -> float:
+    """Time to read or write so many numbers once."""
+    spec = gpu(subject)
+    if spec is not None:
+        return FLOAT_BYTES.value * numbers / (spec.bandwidth_gb_s * 1e3)
+    return streamed_us(numbers, end)
+
+
+def streamed_us(numbers: float, end: End) -> float:
+    """Such a time on a processor; the best case is that of the highest rate."""
+    rate = {"value": RATE.value, "low": RATE.high, "high": RATE.low}[end]
+    return FLOAT_BYTES.value * numbers / rate
+
+
+def _kept_bytes(subject: Subject, graph: Graph, layers: tuple[Layer, ...], larger: float) -> float:
+    """Numbers between both factors, weights that were made whole, and the places of free numbers."""
+    made = _made_whole(layers)
+    numbers = float(sum(one.before for one in made))
+    numbers += _PLACE_NUMBERS.value * sum(one.structure.free_numbers(one.before) for one in made)
+    by_path = {one.module.path: one for one in _split(layers)}
+    forward = products(subject, graph, tuple(by_path.values()), Phase.FORWARD)
+    for task, rows in zip(forward.tolist(), rows_of(subject, graph, forward, by_path), strict=True):
+        layer = by_path[graph.structure.modules[int(graph.tasks.module[task])]]
+        numbers += larger * rows * layer.outputs / max(1, subject.steps)
+    return FLOAT_BYTES.value * numbers
+
+
+WHATIF = Kronecker()

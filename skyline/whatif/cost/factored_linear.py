@@ -1,0 +1,107 @@
+"""Linear layers whose weight becomes others: which ones can, their products, and all that changes with them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import prod
+
+from skyline.graph.column import Indices
+from skyline.graph.graph import Graph
+from skyline.graph.task import PHASE, WorkClass
+from skyline.trace.profile import Profile
+from skyline.trace.record import Phase
+from skyline.whatif.cost.embedding_rows import Table, is_shared, is_table
+from skyline.whatif.cost.factored_layers import (
+    End,
+    Factored,
+    OneWeight,
+    Split,
+    called_twice,
+    flops_of,
+    pairs,
+    product_kind,
+    split_products,
+    tasks_of,
+)
+from skyline.whatif.subject import Subject, shapes
+
+
+def linear_layers(profile: Profile) -> tuple[Factored, ...]:
+    """The linear layers that train with a weight of their own, and are no half of a split one; of no rank yet."""
+    of_split = halves(profile)
+    return tuple(
+        Factored(module, inputs, outputs, 0)
+        for module in profile.modules
+        if module.class_name == "Linear"
+        and module.library
+        and module.trainable
+        and module.calls_per_iteration > 0
+        and module.path not in of_split
+        and isinstance(inputs := module.options.get("in_features"), int)
+        and isinstance(outputs := module.options.get("out_features"), int)
+        and not _is_tied(profile, inputs, outputs)
+    )
+
+
+def halves(profile: Profile) -> set[str]:
+    """Paths of linear layers that are the halves of a split one: the first has no bias."""
+    return {
+        half.path
+        for first, second in pairs(profile)
+        for half in (first, second)
+        if first.class_name == second.class_name == "Linear"
+        and first.options.get("bias") is False
+        and first.options.get("out_features") == second.options.get("in_features")
+    }
+
+
+def _is_tied(profile: Profile, inputs: int, outputs: int) -> bool:
+    """True if an embedding has the weight, too."""
+    alike = (
+        Table(module, outputs, inputs, 0.0)
+        for module in profile.modules
+        if is_table(module)
+        and (module.options.get("num_embeddings"), module.options.get("embedding_dim")) == (outputs, inputs)
+    )
+    return any(is_shared(profile, table) for table in alike)
+
+
+def products(subject: Subject, graph: Graph, layers: Sequence[OneWeight], *phases: Phase) -> Indices:
+    """The tasks that multiply in these layers; in both passes unless phases are given."""
+    return tasks_of(
+        graph,
+        layers,
+        kind=product_kind(subject),
+        work=WorkClass.MATMUL,
+        phase=phases or (Phase.FORWARD, Phase.BACKWARD),
+    )
+
+
+def with_products(
+    subject: Subject, graph: Graph, layers: Sequence[OneWeight], larger: float, end: End
+) -> Graph:
+    """The graph with the products of both passes replaced; each layer is called as two. Batches are ``larger``."""
+    if not layers:
+        return graph
+    chosen = products(subject, graph, layers)
+    by_path = {layer.module.path: layer for layer in layers}
+    splits: list[Split] = []
+    for task, rows in zip(chosen.tolist(), rows_of(subject, graph, chosen, by_path), strict=True):
+        layer = by_path[graph.structure.modules[int(graph.tasks.module[task])]]
+        back = int(graph.tasks.phase[task]) == PHASE[Phase.BACKWARD]
+        splits.append(Split.of(layer, max(1, round(larger * rows)), back=back))
+    return called_twice(subject, split_products(subject, graph, chosen, splits, end), layers, chosen)
+
+
+def rows_of(subject: Subject, graph: Graph, chosen: Indices, layers: Mapping[str, OneWeight]) -> list[int]:
+    """Rows that each product goes over: by its arithmetic, else by the size of what goes in."""
+    found: list[int] = []
+    for task, shape in zip(chosen.tolist(), shapes(subject, graph, chosen), strict=True):
+        layer = layers[graph.structure.modules[int(graph.tasks.module[task])]]
+        back = int(graph.tasks.phase[task]) == PHASE[Phase.BACKWARD]
+        flops = flops_of(subject, graph, task, shape)
+        numbers = 0 if shape is None or not shape.inputs else prod(shape.inputs[0])
+        by_size = numbers // (layer.outputs if back else layer.inputs)
+        both = back and shape is not None and "Backward" in shape.operator
+        found.append(max(1, flops // ((4 if both else 2) * layer.before) or by_size))
+    return found

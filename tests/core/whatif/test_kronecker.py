@@ -1,0 +1,190 @@
+"""Linear layers multiply by two small factors, LSTMs get their weights made in each pass, and the update shrinks."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from skyline.errors import UsageError
+from skyline.trace.facts import MemoryFact, ModuleFact, OptimizerFact
+from skyline.trace.record import BareTimes, IterationMark, OperatorShape, Phase, Record, RecordKind, Trace
+from skyline.whatif.base import Grain, Provenance, Scenario
+from skyline.whatif.baseline import baseline
+from skyline.whatif.catalogue.models.kronecker import WHATIF, Structure, kronecker_layers
+from skyline.whatif.cost.factored_layers import HALF_RATE
+from skyline.whatif.cost.thread_scaling import CALL_US
+
+ROWS, INPUTS, OUTPUTS, BLOCKS = 64, 256, 512, 4
+WEIGHT, HIDDEN = INPUTS * OUTPUTS, 128
+LSTM_WEIGHTS = 4 * HIDDEN * INPUTS + 4 * HIDDEN * HIDDEN
+BYTES_PER_US, ARRANGED, MADE = 5e3, 4, 4
+OF_LSTM = {
+    "input_size": INPUTS,
+    "hidden_size": HIDDEN,
+    "num_layers": 1,
+    "bidirectional": False,
+    "proj_size": 0,
+}
+
+
+def linear(path, inputs, outputs, **options):
+    given = {"in_features": inputs, "out_features": outputs, "bias": True, **options}
+    return ModuleFact(path, "Linear", True, inputs * outputs, True, given)
+
+
+def lstm(count=LSTM_WEIGHTS + 8 * HIDDEN, **options):
+    return ModuleFact("Net.lstm", "LSTM", True, count, True, {**OF_LSTM, **options})
+
+
+ROOT = ModuleFact("Net", "Net", False, 0, True, {})
+FC = linear("Net.fc", INPUTS, OUTPUTS)
+FACTORS = BLOCKS**2 + WEIGHT // BLOCKS**2
+
+
+def profile_of(profile, module, numbers):
+    """Each iteration: the module 1 ms forward and 2 ms backward, an update of 4 ms that is traffic."""
+    flops = 2 * ROWS * WEIGHT
+    shapes = (
+        OperatorShape("aten::linear", ((ROWS, INPUTS), (OUTPUTS, INPUTS)), ("float32",) * 2, flops=flops),
+        OperatorShape("AddmmBackward0", ((ROWS, OUTPUTS),), ("float32",), flops=2 * flops),
+        OperatorShape("aten::addcdiv_", ((OUTPUTS, INPUTS),) * 3, ("float32",) * 3),
+    )
+    work = [
+        ("aten::linear", Phase.FORWARD, 1000, 1, 0),
+        ("AddmmBackward0", Phase.BACKWARD, 2000, 1, 1),
+        ("aten::addcdiv_", Phase.OPTIMIZER, 0, 0, 2),
+        ("aten::addcdiv_", Phase.OPTIMIZER, 4000, 0, 2),
+    ]
+    records, marks, clock = [], [], 0.0
+    for iteration in range(3):
+        begin = clock
+        for name, phase, took, of_module, shape in work:
+            place = {"module": of_module, "shape": shape}
+            records.append(Record(name, RecordKind.OPERATOR, phase, "main", iteration, clock, took, **place))
+            clock += took
+        marks.append(IterationMark(iteration, begin, clock))
+    return replace(
+        profile,
+        trace=Trace(tuple(marks), (), ("Net", module.path), tuple(records), shapes=shapes),
+        times=BareTimes((7.0,) * 9, (0.0,) * 9, (2.0,) * 9, (4.0,) * 9),
+        modules=(ROOT, module),
+        memory=MemoryFact(4 * numbers, 4 * numbers, 8 * numbers, 0),
+        peak_bytes=16 * numbers,
+        optimizers=(OptimizerFact("Adam", 1, 4, numbers, 8 * numbers, {}),),
+        loaders=(),
+        trials=(),
+        calls=(),
+    )
+
+
+@pytest.fixture
+def net(profile):
+    return profile_of(profile, FC, WEIGHT)
+
+
+@pytest.fixture
+def recurrent(profile):
+    return profile_of(profile, lstm(), LSTM_WEIGHTS)
+
+
+def asked(profile, value=str(BLOCKS)):
+    start = baseline(profile)
+    before = Scenario.of(start, Grain.OPERATORS)
+    return start, before, WHATIF.transform(before, value, start)
+
+
+def slower(side):
+    return 1 + HALF_RATE.value / side
+
+
+def factors_us(now_us):
+    """Operations of both products over those of one, each by its narrowest side; two calls; numbers put in order."""
+    large = ROWS * BLOCKS * (INPUTS // BLOCKS) * (OUTPUTS // BLOCKS) * slower(INPUTS // BLOCKS)
+    small = ROWS * (OUTPUTS // BLOCKS) * BLOCKS * BLOCKS * slower(BLOCKS)
+    ratio = (large + small) / (ROWS * WEIGHT * slower(ROWS))
+    return 2 * CALL_US + (now_us - CALL_US) * ratio + ARRANGED * 4 * ROWS * OUTPUTS / BYTES_PER_US
+
+
+def test_linear_layers_multiply_by_both_factors_and_the_update_shrinks(net):
+    start, _, changed = asked(net)
+    step = 4000 * FACTORS / WEIGHT
+    assert start.step_ms(changed.graph) == pytest.approx(
+        (factors_us(1000) + factors_us(2000) + step) / 1e3, rel=1e-6
+    )
+    assert changed.below_ms > 0
+    assert changed.above_ms > 0
+    assert changed.provenance is Provenance.ASSUMED
+
+
+def test_memory_loses_the_weight_and_keeps_what_goes_between_the_factors(net):
+    _, before, changed = asked(net)
+    less = WEIGHT - FACTORS
+    for owner, each in (("parameters", 4), ("optimizer", 8), ("gradients", 4)):
+        had, has = (getattr(one.memory, owner).value for one in (before, changed))
+        assert had - has == pytest.approx(each * less)
+    assert changed.memory.activations.value - before.memory.activations.value == 4 * ROWS * OUTPUTS
+
+
+def test_weights_of_lstms_are_made_in_each_pass(recurrent):
+    """Both passes keep their products, and go over the weights."""
+    start, before, changed = asked(recurrent)
+    after = sum(BLOCKS**2 + 4 * HIDDEN * side // BLOCKS**2 for side in (INPUTS, HIDDEN))
+    made = MADE * 4 * LSTM_WEIGHTS / BYTES_PER_US
+    expected = 1000 + made + 2000 + made + 4000 * after / LSTM_WEIGHTS
+    assert start.step_ms(changed.graph) == pytest.approx(expected / 1e3, rel=1e-6)
+    assert changed.memory.activations.value - before.memory.activations.value == 4 * LSTM_WEIGHTS
+    assert any("made whole" in one for one in changed.assumptions)
+
+
+def test_free_numbers_are_added_to_a_whole_weight(net):
+    start, before, changed = asked(net, f"{BLOCKS}:0.01")
+    made = MADE * 4 * WEIGHT / BYTES_PER_US
+    free = round(0.01 * WEIGHT)
+    expected = 1000 + made + 2000 + made + 4000 * (FACTORS + free) / WEIGHT
+    assert start.step_ms(changed.graph) == pytest.approx(expected / 1e3, rel=1e-3)
+    less = before.memory.parameters.value - changed.memory.parameters.value
+    assert less == pytest.approx(4 * (WEIGHT - FACTORS - free))
+
+
+def test_values_are_blocks_around_four(net):
+    found = WHATIF.detect(baseline(net))
+    assert (found.applicable, found.default, found.values) == (True, "4", ("2", "4", "8"))
+
+
+@pytest.mark.parametrize("value", ["1", "much", "4:", "4:much", "4:0", "4:0.9", "4:nan", ":0.1"])
+def test_other_values_are_refused(net, value):
+    with pytest.raises(UsageError):
+        asked(net, value)
+
+
+def test_sizes_need_equal_parts(net):
+    assert kronecker_layers(net, Structure(3)) == ()
+    assert "no linear layer and no LSTM smaller" in asked(net, "3")[2].reason
+    uneven = replace(net, modules=(ROOT, linear("Net.fc", 255, 511)))
+    assert "equal parts" in WHATIF.detect(baseline(uneven)).reason
+
+
+@pytest.mark.parametrize(
+    ("module", "said"),
+    [
+        (ROOT, "trains no linear layer"),
+        (replace(FC, trainable=False), "trains no linear layer"),
+        (replace(FC, library=False), "trains no linear layer"),
+        (lstm(proj_size=64), "trains no linear layer"),
+        # Its weights are factors elsewhere.
+        (lstm(count=8 * HIDDEN), "trains no linear layer"),
+        (replace(FC, path="Net.other"), "no work of such a layer"),
+    ],
+)
+def test_where_it_does_not_apply(net, module, said):
+    found = WHATIF.detect(baseline(replace(net, modules=(ROOT, module))))
+    assert not found.applicable
+    assert said in found.reason
+
+
+def test_lstms_of_several_layers_and_directions_have_more_weights(recurrent):
+    deep = lstm(count=10**9, num_layers=2, bidirectional=True)
+    [layer] = kronecker_layers(replace(recurrent, modules=(ROOT, deep)), Structure(BLOCKS))
+    wide = 4 * HIDDEN
+    assert layer.weights == ((wide, INPUTS), (wide, HIDDEN)) * 2 + ((wide, 2 * HIDDEN), (wide, HIDDEN)) * 2
