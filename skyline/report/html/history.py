@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from skyline import units
 from skyline.interval import Interval
-from skyline.report.commit_history import HistoryReport, StateReport
+from skyline.report.commit_history import HistoryReport, StateReport, drawn_times
 from skyline.report.document import Document
 from skyline.report.html.chart import BOX, Chart, Dot, Mark, Tick, nice_ticks, tick_label, x_scale
 from skyline.report.html.page import PageNames, as_script, filled
@@ -38,12 +38,11 @@ def history_charts(report: HistoryReport) -> tuple[Chart, ...]:
     states = report.states
     if len(states) < 2:
         return ()
-    alike = len({one.batch_size for one in states}) == 1
-    times = [one.iteration_ms if alike else one.iteration_ms.scaled(_per_sample(one)) for one in states]
+    title, times = drawn_times(states)
     sizes = [Interval.exact(float(one.peak_bytes)) for one in states]
     return (
         _chart(
-            "Step time" if alike else "Time per sample",
+            title,
             units.time_scale([max(one.value for one in times)]),
             times,
             report,
@@ -51,10 +50,6 @@ def history_charts(report: HistoryReport) -> tuple[Chart, ...]:
         ),
         _chart("Peak memory", units.byte_scale([max(one.value for one in sizes)]), sizes, report, ()),
     )
-
-
-def _per_sample(state: StateReport) -> float:
-    return 1 / state.batch_size if state.batch_size else 1.0
 
 
 def _chart(
