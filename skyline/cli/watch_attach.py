@@ -42,7 +42,7 @@ def attach(asked: str, request: str | None, options_of: OptionsOf, *, quiet: boo
     if request:
         claim.release(ended=False)
         raise UsageError(
-            f"The watcher of {live.name} was killed",
+            f"Nobody watches {live.name} any more",
             hint=f"Watch it again first: skyline watch --attach {live.name}",
         )
     return _taken_over(live, claim, options_of, quiet=quiet)
@@ -165,7 +165,7 @@ def _taken_over(live: LiveRun, claim: Claim, options_of: OptionsOf, *, quiet: bo
         run = AdoptedRun(live)
         watching = Watching(run, rules, diary, options, Path(live.beside), quiet=quiet)
         watching.open_to_clients(live)
-        watching.watcher.report(f"{live.name} is watched again; its first watcher was killed")
+        watching.watcher.report(f"{live.name} is watched again; its last watcher has ended")
         try:
             with KeyPresses() as keys:
                 for source in keys.sources:

@@ -105,6 +105,19 @@ def heard(client: socket.socket) -> list[dict[str, Any]]:
     return [json.loads(line) for line in data.splitlines()]
 
 
+def is_left_out(client: socket.socket) -> bool:
+    """True if the other end is closed; the client may have missed a part of the messages."""
+    client.settimeout(10)
+    try:
+        while client.recv(1 << 16):
+            pass
+    except ConnectionResetError:
+        pass
+    except TimeoutError:
+        return False
+    return True
+
+
 def test_nobody_else_may_open_the_sockets(run: Run, clients: Clients) -> None:
     for address in (run.hooks_address, run.clients_address):
         assert stat.S_IMODE(os.stat(address).st_mode) == 0o600
@@ -147,8 +160,7 @@ def test_a_client_that_does_not_read_is_left_out(
         clients.say(f"{number} {'x' * 10_000}")
         heard(other)
     run.turn()
-    assert heard(idle)
-    assert idle.recv(1) == b""
+    assert is_left_out(idle)
     clients.say("on")
     assert heard(other)[-1]["text"] == "on"
 
@@ -160,8 +172,7 @@ def test_a_client_that_sends_nonsense_is_left_out(
     client = attach()
     client.sendall(nonsense)
     run.turn()
-    heard(client)
-    assert client.recv(1) == b""
+    assert is_left_out(client)
 
 
 def test_a_later_watcher_hears_what_rules_need(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
