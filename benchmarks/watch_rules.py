@@ -37,6 +37,10 @@ CASES = Path(__file__).resolve().parent.parent / "tests" / "core" / "watch"
 BASELINE = "loss threshold"
 _EVERY_S = 0.05
 """Seconds between two records: a tenth of the usual, since the trainings last seconds."""
+_BUSY = (
+    "Other programs ran at the time: a rule over times (`throughput_falls`, `loader_stalls`, `straggler`, "
+    "`checkpoint_stalls`) may have seen a slowdown that the training itself does not cause. It counts as wrong here."
+)
 _SHARE = 0.1
 """Share of the time for statistics: a short training has few samples with the usual one."""
 
@@ -155,8 +159,8 @@ def _count(outcomes: Iterable[Outcome], right: Callable[[Outcome], bool]) -> str
     return f"{sum(map(right, known))} of {len(known)}" if known else "-"
 
 
-def page(outcomes: list[Outcome]) -> str:
-    """The table by rule, its sums, and every case in which a rule was wrong."""
+def page(outcomes: list[Outcome], *, busy: bool) -> str:
+    """The table by rule, its sums, and every case in which a rule was wrong; ``busy``: so was the machine."""
     head = [
         "rule",
         "streams with it: found",
@@ -187,20 +191,20 @@ def page(outcomes: list[Outcome]) -> str:
     ]
     real = {one.rule for one in outcomes if one.kind == "training" and one.shows}
     without = [f"`{rule}`" for rule in rules if rule not in real]
-    return "\n\n".join(
-        [
-            table(head, rows),
-            (
-                "A stream is made by hand; a training runs for real, with its hooks, under the usual thresholds. "
-                f"Records come every {_EVERY_S:g} s and statistics may take {_SHARE:.0%} of the time, since the "
-                "trainings last seconds. Trainings without a rule's problem are all others, those with other problems "
-                "included. *Loss alone* is the baseline, over the same cases: an alarm if the loss is not finite or "
-                f"above {LossThreshold().highest:g}. Without any rule, none is found and all is silent."
-            ),
-            f"No training shows the problem of: {', '.join(without)}." if without else "",
-            "Wrong:\n\n" + "\n".join(mistakes) if mistakes else "No rule was wrong.",
-        ]
-    )
+    parts = [
+        table(head, rows),
+        (
+            "A stream is made by hand; a training runs for real, with its hooks, under the usual thresholds. "
+            f"Records come every {_EVERY_S:g} s and statistics may take {_SHARE:.0%} of the time, since the "
+            "trainings last seconds. Trainings without a rule's problem are all others, those with other problems "
+            "included. *Loss alone* is the baseline, over the same cases: an alarm if the loss is not finite or "
+            f"above {LossThreshold().highest:g}. Without any rule, none is found and all is silent."
+        ),
+        f"No training shows the problem of: {', '.join(without)}." if without else "",
+        "Wrong:\n\n" + "\n".join(mistakes) if mistakes else "No rule was wrong.",
+        _BUSY if busy else "",
+    ]
+    return "\n\n".join(filter(None, parts))
 
 
 def main() -> int:
@@ -224,7 +228,14 @@ def main() -> int:
         )
     figures = [asdict(one) for one in outcomes]
     print(
-        write("watch_rules", "Rules of the watch", machine, page(outcomes), figures, results=options.results)
+        write(
+            "watch_rules",
+            "Rules of the watch",
+            machine,
+            page(outcomes, busy=not machine.is_quiet),
+            figures,
+            results=options.results,
+        )
     )
     return 1 if wrong(outcomes) else 0
 

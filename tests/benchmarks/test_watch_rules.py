@@ -59,7 +59,9 @@ def test_a_training_counts_for_every_rule_but_those_that_follow() -> None:
         ("gpu_idle", False, True),
         ("loss_not_finite", True, False),
     ]
-    text = page(outcomes)
+    assert "Other programs ran" in page(outcomes, busy=True)
+    text = page(outcomes, busy=False)
+    assert "Other programs ran" not in text
     row = next(line for line in text.splitlines() if line.startswith("| `loss_not_finite`"))
     assert [cell.strip() for cell in row.split("|")[2:-1]] == ["-", "-", "1 of 2", "-", "1 of 2", "-"]
     assert "- `loss_not_finite` missed training *diverges, seed 1*" in text

@@ -34,7 +34,7 @@ with open(sys.argv[2], "w") as losses:
         losses.write(loss.item().hex() + "\\n")
         losses.flush()
         done += 1
-        time.sleep(0.005)
+        time.sleep(float(sys.argv[3]))
 """
 SKYLINE = (sys.executable, "-m", "skyline", "watch")
 WITHIN_S = 90.0
@@ -69,7 +69,17 @@ def start(tmp_path: Path) -> Iterator[Callable[..., tuple[subprocess.Popen[str],
     def watched(*options: str) -> tuple[subprocess.Popen[str], psutil.Process]:
         (tmp_path / "train.py").write_text(SCRIPT)
         usual = ("--interpreter", sys.executable, "--every", "0.05", "--overhead", "0.1")
-        command = [*SKYLINE, *usual, "--history", "h.jsonl", *options, "train.py", "1000000", "losses"]
+        command = [
+            *SKYLINE,
+            *usual,
+            "--history",
+            "h.jsonl",
+            *options,
+            "train.py",
+            "1000000",
+            "losses",
+            "0.005",
+        ]
         with (tmp_path / "watcher.txt").open("w") as said:
             watcher = subprocess.Popen(command, cwd=tmp_path, stderr=said, text=True)
         until(lambda: lines(tmp_path / "losses") > 40)
@@ -214,6 +224,8 @@ def test_a_killed_watcher_is_replaced_and_the_run_is_as_it_was(
     assert "watched again" in (tmp_path / "again.txt").read_text()
     losses = (tmp_path / "losses").read_text()
     (tmp_path / "enough").unlink()
-    subprocess.run([sys.executable, "train.py", str(losses.count("\n")), "plain"], cwd=tmp_path, check=True)
+    subprocess.run(
+        [sys.executable, "train.py", str(losses.count("\n")), "plain", "0"], cwd=tmp_path, check=True
+    )
     assert (tmp_path / "plain").read_text() == losses
     assert not list((tmp_path / "data" / "watched").iterdir())
