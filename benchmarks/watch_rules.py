@@ -195,10 +195,11 @@ def page(outcomes: list[Outcome], *, busy: bool) -> str:
         table(head, rows),
         (
             "A stream is made by hand; a training runs for real, with its hooks, under the usual thresholds. "
-            f"Records come every {_EVERY_S:g} s and statistics may take {_SHARE:.0%} of the time, since the "
+            f"Records come every {_EVERY_S:g} s and statistics may take {_SHARE * 100:g} % of the time, since the "
             "trainings last seconds. Trainings without a rule's problem are all others, those with other problems "
             "included. *Loss alone* is the baseline, over the same cases: an alarm if the loss is not finite or "
-            f"above {LossThreshold().highest:g}. Without any rule, none is found and all is silent."
+            f"above {LossThreshold().highest:g}. It counts as found whichever problem it was, though "
+            "it names none. Without any rule, none is found and all is silent."
         ),
         f"No training shows the problem of: {', '.join(without)}." if without else "",
         "Wrong:\n\n" + "\n".join(mistakes) if mistakes else "No rule was wrong.",
