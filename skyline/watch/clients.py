@@ -32,8 +32,8 @@ class _Client:
 class Clients:
     """Talks with attached terminals in lines of JSON, while the run is listened to.
 
-    The run waits for no client: one that has ended, does not read or sends nonsense is left out. ``facts`` are told to
-    a new client, ``asked`` answers a request. Messages may come from several threads.
+    The run waits for no client: one that has ended, does not read or sends nonsense is left out. A new client
+    gets ``facts`` first, and ``asked`` answers a request. Messages may come from several threads.
     """
 
     def __init__(self, run: HeardRun, facts: Callable[[], Message], asked: Callable[[str], Message]) -> None:

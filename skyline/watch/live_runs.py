@@ -114,7 +114,7 @@ class Claim:
 
 
 def live_runs() -> list[LiveRun]:
-    """The runs on this machine, the latest first. What ended runs left behind is removed."""
+    """The runs on this machine, the latest first; files and sockets of ended runs are removed."""
     found: list[LiveRun] = []
     for live in _written():
         if live.goes_on:

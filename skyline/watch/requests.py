@@ -52,7 +52,7 @@ class Requests:
         if asked == PROFILE:
             self.watcher.command(number, profile_command(f"{beside}-asked-{at}.trace.json"))
             return self._done("a client asked for a profile of the next iterations")
-        self.watcher.stop(course, f"{beside}-stopped-{at}.pt", "a client asked")
+        self.watcher.stop(course, f"{beside}-stopped-{at}.pt", "of a client's request")
         return _told("stopping the run")
 
     def _done(self, text: str) -> Message:
