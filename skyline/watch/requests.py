@@ -51,7 +51,7 @@ class Requests:
         self.go_on()
         if asked == PROFILE:
             self.watcher.command(number, profile_command(f"{beside}-asked-{at}.trace.json"))
-            return self._done("a client asked for a profile of the next iterations")
+            return self._done("the next iterations are profiled at the request of a client")
         self.watcher.stop(course, f"{beside}-stopped-{at}.pt", "of a client's request")
         return _told("stopping the run")
 
