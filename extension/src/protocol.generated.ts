@@ -749,6 +749,47 @@ export interface SavedProfile {
   readonly peak_bytes: number;
 }
 
+/** `skyline.history/1`: states of a script, oldest first. `others` counts profiles with other settings. */
+export interface HistoryReport {
+  readonly schema: string;
+  readonly script: string;
+  readonly arguments: readonly string[];
+  readonly mode: string;
+  readonly device: string;
+  readonly torch: string;
+  readonly states: readonly StateReport[];
+  readonly others: number;
+  readonly slower_at: readonly string[];
+}
+
+/** The profiles of one state of the sources. `change` is None for the first state. */
+export interface StateReport {
+  readonly profiles: readonly string[];
+  readonly created: string;
+  readonly commit: string;
+  readonly committed: string;
+  readonly subject: string;
+  readonly changed: boolean;
+  readonly batch_size: number | null;
+  readonly iteration_ms: Interval;
+  readonly per_sample_ms: number;
+  readonly peak_bytes: number;
+  readonly change: number | null;
+  readonly verdict: string;
+  readonly peak_change: number | null;
+  readonly grown: readonly GrownLine[];
+  readonly busy: boolean;
+}
+
+/** A line whose time per iteration grew; `before_ms` is None for a line that was not there. */
+export interface GrownLine {
+  readonly file: string;
+  readonly line: number;
+  readonly text: string;
+  readonly before_ms: number | null;
+  readonly after_ms: number;
+}
+
 /** Two saved profiles of a script by their ids; `after` null: the latest (`skyline/compare`). */
 export interface CompareParams {
   readonly uri: string;
@@ -1150,6 +1191,7 @@ export interface SkylineRequests {
   "skyline/timeline": { readonly sent: TimelineParams; readonly answer: TimelineReport };
   "skyline/memoryAt": { readonly sent: MemoryAtParams; readonly answer: LiveMemoryReport };
   "skyline/history": { readonly sent: UriParams; readonly answer: readonly SavedProfile[] };
+  "skyline/commits": { readonly sent: UriParams; readonly answer: HistoryReport | null };
   "skyline/compare": { readonly sent: CompareParams; readonly answer: ComparisonReport };
   "skyline/planChoices": { readonly sent: UriParams; readonly answer: PlanChoices };
   "skyline/plan": { readonly sent: PlanParams; readonly answer: PlanReport };
@@ -1211,6 +1253,7 @@ export const METHODS = {
   timeline: "skyline/timeline",
   memoryAt: "skyline/memoryAt",
   history: "skyline/history",
+  commits: "skyline/commits",
   compare: "skyline/compare",
   planChoices: "skyline/planChoices",
   plan: "skyline/plan",

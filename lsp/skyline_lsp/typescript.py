@@ -15,6 +15,7 @@ from enum import Enum
 from typing import Any, Literal, Union
 
 from skyline.report import devices, protocol, schema
+from skyline.report.commit_history import HistoryReport
 from skyline.report.device_rows import DevicesReport
 from skyline.report.history import ComparisonReport, SavedProfile
 from skyline.report.live_memory import LiveMemoryReport
@@ -67,6 +68,7 @@ METHODS = (
     Method(protocol.TIMELINE, "request", protocol.TimelineParams, TimelineReport),
     Method(protocol.MEMORY_AT, "request", protocol.MemoryAtParams, LiveMemoryReport),
     Method(protocol.HISTORY, "request", protocol.UriParams, tuple[SavedProfile, ...]),
+    Method(protocol.COMMITS, "request", protocol.UriParams, HistoryReport | None),
     Method(protocol.COMPARE, "request", protocol.CompareParams, ComparisonReport),
     Method(protocol.PLAN_CHOICES, "request", protocol.UriParams, PlanChoices),
     Method(protocol.PLAN, "request", protocol.PlanParams, PlanReport),

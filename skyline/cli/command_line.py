@@ -39,6 +39,7 @@ def split_at_script(
         for word in option.option_strings
         if word.startswith("-")
     }
+    perhaps = {word for option in options if option.nargs == "?" for word in option.option_strings}
     index = 0
     while index < len(arguments):
         word = arguments[index]
@@ -46,7 +47,8 @@ def split_at_script(
             return list(arguments[:index]), list(arguments[index + 1 :])
         if not word.startswith("-") or word in {"-", "-m"}:
             break
-        index += 2 if word in with_value else 1
+        alone = word in perhaps and arguments[index + 1 : index + 2] and arguments[index + 1].startswith("-")
+        index += 2 if word in with_value and not alone else 1
     return list(arguments[:index]), list(arguments[index:])
 
 

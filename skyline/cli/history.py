@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from skyline.cli.command_line import parser
-from skyline.cli.streams import deliver
+from skyline.cli.streams import deliver, write_whole
 from skyline.errors import ExitCode, UsageError
 
 _EXAMPLES = """\
   skyline history train.py
+  skyline history --html history.html train.py
   skyline history --json - train.py"""
 
 
@@ -24,6 +25,7 @@ def run(arguments: Sequence[str]) -> int:
         _EXAMPLES,
     )
     command.add_argument("--json", metavar="FILE", help="write the history as JSON ('-': to stdout, alone)")
+    command.add_argument("--html", metavar="FILE", help="write the page with charts as HTML")
     command.add_argument("script", metavar="SCRIPT")
     options = command.parse_args(list(arguments))
     from skyline.report.commit_history import history_report
@@ -38,5 +40,10 @@ def run(arguments: Sequence[str]) -> int:
             f"There is no saved profile of {script}", hint=f"Make one with: skyline profile {script}"
         )
     report = history_report(script.name, rows, commits_of(script, rows))
-    deliver(report, lambda: history_page(report), options.json)
+    page = history_page(report)
+    if options.html is not None:
+        from skyline.report.html.history import render_history
+
+        write_whole(Path(options.html), render_history(page, report).encode("utf-8"))
+    deliver(report, lambda: page, options.json)
     return int(ExitCode.OK)

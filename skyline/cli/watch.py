@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import argparse
 import os
+import platform
 import shutil
 import signal
 from collections.abc import Sequence
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from skyline.cli.command_line import parser, split_at_script
 from skyline.cli.misplaced import say_misplaced
 from skyline.cli.numbers import seconds
-from skyline.cli.status_line import StatusLine
 from skyline.cli.streams import say
 from skyline.errors import UsageError
 
 if TYPE_CHECKING:
+    from skyline.cli.watching import Watching
     from skyline.watch.diary import Diary
+    from skyline.watch.live_runs import Claim
     from skyline.watch.rule import WatchRule
+    from skyline.watch.run import WatchedProcess
     from skyline.watch.watcher import Watcher
 
 _EXAMPLES = """\
@@ -27,6 +31,7 @@ _EXAMPLES = """\
   skyline watch torchrun --nproc-per-node 2 train.py
   skyline watch --set loader_stalls.share=0.5 --off dead_units train.py
   skyline watch --stop-on loss_not_finite --notify ./tell.sh train.py
+  skyline watch --attach train.py --ask pause
   skyline watch --show .skyline/train-watch-20260102-030405.jsonl"""
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -35,7 +40,8 @@ def run(arguments: Sequence[str]) -> int:
     """Run the command; the exit code is that of the script."""
     command = parser(
         "watch",
-        "[options] (SCRIPT | -m MODULE | COMMAND ...) [ARGS...]",
+        "[options] (SCRIPT | -m MODULE | COMMAND ...) [ARGS...]\n"
+        "       skyline watch --attach [RUN] [--ask REQUEST]",
         "Run a training script to its end and report problems while it trains. The run is the\n"
         "real one: files are written, input and output are its own, the exit code is that of\n"
         "the script. It goes on if Skyline is killed. Everything after SCRIPT is the script's own.",
@@ -48,6 +54,15 @@ def run(arguments: Sequence[str]) -> int:
         from skyline.cli.watch_history import show
 
         return show(Path(options.show))
+    if options.attach is not None or options.ask:
+        if rest:
+            raise UsageError(
+                "--attach runs no script",
+                hint="Start one with skyline watch SCRIPT, and attach to it afterwards.",
+            )
+        from skyline.cli.watch_attach import attach
+
+        return attach(options.attach or "", options.ask, options_of, quiet=options.quiet)
     if options.webhook and not options.webhook.startswith(("http://", "https://")):
         raise UsageError(
             f"--webhook {options.webhook} is not an address", hint="As in http://localhost:8000/alerts."
@@ -55,7 +70,14 @@ def run(arguments: Sequence[str]) -> int:
     if not rest:
         raise UsageError("There is no script to watch", hint="Name one: skyline watch train.py")
     _say_misplaced(command, rest, marked="--" in arguments[: len(arguments) - len(rest)], quiet=options.quiet)
-    return _watched(rest, options)
+    return _watched(rest, options, ours)
+
+
+def options_of(words: Sequence[str]) -> argparse.Namespace:
+    """The options of a run that was started with these words."""
+    command = parser("watch", "[options]", "")
+    _add_options(command)
+    return command.parse_args(list(words))
 
 
 def _add_options(command: argparse.ArgumentParser) -> list[argparse.Action]:
@@ -69,6 +91,12 @@ def _add_options(command: argparse.ArgumentParser) -> list[argparse.Action]:
             help="if this rule holds, keep a trace of three iterations"),
         add("--pause-on", metavar="RULE", action="append", default=[],
             help="if this rule holds, pause the run until you continue it"),
+        add("--allow", metavar="REQUEST", action="append", default=[], choices=("pause", "profile", "stop"),
+            help="allow terminals that attach to ask for this: pause, profile or stop"),
+        add("--attach", metavar="RUN", nargs="?", const="",
+            help="show a run that goes on: its name, its script, or nothing if it is the only one"),
+        add("--ask", metavar="REQUEST", choices=("pause", "continue", "profile", "stop"),
+            help="ask the run of --attach for this, and end: pause, continue, profile or stop"),
         add("--notify", metavar="COMMAND", default="", help="run this on an alert, which is JSON on its input"),
         add("--webhook", metavar="URL", default="", help="send an alert there as JSON, by POST"),
         add("--overhead", metavar="SHARE", type=float,
@@ -83,54 +111,77 @@ def _add_options(command: argparse.ArgumentParser) -> list[argparse.Action]:
     ]  # fmt: skip
 
 
-def _watched(words: Sequence[str], options: argparse.Namespace) -> int:
-    from skyline.watch.actions import Actions
+def _watched(words: Sequence[str], options: argparse.Namespace, ours: Sequence[str]) -> int:
+    from skyline.cli.watching import Watching
     from skyline.watch.diary import usual_path
     from skyline.watch.run import WatchedProcess
-    from skyline.watch.watcher import Watcher
 
     command, script = _command(words, options.interpreter)
     folder = Path.cwd() if script is None else script.absolute().parent
-    rules, share = _rules(folder, options)
-    stem = Path(words[0]).name.lstrip("-") if script is None else script.stem
-    history = Path(options.history) if options.history else usual_path(folder, stem or "run")
+    rules, share = rules_in_force(folder, options)
+    stem = (Path(words[0]).name.lstrip("-") if script is None else script.stem) or "run"
+    history = Path(options.history) if options.history else usual_path(folder, stem)
     diary = _diary(None if options.no_history else history, command, asked=bool(options.history))
-    actions = Actions(
-        options.notify,
-        options.webhook,
-        frozenset(options.stop_on),
-        frozenset(options.profile_on),
-        frozenset(options.pause_on),
-        Path(os.path.abspath(history.with_suffix(""))),
-    )
-    status = StatusLine(wanted=not options.quiet)
+    beside = Path(os.path.abspath(history.with_suffix("")))
     try:
         process = WatchedProcess(command, share=share, every_s=options.every)
     except OSError as error:
         raise UsageError(f"{command[0]} cannot be started: {error.strerror or error}") from error
-    watcher = Watcher(rules, diary, actions, status.say, process.command, process.pause)
-
-    def tick() -> None:
-        watcher.read_memory()
-        status.draw(watcher.status())
-
+    watching = Watching(process, rules, diary, options, beside, quiet=options.quiet)
     with process.forwarded_signals():
-        try:
-            code = process.listen(watcher.hear, tick)
-        except Exception as error:
-            # Whatever goes wrong here, the run goes on.
-            _try_to_say(f"skyline watch: watching ended: {type(error).__name__}: {error}")
-            code = process.process.wait()
-        finally:
-            status.close()
-            process.close()
+        claim = _announced(watching, process, diary, command, script, stem, folder, ours, beside)
+        code = watching.to_the_end(process.process.wait)
     try:
-        watcher.end(code)
+        watching.watcher.end(code)
         if not options.quiet:
-            say(_summary(watcher, diary.path))
+            say(_summary(watching.watcher, diary.path))
     except OSError:
         pass  # nobody reads it any more, or the disk is full: the exit code is that of the script
-    return _exit_code(code)
+    finally:
+        if claim is not None:
+            claim.release(ended=True)
+    return _exit_code(code or 0)
+
+
+def _announced(
+    watching: Watching,
+    process: WatchedProcess,
+    diary: Diary,
+    command: Sequence[str],
+    script: Path | None,
+    stem: str,
+    folder: Path,
+    ours: Sequence[str],
+    beside: Path,
+) -> Claim | None:
+    """Make it possible to attach to the run. Where that fails, the run goes on without."""
+    import psutil
+
+    from skyline.watch.live_runs import Claim, LiveRun
+
+    try:
+        live = LiveRun(
+            f"{stem}-{process.root()}",
+            _without_secrets(command),
+            "" if script is None else os.path.abspath(script),
+            str(folder),
+            datetime.now(timezone.utc).isoformat(timespec="seconds"),
+            platform.node(),
+            process.root(),
+            psutil.Process(process.root()).create_time(),
+            str(process.folder),
+            os.getcwd(),
+            tuple(ours),
+            "" if diary.path is None else os.path.abspath(diary.path),
+            str(beside),
+        )
+        watching.open_to_clients(live)
+        return Claim.announce(live)
+    except psutil.Error:
+        return None  # it has ended already
+    except OSError as error:
+        say(f"skyline watch: no terminal can attach: {error}")
+        return None
 
 
 def _say_misplaced(
@@ -184,7 +235,7 @@ def _command(words: Sequence[str], interpreter: str | None) -> tuple[list[str], 
     return [found, *words[1:]], named
 
 
-def _rules(folder: Path, options: argparse.Namespace) -> tuple[dict[str, WatchRule], float]:
+def rules_in_force(folder: Path, options: argparse.Namespace) -> tuple[dict[str, WatchRule], float]:
     """The rules in force, and the share of the time that watching may take."""
     from skyline.settings.pyproject import watch_settings_of
     from skyline.watch.registry import known_rules, made_rules, rule_class
@@ -223,17 +274,21 @@ def _set(word: str) -> tuple[str, str, Any]:
 
 def _diary(path: Path | None, command: list[str], *, asked: bool) -> Diary:
     """The history. Where nobody asked for a file, a folder that cannot be written to is no reason not to train."""
-    from skyline.capture.redactor import Redactor
     from skyline.watch.diary import Diary
 
-    kept = list(Redactor.of(os.environ, command).scrub_arguments(tuple(command)))
     try:
-        return Diary(path, kept)
+        return Diary(path, list(_without_secrets(command)))
     except UsageError as error:
         if asked:
             raise
         say(f"skyline watch: no history: {error.message}")
         return Diary(None, command)
+
+
+def _without_secrets(command: Sequence[str]) -> tuple[str, ...]:
+    from skyline.capture.redactor import Redactor
+
+    return tuple(Redactor.of(os.environ, list(command)).scrub_arguments(tuple(command)))
 
 
 def _summary(watcher: Watcher, history: Path | None) -> str:
@@ -244,13 +299,6 @@ def _summary(watcher: Watcher, history: Path | None) -> str:
         )
     kept = "" if history is None else f"; history: {history}"
     return f"skyline watch: alerts: {watcher.alerts}{kept}"
-
-
-def _try_to_say(message: str) -> None:
-    try:
-        say(message)
-    except OSError:
-        pass
 
 
 def _exit_code(code: int) -> int:

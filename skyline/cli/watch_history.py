@@ -55,6 +55,7 @@ def _told(entry: dict[str, Any], base: Path, *, several: bool) -> str:
         case "report":
             return f"{at}{entry['message']}"
         case "end":
-            return f"{at}end: exit code {entry['exit_code']}, alerts: {entry['alerts']}"
+            code = "unknown" if entry["exit_code"] is None else entry["exit_code"]
+            return f"{at}end: exit code {code}, alerts: {entry['alerts']}"
         case _:
             return ""

@@ -101,6 +101,13 @@ def history_report(
     )
 
 
+def drawn_times(states: Sequence[StateReport]) -> tuple[str, list[Interval]]:
+    """The times of a chart and their name: of a step, or of a sample if the states differ in their batch sizes."""
+    if len({one.batch_size for one in states}) == 1:
+        return "Step time", [one.iteration_ms for one in states]
+    return "Time per sample", [one.iteration_ms.scaled(1 / (one.batch_size or 1)) for one in states]
+
+
 def _state(row: HistoryRow) -> tuple[object, ...]:
     return (row.sources, row.batch_size)
 

@@ -5,7 +5,8 @@ Field names are camelCase because they are the wire format. A server answers ``s
 (all in ``skyline.report.schema``), ``skyline/devices`` with a ``DevicesReport`` (``skyline.report.devices``),
 ``skyline/timeline`` with a ``TimelineReport`` (``skyline.report.timelines``), ``skyline/memoryAt`` with a
 ``LiveMemoryReport`` (``skyline.report.live_memory``), ``skyline/history`` with ``SavedProfile``s and
-``skyline/compare`` with a ``ComparisonReport`` (``skyline.report.history``), ``skyline/plan`` with a ``PlanReport`` and
+``skyline/compare`` with a ``ComparisonReport`` (``skyline.report.history``), ``skyline/commits`` with a
+``HistoryReport`` (``skyline.report.commit_history``), ``skyline/plan`` with a ``PlanReport`` and
 ``skyline/planChoices`` with ``PlanChoices`` (``skyline.report.plan_report``), ``skyline/watched`` with a
 ``WatchReport`` (``skyline.watch.watch_report``), ``skyline/tune`` with a ``TuneReport`` and ``skyline/tuned`` with a
 ``TuneProgress`` (``skyline.report.tune``).
@@ -39,6 +40,7 @@ ENTRY_SCRIPTS = "skyline/entryScripts"
 TIMELINE = "skyline/timeline"
 MEMORY_AT = "skyline/memoryAt"
 HISTORY = "skyline/history"
+COMMITS = "skyline/commits"
 COMPARE = "skyline/compare"
 PLAN = "skyline/plan"
 PLAN_CHOICES = "skyline/planChoices"

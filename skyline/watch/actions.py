@@ -56,10 +56,15 @@ class Actions:
         suffix = f"rank{rank}-{iteration}" if rank else str(iteration)
         if name in self.profile_on:
             path = f"{self.beside}-{name}-{suffix}.trace.json"
-            asked.append({"do": "profile", "iterations": _PROFILED_ITERATIONS, "path": path})
+            asked.append(profile_command(path))
         if name in self.stop_on:
             asked.append({"do": "stop", "checkpoint": f"{self.beside}-stopped-{suffix}.pt"})
         return asked
+
+
+def profile_command(path: str) -> dict[str, object]:
+    """The command to a process of the run to keep a trace of the next iterations there."""
+    return {"do": "profile", "iterations": _PROFILED_ITERATIONS, "path": path}
 
 
 def _run(command: str, content: bytes, failed: Callable[[str], None]) -> None:

@@ -26,9 +26,12 @@ _COURSE_EVERY_S = 5.0
 
 
 class Diary:
-    """Appends entries, each written at once; ``at_s`` counts from its beginning. Without a path nothing is kept."""
+    """Appends entries, each written at once; ``at_s`` counts from its beginning. Without a path nothing is kept.
 
-    def __init__(self, path: Path | None, command: list[str]) -> None:
+    ``goes_on``: the file is that of a watcher that was killed, and is continued.
+    """
+
+    def __init__(self, path: Path | None, command: list[str], *, goes_on: bool = False) -> None:
         self.path = path
         self._file: IO[str] | None = None
         self._began = time.monotonic()
@@ -39,6 +42,12 @@ class Diary:
             path.parent.mkdir(parents=True, exist_ok=True)
             if path.parent.name == _FOLDER and not os.path.lexists(path.parent / ".gitignore"):
                 (path.parent / ".gitignore").write_text("*\n", encoding="utf-8")
+            if goes_on and (began := _began(path)) is not None:
+                self._began -= max(0.0, time.time() - began.timestamp())
+                self._file = path.open("a", encoding="utf-8")
+                # The last entry may have been cut off.
+                self._file.write("\n")
+                return
             self._file = path.open("w", encoding="utf-8")
         except OSError as error:
             raise UsageError(
@@ -110,6 +119,19 @@ class Diary:
             }
             self._file.write(json.dumps(plain, ensure_ascii=False) + "\n")
             self._file.flush()
+
+
+def _began(path: Path) -> datetime | None:
+    """The start that the header of a history names; None if there is none."""
+    if not path.exists():
+        return None
+    with path.open("rb") as file:
+        first = file.readline(LARGEST_TEXT_BYTES)
+    try:
+        header = msgspec.json.decode(first, type=dict[str, Any])
+        return datetime.fromisoformat(str(header["started"])) if header["schema"] == SCHEMA else None
+    except (msgspec.MsgspecError, KeyError, ValueError):
+        return None
 
 
 def usual_path(folder: Path, stem: str) -> Path:

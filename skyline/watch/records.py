@@ -35,7 +35,8 @@ class Window(msgspec.Struct, frozen=True, tag="window", tag_field="kind"):
     ``at_s`` is the time since the first iteration, ``wait_s`` that in which the loop waited for its loaders, ``own_s``
     that until backward passes began, ``watching_s`` that of the hooks since the start. ``processor_s`` is the processor
     time of the thread that trains. ``idle_s`` is the part of one
-    iteration in which the device had no work before the batch arrived; None if unknown.
+    iteration in which the device had no work before the batch arrived; None if unknown. ``earlier``: one of the first
+    windows, sent again to a watcher that came later.
     """
 
     iteration: int
@@ -57,6 +58,7 @@ class Window(msgspec.Struct, frozen=True, tag="window", tag_field="kind"):
     allocated_bytes: int = 0
     free_bytes: int | None = None
     total_bytes: int | None = None
+    earlier: bool = False
 
     @property
     def iteration_s(self) -> float:

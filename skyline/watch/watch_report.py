@@ -51,6 +51,7 @@ class WatchReport:
     """A run of ``skyline watch``.
 
     ``state``: ``running``, ``silent`` (no news for half a minute: the run waits, or its watcher ended), or ``ended``.
+    ``exit_code`` is null while the run goes on, and for one whose first watcher was killed.
     ``points`` are those of the lowest rank, ``watching_share`` is the share of the time that the hooks took.
     ``logged`` is null for a script without a log of its own. ``names`` are the files of all runs, newest first.
     """
@@ -108,7 +109,7 @@ def watch_report(
         command=tuple(map(str, header.get("command", ()))),
         started=str(header.get("started", "")),
         state="ended" if ended else "silent" if quiet_s > _SILENT_AFTER_S else "running",
-        exit_code=int(last["exit_code"]) if ended else None,
+        exit_code=int(last["exit_code"]) if ended and last["exit_code"] is not None else None,
         duration_s=float(last.get("at_s", 0.0)),
         ranks=len(ranks),
         points=points,

@@ -82,18 +82,20 @@ class Watcher:
             self._peers.append(course)
         course.add(record)
         match record:
+            case Window(earlier=True):
+                pass  # known to the watcher before us
             case Window() | Sample() | Validation() | Save():
                 self._look(process, course)
                 self.diary.note_course(process, course)
             case Output():
                 self._note_logged(process, course)
             case Failed():
-                self._report(f"watching ended: {record.problem}")
+                self.report(f"watching ended: {record.problem}")
             case Checkpoint():
                 told = f"checkpoint: {record.path}" if record.path else f"no checkpoint: {record.problem}"
-                self._report(told)
+                self.report(told)
             case Moment():
-                self._report(f"profile of this moment: {record.path}")
+                self.report(f"profile of this moment: {record.path}")
             case Start():
                 self.diary.note(
                     "start", process=process, rank=record.rank, world=record.world, torch=record.torch
@@ -139,8 +141,22 @@ class Watcher:
         parts.append(", ".join(holding) if holding else f"alerts: {self.alerts}")
         return " · ".join(parts)
 
-    def end(self, code: int) -> None:
-        """The run has ended."""
+    def stop(self, course: Course, checkpoint: object, because: str) -> None:
+        """Ask all processes of the run to end, once; that of ``course`` writes the checkpoint before."""
+        if self._stopped:
+            return
+        self._stopped = True
+        self.report(f"stopping the run because {because}")
+        for number, one in self.courses.items():
+            self.command(number, {"do": "stop", "checkpoint": checkpoint if one is course else None})
+
+    def report(self, message: str) -> None:
+        """Keep and say a message."""
+        self.diary.note("report", message=message)
+        self.say(f"skyline watch: {message}")
+
+    def end(self, code: int | None) -> None:
+        """The run has ended; its exit code is None if we are not its parent."""
         for process, course in self.courses.items():
             if course.windows:
                 self.diary.note_last(process, course)
@@ -164,7 +180,7 @@ class Watcher:
                 alert = rule.check(course)
             except Exception as error:
                 del self.rules[name]
-                self._report(f"rule {name} is left out: {said(error)}")
+                self.report(f"rule {name} is left out: {said(error)}")
                 continue
             self._follow(process, course, name, alert)
 
@@ -190,25 +206,17 @@ class Watcher:
         self._act(process, course, name, alert)
 
     def _act(self, process: int, course: Course, name: str, alert: Alert) -> None:
-        self.actions.tell(name, alert, course.iteration, course.rank, self._report)
+        self.actions.tell(name, alert, course.iteration, course.rank, self.report)
         for command in self.actions.commands(name, course.iteration, course.rank):
             if command["do"] != "stop":
                 self.command(process, command)
-            elif not self._stopped:
-                self._stopped = True
-                self._report(f"stopping the run because of {name}")
-                for number, one in self.courses.items():
-                    checkpoint = command["checkpoint"] if one is course else None
-                    self.command(number, {"do": "stop", "checkpoint": checkpoint})
+            else:
+                self.stop(course, command["checkpoint"], f"of {name}")
         if name in self.actions.pause_on and not self._stopped:
             running = [one.start.process for one in self.courses.values() if one.start is not None]
             numbers = " ".join(map(str, running))
-            self._report(f"paused because of {name}: kill -CONT {numbers} goes on, Ctrl+C ends the run")
+            self.report(f"paused because of {name}: kill -CONT {numbers} goes on, Ctrl+C ends the run")
             self.pause(running)
-
-    def _report(self, message: str) -> None:
-        self.diary.note("report", message=message)
-        self.say(f"skyline watch: {message}")
 
 
 def alert_text(name: str, alert: Alert, course: Course) -> str:

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
+from skyline.interval import Interval
+from skyline.report.commit_history import HISTORY_SCHEMA, GrownLine, HistoryReport, StateReport
 from skyline.report.diff import diff
 from skyline.report.history import ComparisonReport, SavedProfile
 from skyline.report.live_memory import LIVE_MEMORY_SCHEMA, LiveLine, LiveMemoryReport
@@ -50,6 +52,49 @@ def made_sides(script: Path) -> Sides:
     return Sides(0, 1, work("measured, while recorded", 1.0), work("simulated", 1.01), labels, places)
 
 
+def made_state(
+    number: int, time_ms: float, change: float | None, verdict: str, *grown: GrownLine
+) -> StateReport:
+    """A state of the sources in a commit of its own."""
+    return StateReport(
+        profiles=(f"profile-{number}",),
+        created=f"2026-11-1{number}T14:02:00+00:00",
+        commit=f"{number}" * 40,
+        committed=f"2026-11-1{number}T12:00:00+00:00",
+        subject=f"change {number}",
+        changed=False,
+        batch_size=32,
+        iteration_ms=Interval(time_ms, time_ms - 2, time_ms + 2),
+        per_sample_ms=time_ms / 32,
+        peak_bytes=10**9,
+        change=change,
+        verdict=verdict,
+        peak_change=None if change is None else 0.0,
+        grown=grown,
+        busy=False,
+    )
+
+
+def made_history(script: str) -> HistoryReport:
+    """Three commits, the second of which made the script slower."""
+    grown = GrownLine(script, 9, "loss = model(x, y)", 90.0, 150.0)
+    return HistoryReport(
+        HISTORY_SCHEMA,
+        script,
+        (),
+        "measured",
+        "cpu",
+        "2.7.1",
+        (
+            made_state(1, 120.0, None, ""),
+            made_state(2, 180.0, 0.5, "slower", grown),
+            made_state(3, 182.0, 0.011, "same"),
+        ),
+        0,
+        ("profile-2",),
+    )
+
+
 @dataclass
 class FakePictures:
     """The part of a session that pages beside the first one ask."""
@@ -83,6 +128,9 @@ class FakePictures:
             )
             for name, day, time in ((f"profile-{self.profiles}", 1, 182.0), ("earlier", 0, 200.0))
         )
+
+    async def commits(self) -> HistoryReport | None:
+        return made_history(str(self.script.name))
 
     async def compare(self, asked: CompareParams) -> ComparisonReport:
         self.compared_profiles.append(asked)

@@ -199,6 +199,24 @@ async def test_an_earlier_profile_beside_this_one(opened_app: Desks) -> None:
             assert part in page, part
 
 
+async def test_the_times_over_the_commits(opened_app: Desks) -> None:
+    made = opened_app()
+    async with made.app.run_test(size=SIZE) as pilot:
+        await pilot.pause()
+        await pilot.press("6")
+        await pilot.pause()
+        await pilot.press("end")
+        await pilot.pause()
+        await pilot.pause()
+        page = str(made.app.query_one("#diff-text", Static).content)
+        chart, _, rest = page.partition("▲ slower")
+        assert "Step time, oldest commit first" in chart
+        # The second of three columns of four cells is marked.
+        assert chart.splitlines()[-1] == " " * 14 + "▲"
+        assert "222222222 (change 2): +50.0 % a sample" in rest.replace("\n", " ")
+        assert "train.py:9" in rest
+
+
 async def test_everything_that_was_said_can_be_read_again(opened_app: Desks) -> None:
     made = opened_app()
     async with made.app.run_test(size=SIZE) as pilot:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from skyline_tui.views.watch import WatchView
-from skyline_tui.widgets.column_chart import column_chart
+from skyline_tui.widgets.column_chart import column_chart, column_marks
 
 if TYPE_CHECKING:
     from conftest import OpenedApp
@@ -103,3 +103,6 @@ def test_columns_are_as_high_as_their_values() -> None:
     # Values that share a cell are averaged, and none is left out.
     wide = column_chart([1.0] * 50 + [3.0] * 50, ("4", "0"), 4.0, 20, 1).plain
     assert wide == "       4 │▂▂▂▂▂▆▆▆▆▆"
+    # Four columns of four cells, the third of them marked; of many values several share a cell.
+    assert column_marks(4, [2], 26).plain == " " * 18 + "▲"
+    assert column_marks(100, [0, 99], 20).plain == " " * 10 + "▲        ▲"

@@ -136,6 +136,10 @@ class Conversation:
         """Fetch the list of saved profiles."""
         await self._pass_on(self._session.history(), messages.HistoryArrived, view="diff")
 
+    async def commits(self) -> None:
+        """Fetch the states of the script over its commits."""
+        await self._pass_on(self._session.commits(), messages.CommitsArrived, view="diff")
+
     async def compare(self, asked: CompareParams) -> None:
         """Compare two saved profiles."""
         await self._pass_on(self._session.compare(asked), partial(messages.Compared, asked), view="diff")

@@ -8,6 +8,7 @@ from enum import Enum
 
 from textual.message import Message
 
+from skyline.report.commit_history import HistoryReport
 from skyline.report.device_rows import DevicesReport
 from skyline.report.history import ComparisonReport, SavedProfile
 from skyline.report.live_memory import LiveMemoryReport
@@ -221,6 +222,13 @@ class HistoryArrived(Message):
     """The saved profiles, newest first."""
 
     saved: tuple[SavedProfile, ...]
+
+
+@dataclass
+class CommitsArrived(Message):
+    """The states of the script over its commits; None without a profile."""
+
+    report: HistoryReport | None
 
 
 @dataclass

@@ -318,6 +318,14 @@ class NewsApp(CleanApp[None]):
         """Show the saved profiles."""
         self.query_one(DiffView).listed(message.saved)
 
+    def on_diff_view_commits_wanted(self) -> None:
+        """Request the states of the script over its commits."""
+        self._do("commits", self._talk.commits)
+
+    def on_commits_arrived(self, message: messages.CommitsArrived) -> None:
+        """Show the states of the script over its commits."""
+        self.query_one(DiffView).traced_back(message.report)
+
     def on_diff_view_compare_wanted(self, message: DiffView.CompareWanted) -> None:
         """Request a comparison of two profiles."""
         self._do("compare", self._talk.compare, message.params)

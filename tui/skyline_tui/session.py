@@ -6,6 +6,7 @@ from pathlib import Path
 
 from skyline.errors import UsageError
 from skyline.report import protocol
+from skyline.report.commit_history import HistoryReport
 from skyline.report.device_rows import DevicesReport
 from skyline.report.history import ComparisonReport, SavedProfile
 from skyline.report.live_memory import LiveMemoryReport
@@ -105,6 +106,10 @@ class ServerSession:
     async def history(self) -> tuple[SavedProfile, ...]:
         """The profiles saved for the script, newest first."""
         return await self._server.request(protocol.HISTORY, UriParams(self.uri), tuple[SavedProfile, ...])
+
+    async def commits(self) -> HistoryReport | None:
+        """The states of the script over its commits; None without a profile."""
+        return await self._server.request(protocol.COMMITS, UriParams(self.uri), HistoryReport | None)
 
     async def compare(self, asked: CompareParams) -> ComparisonReport:
         """Two saved profiles, compared."""

@@ -1,4 +1,4 @@
-"""History: the saved profiles of a script, and the comparison of two of them."""
+"""History: the saved profiles of a script, its states over the commits, and the comparison of two profiles."""
 
 from __future__ import annotations
 
@@ -7,22 +7,30 @@ from pathlib import Path
 
 from skyline.errors import SkylineError, UsageError
 from skyline.report import protocol
+from skyline.report.commit_history import HistoryReport, history_report
 from skyline.report.history import ComparisonReport, SavedProfile, compared, saved_profile
 from skyline.report.protocol import CompareParams, UriParams
 from skyline.trace import store
+from skyline.verification.commits import commits_of
 from skyline_lsp import convert, wire
 from skyline_lsp.server import SkylineServer
 from skyline_lsp.state import Prepared, prepare
 
 
 def register(server: SkylineServer) -> None:
-    """Answer ``skyline/history`` and ``skyline/compare``."""
+    """Answer ``skyline/history``, ``skyline/commits`` and ``skyline/compare``."""
 
     @server.feature(protocol.HISTORY)
     @wire.answers(UriParams)
     async def history(asked: UriParams) -> tuple[SavedProfile, ...]:
         script = script_of(server, asked.uri)
         return await asyncio.get_running_loop().run_in_executor(None, _saved, script)
+
+    @server.feature(protocol.COMMITS)
+    @wire.answers(UriParams)
+    async def commits(asked: UriParams) -> HistoryReport | None:
+        script = script_of(server, asked.uri)
+        return await asyncio.get_running_loop().run_in_executor(None, _over_commits, script)
 
     @server.feature(protocol.COMPARE)
     @wire.answers(CompareParams)
@@ -53,6 +61,12 @@ def _saved(script: Path) -> tuple[SavedProfile, ...]:
         if Path(profile.script) == script:
             found.append(saved_profile(profile, str(path)))
     return tuple(sorted(found, key=lambda one: one.created, reverse=True))
+
+
+def _over_commits(script: Path) -> HistoryReport | None:
+    """The states of a script over its commits; None without a profile."""
+    rows = store.history(script)
+    return history_report(script.name, rows, commits_of(script, rows)) if rows else None
 
 
 def _compared(script: Path, asked: CompareParams, now: Prepared | None) -> ComparisonReport:

@@ -1,4 +1,4 @@
-"""A line chart over batch sizes, laid out in plain coordinates for an inline SVG."""
+"""A line chart, most often over batch sizes, laid out in plain coordinates for an inline SVG."""
 
 from __future__ import annotations
 
@@ -44,6 +44,15 @@ class Tick:
 
 
 @dataclass(frozen=True, slots=True)
+class Mark:
+    """An upright line with words above it; ``anchor`` is the side of the words that stands at the line."""
+
+    at: float
+    label: str
+    anchor: str = "middle"
+
+
+@dataclass(frozen=True, slots=True)
 class Dot:
     """One batch size; ``basis`` decides how it is drawn, ``label`` is read out and shown on hover."""
 
@@ -72,6 +81,7 @@ class Chart:
     now_x: float | None
     limit: Tick | None
     x_title: str = "batch size"
+    marks: tuple[Mark, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

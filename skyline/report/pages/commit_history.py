@@ -12,6 +12,7 @@ from skyline.report.document import (
     Cell,
     Column,
     Document,
+    Drawing,
     Row,
     Section,
     Stretch,
@@ -23,6 +24,7 @@ from skyline.report.document import (
 )
 
 _COMMIT = 9
+_CHART = "a hollow dot was measured on a busy machine; a point of the chart names its commit and its lines"
 _TONES = {"slower": "red", "faster": "green"}
 
 
@@ -31,7 +33,7 @@ def history_page(report: HistoryReport) -> Document:
     name = " ".join((report.script, *report.arguments))
     several = len(report.states)
     basis = f"{units.plural(several, 'state')} of the sources, {report.mode} on {report.device}, PyTorch {report.torch}"
-    slower = [text for state in report.states for text in _story(state)]
+    slower = [text for state in report.states for text in slower_text(state)]
     none = [] if slower else ["No state is slower than the one before it beyond the noise of its runs."]
     left = units.plural(report.others, "profile")
     others = f"Left out: {left} with other arguments, devices, threads or PyTorch." if report.others else ""
@@ -39,6 +41,7 @@ def history_page(report: HistoryReport) -> Document:
     doubt = f"{units.plural(unsure, 'change')} not judged: the machine was busy." if unsure else ""
     return document(
         Section((Title(f"{name}: history", basis, plain=True),)),
+        Section((Drawing("curve"),), "Over commits", _CHART, only="html") if several > 1 else None,
         Section((_table(report), *said(others, doubt)), "Step time and memory"),
         paragraphs("Slower", slower) or Section(tuple(said(*none, tone="")), "Slower"),
     )
@@ -64,7 +67,7 @@ def _table(report: HistoryReport) -> TextTable:
         bar = Bar((Stretch(one.per_sample_ms / longest, tone or "cyan"),), hollow=one.busy)
         texts = (
             when(one.created),
-            _commit(one),
+            commit_name(one),
             one.subject,
             str(one.batch_size or "-"),
             time.number_with_spread(one.iteration_ms),
@@ -73,7 +76,7 @@ def _table(report: HistoryReport) -> TextTable:
             (
                 *(Cell(text, tone) for text in texts),
                 Cell("", graphic=bar),
-                Cell(_change(one), tone),
+                Cell(change_text(one), tone),
                 Cell(size.number(one.peak_bytes), "red" if (one.peak_change or 0) > 0 else tone),
             )
         )
@@ -81,23 +84,26 @@ def _table(report: HistoryReport) -> TextTable:
     return TextTable(columns, tuple(map(row, report.states)))
 
 
-def _commit(one: StateReport) -> str:
+def commit_name(one: StateReport) -> str:
+    """The short name of the commit, with a mark if something was not committed."""
     if not one.commit:
         return "no commit"
     return one.commit[:_COMMIT] + ("+" if one.changed else "")
 
 
-def _change(one: StateReport) -> str:
+def change_text(one: StateReport) -> str:
+    """The change of the time of a sample; empty for the first state."""
     if one.change is None:
         return ""
     text = units.format_share_delta(one.change)
     return text if one.verdict in _TONES else f"~{text}"
 
 
-def _story(one: StateReport) -> Iterator[str]:
+def slower_text(one: StateReport) -> Iterator[str]:
+    """A sentence with commit, change and lines if the state is slower than the one before."""
     if one.verdict != "slower" or one.change is None:
         return
-    at = f"{_commit(one)} ({one.subject})" if one.commit else f"the state of {when(one.created)}"
+    at = f"{commit_name(one)} ({one.subject})" if one.commit else f"the state of {when(one.created)}"
     changed = " with changes that are not committed" if one.changed else ""
     grown = "; ".join(map(_line, one.grown)) or "no single line grew"
     yield f"{at}{changed}: {units.format_share_delta(one.change)} a sample. {grown}."

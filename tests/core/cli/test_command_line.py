@@ -14,6 +14,7 @@ def options() -> list[argparse.Action]:
         parser.add_argument("--steps"),
         parser.add_argument("-q", "--quiet", action="store_true"),
         parser.add_argument("--json"),
+        parser.add_argument("--attach", nargs="?", const=""),
     ]
 
 
@@ -28,6 +29,10 @@ def options() -> list[argparse.Action]:
         ("--help", "--help", ""),
         ("--steps", "--steps", ""),
         ("", "", ""),
+        # A value that may be missing.
+        ("--attach", "--attach", ""),
+        ("--attach run", "--attach run", ""),
+        ("--attach --steps 3 train.py", "--attach --steps 3", "train.py"),
     ],
 )
 def test_everything_from_the_script_on_is_the_scripts(words: str, ours: str, theirs: str) -> None:

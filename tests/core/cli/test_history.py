@@ -96,6 +96,37 @@ def test_the_commit_that_made_it_slower_and_the_line_that_grew(skyline: Run, rep
     assert "train.py:5 loss = slow(batch)" in page
 
 
+def test_the_page_for_a_browser_has_charts_with_the_commit_and_the_line(
+    skyline: Run, repository: str, keep: Kept, profile: Profile, tmp_path: Path
+) -> None:
+    ran = skyline("history", "--html", "history.html", "--json", "-", "train.py")
+    assert ran.code == 0, ran.err
+    page = (tmp_path / "history.html").read_text()
+    report = json.loads(ran.out)
+    slower = report["states"][1]["commit"][:9]
+    assert page.count("<svg viewBox") == 2
+    assert "<h3>Step time, ms</h3>" in page
+    assert "<h3>Peak memory, " in page
+    # The mark, the axis, and the point.
+    assert page.count('<text class="limit-label"') == 1
+    assert "+50.0 % train.py:5</text>" in page
+    assert f">{slower}</text>" in page
+    assert f"<title>{slower}: " in page
+    assert "loss = slow(batch)" in page
+    # Of other batch sizes the time of a sample is drawn.
+    keep(f"{profile.sources[0].text}##\n", "b3", 9, 2.0, batch_size=32)
+    assert skyline("history", "--html", "history.html", "train.py").code == 0
+    assert "<h3>Time per sample, " in (tmp_path / "history.html").read_text()
+
+
+def test_a_single_state_has_no_chart(skyline: Run, keep: Kept, profile: Profile, tmp_path: Path) -> None:
+    keep(profile.sources[0].text, "a0", 1)
+    assert skyline("history", "--html", "history.html", "train.py").code == 0
+    page = (tmp_path / "history.html").read_text()
+    assert "<svg viewBox" not in page
+    assert "1 state of the sources" in page
+
+
 def test_changes_that_are_not_committed_are_marked(
     skyline: Run, repository: str, keep: Kept, tmp_path: Path
 ) -> None:

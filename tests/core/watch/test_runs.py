@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import signal
@@ -16,112 +17,23 @@ import pytest
 
 pytestmark = [pytest.mark.capture, pytest.mark.skipif(sys.platform == "win32", reason="no Unix sockets")]
 
-HEALTHY = """
-import os, sys, time
-import torch
-from torch import nn
 
-torch.manual_seed(0)
-inputs = torch.randn(512, 8)
-targets = (inputs.sum(1) > 0).long()
-loader = torch.utils.data.DataLoader(
-    torch.utils.data.TensorDataset(inputs, targets), batch_size=64, shuffle=True
+def _trainings():
+    spec = importlib.util.spec_from_file_location("watch_trainings", Path(__file__).with_name("trainings.py"))
+    assert spec is not None
+    assert spec.loader is not None
+    module = sys.modules["watch_trainings"] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+trainings = _trainings()
+CRASHES, DIVERGES, HEALTHY, PROBLEMS = (
+    trainings.CRASHES,
+    trainings.DIVERGES,
+    trainings.HEALTHY,
+    trainings.PROBLEMS,
 )
-model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 16), nn.Tanh(), nn.Dropout(0.1), nn.Linear(16, 2))
-optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
-print("training", flush=True)
-began, last = time.monotonic(), 0
-for epoch in range(int(sys.argv[1])):
-    for x, y in loader:
-        optimizer.zero_grad()
-        loss = nn.functional.cross_entropy(model(x), y)
-        loss.backward()
-        optimizer.step()
-        time.sleep(0.005)
-    model.eval()
-    with torch.no_grad():
-        validation = nn.functional.cross_entropy(model(inputs[:100]), targets[:100])
-    model.train()
-    with open(sys.argv[2], "a") as file:
-        file.write(loss.item().hex() + " " + validation.item().hex() + "\\n")
-print("done", "SKYLINE" in "".join(sys.argv), flush=True)
-sys.exit(5)
-"""
-PROBLEMS = """
-import io, sys, time
-import torch
-from torch import nn
-
-
-class Slow(torch.utils.data.Dataset):
-    def __len__(self):
-        return 640
-
-    def __getitem__(self, index):
-        time.sleep(0.0005)
-        return torch.randn(8), int(index % 40 == 0)
-
-
-class Slowly(io.BytesIO):
-    def write(self, data):
-        time.sleep(0.003)
-        return super().write(data)
-
-
-class Model(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.first = nn.Linear(8, 16)
-        self.second = nn.Linear(16, 16)
-        self.third = nn.Linear(16, 16)
-        self.head = nn.Linear(16, 2)
-        self.unused = nn.Linear(4, 4)
-
-    def forward(self, x):
-        x = torch.tanh(1e4 * self.first(x))
-        x = nn.functional.relu(self.second(x) - 100)
-        return self.head(torch.relu(self.third(x)))
-
-
-torch.manual_seed(0)
-model = Model()
-optimizer = torch.optim.SGD(model.parameters(), lr=1e-2)
-for epoch in range(10):
-    if epoch == 7:
-        optimizer.param_groups[0]["lr"] = 1e-12
-    for x, y in torch.utils.data.DataLoader(Slow(), batch_size=32):
-        optimizer.zero_grad()
-        loss = nn.CrossEntropyLoss()(model(x), y) * (1e4 if epoch >= 7 else 1.0)
-        loss.backward()
-        optimizer.step()
-    torch.save(model.state_dict(), Slowly())
-    with torch.no_grad():
-        nn.MSELoss()(torch.tensor(1.0 + epoch), torch.tensor(0.0))
-"""
-DIVERGES = """
-import sys
-import torch
-
-torch.manual_seed(0)
-model = torch.nn.Linear(4, 1)
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-for iteration in range(10_000_000):
-    optimizer.zero_grad()
-    loss = model(torch.randn(8, 4)).pow(2).mean() * (float("nan") if iteration > 200 else 1.0)
-    loss.backward()
-    optimizer.step()
-"""
-CRASHES = """
-import torch
-
-model = torch.nn.Linear(4, 1)
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-for _ in range(3):
-    loss = model(torch.randn(8, 4)).pow(2).mean()
-    loss.backward()
-    optimizer.step()
-loss.backward()
-"""
 EPOCHS = 12
 
 
@@ -202,6 +114,22 @@ def test_the_hooks_of_a_real_run_show_its_problems(tmp_path: Path) -> None:
     assert not {"loss_not_finite", "gpu_idle", "straggler", "memory_nearly_full"} & set(found)
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        "iterations that slow down",
+        "too small a learning rate",
+        "slow rank",
+        pytest.param("kept graphs", marks=pytest.mark.long),
+    ],
+)
+def test_a_training_shows_the_problem_that_it_was_written_for(name: str, tmp_path: Path) -> None:
+    training = trainings.TRAININGS[name]
+    ran = watch(tmp_path, training.text, *training.arguments)
+    assert ran.returncode == training.exit_code, ran.stderr
+    assert training.shows <= set(alerts(tmp_path)), ran.stderr
+
+
 @pytest.mark.xdist_group("plain losses")
 def test_a_watcher_that_is_killed_leaves_the_run_as_it_was(tmp_path: Path, plain_losses: str) -> None:
     (tmp_path / "train.py").write_text(HEALTHY)
@@ -248,7 +176,7 @@ def test_a_rule_may_stop_the_run_with_a_checkpoint(tmp_path: Path) -> None:
     tell = tmp_path / "tell.py"
     tell.write_text("import sys; open(sys.argv[1], 'w').write(sys.stdin.read())")
     notify = f"{sys.executable} {tell} {tmp_path / 'told.json'}"
-    ran = watch(tmp_path, DIVERGES, options=("--stop-on", "loss_not_finite", "--notify", notify))
+    ran = watch(tmp_path, DIVERGES, "100000", options=("--stop-on", "loss_not_finite", "--notify", notify))
     # As after Ctrl+C.
     assert ran.returncode in {-signal.SIGINT, 130}
     assert "KeyboardInterrupt" in ran.stderr
@@ -275,6 +203,7 @@ def test_a_rule_may_pause_the_run_until_somebody_continues_it(tmp_path: Path) ->
         sys.executable,
         *options,
         "train.py",
+        "100000",
     ]
     watcher = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True)
     assert watcher.stderr is not None
@@ -303,6 +232,7 @@ def test_a_paused_run_is_ended_by_a_signal(tmp_path: Path) -> None:
         sys.executable,
         *options,
         "train.py",
+        "100000",
     ]
     watcher = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True)
     assert watcher.stderr is not None

@@ -1,4 +1,4 @@
-"""The page of differences: the edits to write or written, and this profile compared with an earlier one."""
+"""The page of differences: edits to write or written, comparisons with earlier profiles, and time over commits."""
 
 from __future__ import annotations
 
@@ -14,21 +14,23 @@ from textual.widgets import OptionList, Static
 
 from skyline import units
 from skyline.report.basis import when
+from skyline.report.commit_history import HistoryReport
 from skyline.report.history import ComparisonReport, SavedProfile
 from skyline.report.pages.diff import diff_page
 from skyline.report.protocol import CompareParams, PreviewResult
 from skyline.report.schema import ProfileReport
 from skyline_tui.figures import MUTED, tail
 from skyline_tui.screens.diff import diff_lines, preview_lines
+from skyline_tui.views.commits import NO_PROFILE, over_commits
 from skyline_tui.views.view import View, rendered
 from skyline_tui.widgets.row_list import RowList
 from skyline_tui.workspace_edit import RewrittenFile
 
-PENDING, WRITTEN = "pending", "written"
+PENDING, WRITTEN, COMMITS = "pending", "written", "commits"
 
 
 class ComparisonList(RowList):
-    """The available comparisons: the requested change, the last written one, each earlier profile."""
+    """The available comparisons: the requested change, the last written one, each earlier profile, all commits."""
 
     def __init__(self) -> None:
         super().__init__(id="diff-choices", classes="panel")
@@ -57,6 +59,8 @@ class ComparisonList(RowList):
                 continue
             batch = f" batch {one.batch_size}" if one.batch_size is not None else ""
             yield one.id, Content(tail(f"{when(one.created)}  {scale.text(one.iteration_ms)}{batch}", width))
+        if len(self._saved) > 1:
+            yield COMMITS, Content("all of them over the commits")
         if not self._pending and not self._written and len(self._saved) < 2:
             yield "empty", Content.styled("nothing to compare yet: ask a question, or measure twice", MUTED)
 
@@ -67,6 +71,10 @@ class DiffView(View):
     @dataclass
     class HistoryWanted(Message):
         """Request for the saved profiles."""
+
+    @dataclass
+    class CommitsWanted(Message):
+        """Request for the states over the commits."""
 
     @dataclass
     class CompareWanted(Message):
@@ -80,8 +88,9 @@ class DiffView(View):
         self._preview: PreviewResult | None = None
         self._written: tuple[RewrittenFile, ...] = ()
         self._compared: dict[str, ComparisonReport] = {}
+        self._commits: HistoryReport | None = None
         self._waiting = ""
-        """The profile of the pending comparison."""
+        """The pending comparison."""
 
     def compose(self) -> ComposeResult:
         """List and page."""
@@ -94,6 +103,7 @@ class DiffView(View):
     def show(self, profile: ProfileReport) -> None:
         """Show a new profile; comparisons with the last one are outdated."""
         self._compared.clear()
+        self._commits = None
         self._waiting = ""
         self.query_one(ComparisonList).current_id = profile.id
         if self.display:
@@ -128,6 +138,15 @@ class DiffView(View):
         self._waiting = ""
         self._tell()
 
+    def traced_back(self, report: HistoryReport | None) -> None:
+        """Show the states over the commits."""
+        self._waiting = ""
+        if report is None:
+            self.fail(NO_PROFILE)
+            return
+        self._commits = report
+        self._tell()
+
     def fail(self, reason: str) -> None:
         """Show the reason why there is no comparison."""
         self._waiting = ""
@@ -158,6 +177,14 @@ class DiffView(View):
             page.update(Content("\n").join(preview_lines(self._preview)))
         elif chosen == WRITTEN:
             page.update(Content("\n").join(self._written_lines()))
+        elif chosen == COMMITS and self._commits is not None:
+            width = self.query_one("#diff-page").scrollable_content_region.width
+            page.update(over_commits(self._commits, width))
+        elif chosen == COMMITS:
+            page.update(Content.styled("reading the commits…", MUTED))
+            if chosen != self._waiting:
+                self._waiting = chosen
+                self.post_message(self.CommitsWanted())
         elif chosen in self._compared:
             page.update(self._comparison(self._compared[chosen]))
         elif chosen and option is not None and not option.disabled:

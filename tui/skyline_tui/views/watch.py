@@ -195,7 +195,8 @@ class WatchView(View):
 def _facts(report: WatchReport) -> Iterator[Content]:
     tone = {"running": "$text-success", "silent": "$text-warning", "ended": ""}[report.state]
     if report.state == "ended":
-        words = "ended" if report.exit_code == 0 else f"ended with exit code {report.exit_code}"
+        code = "unknown" if report.exit_code is None else report.exit_code
+        words = "ended" if code == 0 else f"ended with exit code {code}"
     else:
         words = "running" if report.state == "running" else "no news for half a minute"
     yield Content.styled(words, f"bold {tone}".strip())

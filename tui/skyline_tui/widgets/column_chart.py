@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from itertools import pairwise
 
 from textual.content import Content
@@ -12,6 +12,8 @@ from skyline_tui.figures import MUTED
 _EIGHTHS = " ▁▂▃▄▅▆▇█"
 _AXIS = 10
 """Cells for a value at the side and a blank."""
+_WIDEST = 4
+"""Cells of a column where there is room for all."""
 
 
 def column_chart(
@@ -30,12 +32,22 @@ def column_chart(
     return Content("\n").join(rows)
 
 
+def column_marks(count: int, marked: Collection[int], width: int) -> Content:
+    """The row below a chart of ``count`` values, with a triangle under each marked one."""
+    room = max(width - _AXIS, 8)
+    each = min(room // count, _WIDEST) if 0 < count <= room else 0
+    cells = [" "] * room
+    for number in marked:
+        cells[number * each if each else number * room // count] = "▲"
+    return Content.assemble(" " * _AXIS, ("".join(cells).rstrip(), "$text-error"))
+
+
 def _columns(values: Sequence[float], room: int) -> list[float]:
     """At most one value per cell; fewer values get several cells each."""
     if not values:
         return []
     if len(values) <= room:
         each = room // len(values)
-        return [value for value in values for _ in range(min(each, 4))]
+        return [value for value in values for _ in range(min(each, _WIDEST))]
     edges = [len(values) * cell // room for cell in range(room + 1)]
     return [sum(values[begin:end]) / (end - begin) for begin, end in pairwise(edges) if end > begin]

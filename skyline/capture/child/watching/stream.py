@@ -5,30 +5,44 @@ from __future__ import annotations
 import json
 import os
 import socket
+import time
 
 _MOST_PENDING_BYTES = 1 << 20
+_RETRY_S = 1.0
+"""While nobody listens, a connection is tried this often: some microseconds each time."""
+_FIRST_WINDOWS = 5
+"""Rules compare the loss with that of so many windows at the start."""
 _FLAGS = getattr(socket, "MSG_NOSIGNAL", 0)
 
 
 class Stream:
-    """Connects with the first record. Once the watcher is gone, records are dropped.
+    """Connects with the first record. While nobody listens, records are dropped.
 
-    A forked process opens a line of its own with its first record.
+    A watcher that comes later, because the first was killed, hears the start, the lines, the parameters and the first
+    windows before anything else. A forked process opens a line of its own with its first record.
     """
 
     def __init__(self, address):
         self._address = address
         self._socket = None
         self._owner = None
+        self._closed = False
+        self._retry_at = 0.0
         self._pending = bytearray()
         self._received = b""
+        self._kept = {}
+        self._windows = 0
         self.dropped = 0
 
     def send(self, **record):
         """Pass a record on, or drop it if the watcher does not read."""
-        if not self._connected():
+        connected = self._connected()
+        key = self._key(record)
+        if key is not None:
+            self._kept[key] = _line({**record, "earlier": True} if record["kind"] == "window" else record)
+        if not connected:
             return
-        line = json.dumps(record, separators=(",", ":")).encode() + b"\n"
+        line = _line(record)
         if len(self._pending) + len(line) > _MOST_PENDING_BYTES:
             self.dropped += 1
             return
@@ -39,7 +53,7 @@ class Stream:
         except BlockingIOError:
             pass
         except OSError:
-            self.close()
+            self._lose()
 
     def commands(self):
         """Commands of the watcher that have arrived."""
@@ -52,30 +66,64 @@ class Stream:
         except OSError:
             data = b""
         if not data:
-            self.close()
+            self._lose()
             return []
         *lines, self._received = (self._received + data).split(b"\n")
         return [json.loads(line) for line in lines]
 
+    def close(self):
+        """Send nothing further."""
+        self._closed = True
+        self._lose()
+
+    def _key(self, record):
+        """The name under which a later watcher hears this record; None for one that it does not need."""
+        kind = record["kind"]
+        if kind == "start":
+            return kind
+        if kind == "line":
+            return kind, record["site"]
+        if kind == "parameters":
+            return kind, len(self._kept)
+        if kind == "window" and self._windows < _FIRST_WINDOWS:
+            self._windows += 1
+            return kind, self._windows
+        return None
+
     def _connected(self):
-        if self._owner == os.getpid():
-            return self._socket is not None
-        self._owner = os.getpid()
-        self._pending.clear()
+        if self._owner != os.getpid():
+            # A forked process: the line is that of its parent.
+            self._owner, self._socket, self._retry_at = os.getpid(), None, 0.0
+            self._pending.clear()
+            self._kept.clear()
+        if self._socket is None and not self._closed and time.monotonic() >= self._retry_at:
+            self._connect()
+        return self._socket is not None
+
+    def _connect(self):
+        made = None
         try:
             made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
             if not _FLAGS and hasattr(socket, "SO_NOSIGPIPE"):
                 made.setsockopt(socket.SOL_SOCKET, socket.SO_NOSIGPIPE, 1)
             made.setblocking(False)
             made.connect(self._address)
-            self._socket = made
         except OSError:
-            self._socket = None
-        return self._socket is not None
+            if made is not None:
+                made.close()
+            self._retry_at = time.monotonic() + _RETRY_S
+            return
+        self._socket = made
+        self._pending += b"".join(self._kept.values())
 
-    def close(self):
-        """Send nothing further."""
+    def _lose(self):
         self._pending.clear()
+        self._received = b""
+        self._retry_at = time.monotonic() + _RETRY_S
         if self._socket is not None:
             self._socket.close()
             self._socket = None
+
+
+def _line(record):
+    return json.dumps(record, separators=(",", ":")).encode() + b"\n"

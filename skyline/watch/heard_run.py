@@ -1,0 +1,154 @@
+"""The sockets of a run under watch: its processes report on one, attached terminals talk on another."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import selectors
+import signal
+import socket
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from skyline.watch.records import Record, parsed
+
+SOCKETS = "skyline-watch-"
+"""The folders of sockets have names that begin so."""
+_HOOKS, _CLIENTS = "socket", "clients"
+TICK_S = 0.5
+
+Heard = Callable[[int, Record], None]
+
+
+def listening(address: str) -> socket.socket:
+    """A socket at this address that only this user may open. One that a dead process left there is replaced."""
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(address)
+    made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        made.bind(address)
+        os.chmod(address, 0o600)
+        made.listen(64)
+    except OSError:
+        made.close()
+        raise
+    made.setblocking(False)
+    return made
+
+
+class HeardRun(ABC):
+    """A run whose hooks connect to a socket in ``folder``. It is not ours to end: it goes on if we are killed."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._selector = selectors.DefaultSelector()
+        self._listener = listening(self.hooks_address)
+        self._selector.register(self._listener, selectors.EVENT_READ, self._accept)
+        self._connections: dict[int, socket.socket] = {}
+        self._rests: dict[int, bytes] = {}
+        self._paused: set[int] = set()
+        self._heard: Heard = lambda number, record: None
+
+    @property
+    def hooks_address(self) -> str:
+        """The address to which the hooks of the run's processes connect."""
+        return str(self.folder / _HOOKS)
+
+    @property
+    def clients_address(self) -> str:
+        """The address for terminals that attach."""
+        return clients_address(self.folder)
+
+    @abstractmethod
+    def listen(self, heard: Heard, tick: Callable[[], None]) -> int | None:
+        """Pass on records until the run has ended; its return code, None if that is unknown."""
+
+    @abstractmethod
+    def root(self) -> int:
+        """The number of the process that was started; the others are below it."""
+
+    def when_readable(self, source: Any, act: Callable[[], None]) -> None:
+        """From now on do this while listening, each time that something can be read from there."""
+        self._selector.register(source, selectors.EVENT_READ, act)
+
+    def no_longer(self, source: Any) -> None:
+        """Undo ``when_readable``."""
+        self._selector.unregister(source)
+
+    def command(self, number: int, command: dict[str, object]) -> None:
+        """Pass a command on to the process with this number of ``heard``."""
+        connection = self._connections.get(number)
+        if connection is not None:
+            with contextlib.suppress(OSError):
+                connection.send(json.dumps(command).encode() + b"\n")
+
+    def pause(self, processes: Sequence[int]) -> None:
+        """Stop processes of the run until somebody continues them, or a signal comes for the run."""
+        for process in processes:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(process, signal.SIGSTOP)
+                self._paused.add(process)
+
+    def go_on(self) -> None:
+        """Continue the processes that are stopped, whoever stopped them."""
+        stopped = set(self._paused)
+        with contextlib.suppress(psutil.Error):
+            started = psutil.Process(self.root())
+            for one in (started, *started.children(recursive=True)):
+                with contextlib.suppress(psutil.Error):
+                    if one.status() == psutil.STATUS_STOPPED:
+                        stopped.add(one.pid)
+        for process in stopped:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(process, signal.SIGCONT)
+        self._paused.clear()
+
+    def close(self) -> None:
+        """Close the sockets; the run, if it still goes, goes on."""
+        for connection in self._connections.values():
+            connection.close()
+        self._listener.close()
+        self._selector.close()
+
+    def _take(self, timeout_s: float) -> bool:
+        """Handle what has arrived; False if there was nothing."""
+        ready = self._selector.select(timeout_s)
+        for key, _ in ready:
+            key.data()
+        return bool(ready)
+
+    def _accept(self) -> None:
+        with contextlib.suppress(OSError):
+            connection, _ = self._listener.accept()
+            connection.setblocking(False)
+            number = len(self._rests)
+            self._connections[number], self._rests[number] = connection, b""
+            self._selector.register(connection, selectors.EVENT_READ, partial(self._read, number))
+
+    def _read(self, number: int) -> None:
+        connection = self._connections[number]
+        try:
+            data = connection.recv(1 << 18)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        if not data:
+            self._selector.unregister(connection)
+            connection.close()
+            del self._connections[number]
+            return
+        *lines, self._rests[number] = (self._rests[number] + data).split(b"\n")
+        for line in lines:
+            self._heard(number, parsed(line))
+
+
+def clients_address(folder: Path) -> str:
+    """The address for terminals, in the folder of a run's sockets."""
+    return str(folder / _CLIENTS)

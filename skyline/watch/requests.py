@@ -1,0 +1,68 @@
+"""Requests about a run that goes on, by people at attached terminals."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from skyline.watch.actions import profile_command
+from skyline.watch.clients import Message
+from skyline.watch.course import Course
+from skyline.watch.watcher import Watcher
+
+PAUSE, CONTINUE, PROFILE, STOP = "pause", "continue", "profile", "stop"
+REQUESTS = (PAUSE, CONTINUE, PROFILE, STOP)
+TO_ALLOW = (PAUSE, PROFILE, STOP)
+"""Requests that the person allows when the run is started; going on only undoes a pause."""
+
+
+@dataclass(frozen=True, slots=True)
+class Requests:
+    """Does what is asked, if ``allowed`` contains it. ``go_on`` continues the paused processes of the run."""
+
+    watcher: Watcher
+    allowed: frozenset[str]
+    go_on: Callable[[], None]
+
+    def answer(self, asked: str) -> Message:
+        """Act; ``text`` says what comes of it, ``done`` is False for a refusal, whose next step is ``hint``."""
+        if asked not in REQUESTS:
+            return _refused(f"There is no request {asked!r}", f"Requests: {', '.join(REQUESTS)}.")
+        if asked != CONTINUE and asked not in self.allowed:
+            return _refused(
+                f"{asked} is not allowed for this run",
+                f"Start the next one with skyline watch --allow {asked}.",
+            )
+        if asked == CONTINUE:
+            self.go_on()
+            return self._done("a client asked the run to go on")
+        known = {number: one for number, one in self.watcher.courses.items() if one.start is not None}
+        if not known:
+            return _refused("No training iteration was seen yet", "Ask again in a moment.")
+        number = min(known, key=lambda one: known[one].rank)
+        return self._act(asked, number, known)
+
+    def _act(self, asked: str, number: int, known: dict[int, Course]) -> Message:
+        course = known[number]
+        beside, at = self.watcher.actions.beside, course.iteration
+        if asked == PAUSE:
+            self.watcher.pause([one.start.process for one in known.values() if one.start is not None])
+            return self._done("paused because a client asked")
+        self.go_on()
+        if asked == PROFILE:
+            self.watcher.command(number, profile_command(f"{beside}-asked-{at}.trace.json"))
+            return self._done("the next iterations are profiled at the request of a client")
+        self.watcher.stop(course, f"{beside}-stopped-{at}.pt", "of a client's request")
+        return _told("stopping the run")
+
+    def _done(self, text: str) -> Message:
+        self.watcher.report(text)
+        return _told(text)
+
+
+def _told(text: str) -> Message:
+    return {"done": True, "text": text, "hint": ""}
+
+
+def _refused(text: str, hint: str) -> Message:
+    return {"done": False, "text": text, "hint": hint}
