@@ -3,7 +3,7 @@
 Each script of ``corpus.toml`` is checked out at its pinned commit, gets data of the right format, is profiled
 unmodified, and is timed by hand in turns with Skyline's own timing and with a second stopwatch, the null. A script
 that Skyline cannot profile is run without Skyline too: one that fails there as well says nothing about Skyline, and
-its own last words are given. Where the list says the batch size, it is held against what Skyline finds, and changed.
+its own last words are given. A batch size in the list is compared with the one that Skyline finds, and changed.
 
 Rows are kept as they are done, so that the work can be stopped and gone on with. The page keeps the rows of earlier
 runs that were not measured again, each with the date and the machine of its run.
@@ -99,7 +99,9 @@ def main() -> int:
     parser.add_argument("--failed", action="store_true", help="also those that did not work last time")
     parser.add_argument("--quick", action="store_true", help="no stopwatch")
     parser.add_argument(
-        "--untimed", action="store_true", help="beside other programs: no stopwatch, and no times in the page"
+        "--untimed",
+        action="store_true",
+        help="while other programs run: no stopwatch, and no times in the page",
     )
     parser.add_argument("--threads", type=int, default=1, help="threads of each run")
     parser.add_argument("--limit", type=float, default=420.0, help="seconds for one script in all")
@@ -165,7 +167,7 @@ def _publish(
 
 
 def _run_of(machine: Machine) -> str:
-    """The day and the processor: what is gone on with on one day is one run."""
+    """The day and the processor: scripts measured on one day and one machine are one run."""
     return f"{machine.when[:10]}, {machine.processor}"
 
 

@@ -1,8 +1,8 @@
-"""The batch size of one script of the corpus: whether Skyline finds it, and whether the changed script has another.
+"""The batch size of one script of the corpus: found by Skyline or not, and changed rightly or not.
 
-What a person read in the source is the measure, not what Skyline says of the run. The change is the one that
-``skyline apply`` would write, made in memory: no file of the script is touched. It is right if one number differs and a
-second run shows the new size.
+The measure is the number that a person read in the source, not the one that Skyline says of the run. The change is that
+of ``skyline apply``, made in memory: no file of the script is touched. It is right if one number differs and a second
+run shows the new size.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def _rewritten(analysis: Analysis, request: CaptureRequest, wanted: int) -> tupl
 
 
 def numbers_changed(changed: Change, arguments: tuple[str, ...]) -> int:
-    """How many numbers a change replaces by others in texts and arguments; -1 if it changes anything else."""
+    """Numbers that a change replaces by others in texts and arguments; -1 if it changes anything else."""
     pairs = [(SourceText.read(path).text, text) for path, text in changed.texts]
     pairs += zip(arguments, changed.arguments, strict=True)
     if any(_NUMBER.sub("0", before) != _NUMBER.sub("0", after) for before, after in pairs):

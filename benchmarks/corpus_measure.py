@@ -120,7 +120,7 @@ def control(subject: TimedScript) -> dict[str, object]:
         stamps.touch()
         script, variables = subject.script, dict(os.environ)
         if script.suffix == ".ipynb":
-            # Jupyter finds modules beside the notebook.
+            # Jupyter finds modules next to the notebook.
             beside = (str(subject.folder or script.parent), variables.get("PYTHONPATH", ""))
             variables["PYTHONPATH"] = os.pathsep.join(filter(None, beside))
             script = Path(place, "notebook.py")

@@ -43,7 +43,7 @@ class CorpusScript:
 
     @property
     def is_notebook(self) -> bool:
-        """Whether it is a notebook, not a script."""
+        """True for a notebook, False for a script."""
         return self.path.endswith(".ipynb")
 
     @property
