@@ -50,6 +50,7 @@ def run(script: CorpusScript, options: argparse.Namespace, repair: Path) -> dict
         "interpreter": options.interpreter,
         "stopwatch": not options.quick,
         "batch_size": script.batch_size,
+        "timed": not options.untimed,
     }
     # A terminal of the usual size, as a person has one: some scripts draw their progress to its width.
     keyboard, terminal = os.openpty()

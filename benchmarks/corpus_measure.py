@@ -39,6 +39,7 @@ _ROUNDS = ((100.0, 5), (1000.0, 3))
 _REPEATS = 3
 """Times that all processes are started afresh: two processes of one script may differ by a quarter for as long as they
 live (``fresh_processes.py`` shows why), and rounds of the same three say nothing of that."""
+_SETTLE_S, _BRIEFLY_S = 4.0, 0.5
 _CONTROL_S = 90.0
 _ENOUGH_STEPS = 4
 
@@ -49,7 +50,7 @@ def measure(task: dict[str, object]) -> dict[str, object]:
     arguments = tuple(str(argument) for argument in task["arguments"])  # type: ignore[attr-defined]
     subject = TimedScript(script, arguments, str(task["interpreter"]), folder)
     size = task.get("batch_size")
-    outcome = profiled(subject, size if isinstance(size, int) else None)
+    outcome = profiled(subject, size if isinstance(size, int) else None, timed=bool(task.get("timed", True)))
     if not outcome["works"]:
         outcome |= control(subject)
     elif task["stopwatch"]:
@@ -58,7 +59,7 @@ def measure(task: dict[str, object]) -> dict[str, object]:
     return outcome
 
 
-def profiled(subject: TimedScript, size: int | None = None) -> dict[str, object]:
+def profiled(subject: TimedScript, size: int | None = None, *, timed: bool = True) -> dict[str, object]:
     """One profile without the curve over batch sizes, with the time to its headline. ``size``: see ``corpus_batch``."""
     request = CaptureRequest(
         script=subject.script,
@@ -66,6 +67,8 @@ def profiled(subject: TimedScript, size: int | None = None) -> dict[str, object]
         interpreter=subject.interpreter,
         working_directory=subject.folder,
         batch_points=0,
+        # Times that are not published need not settle.
+        settle_s=_SETTLE_S if timed else _BRIEFLY_S,
     )
     begin = time.monotonic()
     try:
