@@ -59,7 +59,8 @@ def _is_default_of(profile: Profile, knob: Knob, setting: SettingPlace) -> bool:
     """True of ``config.train.batch_size = 64`` where the setting is ``train.batch_size``, as yacs has its defaults."""
     path = os.path.realpath(knob.span.file)
     lines = next(
-        (source.text.split("\n") for source in profile.sources if os.path.realpath(source.path) == path), []
+        (source.text.split("\n") for source in profile.sources if os.path.realpath(source.path) == path),
+        list[str](),
     )
     if not 1 <= knob.span.line <= len(lines):
         return False
