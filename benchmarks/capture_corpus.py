@@ -1,9 +1,12 @@
-"""Whether Skyline profiles public training scripts as they are: at least thirty, in every style that people write.
+"""Whether Skyline profiles public training scripts and notebooks as they are, in every style that people write.
 
 Each script of ``corpus.toml`` is checked out at its pinned commit, gets data of the right format, is profiled
 unmodified, and is timed by hand in turns with Skyline's own timing and with a second stopwatch, the null. A script
 that Skyline cannot profile is run without Skyline too: one that fails there as well says nothing about Skyline, and
-its own last words are given. Rows are kept as they are done, so that the work can be stopped and gone on with.
+its own last words are given. A batch size in the list is compared with the one that Skyline finds, and changed.
+
+Rows are kept as they are done, so that the work can be stopped and gone on with. The page keeps the rows of earlier
+runs that were not measured again, each with the date and the machine of its run.
 """
 
 from __future__ import annotations
@@ -26,6 +29,8 @@ from machine import Machine, warn_when_busy
 from result_file import RESULTS, write
 
 _MEASURE = Path(__file__).with_name("corpus_measure.py")
+_NAME = "capture_corpus"
+_TIMES = ("headline_s", "gave_up_s", "skyline_ms", "overhead")
 
 
 def run(script: CorpusScript, options: argparse.Namespace, repair: Path) -> dict[str, object]:
@@ -44,6 +49,8 @@ def run(script: CorpusScript, options: argparse.Namespace, repair: Path) -> dict
         "arguments": script.arguments,
         "interpreter": options.interpreter,
         "stopwatch": not options.quick,
+        "batch_size": script.batch_size,
+        "timed": not options.untimed,
     }
     # A terminal of the usual size, as a person has one: some scripts draw their progress to its width.
     keyboard, terminal = os.openpty()
@@ -92,10 +99,16 @@ def main() -> int:
     parser.add_argument("--only", nargs="+", metavar="NAME", help="these scripts, measured anew")
     parser.add_argument("--failed", action="store_true", help="also those that did not work last time")
     parser.add_argument("--quick", action="store_true", help="no stopwatch")
+    parser.add_argument(
+        "--untimed",
+        action="store_true",
+        help="while other programs run: no stopwatch, and no times in the page",
+    )
     parser.add_argument("--threads", type=int, default=1, help="threads of each run")
     parser.add_argument("--limit", type=float, default=420.0, help="seconds for one script in all")
     parser.add_argument("--results", type=Path, default=RESULTS, help="folder for the result files")
     options = parser.parse_args()
+    options.quick = options.quick or options.untimed
     options.scratch = options.scratch.resolve()
     options.checkouts = (options.checkouts or options.scratch / "checkouts").resolve()
 
@@ -116,17 +129,47 @@ def main() -> int:
         )
         if not wanted:
             continue
-        row = run(script, options, repair)
+        row = run(script, options, repair) | {"run": _run_of(machine)}
         if not options.quick:
             row["stopwatch"] = True
+        if options.untimed:
+            row = {name: value for name, value in row.items() if name not in _TIMES}
         rows[script.name] = row
         kept.write_text(json.dumps(rows, indent=1), encoding="utf-8")
         print(f"{script.name}: {_brief(row)}", file=sys.stderr, flush=True)
-    body = page(corpus, rows, mended, options.threads)
-    write(
-        "capture_corpus", "Public training scripts, unmodified", machine, body, rows, results=options.results
-    )
+    _publish(corpus, rows, machine, options, mended)
     return 0
+
+
+def _publish(
+    corpus: tuple[CorpusScript, ...],
+    rows: dict[str, dict[str, object]],
+    machine: Machine,
+    options: argparse.Namespace,
+    mended: str,
+) -> None:
+    """Write the page: these rows, and those of earlier runs for the scripts that have none here."""
+    earlier = options.results / f"{_NAME}.json"
+    figures = json.loads(earlier.read_text("utf-8"))["figures"] if earlier.exists() else {}
+    every = figures.get("rows", {}) | rows
+    every = {script.name: every[script.name] for script in corpus if script.name in every}
+    used = {str(row["run"]) for row in every.values()}
+    machines = figures.get("machines", {}) | {_run_of(machine): machine.sentence()}
+    machines = {one: machines[one] for one in sorted(used)}
+    body = page(corpus, every, machines, mended, options.threads)
+    write(
+        _NAME,
+        "Public training scripts, unmodified",
+        machine,
+        body,
+        {"machines": machines, "rows": every},
+        results=options.results,
+    )
+
+
+def _run_of(machine: Machine) -> str:
+    """The day and the processor: scripts measured on one day and one machine are one run."""
+    return f"{machine.when[:10]}, {machine.processor}"
 
 
 def _is_due(script: CorpusScript, row: dict[str, object] | None, options: argparse.Namespace) -> bool:
@@ -143,10 +186,13 @@ def _brief(row: dict[str, object]) -> str:
         return f"not run: {row['not_run']}"
     if row["works"]:
         timed = f", by hand {row['by_hand_ms']:.1f} ms" if "by_hand_ms" in row else ""
-        return (
-            f"works, headline {row['headline_s']:.1f} s, {row['skyline_ms']:.1f} ms{timed}, "
-            f"overhead {row['overhead']:.2f}, attributed {row['attributed']:.1%}. {row['meaning']}"
+        times = (
+            f" headline {row['headline_s']:.1f} s, {row['skyline_ms']:.1f} ms{timed}, overhead {row['overhead']:.2f},"
+            if "skyline_ms" in row
+            else ""
         )
+        batch = f" {row['batch']}" if row.get("batch") else ""
+        return f"works,{times} attributed {row['attributed']:.1%}. {row['meaning']}{batch}"
     if not row.get("runs_by_hand", True):
         return f"cannot run here: {row['own_error']}"
     return f"FAILS: {row['reason']}"

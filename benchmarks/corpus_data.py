@@ -65,6 +65,36 @@ def cifar10(root: Path) -> None:
     )
 
 
+def cifar100(root: Path) -> None:
+    """The two pickled files and the names of the hundred classes, as torchvision finds them below its root."""
+    import numpy
+
+    folder = root / "cifar-100-python"
+    folder.mkdir(parents=True, exist_ok=True)
+    numbers = numpy.random.default_rng(0)
+    for name, count in (("train", 50_000), ("test", 10_000)):
+        part = {
+            "data": numbers.integers(0, 256, (count, 3072), dtype=numpy.uint8),
+            "fine_labels": numbers.integers(0, 100, count).tolist(),
+        }
+        (folder / name).write_bytes(pickle.dumps(part))
+    names = {"fine_label_names": [str(number) for number in range(100)]}
+    (folder / "meta").write_bytes(pickle.dumps(names))
+
+
+def mnist_archive(file: Path) -> None:
+    """The digits in one archive, as Keras keeps them."""
+    import numpy
+
+    numbers = numpy.random.default_rng(0)
+    parts: dict[str, numpy.ndarray] = {}
+    for part, count in (("train", 60_000), ("test", 10_000)):
+        parts[f"x_{part}"] = numbers.integers(0, 256, (count, 28, 28), dtype=numpy.uint8)
+        parts[f"y_{part}"] = numbers.integers(0, 10, count, dtype=numpy.uint8)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    numpy.savez(file, **parts)
+
+
 def words(file: Path, lines: int = 12_000) -> None:
     """Text of some thousand different words, a sentence a line."""
     text = (" ".join(CHANCE.choices(_WORDS, k=CHANCE.randint(8, 30))) for _ in range(lines))
@@ -106,6 +136,22 @@ def all_sizes(folder: Path, count: int = 160) -> None:
         _png(folder / f"{number:04}.png", 4800 if number % 40 == 7 else 320, channels=3)
 
 
+def albums(folder: Path, count: int = 80) -> None:
+    """Small pictures in a folder for each of two classes."""
+    for number in range(count):
+        picture = folder / f"class{number % 2}" / f"{number:04}.png"
+        picture.parent.mkdir(parents=True, exist_ok=True)
+        _png(picture, 96, channels=3)
+
+
+def digits(folder: Path, count: int = 640) -> None:
+    """Black and white pictures of 28 by 28 pixels in a folder for each of ten digits."""
+    for number in range(count):
+        picture = folder / str(number % 10) / f"{number:04}.png"
+        picture.parent.mkdir(parents=True, exist_ok=True)
+        _png(picture, 28, channels=1, block=4)
+
+
 def masks(folder: Path, count: int = 60, size: int = 320) -> None:
     """Black and white pictures with the numbers of ``images``."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -140,6 +186,59 @@ def cora(folder: Path) -> None:
             file.write("\t".join([str(paper), *row, CHANCE.choice(classes)]) + "\n")
 
 
+def molecules(folder: Path, count: int = 188) -> None:
+    """Graphs of two classes in the text files of the TU collection, named for the folder above, sizes as in MUTAG."""
+    folder.mkdir(parents=True, exist_ok=True)
+    edges, graphs, first = list[str](), list[int](), 1
+    for graph in range(1, count + 1):
+        size = CHANCE.randint(10, 28)
+        for atom in range(first + 1, first + size):
+            other = CHANCE.randrange(first, atom)
+            edges += [f"{atom}, {other}", f"{other}, {atom}"]
+        graphs += [graph] * size
+        first += size
+    contents = {
+        "A": edges,
+        "graph_indicator": graphs,
+        "graph_labels": CHANCE.choices((-1, 1), k=count),
+        "node_labels": CHANCE.choices(range(7), k=len(graphs)),
+        "edge_labels": CHANCE.choices(range(4), k=len(edges)),
+    }
+    for name, lines in contents.items():
+        text = "".join(f"{line}\n" for line in lines)
+        (folder / f"{folder.parent.name}_{name}.txt").write_text(text, encoding="utf-8")
+
+
+def hourly(file: Path, hours: int = 17_420) -> None:
+    """Seven columns of loads and temperatures, a row an hour, as in the ETT data sets."""
+    import datetime
+
+    begin = datetime.datetime(2016, 7, 1)
+    rows = ["date,HUFL,HULL,MUFL,MULL,LUFL,LULL,OT"]
+    for hour in range(hours):
+        numbers = ",".join(f"{CHANCE.gauss(10, 5):.3f}" for _ in range(7))
+        rows.append(f"{begin + datetime.timedelta(hours=hour)},{numbers}")
+    _write(file, ("\n".join(rows) + "\n").encode())
+
+
+def names(file: Path, count: int = 20_000) -> None:
+    """Names in small letters, one a line."""
+    letters = "abcdefghijklmnopqrstuvwxyz"
+    lines = ("".join(CHANCE.choices(letters, k=CHANCE.randint(3, 10))) for _ in range(count))
+    _write(file, "\n".join([letters, *lines]).encode())
+
+
+def titles(folder: Path) -> None:
+    """Titles in Chinese characters with the number of one of ten classes, in files for the three parts."""
+    letters = [chr(0x4E00 + number) for number in range(3000)]
+    for part, count in (("train", 20_000), ("dev", 500), ("test", 500)):
+        lines = (
+            f"{''.join(CHANCE.choices(letters, k=CHANCE.randint(8, 30)))}\t{CHANCE.randrange(10)}\n"
+            for _ in range(count)
+        )
+        _write(folder / f"{part}.txt", "".join(lines).encode())
+
+
 def triples(folder: Path, entities: int = 15_000, relations: int = 1_300) -> None:
     """Facts of a knowledge graph, head, relation and tail on a line, in sizes like those of FB15k."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -162,6 +261,21 @@ def chats(file: Path) -> None:
         for _ in range(400)
     )
     _write(file, "".join(json.dumps(row) + "\n" for row in rows).encode())
+
+
+def instructions(file: Path, count: int = 800) -> None:
+    """Instructions with inputs and answers, one JSON list."""
+    rows = [
+        {name: " ".join(CHANCE.choices(_WORDS, k=12)) for name in ("instruction", "input", "output")}
+        for _ in range(count)
+    ]
+    _write(file, json.dumps(rows).encode())
+
+
+def texts(file: Path, count: int = 4000) -> None:
+    """Texts to learn a language from, one JSON object a line."""
+    rows = (json.dumps({"text": " ".join(CHANCE.choices(_WORDS, k=60))}) for _ in range(count))
+    _write(file, "".join(f"{row}\n" for row in rows).encode())
 
 
 def tiny_llama(folder: Path) -> None:
@@ -218,6 +332,30 @@ def gpt2_tokens(file: Path, count: int = 200_000) -> None:
     _write(file, header + b"".join(number.to_bytes(2, "little") for number in numbers))
 
 
+def token_shards(folder: Path, count: int = 200_000) -> None:
+    """Two files of numbers of a vocabulary of 32000, two bytes each, as llama2.c reads them."""
+    for shard in range(2):
+        numbers = (CHANCE.randrange(32_000) for _ in range(count))
+        _write(folder / f"data{shard:02}.bin", b"".join(number.to_bytes(2, "little") for number in numbers))
+
+
+def spectrograms(folder: Path, speakers: int = 20, utterances: int = 5) -> None:
+    """Mel spectrograms and an embedding for each speaker, listed in a pickle, as AutoVC reads them."""
+    import numpy
+
+    numbers = numpy.random.default_rng(0)
+    listed: list[list[object]] = []
+    for speaker in range(speakers):
+        entry: list[object] = [f"p{speaker:03}", numbers.random(256, dtype=numpy.float32)]
+        (folder / f"p{speaker:03}").mkdir(parents=True, exist_ok=True)
+        for utterance in range(utterances):
+            name = f"p{speaker:03}/{utterance}.npy"
+            numpy.save(folder / name, numbers.random((200, 80), dtype=numpy.float32))
+            entry.append(name)
+        listed.append(entry)
+    (folder / "train.pkl").write_bytes(pickle.dumps(listed))
+
+
 def tiny_bert(folder: Path) -> None:
     """A small encoder without a tokenizer, as a Hugging Face script loads it from a folder."""
     from transformers import BertConfig, BertModel
@@ -263,15 +401,15 @@ def _write(file: Path, content: bytes) -> None:
     file.write_bytes(content)
 
 
-def _png(file: Path, size: int, channels: int) -> None:
-    """Blocks of 8 by 8 pixels, each of one colour."""
-    blocks = size // 8
+def _png(file: Path, size: int, channels: int, block: int = 8) -> None:
+    """Square blocks of so many pixels, each of one colour."""
+    blocks = size // block
     rows: list[bytes] = []
     for _ in range(blocks):
         colours = [
             CHANCE.randbytes(3) if channels == 3 else CHANCE.choice((b"\0", b"\xff")) for _ in range(blocks)
         ]
-        rows += [b"\0" + b"".join(colour * 8 for colour in colours)] * 8
+        rows += [b"\0" + b"".join(colour * block for colour in colours)] * block
     kind = 2 if channels == 3 else 0
 
     def chunk(name: bytes, content: bytes) -> bytes:
@@ -279,7 +417,7 @@ def _png(file: Path, size: int, channels: int) -> None:
             struct.pack(">I", len(content)) + name + content + struct.pack(">I", zlib.crc32(name + content))
         )
 
-    head = struct.pack(">2I5B", blocks * 8, blocks * 8, 8, kind, 0, 0, 0)
+    head = struct.pack(">2I5B", blocks * block, blocks * block, 8, kind, 0, 0, 0)
     body = zlib.compress(b"".join(rows), 1)
     file.write_bytes(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", body) + chunk(b"IEND", b""))
 
@@ -291,20 +429,32 @@ MAKERS = {
         fashion_mnist,
         mnist_tensors,
         cifar10,
+        cifar100,
+        mnist_archive,
         words,
         characters,
         enwik8,
         images,
         photos,
         all_sizes,
+        albums,
+        digits,
         masks,
         sine,
         cora,
+        molecules,
+        hourly,
+        names,
+        titles,
         triples,
         chats,
+        instructions,
+        texts,
         tiny_llama,
         gpt2_vocabulary,
         gpt2_tokens,
+        token_shards,
+        spectrograms,
         tiny_bert,
         tagged,
         folder,

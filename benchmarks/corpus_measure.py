@@ -19,12 +19,19 @@ from contextlib import ExitStack, redirect_stdout
 from dataclasses import asdict, replace
 from pathlib import Path
 
+from corpus_batch import batch_outcome
 from corpus_environment import last_line
 from interleaved import HAND_TIMER, HandTimed, TimedScript
 from iteration_time import SkylineTimed
+from plain_notebook import plain_script
 from ratio import Ratio, is_steady
 
+from skyline.analysis.analyse import Analysis, analyse
+from skyline.capture.request import CaptureRequest
+from skyline.capture.session import capture
 from skyline.capture.turns import in_turns, trial
+from skyline.errors import SkylineError
+from skyline.report.build import profile_report
 from skyline.trace.trial import Choices, Trial
 
 _ROUNDS = ((100.0, 5), (1000.0, 3))
@@ -32,6 +39,7 @@ _ROUNDS = ((100.0, 5), (1000.0, 3))
 _REPEATS = 3
 """Times that all processes are started afresh: two processes of one script may differ by a quarter for as long as they
 live (``fresh_processes.py`` shows why), and rounds of the same three say nothing of that."""
+_SETTLE_S, _BRIEFLY_S = 4.0, 0.5
 _CONTROL_S = 90.0
 _ENOUGH_STEPS = 4
 
@@ -41,7 +49,8 @@ def measure(task: dict[str, object]) -> dict[str, object]:
     script, folder = Path(str(task["script"])), Path(str(task["folder"]))
     arguments = tuple(str(argument) for argument in task["arguments"])  # type: ignore[attr-defined]
     subject = TimedScript(script, arguments, str(task["interpreter"]), folder)
-    outcome = profiled(subject)
+    size = task.get("batch_size")
+    outcome = profiled(subject, size if isinstance(size, int) else None, timed=bool(task.get("timed", True)))
     if not outcome["works"]:
         outcome |= control(subject)
     elif task["stopwatch"]:
@@ -50,20 +59,16 @@ def measure(task: dict[str, object]) -> dict[str, object]:
     return outcome
 
 
-def profiled(subject: TimedScript) -> dict[str, object]:
-    """One profile without the curve over batch sizes, with the time to its headline."""
-    from skyline.analysis.analyse import analyse
-    from skyline.capture.request import CaptureRequest
-    from skyline.capture.session import capture
-    from skyline.errors import SkylineError
-    from skyline.report.build import profile_report
-
+def profiled(subject: TimedScript, size: int | None = None, *, timed: bool = True) -> dict[str, object]:
+    """One profile without the curve over batch sizes, with the time to its headline. ``size``: see ``corpus_batch``."""
     request = CaptureRequest(
         script=subject.script,
         arguments=subject.arguments,
         interpreter=subject.interpreter,
         working_directory=subject.folder,
         batch_points=0,
+        # Times that are not published need not settle.
+        settle_s=_SETTLE_S if timed else _BRIEFLY_S,
     )
     begin = time.monotonic()
     try:
@@ -94,7 +99,21 @@ def profiled(subject: TimedScript) -> dict[str, object]:
         "notes": list(report.notes),
         "findings": [finding.code for finding in report.findings],
         "peak_bytes": profile.peak_bytes,
+        "batch": _batch(analysis, request, size),
     }
+
+
+def _batch(analysis: Analysis, request: CaptureRequest, size: int | None) -> dict[str, object]:
+    """The profile stands, whatever happens to the change."""
+    try:
+        return batch_outcome(analysis, request, size)
+    except Exception as error:
+        return {
+            "size": size,
+            "found": False,
+            "rewritten": "",
+            "said": f"crash: {type(error).__name__}: {error}",
+        }
 
 
 def control(subject: TimedScript) -> dict[str, object]:
@@ -102,16 +121,24 @@ def control(subject: TimedScript) -> dict[str, object]:
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as place:
         stamps, errors = Path(place, "stamps"), Path(place, "errors")
         stamps.touch()
+        script, variables = subject.script, dict(os.environ)
+        if script.suffix == ".ipynb":
+            # Jupyter finds modules next to the notebook.
+            beside = (str(subject.folder or script.parent), variables.get("PYTHONPATH", ""))
+            variables["PYTHONPATH"] = os.pathsep.join(filter(None, beside))
+            script = Path(place, "notebook.py")
+            script.write_text(plain_script(subject.script), encoding="utf-8")
         with errors.open("wb") as sink:
             process = subprocess.Popen(
                 [
                     subject.interpreter,
                     str(HAND_TIMER),
                     str(stamps),
-                    str(subject.script),
+                    str(script),
                     *subject.arguments,
                 ],
                 cwd=subject.folder,
+                env=variables,
                 stdout=subprocess.DEVNULL,
                 stderr=sink,
                 start_new_session=True,

@@ -1,4 +1,4 @@
-"""The public training scripts of the corpus: where each lies and what it needs, read from ``corpus.toml``."""
+"""The public scripts and notebooks of the corpus: where each lies and what it needs, read from ``corpus.toml``."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ class CorpusScript:
     ``data`` are (what, where) pairs of data to make in the repository's folder; ``prepare`` is a script of the
     repository's own that makes its data. ``unavailable`` says why it cannot be run at all, in a newcomer's words.
     ``spent`` is the results page that scored it as a script that sets nothing, which can be done once.
+    ``batch_size`` is what its source and arguments say, read by a person: 0 if it has none, None if nobody looked.
     """
 
     name: str
@@ -38,6 +39,12 @@ class CorpusScript:
     ranks: int = 1
     spent: str = ""
     gpu_arguments: tuple[str, ...] | None = None
+    batch_size: int | None = None
+
+    @property
+    def is_notebook(self) -> bool:
+        """True for a notebook, False for a script."""
+        return self.path.endswith(".ipynb")
 
     @property
     def title(self) -> str:
@@ -78,6 +85,7 @@ def read_corpus(path: Path = CORPUS) -> tuple[CorpusScript, ...]:
                 gpu_arguments=tuple(shlex.split(entry["gpu_arguments"]))
                 if "gpu_arguments" in entry
                 else None,
+                batch_size=entry.get("batch_size"),
             )
         )
     return tuple(scripts)

@@ -103,7 +103,8 @@ class ScriptRun:
 
     def with_batch(self) -> ScriptRun:
         """With the batch size that the run shows: candidates that hold exactly this size come first."""
-        found = batch_in_force(self.knobs.candidates, self.facts, self.rows, self._settings())
+        arguments = self.request.arguments
+        found = batch_in_force(self.knobs.candidates, self.facts, self.rows, self._settings(), arguments)
         hidden = [knob for knob in self.knobs.candidates if knob not in found.knobs]
         knobs = self.knobs.preferring(found.knobs)
         notes = self.notes
@@ -121,7 +122,9 @@ class ScriptRun:
         )
         files = tuple((path, text) for path, text in self._settings() if is_settings_file(path))
         found = [
-            ConfiguredSetting(setting.value, value, tuple(setting_places(setting, files, value)))
+            ConfiguredSetting(
+                setting.value, value, tuple(setting_places(setting, files, value, self.request.arguments))
+            )
             for setting, value in shown
             if value is not None
         ]

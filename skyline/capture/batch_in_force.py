@@ -33,8 +33,11 @@ def batch_in_force(
     facts: RunFacts,
     rows: BareRows,
     settings: tuple[tuple[str, str], ...] = (),
+    arguments: tuple[str, ...] = (),
 ) -> BatchInForce:
     """The batch size that the run shows. ``settings`` are the files of settings that it opened, as (path, text).
+
+    ``arguments`` are those of the script: they may name a section.
 
     A loader in the loop is the truth, whatever the source seems to say. Without one a candidate or a setting must be
     exactly a leading dimension: the first of what the model was fed before the second, which is the batch of recurrent
@@ -43,7 +46,7 @@ def batch_in_force(
     loader = loop_loader(facts, rows)
     if loader is not None and loader.batch_size:
         size = loader.batch_size
-        places = _places(settings, size, candidates)
+        places = _places(settings, size, candidates, arguments)
         return BatchInForce(size, _holding(candidates, size), loader, places, sure=True)
     for seen in (
         facts.fed_dimensions,
@@ -53,7 +56,7 @@ def batch_in_force(
     ):
         held = [knob.value for knob in candidates if knob.value in seen]
         for size in (*held, *seen):
-            knobs, places = _holding(candidates, size), _places(settings, size, candidates)
+            knobs, places = _holding(candidates, size), _places(settings, size, candidates, arguments)
             if knobs or places:
                 return BatchInForce(size, knobs, None, places, sure=size in facts.first_dimensions)
     return UNKNOWN
@@ -80,9 +83,14 @@ def _holding(candidates: tuple[Knob, ...], size: int) -> tuple[Knob, ...]:
 
 
 def _places(
-    settings: tuple[tuple[str, str], ...], size: int, candidates: tuple[Knob, ...]
+    settings: tuple[tuple[str, str], ...],
+    size: int,
+    candidates: tuple[Knob, ...],
+    arguments: tuple[str, ...],
 ) -> tuple[SettingPlace, ...]:
     known = {(knob.span.file, knob.span.line) for knob in candidates}
     return tuple(
-        place for place in batch_size_places(settings, size) if (place.file, place.line) not in known
+        place
+        for place in batch_size_places(settings, size, arguments)
+        if (place.file, place.line) not in known
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,7 +20,7 @@ from skyline.source.resolver import Origin, Resolver
 from skyline.source.scope import BindingKind
 from skyline.source.setting_names import Setting
 from skyline.source.shared_use import other_use
-from skyline.source.text import SourceText, TextEdit, last_name, span_of
+from skyline.source.text import SourceText, TextEdit, last_name, span_of, text_of
 
 _CANDIDATE_LIMIT = 8
 _TRIED = {
@@ -39,6 +40,7 @@ _NAME_MAPPERS = {
     "jsonargparse",
     "hydra",
     "HfArgumentParser",
+    "TrlParser",
     "pyrallis",
     "omegaconf",
     "LightningCLI",
@@ -196,10 +198,19 @@ def _in_force(
 
 
 def _overriding(program: Program, uses: list[BatchUse], arguments: tuple[str, ...]) -> Knob | None:
-    """An argument like ``train.batch_size=16`` that the source reads by name; its place is where it is used."""
+    """An argument like ``train.batch_size=16`` that the source reads by name; its place is where it is used.
+
+    The source may never name an option of a library's own, as those of ``TrainingArguments``: its place is the parser.
+    """
     forced = command_line.override_in_force(Setting.BATCH_SIZE, arguments) if arguments else None
-    use = next((use for use in uses if use.evaluation is not True), None)
-    if forced is None or use is None or not maps_names(program):
+    if forced is None or not maps_names(program):
+        return None
+    training = [use for use in uses if use.evaluation is not True]
+    name = command_line.name_at(arguments, forced.index)
+    use = next((use for use in training if use.name == name), None) or next(
+        _parsers(program, name), next(iter(training), None)
+    )
+    if use is None:
         return None
     span = span_of(use.module.source, use.node)
     return Knob(
@@ -211,6 +222,12 @@ def _overriding(program: Program, uses: list[BatchUse], arguments: tuple[str, ..
         (use.label,),
         forced.index,
     )
+
+
+def _parsers(program: Program, name: str) -> Iterator[BatchUse]:
+    for module, node in program.nodes_of(ast.Call):
+        if last_name(node.func) in _NAME_MAPPERS:
+            yield BatchUse(Certainty.NAMED, module, node, name, text_of(node), None)
 
 
 def _dashed(arguments: tuple[str, ...]) -> tuple[str, ...]:
@@ -262,7 +279,9 @@ def maps_names(program: Program) -> bool:
         package = node.module or "" if isinstance(node, ast.ImportFrom) else ""
         if (names | {package.split(".")[0]}) & _NAME_MAPPERS:
             return True
-    return False
+    return any(
+        node.attr in _NAME_MAPPERS and node.attr[0].isupper() for _, node in program.nodes_of(ast.Attribute)
+    )
 
 
 def _refusal(program: Program, origin: Origin) -> str:

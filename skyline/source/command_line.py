@@ -110,6 +110,12 @@ def override_in_force(setting: Setting, arguments: tuple[str, ...]) -> ArgumentI
     return None
 
 
+def name_at(arguments: tuple[str, ...], index: int) -> str:
+    """The name of the setting that the value at this place sets: ``batch_size`` of ``+train.batch_size=16``."""
+    key = next((key for at, key, _ in _assignments(arguments) if at == index), "")
+    return _KEY_PARTS.split(key.lstrip("-+"))[-1].replace("-", "_")
+
+
 def _assignments(arguments: tuple[str, ...]) -> Iterator[tuple[int, str, str]]:
     """The place of each value, the word before it and the value, from the last one on."""
     for index in reversed(range(len(arguments))):

@@ -37,14 +37,18 @@ def _entries(path: str, text: str) -> tuple[SettingEntry, ...]:
         return ()
 
 
-def setting_places(setting: Setting, files: Sequence[tuple[str, str]], value: int) -> list[SettingPlace]:
+def setting_places(
+    setting: Setting, files: Sequence[tuple[str, str]], value: int, arguments: Sequence[str] = ()
+) -> list[SettingPlace]:
     """The places in settings files that hold this value of a setting, best first.
 
     ``files`` are (path, text) in opening order. A later file is assumed to override an earlier one. Settings of an
-    evaluation are excluded. A place behind an interpolation stands for the key that refers to it.
+    evaluation are excluded. A place behind an interpolation stands for the key that refers to it. A section with the
+    name of an argument of the script, ``--env CartPole-v1``, is preferred.
     """
     read = {path: entries(path, text) for path, text in files}
-    found: dict[tuple[str, int, int], tuple[tuple[int, bool, int, int], SettingPlace]] = {}
+    words = {word for argument in arguments for word in (argument, argument.partition("=")[2])}
+    found: dict[tuple[str, int, int], tuple[tuple[int, bool, bool, int, int], SettingPlace]] = {}
     for number, (path, own) in enumerate(read.items()):
         for entry in own:
             strength = rank(setting, entry.path)
@@ -56,16 +60,19 @@ def setting_places(setting: Setting, files: Sequence[tuple[str, str]], value: in
             if holder.whole_number != value:
                 continue
             trains = any(map(is_training, entry.path))
-            order = (strength, not trains, -number, holder.line)
+            chosen = not words.isdisjoint(entry.path[:-1])
+            order = (strength, not chosen, not trains, -number, holder.line)
             key = (place, holder.line, holder.column)
             if key not in found or order < found[key][0]:
                 found[key] = order, SettingPlace(place, holder.line, holder.key, holder.text, holder.column)
     return [place for _, place in sorted(found.values(), key=lambda each: each[0])]
 
 
-def batch_size_places(files: Sequence[tuple[str, str]], value: int) -> list[SettingPlace]:
+def batch_size_places(
+    files: Sequence[tuple[str, str]], value: int, arguments: Sequence[str] = ()
+) -> list[SettingPlace]:
     """The places in settings files that hold this batch size, best first, see ``setting_places``."""
-    return setting_places(Setting.BATCH_SIZE, files, value)
+    return setting_places(Setting.BATCH_SIZE, files, value, arguments)
 
 
 def with_setting(place: SettingPlace, text: str, value: int) -> str | None:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import re
 from dataclasses import dataclass
 from pathlib import PurePath
 
 from skyline.source.knob import DEFAULTS, Knob, SettingPlace
 from skyline.trace.profile import Profile
+
+_ATTRIBUTE = re.compile(r"\s*\w+\.([\w.]+)\s*=\s*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +30,11 @@ def batch_place(profile: Profile) -> BatchPlace:
     search, size = profile.knobs, profile.batch_size
     best, setting = search.best, profile.setting
     # A file that the run opened goes over a default of the same number.
-    overridden = setting is not None and best is not None and best.kind in DEFAULTS
+    overridden = (
+        setting is not None
+        and best is not None
+        and (best.kind in DEFAULTS or _is_default_of(profile, best, setting))
+    )
     if best is not None and best.value == size and not search.refusal and not overridden:
         return BatchPlace(best, None, "")
     if setting is not None:
@@ -45,3 +53,16 @@ def batch_place(profile: Profile) -> BatchPlace:
         return BatchPlace(None, None, f"{search.refusal.rstrip('.')}." if search.refusal else reason)
     tried = f"; looked for {'; '.join(search.tried)}" if search.tried else ""
     return BatchPlace(None, None, f"No literal that sets the batch size was found{tried}.")
+
+
+def _is_default_of(profile: Profile, knob: Knob, setting: SettingPlace) -> bool:
+    """True of ``config.train.batch_size = 64`` where the setting is ``train.batch_size``, as yacs has its defaults."""
+    path = os.path.realpath(knob.span.file)
+    lines = next(
+        (source.text.split("\n") for source in profile.sources if os.path.realpath(source.path) == path),
+        list[str](),
+    )
+    if not 1 <= knob.span.line <= len(lines):
+        return False
+    written = _ATTRIBUTE.fullmatch(lines[knob.span.line - 1][: knob.span.column])
+    return written is not None and written[1] == setting.key

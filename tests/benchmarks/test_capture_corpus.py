@@ -26,7 +26,9 @@ def test_the_list_is_complete() -> None:
     corpus = read_corpus()
     assert sum(not script.unavailable for script in corpus) >= 30
     assert {what for script in corpus for what, _ in script.data} <= set(MAKERS)
-    assert all(len(script.commit) == 40 and script.path.endswith(".py") for script in corpus)
+    assert all(len(script.commit) == 40 and script.path.endswith((".py", ".ipynb")) for script in corpus)
+    assert sum(not script.is_notebook for script in corpus) >= 120
+    assert sum(script.is_notebook for script in corpus) >= 10
 
 
 ENTRY = '[[script]]\nname = "one"\nstyle = ""\nrepository = "ada/{}"\npath = "a.py"\n'
@@ -122,10 +124,99 @@ def test_the_page_says_why_a_script_does_not_work() -> None:
         "a": works(),
         "b": {"works": False, "reason": "no training\nstep | found", "runs_by_hand": True},
     }
-    text = page(scripts, rows, "Nothing is mended.", threads=1)
+    text = page(scripts, rows, {}, "Nothing is mended.", threads=1)
     assert "| ada/train/b.py | plain" in text
     assert "no training step \\| found" in text
     assert "c.py" not in text
+
+
+def test_the_page_says_of_each_batch_size_what_came_of_it() -> None:
+    from corpus_page import page
+    from corpus_script import CorpusScript
+
+    scripts = [CorpusScript(name, "plain", "ada/train", "0" * 40, f"{name}.py") for name in "abcde"]
+    right = {"size": 64, "seen": 64, "place": "a.py:7", "found": True, "rewritten": "right", "said": ""}
+    wrong = right | {"rewritten": "wrong", "said": "asked for 32, the run showed 64"}
+    missed = {
+        "size": 8,
+        "seen": 16,
+        "place": "",
+        "found": False,
+        "rewritten": "",
+        "said": "Nothing holds it.",
+    }
+    batches = [right, wrong, missed, {"size": 0, "seen": None, "place": ""}, {}]
+    rows = {
+        script.name: works(batch=batch, run="2001-02-03, a chip")
+        for script, batch in zip(scripts, batches, strict=True)
+    }
+    text = page(scripts, rows, {"2001-02-03, a chip": "A chip."}, "Nothing is mended.", threads=1)
+    assert "of the 3 scripts that work and have one" in text
+    assert "**found in 2 (67%)**" in text
+    assert "right in 1, refused in 0, wrong in 1" in text
+    assert "64 (a.py:7): right" in text
+    assert "8: not found; 16 shown" in text
+    assert "has none" in text
+    assert "- b: wrong: asked for 32, the run showed 64" in text
+    assert text.count("| 2001-02-03 |") == 5
+
+
+def test_a_row_without_times_has_none_in_the_page() -> None:
+    from corpus_page import page, summary
+    from corpus_script import CorpusScript
+
+    untimed = {name: value for name, value in works().items() if name in ("works", "attributed", "meaning")}
+    assert "1 of the other 1 work unmodified" in summary([untimed])
+    assert "Medians" not in summary([untimed])
+    assert "headline after 5.0 s" in summary([untimed, works()])
+    script = CorpusScript("a", "plain", "ada/train", "0" * 40, "a.py")
+    line = next(one for one in page([script], {"a": untimed}, {}, "", threads=1).split("\n") if "a.py" in one)
+    assert [cell.strip() for cell in line.split("|")[4:9]] == [""] * 5
+
+
+def test_a_page_keeps_the_rows_of_earlier_runs(tmp_path: Path) -> None:
+    import argparse
+    import json
+
+    from capture_corpus import _publish
+    from corpus_script import CorpusScript
+    from machine import Machine
+
+    scripts = tuple(CorpusScript(name, "plain", "ada/train", "0" * 40, f"{name}.py") for name in "abc")
+    figures = {
+        "machines": {"2001-02-03, a chip": "2001-02-03T04:05:06: a chip", "2000-01-01, none": "gone"},
+        "rows": {name: works(run="2001-02-03, a chip") for name in ("a", "b", "removed")},
+    }
+    kept = tmp_path / "capture_corpus.json"
+    kept.write_text(json.dumps({"machine": {}, "figures": figures}), encoding="utf-8")
+    machine = Machine("2026-11-26T01:02:03", "another chip", 2, "Linux", "3.11", "2.13", "0.1", 0.0)
+    options = argparse.Namespace(results=tmp_path, threads=1)
+    _publish(scripts, {"b": works(run="2026-11-26, another chip")}, machine, options, "")
+    written = json.loads(kept.read_text(encoding="utf-8"))["figures"]
+    assert {name: row["run"][:4] for name, row in written["rows"].items()} == {"a": "2001", "b": "2026"}
+    assert list(written["machines"]) == ["2001-02-03, a chip", "2026-11-26, another chip"]
+    text = (tmp_path / "capture_corpus.md").read_text(encoding="utf-8")
+    assert "- 2001-02-03T04:05:06: a chip: 1 listed" in text
+    assert "another chip, 2 cores" in text
+
+
+def test_a_notebook_is_a_plain_script_without_skyline(tmp_path: Path) -> None:
+    import json
+
+    from plain_notebook import plain_script
+
+    cells = [
+        ("markdown", "# Title"),
+        ("code", "%matplotlib inline\nif True:\n    !pip install torch\nx = 3"),
+        ("code", "%%bash\nls"),
+        ("code", "display(get_ipython())\ny = x + 1"),
+    ]
+    notebook = tmp_path / "a.ipynb"
+    content = {"cells": [{"cell_type": kind, "source": [text]} for kind, text in cells]}
+    notebook.write_text(json.dumps(content), encoding="utf-8")
+    names: dict[str, Any] = {}
+    exec(plain_script(notebook), names)
+    assert names["y"] == 4
 
 
 TRAINING = """
@@ -140,24 +231,76 @@ for _ in range(10**6):
 """
 
 
+def changed(tmp_path: Path, before: str, after: str, arguments: tuple[str, ...] = ()) -> int:
+    from corpus_batch import numbers_changed
+
+    from skyline.verification.change import Change
+
+    file = tmp_path / "train.py"
+    file.write_text(before, encoding="utf-8")
+    return numbers_changed(Change(((str(file), after),), arguments, ""), ("--size", "64"))
+
+
+def test_a_right_change_replaces_one_number_alone(tmp_path: Path) -> None:
+    same = ("--size", "64")
+    assert changed(tmp_path, "size = 64\nlr = 64\n", "size = 1_024\nlr = 64\n", same) == 1
+    assert changed(tmp_path, "size = 64\n", "size = 32\n", ("--size", "32")) == 2
+    assert changed(tmp_path, "size = 64\n", "size = 64\n", same) == 0
+    assert changed(tmp_path, "size = 64\n", "sizes = 32\n", same) == -1
+
+
+BATCHES = """
+import torch
+size = {size}
+model = torch.nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+data = torch.utils.data.TensorDataset(torch.ones(100000, 4))
+for x, in torch.utils.data.DataLoader(data, batch_size=size):
+    optimizer.zero_grad()
+    model(x).sum().backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.capture
+@pytest.mark.parametrize(
+    ("size", "written", "said"),
+    [(16, "16", (True, "right")), (2, "2", (True, "right")), (16, "len('a' * 16)", (False, ""))],
+)
+def test_the_batch_size_of_a_script_is_held_against_its_source(
+    tmp_path: Path, size: int, written: str, said: tuple[bool, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import corpus_measure
+
+    whole = corpus_measure.capture
+    monkeypatch.setattr(
+        corpus_measure, "capture", lambda asked, **options: whole(replace(asked, settle_s=0.1), **options)
+    )
+    script = tmp_path / "train.py"
+    script.write_text(BATCHES.format(size=written), encoding="utf-8")
+    subject = corpus_measure.TimedScript(script, (), sys.executable, tmp_path)
+    outcome = corpus_measure.profiled(subject, size)
+    batch: Any = outcome["batch"]
+    assert batch["seen"] == size
+    assert (batch["found"], batch["rewritten"]) == said
+
+
 @pytest.mark.capture
 @pytest.mark.parametrize("breaks", [False, True])
 def test_a_script_is_profiled_or_its_own_error_is_told(
     tmp_path: Path, breaks: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from corpus_measure import measure
+    import corpus_measure
 
-    from skyline.capture import session
-
-    whole = session.capture
+    whole = corpus_measure.capture
     monkeypatch.setattr(
-        session, "capture", lambda asked, **options: whole(replace(asked, settle_s=0.1), **options)
+        corpus_measure, "capture", lambda asked, **options: whole(replace(asked, settle_s=0.1), **options)
     )
 
     script = tmp_path / "train.py"
     first = "import no_such_module_here" if breaks else ""
     script.write_text(TRAINING.format(first=first), encoding="utf-8")
-    outcome = measure(
+    outcome = corpus_measure.measure(
         {
             "script": str(script),
             "folder": str(tmp_path),

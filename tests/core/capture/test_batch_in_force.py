@@ -116,6 +116,24 @@ def test_a_setting_in_a_file_is_named_and_other_sizes_are_measured(
     assert (path.read_text(), (tmp_path / "config.json").read_text()) == (before, settings)
 
 
+@pytest.mark.parametrize(("key", "from_file"), [("train", True), ("other", False)])
+def test_a_file_goes_over_a_default_of_the_same_key(
+    script: Write, run: Run, tmp_path: Path, key: str, from_file: bool
+) -> None:
+    (tmp_path / "config.yaml").write_text("train:\n  batch_size: 16\n")
+    made = f"""
+    import types
+    config = types.SimpleNamespace({key}=types.SimpleNamespace())
+    config.{key}.batch_size = 16
+    (here / "config.yaml").read_text()
+    loader = DataLoader(data, batch_size=config.{key}.batch_size)
+    """
+    profile = run(script(HEAD + textwrap.dedent(made) + TRAINING), batch_points=0)
+    assert shown(profile) == (16, None if from_file else "16")
+    assert profile.setting is not None
+    assert ("config.yaml, line 2" in batch_place(profile).reason) is from_file
+
+
 def test_a_literal_that_is_the_size_by_chance_gives_way_to_the_loader(
     script: Write, run: Run, tmp_path: Path
 ) -> None:

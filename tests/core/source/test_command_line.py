@@ -80,6 +80,39 @@ def test_a_required_option_is_set_on_the_command_line_alone() -> None:
     assert search(source)[1].best is None
 
 
+TRAINER = (
+    "import transformers, own\n"
+    "class Options(transformers.TrainingArguments):\n    length: int = 512\n"
+    "parser = transformers.HfArgumentParser(Options)\n"
+    "transformers.Trainer(args=parser.parse_args_into_dataclasses()[0]).train()\n"
+)
+
+
+def test_an_option_of_a_librarys_own_has_its_place_at_the_parser() -> None:
+    arguments = ("--output_dir", "out", "--per_device_train_batch_size", "16")
+    others = {"own.py": "def asked(texts, batch_size=1):\n    return texts[:batch_size]\n"}
+    text, found = search(TRAINER, (*arguments, "--per_device_eval_batch_size", "4"), others)
+    knob = found.best
+    assert knob is not None
+    assert (knob.kind, knob.value, knob.argument_index) == (KnobKind.COMMAND_LINE, 16, 3)
+    assert (knob.name, text.at(knob.span)) == (
+        "per_device_train_batch_size",
+        "transformers.HfArgumentParser(Options)",
+    )
+    assert with_argument(knob, arguments, 7)[3] == "7"
+    unused = search(TRAINER, arguments)[1].best
+    assert unused is not None
+    assert unused.value == 16
+    assert search(TRAINER)[1].best is None
+
+
+def test_an_option_that_the_source_reads_has_its_place_there() -> None:
+    source = "import hydra\n" + ARGUMENTS + "x = cfg.test.size\nl = DataLoader(d, cfg.train.batch_size)\n"
+    text, found = search(source, ("train.batch_size=16",))
+    assert found.best is not None
+    assert text.at(found.best.span) == "cfg.train.batch_size"
+
+
 CONFIGURATOR = "batch_size = 12\nexec(open('configurator.py').read())\nx = torch.randint(n, (batch_size,))\n"
 
 

@@ -108,6 +108,13 @@ def test_training_comes_first_and_the_later_file_overrides_the_earlier_one() -> 
     assert batch_size_places([("a.yaml", text)], 16)[0].line == 4
 
 
+def test_a_section_that_an_argument_names_comes_first() -> None:
+    files = [("ppo.yml", "atari:\n  batch_size: 16\nCartPole-v1:\n  batch_size: 16\n")]
+    assert [place.line for place in batch_size_places(files, 16)] == [2, 4]
+    for arguments in (("--algo", "ppo", "--env", "CartPole-v1"), ("--env=CartPole-v1",)):
+        assert [place.line for place in batch_size_places(files, 16, arguments)] == [4, 2]
+
+
 def test_a_place_that_changed_is_not_written() -> None:
     place = SettingPlace("a.yaml", 1, "batch_size", "16")
     assert with_setting(place, "batch_size: 17\n", 32) is None
