@@ -27,8 +27,8 @@ def run(arguments: Sequence[str]) -> int:
     command = parser(
         "apply",
         "[options] SCRIPT NAME[=VALUE]... [ARGS...]",
-        "Rewrite the script. Its latest profile says where and how; it is profiled\n"
-        "first where there is none. All the changes are made, or none.",
+        "Rewrite the script. The latest profile shows where and how; it is profiled\n"
+        "first if there is none. All changes are made, or none.",
         _EXAMPLES,
     )
     add_options(command)

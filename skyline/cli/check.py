@@ -59,7 +59,7 @@ def run(arguments: Sequence[str]) -> int:
         type=minutes,
         default=10.0,
         metavar="M",
-        help="begin no round after so long (default: 10)",
+        help="start no round after M minutes (default: 10)",
     )
     command.add_argument("--markdown", metavar="FILE", help="write the outcome as Markdown ('-': to stdout)")
     command.add_argument("--junit", metavar="FILE", help="write the outcome as JUnit XML")
@@ -99,7 +99,7 @@ def _budget(options: argparse.Namespace) -> tuple[Path, Budget]:
         values.setdefault("slower", _DEFAULT_SLOWER)
     elif "slower" in values:
         raise UsageError(
-            "A largest slowdown needs a base to compare with",
+            "The limit on the slowdown needs a base to compare with",
             hint="Add --base origin/main, or base in the table.",
         )
     budget = converted(msgspec.to_builtins(values), Budget, "--slower")

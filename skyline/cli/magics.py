@@ -128,7 +128,7 @@ class SkylineMagics:
         kept = sum(map(bool, self._cells[:-1]))
         say(
             f"skyline: running this cell and {kept} earlier inputs of this session in another process; "
-            "the session itself stays as it is",
+            "the session itself does not change",
             quiet=options.quiet,
         )
         from skyline.analysis.analyse import analyse

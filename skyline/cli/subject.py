@@ -84,7 +84,7 @@ def refuse_trace(source: str) -> UsageError:
     """The error of commands that need a profile."""
     return UsageError(
         f"{source} is a PyTorch profiler trace: it names no script and has no sources",
-        hint=f"Traces can be asked with: skyline whatif {source}. For everything else: skyline profile SCRIPT",
+        hint=f"For a trace: skyline whatif {source}. For everything else: skyline profile SCRIPT",
     )
 
 

@@ -50,7 +50,7 @@ def run(arguments: Sequence[str]) -> int:
         type=minutes,
         default=15.0,
         metavar="M",
-        help="begin no round after so long (default: 15)",
+        help="start no round after M minutes (default: 15)",
     )
     command.add_argument("--against", metavar="OTHER", help="measure this script against SCRIPT")
     command.add_argument("--no-ledger", action="store_true", help="do not keep the result")

@@ -119,7 +119,7 @@ def add_keyword(source: SourceText, call: ast.Call, text: str) -> tuple[TextEdit
     if not (call.args or call.keywords):
         raise refusal(f"`{text_of(call)}` is called without any argument", source, call)
     if any(isinstance(argument, ast.GeneratorExp) for argument in call.args) and len(call.args) == 1:
-        message = f"`{text_of(call)}` takes a bare generator, beside which there is no room"
+        message = f"`{text_of(call)}` takes a bare generator, to which no argument can be added"
         raise refusal(message, source, call)
     spread = next((keyword for keyword in call.keywords if keyword.arg is None), None)
     if spread is not None:
@@ -205,7 +205,9 @@ def _tokens(source: SourceText, start: int, end: int) -> list[_Token]:
             if finish <= end and token.string.strip():
                 tokens.append(_Token(token.string, begin, finish, token.type not in _INSIGNIFICANT))
     except (tokenize.TokenError, IndentationError, IndexError) as error:
-        raise RewriteRefused("The call cannot be read piece by piece", file=source.path, line=line) from error
+        raise RewriteRefused(
+            "The parts of the call cannot be identified", file=source.path, line=line
+        ) from error
     return tokens
 
 

@@ -24,7 +24,13 @@ KEYS = (
         tooltip="Type a batch size",
     ),
     Binding("enter", "settle", "Take it", show=False, priority=True, id="batch.settle"),
-    Binding("a", "apply", "Apply", id="apply", tooltip="Write what is asked into the code"),
+    Binding(
+        "a",
+        "apply",
+        "Apply",
+        id="apply",
+        tooltip="Write the batch size and the checked what-ifs into the code",
+    ),
     Binding(
         "u",
         "undo",
@@ -46,7 +52,7 @@ KEYS = (
         "verify",
         "Verify",
         id="verify",
-        tooltip="Measure the question and compare with its prediction, without touching the file",
+        tooltip="Measure the change and compare it with its prediction, without changing the file",
     ),
     Binding(
         "e",
@@ -173,7 +179,7 @@ HELP = """\
   ▏▎▌█ a line's share of the time   ± just rewritten
   \\[x] asked   \\[w] written, not measured yet
   ± half the range the value is believed to lie in
-  exact            the same numbers come out of training
+  exact            training computes the same numbers
   numerics, num.   results differ by rounding
   convergence, conv.  training may go another way
   model            another model is trained

@@ -49,7 +49,7 @@ DIRECTION_STYLES: dict[Direction, str] = {"better": "green", "worse": "red", "":
 _VERDICTS = {"better": "good", "worse": "bad", "": ""}
 _EXPLAINED = (
     "Bars compare the time for the same number of samples: left is faster. The thin line is the uncertainty; "
-    "a bar is green or red only where that leaves no doubt of the direction."
+    "a bar is green or red only if its whole range is on one side of no change."
 )
 
 

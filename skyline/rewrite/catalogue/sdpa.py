@@ -332,11 +332,11 @@ def _check_uses(module: Module, found: WrittenAttention) -> None:
     read = _names_in(*moved)
     if (read | _names_in(found.value)) & names:
         raise NotAttention(
-            f"`{min((read | _names_in(found.value)) & names)}` is bound anew on the way", found.product
+            f"`{min((read | _names_in(found.value)) & names)}` is assigned again in between", found.product
         )
     for each in suite[first : places[id(found.statement)]]:
         if not any(each is step for step in found.steps) and bound_in(each) & read:
-            raise NotAttention(f"`{min(bound_in(each) & read)}` is bound anew on the way", each)
+            raise NotAttention(f"`{min(bound_in(each) & read)}` is assigned again in between", each)
 
 
 def _names_in(*parts: ast.expr) -> set[str]:

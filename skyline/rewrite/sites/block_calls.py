@@ -177,7 +177,7 @@ class BlockCalls:
         if isinstance(target, ast.Tuple) and len(target.elts) == 2:
             index, target = ast.unparse(target.elts[0]), target.elts[1]
         if not isinstance(target, ast.Name):
-            self._refuse(f"`for {text_of(loop.target)} in …` takes the blocks apart", loop)
+            self._refuse(f"`for {text_of(loop.target)} in …` unpacks the blocks", loop)
         assert isinstance(target, ast.Name)
         inside = [
             node for statement in loop.body for node in ast.walk(statement) if isinstance(node, ast.Call)

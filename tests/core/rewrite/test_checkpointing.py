@@ -252,7 +252,7 @@ def test_what_is_bound_anew_may_change(model) -> None:
         ("        x = self.blocks(x)\n        return self.blocks(x)\n", "gone through more than once"),
         (
             "        for a, b, c in self.blocks:\n            x = a(x)\n        return x\n",
-            "`for (a, b, c) in …` takes the blocks apart",
+            "`for (a, b, c) in …` unpacks the blocks",
         ),
         ("        x = self.blocks(  # all\n            x)\n        return x\n", "has a comment inside"),
         ("        y = self.blocks(f(\n            x))\n        return y\n", "goes over several lines"),

@@ -246,7 +246,7 @@ def test_two_ranks_train_as_one_process_with_twice_the_batch(script, tmp_path: P
 
 
 def test_it_is_planned_and_not_asked_as_a_what_if() -> None:
-    with pytest.raises(UsageError, match="needs several GPUs: there is no what-if") as raised:
+    with pytest.raises(UsageError, match="no what-if fsdp: it needs several GPUs") as raised:
         parse_question(["fsdp=2"])
     assert raised.value.hint is not None
     assert raised.value.hint.startswith("skyline plan")

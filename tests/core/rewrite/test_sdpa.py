@@ -209,7 +209,7 @@ REFUSED = {
     ),
     "queries bound anew": (
         f"        att = F.softmax({Q}, dim=-1)\n        q = q + 1\n        y = att @ v\n        return y + q\n",
-        "bound anew",
+        "assigned again",
     ),
     "two scales": (f"        return F.softmax(({Q}) * 0.5 / 2, dim=-1) @ v\n", "scaled more than once"),
     "outside of a function": (f"\ny = F.softmax({Q}, dim=-1) @ v\n", "outside of any function"),

@@ -29,10 +29,10 @@ from skyline_tui.figures import (
 from skyline_tui.screens.sheet import Sheet
 
 SEMANTICS = {
-    "exact": "the same numbers come out of training",
+    "exact": "training computes the same numbers",
     "numerics": "results differ by rounding",
     "convergence": "training may take another course: tune the learning rate again",
-    "model": "another model is trained: compare what it achieves",
+    "model": "another model is trained: compare its results",
 }
 
 

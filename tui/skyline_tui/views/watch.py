@@ -197,7 +197,7 @@ def _facts(report: WatchReport) -> Iterator[Content]:
     if report.state == "ended":
         words = "ended" if report.exit_code == 0 else f"ended with exit code {report.exit_code}"
     else:
-        words = "running" if report.state == "running" else "no news for half a minute"
+        words = "running" if report.state == "running" else "no update for 30 s"
     yield Content.styled(words, f"bold {tone}".strip())
     yield Content(f"started {when(report.started)}")
     last = report.points[-1] if report.points else None

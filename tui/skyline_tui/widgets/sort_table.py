@@ -35,7 +35,7 @@ class SortTable(DataTable[Text], Generic[Row]):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("s", "sort(1)", "Sort by the next column", show=False, id="table.sort"),
         Binding("S,shift+s", "sort(-1)", "Sort by the previous column", show=False, id="table.sort-back"),
-        Binding("R,shift+r", "turn", "Turn the order round", show=False, id="table.turn"),
+        Binding("R,shift+r", "turn", "Reverse the order", show=False, id="table.turn"),
         Binding("j", "cursor_down", "Down", show=False, id="table.down"),
         Binding("k", "cursor_up", "Up", show=False, id="table.up"),
     ]

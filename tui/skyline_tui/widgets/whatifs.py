@@ -149,7 +149,7 @@ class WhatIfs(RowList):
             "check",
             "Try",
             id="whatif.toggle",
-            tooltip="Ask with this what-if, or without",
+            tooltip="Check or uncheck this what-if",
         ),
         Binding("right,plus", "vary(1)", "Next value", show=False, id="whatif.next"),
         Binding("left,minus", "vary(-1)", "Previous value", show=False, id="whatif.previous"),
@@ -198,7 +198,7 @@ class WhatIfs(RowList):
 
     def show(self, report: WhatIfReport | None) -> None:
         """Show new answers; checked what-ifs stay checked if they still apply."""
-        self._empty = "no what-if could be asked of this profile"
+        self._empty = "no what-if can be predicted from this profile"
         self._baseline = report.baseline if report else None
         estimates = report.estimates if report else ()
         known = [estimate for estimate in estimates if estimate.name != BATCH_SIZE]
