@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from skyline.errors import RewriteRefused, SkylineError, UsageError
 from skyline.report.protocol import Refusal
-from skyline.rewrite.plan import RewritePlan, plan
+from skyline.rewrite.plan import RewritePlan, diff, plan
 from skyline.rewrite.removal import removals
 from skyline.source.project import check_inside
 from skyline.source.settings_file import is_settings_file
@@ -91,7 +91,7 @@ class PlannedChange:
 
     def diff(self) -> str:
         """The edits as a unified diff."""
-        return RewritePlan(self.edits).diff(self.before.__getitem__)
+        return diff(RewritePlan(self.edits), self.before.__getitem__)
 
 
 def planned_question(server: SkylineServer, state: ScriptState, asked: Question) -> PlannedChange:

@@ -31,7 +31,7 @@ from skyline_lsp.job import CaptureJob
 from skyline_lsp.journal import Read
 from skyline_lsp.line_detail import LineDetail, line_details
 from skyline_lsp.options import ProfileOptions
-from skyline_lsp.texts import Texts
+from skyline_lsp.texts import Texts, same_text
 
 _Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
@@ -304,11 +304,6 @@ class Scripts:
     def concerned_by(self, path: str) -> list[ScriptState]:
         """The scripts whose profiles a change of this file may make stale."""
         return [state for state in self if path in state.files()]
-
-
-def same_text(left: str, right: str) -> bool:
-    """True if the texts are equal apart from line endings, which a capture may not keep."""
-    return left == right or left.replace("\r\n", "\n") == right.replace("\r\n", "\n")
 
 
 def differs(texts: Texts, path: str, text: str | None) -> bool:

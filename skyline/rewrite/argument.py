@@ -104,6 +104,11 @@ def keyword_of(call: ast.Call, name: str) -> ast.keyword | None:
     return next((keyword for keyword in call.keywords if keyword.arg == name), None)
 
 
+def is_off(node: ast.expr) -> bool:
+    """True for a literal None or False."""
+    return isinstance(node, ast.Constant) and node.value in (None, False)
+
+
 def replace_value(source: SourceText, node: ast.expr | ast.keyword, text: str) -> TextEdit:
     """Another expression, or another ``name=value``, in place of one; brackets around it stay."""
     start, end = offsets_of(source, node)

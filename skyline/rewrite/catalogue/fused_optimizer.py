@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 from skyline.errors import RewriteRefused
-from skyline.rewrite.argument import add_keyword, keyword_of, replace_value, without_argument
+from skyline.rewrite.argument import add_keyword, is_off, keyword_of, replace_value, without_argument
 from skyline.rewrite.context import RewriteContext, refusal
 from skyline.rewrite.element import without_keyword
 from skyline.rewrite.sites.step import optimizer_calls
@@ -66,12 +66,12 @@ def _optioned(context: RewriteContext, module: Module, call: ast.Call, option: s
         if not isinstance(given.value, ast.Constant):
             message = f"`{option}={text_of(given.value)}` is decided when the script runs"
             raise RewriteRefused(message, file=where, line=line)
-        if excluding is not None and not _is_off(excluding.value):
+        if excluding is not None and not is_off(excluding.value):
             message = f"`{other}={text_of(excluding.value)}` excludes {option}=True"
             raise RewriteRefused(message, file=where, line=line, hint="Remove it first.")
         return () if given.value.value is True else (replace_value(module.source, given.value, "True"),)
     differentiable = keyword_of(call, "differentiable")
-    if differentiable is not None and not _is_off(differentiable.value):
+    if differentiable is not None and not is_off(differentiable.value):
         message = f"`differentiable={text_of(differentiable.value)}` excludes {option}=True"
         raise RewriteRefused(message, file=where, line=line)
     _check_mappings(context, module, call)
@@ -90,10 +90,6 @@ def _check_mappings(context: RewriteContext, module: Module, call: ast.Call) -> 
                 verb = "sets" if held else "may set"
                 message = f"`**{text_of(mapping)}` {verb} `{name}`"
                 raise refusal(message, module, call, hint="Change it there.")
-
-
-def _is_off(node: ast.expr) -> bool:
-    return isinstance(node, ast.Constant) and node.value in (None, False)
 
 
 def present(context: RewriteContext) -> str | None:

@@ -6,7 +6,6 @@ import torch
 
 CPU = torch.device("cpu")
 GPU = torch.device("cuda", 0)
-_FORMATTED = 1.0
 
 _set_data = torch.Tensor.data.__set__
 _get_data = torch.Tensor.data.__get__
