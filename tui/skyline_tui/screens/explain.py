@@ -22,7 +22,6 @@ from skyline_tui.figures import (
     memory_change,
     saved_memory,
     saved_time,
-    spec,
     throughput_change,
     time_change,
 )
@@ -42,7 +41,7 @@ class Explain(Sheet):
     def __init__(
         self, estimate: EstimateReport, baseline: BaselineReport, record: TrackRecordReport | None = None
     ) -> None:
-        super().__init__(spec(estimate), Content("\n").join(_lines(estimate, baseline, record)))
+        super().__init__(estimate.spec, Content("\n").join(_lines(estimate, baseline, record)))
 
 
 def _lines(
