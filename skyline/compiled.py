@@ -46,6 +46,11 @@ def run_loops(way: Way) -> Generator[None, None, None]:
         _way.reset(token)
 
 
+def why_not_compiled() -> str | None:
+    """The reason why loops are not compiled here; None if they are, or if no call was large enough yet."""
+    return _why_not
+
+
 class Loop:
     """A function over arrays; call it with the number of elements that it visits (``visits``), then its arguments.
 

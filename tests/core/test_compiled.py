@@ -72,7 +72,7 @@ def test_without_numba_everything_runs_as_written(monkeypatch):
     written = np.zeros(2)
     assert fresh(10**9, np.array([1, 2]), 2.0, written) == 2
     assert written.tolist() == [2, 4]
-    assert "numba" in (compiled._why_not or "")
+    assert "numba" in (compiled.why_not_compiled() or "")
     with run_loops(Way.COMPILED), pytest.raises(ImportError):
         fresh(1, np.array([1, 2]), 2.0, written)
 
