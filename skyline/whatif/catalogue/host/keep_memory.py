@@ -1,4 +1,4 @@
-"""What if the C library kept large blocks in place of returning them to the system."""
+"""What if the C library kept large blocks instead of returning them to the system."""
 
 from __future__ import annotations
 

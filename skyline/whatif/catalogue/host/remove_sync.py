@@ -1,4 +1,4 @@
-"""What if the script did not read numbers from tensors within a step, or seldom."""
+"""What if the script read values of tensors rarely, or never, within a step."""
 
 from __future__ import annotations
 

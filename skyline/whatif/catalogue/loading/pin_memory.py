@@ -1,4 +1,4 @@
-"""What if batches were copied to the GPU from pinned memory, without holding the script."""
+"""What if batches were copied to the GPU from pinned memory, without blocking the script."""
 
 from __future__ import annotations
 

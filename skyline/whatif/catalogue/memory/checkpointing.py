@@ -1,4 +1,4 @@
-"""What if blocks of the model were computed again in the backward pass in place of keeping what they made."""
+"""What if blocks of the model were computed again in the backward pass instead of keeping their activations."""
 
 from __future__ import annotations
 

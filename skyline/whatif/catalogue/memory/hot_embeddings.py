@@ -1,4 +1,4 @@
-"""What if the GPU held only the most looked-up rows of the embeddings, and the host the others."""
+"""What if the GPU held only the most frequent rows of the embeddings, and the host the others."""
 
 from __future__ import annotations
 

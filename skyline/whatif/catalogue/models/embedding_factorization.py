@@ -1,4 +1,4 @@
-"""What if embeddings looked up other numbers than they give, with a linear layer between both."""
+"""What if embeddings were narrower or wider, and a linear layer followed."""
 
 from __future__ import annotations
 

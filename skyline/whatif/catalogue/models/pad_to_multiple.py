@@ -1,4 +1,4 @@
-"""What if the sizes of layers were multiples that matrix units like."""
+"""What if the sizes of layers were multiples that suit matrix units."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What if the gradients of replicas travelled in smaller or larger buckets."""
+"""What if replicas exchanged their gradients in smaller or larger buckets."""
 
 from __future__ import annotations
 
