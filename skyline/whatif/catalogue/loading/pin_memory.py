@@ -45,7 +45,7 @@ class PinMemory(UsualWhatIf):
         if not len(copies):
             return Applicability.no("no copy to the GPU comes from pageable memory")
         if not _held(graph, copies).any():
-            return Applicability.no("no copy to the GPU holds the script")
+            return Applicability.no("no copy to the GPU blocks the script")
         return Applicability(True)
 
     def transform(self, scenario: Scenario, value: str, subject: Subject) -> Scenario:
