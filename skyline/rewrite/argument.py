@@ -68,11 +68,11 @@ def without_argument(
         decided = decided_by(context, module, call, name, position)
     except RewriteRefused as refused:
         if not refused.hint:
-            refused.hint = f"Make it {off} there."
+            refused.hint = f"Set it to {off} there."
         raise
     if decided is None:
         message = f"`{text_of(call.func)}` is not given `{name}`"
-        raise refusal(message, module, call, hint="There is nothing to take out.")
+        raise refusal(message, module, call, hint="There is nothing to remove.")
     return set_literal(*decided, name, off)
 
 
@@ -227,7 +227,7 @@ def set_argument(
 ) -> tuple[TextEdit, ...]:
     """``name=text`` in a call, ``position`` being its place among the arguments given without names.
 
-    A literal that is there is changed in its place. Refused where the value is decided when the script runs, or
+    A literal that is there is changed in its place. Refused where the value is computed when the script runs, or
     where a mapping that is spread into the call sets it or may set it.
     """
     given = passed(call, name, position)
@@ -248,8 +248,8 @@ def set_argument(
 def set_literal(module: Module, node: ast.expr, name: str, text: str) -> tuple[TextEdit, ...]:
     """Another literal in place of one, none where it is the same; refused where the value is not a literal."""
     if not isinstance(node, ast.Constant):
-        message = f"`{name}={text_of(node)}` is decided when the script runs"
-        raise refusal(message, module, node, hint=f"Make it {text} there.")
+        message = f"`{name}={text_of(node)}` is computed when the script runs"
+        raise refusal(message, module, node, hint=f"Set it to {text} there.")
     wanted = ast.literal_eval(text)
     if node.value == wanted and type(node.value) is type(wanted):
         return ()

@@ -34,5 +34,5 @@ def remove(context: RewriteContext) -> tuple[TextEdit, ...]:
     """The model without the compiling that brings the graphs."""
     for module, node in calls_of(context, *_BY_HAND):
         message = f"The script records CUDA graphs by itself, with `{text_of(node.func)}`"
-        raise refusal(message, module, node, hint="Take it out there.")
+        raise refusal(message, module, node, hint="Remove it there.")
     return without_compiling(context)

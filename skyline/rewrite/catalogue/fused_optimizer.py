@@ -64,7 +64,7 @@ def _optioned(context: RewriteContext, module: Module, call: ast.Call, option: s
     given, excluding = keyword_of(call, option), keyword_of(call, other)
     if given is not None:
         if not isinstance(given.value, ast.Constant):
-            message = f"`{option}={text_of(given.value)}` is decided when the script runs"
+            message = f"`{option}={text_of(given.value)}` is computed when the script runs"
             raise RewriteRefused(message, file=where, line=line)
         if excluding is not None and not is_off(excluding.value):
             message = f"`{other}={text_of(excluding.value)}` excludes {option}=True"
@@ -112,8 +112,8 @@ def remove(context: RewriteContext) -> tuple[TextEdit, ...]:
             elif any(fact.options.get(option) for fact in context.profile.optimizers) and given is None:
                 edits += _without_mapped(context, module, call, option)
             elif given is not None and not isinstance(given.value, ast.Constant):
-                message = f"`{option}={text_of(given.value)}` is decided when the script runs"
-                raise refusal(message, module, given.value, hint="Make it False there.")
+                message = f"`{option}={text_of(given.value)}` is computed when the script runs"
+                raise refusal(message, module, given.value, hint="Set it to False there.")
     return tuple(edits)
 
 
@@ -132,5 +132,5 @@ def _without_mapped(
         return without_argument(context, module, call, option, off="False")
     except RewriteRefused as refused:
         raise refusal(
-            f"`**{text_of(mappings[0])}` sets `{option}`", module, call, hint="Take it out there."
+            f"`**{text_of(mappings[0])}` sets `{option}`", module, call, hint="Remove it there."
         ) from refused

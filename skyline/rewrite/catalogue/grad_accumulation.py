@@ -101,7 +101,7 @@ def _without_weights(context: RewriteContext) -> tuple[TextEdit, ...]:
     weighing = _weighing(found, body[-1])
     if weighing is None:
         message = f"The loop over `{text_of(loop.iter)}` is not one that Skyline wrote"
-        hint = "Take the loop out by hand: the statements in it on the whole batch, with the loss as it is."
+        hint = "Remove the loop by hand: the statements in it on the whole batch, with the loss as it is."
         raise refusal(message, module, loop, hint=hint)
     gone.append(weighing.statement)
     edits += replace(module, weighing.given, weighing.loss)
@@ -173,7 +173,7 @@ def _around(module: Module, loop: ast.For, whole: str, loss: str) -> list[ast.st
     behind = [each for each in suite[at + 1 : at + 2] if ast.unparse(each) == f"{loss} = {whole}"]
     if not before or not behind:
         message = f"`{whole}` is summed up over the parts in another way than Skyline writes"
-        raise refusal(message, module, loop, hint="Take the loop out by hand.")
+        raise refusal(message, module, loop, hint="Remove the loop by hand.")
     return [*before, *behind]
 
 

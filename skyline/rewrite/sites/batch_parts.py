@@ -143,7 +143,9 @@ def batch_names(context: RewriteContext, site: ForwardSite) -> tuple[str, ...]:
         for node in ast.walk(statement):
             if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
                 if node.id in whole - tensors:
-                    raise refusal(f"`{node.id}` holds the batch in a way that cannot be parted", module, node)
+                    raise refusal(
+                        f"`{node.id}` holds the batch in a way that cannot be divided", module, node
+                    )
                 if node.id in tensors and node.id not in bound:
                     read.setdefault(node.id, node)
         for node in ast.walk(statement):

@@ -249,7 +249,7 @@ def test_what_is_bound_anew_may_change(model) -> None:
             "        for block in self.blocks:\n            x = run(block)\n        return x\n",
             "could be read",
         ),
-        ("        x = self.blocks(x)\n        return self.blocks(x)\n", "gone through more than once"),
+        ("        x = self.blocks(x)\n        return self.blocks(x)\n", "iterated more than once"),
         (
             "        for a, b, c in self.blocks:\n            x = a(x)\n        return x\n",
             "`for (a, b, c) in …` unpacks the blocks",
@@ -322,6 +322,6 @@ def test_a_block_with_a_name_is_called_once(model) -> None:
     )
     assert "`self.first` is called more than once" in model(forward, names=names).reason("checkpointing")
     forward = "    def forward(self, x):\n        return self.second(self.rest(x))\n"
-    assert "`self.first` is called in no way that could be read" in model(forward, names=names).reason(
+    assert "`self.first` is called in no recognised way" in model(forward, names=names).reason(
         "checkpointing"
     )

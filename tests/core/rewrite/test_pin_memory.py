@@ -89,7 +89,7 @@ OPTION = (
     [
         (OPTION, ("--pin=0",), "The command line sets --pin (`--pin=0`): change it there"),
         ("PIN = 0\nprint(PIN)\nl = DataLoader(d, pin_memory=PIN)\n", (), "is read on lines 2, 3"),
-        ("l = DataLoader(d, pin_memory=find())\n", (), "is decided when the script runs"),
+        ("l = DataLoader(d, pin_memory=find())\n", (), "is computed when the script runs"),
         ("l = DataLoader(d)\nl.x.to(a, b, c)\n", (), "No move of the batch"),
     ],
 )
