@@ -248,13 +248,18 @@ class ScriptState:
         """True if the code has changed in effect since the latest run."""
         return not self.attempt or any(differs(texts, path, text) for path, text in self.attempt.items())
 
+    def profiled(self) -> Prepared:
+        """The latest profile. Raises SkylineError with the next step if there is none."""
+        if self.prepared is None:
+            raise no_profile()
+        return self.prepared
+
     def estimate(self, question: Question) -> Estimate:
         """The estimate for a question, cached. Raises SkylineError if there is no profile."""
-        if self.prepared is None:
-            raise SkylineError("There is no profile yet", hint="Run skyline.profile first.")
+        prepared = self.profiled()
         known = self.estimates.get(question)
         if known is None:
-            known = self.estimates[question] = estimate(self.prepared.analysis, question)
+            known = self.estimates[question] = estimate(prepared.analysis, question)
             if len(self.estimates) > _REMEMBERED_ESTIMATES:
                 self.estimates.popitem(last=False)
         return known
@@ -304,6 +309,13 @@ class Scripts:
     def concerned_by(self, path: str) -> list[ScriptState]:
         """The scripts whose profiles a change of this file may make stale."""
         return [state for state in self if path in state.files()]
+
+
+def no_profile() -> SkylineError:
+    """The error of a question about a script that was not profiled."""
+    return SkylineError(
+        "There is no profile of this script yet", hint="Run the command skyline.profile first."
+    )
 
 
 def differs(texts: Texts, path: str, text: str | None) -> bool:
