@@ -117,6 +117,15 @@ def add_options(
     ]
 
 
+def refuse_prediction(options: argparse.Namespace) -> None:
+    """Raise UsageError for ``--gpu`` in a command that measures."""
+    if options.gpu is not None:
+        raise UsageError(
+            "--gpu predicts for a GPU that is not here: nothing can be measured on it",
+            hint=f"Leave it out, or predict with: skyline whatif --gpu {options.gpu} SCRIPT",
+        )
+
+
 def check_script(script: Path) -> None:
     """Raise UsageError, with the nearest name there is, for what cannot be a script."""
     if script.is_dir():

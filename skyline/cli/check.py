@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from skyline.cli.capture_options import add_options, check_script, request_of, running, terminable
+from skyline.cli.capture_options import (
+    add_options,
+    check_script,
+    refuse_prediction,
+    request_of,
+    running,
+    terminable,
+)
 from skyline.cli.command_line import parse_after_names, parser
 from skyline.cli.numbers import minutes, positive
 from skyline.cli.streams import deliver, encoded, write_data
@@ -66,8 +73,7 @@ def run(arguments: Sequence[str]) -> int:
     command.add_argument("--json", metavar="FILE", help="write the outcome as JSON ('-': to stdout, alone)")
     command.add_argument("words", metavar="SCRIPT", nargs="*")
     options, options_of_script = parse_after_names(arguments, command)
-    if options.gpu is not None:
-        raise UsageError("--gpu predicts for a GPU that is not here: nothing can be measured on it")
+    refuse_prediction(options)
     script, budget = _budget(options)
     check_script(script)
     typed = (*options.words[1:], *(options_of_script or ()))

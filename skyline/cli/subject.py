@@ -88,6 +88,12 @@ def refuse_trace(source: str) -> UsageError:
     )
 
 
+def require_script(path: Path) -> None:
+    """Raise UsageError for a saved profile where a script is needed."""
+    if not is_script(path):
+        raise UsageError(f"{path} is a saved profile", hint="Name the script itself.")
+
+
 def is_script(path: Path) -> bool:
     """True if a path names Python source or a notebook; raises UsageError for an unreadable path."""
     if path.suffix in {".py", ".pyw", SUFFIX} or not path.exists() or path.is_dir():

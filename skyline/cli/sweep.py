@@ -12,7 +12,7 @@ from skyline.cli.command_line import parse_after_names, parser
 from skyline.cli.numbers import duration, positive
 from skyline.cli.project import fill_in
 from skyline.cli.streams import deliver, write_whole
-from skyline.cli.subject import is_script
+from skyline.cli.subject import require_script
 from skyline.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
@@ -79,8 +79,7 @@ def run(arguments: Sequence[str]) -> int:
     )
     options, more = parse_after_names(arguments, command)
     script = Path(options.script)
-    if not is_script(script):
-        raise UsageError(f"{options.script} is a saved profile", hint="Name the script that is to be swept.")
+    require_script(script)
     fill_in(options, script, gpu=True)
     request = request_of(script, (*options.words, *(more or ())), options)
     settings = _settings(request, options)

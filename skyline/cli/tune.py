@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from skyline.cli.apply import write_edits
-from skyline.cli.capture_options import Display, add_options, terminable
+from skyline.cli.capture_options import Display, add_options, refuse_prediction, terminable
 from skyline.cli.command_line import parse_after_names, parser
 from skyline.cli.numbers import duration, gigabytes
 from skyline.cli.streams import data_console, say, tell, write_data, write_whole
-from skyline.cli.subject import is_script, saved_profile, subject_of
+from skyline.cli.subject import require_script, saved_profile, subject_of
 from skyline.cli.verify import run_request
 from skyline.errors import ExitCode, RewriteRefused, UsageError
 
@@ -83,10 +83,8 @@ def run(arguments: Sequence[str]) -> int:
     )
     options, more = parse_after_names(arguments, command)
     script_arguments = (*options.words, *(more or ())) if options.words or more is not None else None
-    if options.gpu is not None:
-        raise UsageError("--gpu predicts for a GPU that is not here: nothing can be measured on it")
-    if not is_script(Path(options.script)):
-        raise UsageError(f"{options.script} is a saved profile", hint="Name the script that is to be tuned.")
+    refuse_prediction(options)
+    require_script(Path(options.script))
     if options.undo:
         return _undo(options)
     if options.budget is None and options.tune_budget_s < _USUAL_PROFILE_S / _PROFILE_SHARE:
