@@ -21,7 +21,7 @@ from skyline.source.knob import SettingPlace
 from skyline.source.line_map import same_code
 from skyline.source.settings_file import as_recorded, is_settings_file, same_settings, still_holds
 from skyline.source.text import SourceText
-from skyline.trace.held_settings import held_settings
+from skyline.trace.batch_place import held_settings
 from skyline.trace.profile import Profile
 from skyline.watch.reached_goal import with_reached_goal
 from skyline.whatif.estimate import CurvePoint, Estimate

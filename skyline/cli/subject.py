@@ -116,7 +116,7 @@ def changed_sources(profile: Profile) -> tuple[str, ...]:
     """
     from skyline.source.settings_file import still_holds
     from skyline.source.text import SourceText
-    from skyline.trace.held_settings import held_settings
+    from skyline.trace.batch_place import held_settings
 
     changed: list[str] = []
     for source in profile.sources:

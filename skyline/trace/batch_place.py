@@ -45,3 +45,10 @@ def batch_place(profile: Profile) -> BatchPlace:
         return BatchPlace(None, None, f"{search.refusal.rstrip('.')}." if search.refusal else reason)
     tried = f"; looked for {'; '.join(search.tried)}" if search.tried else ""
     return BatchPlace(None, None, f"No literal that sets the batch size was found{tried}.")
+
+
+def held_settings(profile: Profile) -> tuple[SettingPlace, ...]:
+    """The batch size, loader workers and accumulated batches that settings files hold, at one known place each."""
+    batch_size = batch_place(profile).setting or profile.setting
+    others = (each.places[0] for each in profile.configured if len(each.places) == 1)
+    return (*([batch_size] if batch_size is not None else []), *others)
