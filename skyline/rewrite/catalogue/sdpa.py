@@ -179,7 +179,7 @@ def _dropout(module: Module, call: ast.Call) -> str:
     if len(made) == 1 and isinstance(made[0], ast.Call) and last_name(made[0].func) == "Dropout":
         name = dotted(call.func)
         return f"{name}.p if {name.partition('.')[0]}.training else 0.0"
-    raise NotAttention(f"what `{text_of(call.func)}` drops is unknown", call)
+    raise NotAttention(f"the share that `{text_of(call.func)}` drops is unknown", call)
 
 
 def _scale(module: Module, found: WrittenAttention) -> list[str]:
@@ -191,7 +191,7 @@ def _scale(module: Module, found: WrittenAttention) -> list[str]:
     if _is_usual(module, factor, divided, found):
         return []
     if not _is_number(module, factor):
-        raise NotAttention(f"whether `{text_of(factor)}` is a plain number is unknown", factor)
+        raise NotAttention(f"`{text_of(factor)}` is not known to be a plain number", factor)
     text = _source(module, factor)
     simple = isinstance(factor, ast.Name | ast.Attribute | ast.Constant | ast.Call)
     return [f"scale=1.0 / {text if simple else f'({text})'}" if divided else f"scale={text}"]

@@ -137,7 +137,7 @@ def _why_not_sparse(baseline: Subject) -> str:
         if optimizer.options.get("fused"):
             return "a fused step takes no sparse gradients"
     if len(profile.optimizers) > 1:
-        return "which of several optimizers updates the embedding is not known"
+        return "it is not known which of several optimizers updates the embedding"
     if any(call.name in ("clip_grad_norm_", "clip_grad_value_") for call in profile.calls):
         return "the gradients are clipped, which PyTorch does not do with sparse ones"
     if profile.parallel is not None:
