@@ -7,7 +7,7 @@ from enum import Enum
 
 
 class Sharding(str, Enum):
-    """What the ranks of data parallelism share out among each other."""
+    """The state that the ranks of data parallelism divide among each other."""
 
     NONE = "ddp"
     """Nothing: gradients are all-reduced."""

@@ -199,7 +199,7 @@ def basis_parts(report: ProfileReport) -> tuple[str, ...]:
 
 
 def recording_remarks(report: ProfileReport) -> tuple[str, ...]:
-    """How near the recording and its simulation are to the timed iterations; empty where nothing was measured."""
+    """The distance of the recording and its simulation from the timed iterations; empty where nothing was measured."""
     if report.mode != "measured":
         return ()
     error = units.format_share(report.replay_error)

@@ -199,7 +199,7 @@ def _run_by_rank(
                 other = lane_of[target]
                 heappush(coming[other], (ready[target], target))
                 if other != lane:
-                    # What is present was ready when the lane was last looked at.
+                    # Present tasks were ready when the lane was last looked at.
                     came = looked[other] if len(present[other]) > 0 else coming[other][0][0]
                     first = max(free[other][0][0], came)
                     if first != soonest[other]:

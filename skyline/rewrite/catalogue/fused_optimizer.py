@@ -93,7 +93,7 @@ def _check_mappings(context: RewriteContext, module: Module, call: ast.Call) -> 
 
 
 def present(context: RewriteContext) -> str | None:
-    """``fused`` or ``foreach``: what an optimizer is told to do, and does."""
+    """``fused`` or ``foreach``: the form that an optimizer is given and uses."""
     for option in _OPTIONS:
         if any(_is_on(call, option) for _, call in optimizer_calls(context, _FOREACH)):
             return option

@@ -139,7 +139,7 @@ def _guard(context: RewriteContext, module: Module, call: ast.Call, workers: int
 
 
 def _starts_afresh(context: RewriteContext) -> bool:
-    """True if worker processes are started anew, not forked: not on Linux, and from Python 3.14 nowhere."""
+    """True if worker processes start as new interpreters, not forked: not on Linux, and from Python 3.14 nowhere."""
     environment = context.profile.environment
     version = tuple(int(part) for part in environment.python.split(".")[:2] if part.isdigit())
     return not environment.platform.lower().startswith("linux") or version >= (3, 14)

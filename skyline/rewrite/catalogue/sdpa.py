@@ -351,7 +351,7 @@ def _reads_step(
     places: dict[int, int],
     rebound: set[str],
 ) -> bool:
-    """True if a name may read what a step bound: it stands behind the first step and is not bound anew before."""
+    """True if a name may read what a step bound: it stands behind the first step and is not assigned again before."""
     chain = [node, *module.around(node)]
     at = next((places[id(each)] for each in chain if id(each) in places), None)
     first = min(places[id(step)] for step in found.steps)

@@ -179,7 +179,7 @@ def _check_reads(
             for filling in filled
             for each in zeroed
         ):
-            continue  # each backward pass fills it anew, as the first did
+            continue  # each backward pass fills it again, as the first did
         message = f"`{text_of(statement)}` uses a gradient, which may not be there any more"
         raise refusal(message, region.module, node, hint="Guard it: if p.grad is not None.")
 

@@ -58,7 +58,7 @@ class VirtualTensor(torch.Tensor):
             _set_data(self, other)
         self.meta, self.on_gpu, self.known = other.meta, other.on_gpu, other.known
 
-    # What a script can ask.
+    # Properties that a script can query.
 
     @property
     def device(self):

@@ -82,13 +82,13 @@ class NumWorkers(UsualWhatIf):
     grain: Grain = Grain.PHASES
 
     def title(self, value: str) -> str:
-        """What the change does, in a few words."""
+        """The change in a few words."""
         if value == "0":
             return "load batches in the script's own process"
         return f"load batches in {value or 'some'} worker process{'es' if value != '1' else ''}"
 
     def detect(self, subject: Subject) -> Applicability:
-        """Applicable where a loader takes part of the iteration, and what a batch takes to make can be told."""
+        """Applicable where a loader takes part of the iteration, and the time to make a batch can be computed."""
         if subject.recording is not None:
             return enough_workers(subject.recording, _VALUES[1:])
         if not subject.script.loaders:

@@ -214,7 +214,7 @@ def _code(phase: Phase) -> int:
 
 
 def _is_large(module: ModuleFact) -> bool:
-    """True if the layout of a module's weight can be told: filters of one pixel lie both ways at once."""
+    """True if the layout of a module's weight can be recognised: filters of one pixel lie both ways at once."""
     kernel = module.options.get("kernel_size")
     return not isinstance(kernel, tuple) or prod(kernel) > 1
 

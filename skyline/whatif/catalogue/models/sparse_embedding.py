@@ -100,7 +100,7 @@ class SparseEmbedding(UsualWhatIf):
 
 
 def sparse_work(baseline: Subject, graph: Graph, larger: float) -> Indices:
-    """What touched rows alone are left of, done by one thread: indices are sorted, rows found and added up."""
+    """The remaining work on touched rows, done by one thread: indices are sorted, rows found and added up."""
     found = [
         updates_of(baseline, graph, shape)
         for shape in {table.shape for table in sparse_tables(baseline.script, larger)}
@@ -193,7 +193,7 @@ def _end_of(interval: Interval, end: int) -> float:
 
 
 def _tensors_of(baseline: Subject, shape: tuple[int, int]) -> int:
-    """How many parameters have this shape."""
+    """The number of parameters of this shape."""
     alike = [
         one
         for one in baseline.script.modules
