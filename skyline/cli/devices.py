@@ -162,7 +162,7 @@ def taken_back(
 ) -> tuple[list[str], tuple[str, ...]]:
     """The words of ``arguments`` that are long ``options`` of ours with their values, and what is left for the script.
 
-    Options that the script or a file next to it mentions stay the script's, and so does ``--gpu 0``: a number is a device.
+    Options that the script or a file next to it mentions stay the script's. So does ``--gpu 0``: a number is a device.
     """
     options = list(options)
     found = misplaced(arguments, options, script)

@@ -1,7 +1,7 @@
 """Deciding, while a graph runs, which of several ready tasks goes first.
 
-Algorithm 1 of Daydream (Zhu, Phanishayee, Pekhimenko, USENIX ATC 2020) as it stands in the paper: of all tasks that
-wait for nothing more, take the one that can start first, unless a rule of one's own takes another.
+Algorithm 1 of Daydream (Zhu, Phanishayee, Pekhimenko, USENIX ATC 2020): of all tasks that wait for
+nothing more, take the one that can start first, unless the caller's own rule takes another.
 """
 
 from __future__ import annotations

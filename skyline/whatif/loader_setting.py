@@ -65,7 +65,7 @@ def training_loader(baseline: Subject) -> LoaderFact | None:
 
 
 def present_setting(baseline: Subject) -> LoaderSetting:
-    """The way in which batches are made in the graph. Predictions without known times make them in the script's own process."""
+    """The workers that make batches in the graph. Predictions without known times have none."""
     loader = training_loader(baseline)
     read_here = not (baseline.on_gpu and baseline.script.timed_reads)
     if loader is None or (baseline.script.mode == "predicted" and read_here):
