@@ -101,7 +101,7 @@ def test_nothing_is_said_of_workers_that_keep_up(profile):
     ready = with_data(profile, (0.3,))
     found = WORKERS.detect(start_of(ready, loader=LoaderFact(16, 2, None, 1.0)))
     assert not found.applicable
-    assert "ready when they are wanted" in found.reason
+    assert "ready when the script asks for them" in found.reason
     assert "no DataLoader" in WORKERS.detect(baseline(replace(profile, loaders=()))).reason
 
 
