@@ -247,7 +247,7 @@ def test_what_is_bound_anew_may_change(model) -> None:
         ),
         (
             "        for block in self.blocks:\n            x = run(block)\n        return x\n",
-            "could be read",
+            "in no recognised way",
         ),
         ("        x = self.blocks(x)\n        return self.blocks(x)\n", "iterated more than once"),
         (
@@ -256,7 +256,7 @@ def test_what_is_bound_anew_may_change(model) -> None:
         ),
         ("        x = self.blocks(  # all\n            x)\n        return x\n", "has a comment inside"),
         ("        y = self.blocks(f(\n            x))\n        return y\n", "goes over several lines"),
-        ("        return go(self)\n", "could be read"),
+        ("        return go(self)\n", "in a recognised way"),
     ],
 )
 def test_refused_with_the_reason_and_what_to_write(model, forward: str, said: str) -> None:

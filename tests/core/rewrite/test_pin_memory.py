@@ -62,10 +62,10 @@ def test_beside_new_workers(workshop) -> None:
         ("DataLoader(d)", "x * 2", "No move of the batch"),
         ("DataLoader(d)", "x.to('cpu')", "No move of the batch"),
         ("DataLoader(d)", "x.to(torch.float32)", "No move of the batch"),
-        ("DataLoader(d, pin_memory=cuda())", "x.to(device)", "decided when the script runs"),
+        ("DataLoader(d, pin_memory=cuda())", "x.to(device)", "computed when the script runs"),
         ("DataLoader(d, **make())", "x.to(device)", "may already set"),
         ("make_loader(d)", "x.to(device)", "no DataLoader"),
-        ("DataLoader(d)", "x.to(device, non_blocking=flag)", "decided when the script runs"),
+        ("DataLoader(d)", "x.to(device, non_blocking=flag)", "computed when the script runs"),
         ("DataLoader(d, pin_memory=flag)", "x.to(device)", "does not lead to one value"),
     ],
 )
