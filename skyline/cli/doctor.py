@@ -230,7 +230,7 @@ def _network(folder: Path) -> Check:
     return Check(
         "network",
         "ok",
-        f"a run that you start reaches every host, a run that a save starts {reached} (Python's calls)",
+        f"a run that you start reaches every host, one that a save starts {reached} (Python's calls)",
     )
 
 
