@@ -211,7 +211,7 @@ async def test_a_curve_with_one_point_says_why_there_is_nothing_to_drag(opened_a
         await drag(pilot, "#memory-bar", 8, 14)
         await pilot.press("]")
         assert made.app.query_one(Controls).wanted is None
-        assert "nothing to drag along" in made.toasts
+        assert "no curve to drag along" in made.toasts
 
 
 async def test_a_question_survives_a_new_profile_of_another_edit(opened_app) -> None:
