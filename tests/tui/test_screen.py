@@ -71,7 +71,7 @@ async def test_enter_explains(opened_app) -> None:
         for part in (
             "the loader keeps up",
             "modelled: a model",
-            "exact: the same numbers",
+            "exact: training computes the same numbers",
             "0.4 % for the simulation",
         ):
             assert part in made.text, part
