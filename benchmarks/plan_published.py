@@ -137,7 +137,9 @@ def _scored(runs: Sequence[PublishedRun], predictor: OperatorPredictor) -> list[
         smaller = _fewest(run, runs)
         peak = (run.cluster.gpu.tflops_bf16 or run.cluster.gpu.tflops_fp16 or 1.0) * 1e12
         by_mfu = _ASSUMED_MFU * peak / (run.model.flops_per_sample / run.model.sequence)
-        memory = largest_rank(layers, run.strategy).peak_bytes / run.memory_bytes if run.memory_bytes else None
+        memory = (
+            largest_rank(layers, run.strategy).peak_bytes / run.memory_bytes if run.memory_bytes else None
+        )
         linear = smaller.tokens_per_s_gpu / run.tokens_per_s_gpu if smaller else None
         found.append(
             Scored(

@@ -104,14 +104,11 @@ def format_ms_interval(interval_ms: Interval) -> str:
 
 def format_ms_delta(value_ms: float) -> str:
     """``-5.1 ms``: a signed change."""
-    scale = _delta_scale(value_ms)
+    scale = time_scale((value_ms,))
+    # A change is compared with the iteration: one decimal of a ms is enough unless the change is below one.
+    if scale.unit == "ms" and scale.decimals > 1 and abs(value_ms) >= 1:
+        scale = UnitScale(scale.unit, scale.factor, 1)
     return f"{scale.signed(value_ms)} {scale.unit}"
-
-
-def format_ms_change(change: Interval) -> str:
-    """``-5.1 ±1.0 ms``: a change, signed and with its spread."""
-    scale = _delta_scale(change.value, change.half_width)
-    return f"{scale.change_with_spread(change)} {scale.unit}"
 
 
 def format_bytes(value: float) -> str:
@@ -189,14 +186,6 @@ def _lopsided(interval: Interval) -> bool:
     below, above = interval.value - interval.low, interval.high - interval.value
     wide = interval.half_width > 0.2 * abs(interval.value)
     return wide and max(below, above) > 1.5 * min(below, above)
-
-
-def _delta_scale(value_ms: float, spread_ms: float = 0.0) -> UnitScale:
-    """A change is compared with the iteration: one decimal of a ms is enough unless the change is below one."""
-    scale = time_scale((value_ms, spread_ms))
-    if scale.unit == "ms" and scale.decimals > 1 and max(abs(value_ms), spread_ms) >= 1:
-        return UnitScale(scale.unit, scale.factor, 1)
-    return scale
 
 
 def how_often(count: float) -> str:

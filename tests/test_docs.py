@@ -135,9 +135,9 @@ WHATIF_HEADINGS = [
     "What it changes",
     "When it applies",
     "How it is predicted",
-    "What it takes for granted",
+    "Assumptions",
     "Rewrite",
-    "How well it has done",
+    "Measured accuracy",
 ]
 
 

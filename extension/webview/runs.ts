@@ -17,10 +17,10 @@ const MINUTES = [1, 5, 15, 60] as const;
 
 export function watched({ runs, script }: ViewState, post: Post): HTMLElement[] {
   const { watched: report } = runs;
-  if (!report) return [...problem(runs.reason), h("div", { class: "muted" }, `This script was not watched yet. In a terminal, skyline watch ${script?.name ?? "train.py"} runs the training itself, with rules over it.`)];
+  if (!report) return [...problem(runs.reason), h("div", { class: "muted" }, `This script was not watched yet. In a terminal, skyline watch ${script?.name ?? "train.py"} runs the training itself and checks it with rules.`)];
   const last = report.points.at(-1);
   const facts = [
-    { running: "running", silent: "no news for half a minute", ended: report.exit_code === 0 ? "ended" : `ended with exit code ${report.exit_code ?? "?"}` }[report.state],
+    { running: "running", silent: "no update for 30 s", ended: report.exit_code === 0 ? "ended" : `ended with exit code ${report.exit_code ?? "?"}` }[report.state],
     last && `iteration ${last.iteration.toLocaleString("en")}`,
     last && `${text(last.iteration_ms, timeUnit(last.iteration_ms))} each`,
     last && last.loss !== null && `loss ${last.loss.toPrecision(4)}`,
@@ -145,7 +145,7 @@ function question(asked: SearchAsked, some: boolean, post: Post): HTMLElement {
       "div",
       { class: "actions" },
       h("button", { class: "secondary", "data-key": "search", onclick: () => search(false) }, "Search by trials"),
-      some && h("button", { class: "link", "data-key": "search on", onclick: () => search(true) }, "Go on from these"),
+      some && h("button", { class: "link", "data-key": "search on", onclick: () => search(true) }, "Continue from these"),
     ),
   );
 }

@@ -32,7 +32,7 @@ def changes(
     analysis: Analysis, whatifs: WhatIfReport, findings: Iterable[FindingReport] = ()
 ) -> tuple[ApplicableChange, ...]:
     """Every applicable what-if that has a rewrite, in the report's order, then cures with other values."""
-    known = {str(Choice(one.name, one.value)) for one in whatifs.estimates}
+    known = {one.spec for one in whatifs.estimates}
     cures = [one.whatif for one in findings if one.whatif and "=" in one.whatif and one.whatif not in known]
     further = [estimate(analysis, Question(choices=(Choice.parse(cure),))) for cure in dict.fromkeys(cures)]
     return tuple(_changes(analysis, (*whatifs.estimates, *further)))

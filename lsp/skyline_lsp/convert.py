@@ -16,7 +16,7 @@ from pygls.workspace import PositionCodec
 from skyline.report.protocol import PreviewEdit
 from skyline.source.text import SourceSpan, SourceText, TextEdit
 
-NO_NOTEBOOKS = "This editor does not tell Skyline the cells of its notebooks"
+NO_NOTEBOOKS = "This editor does not send the cells of its notebooks to Skyline"
 NOTEBOOK_HINT = (
     "In a terminal: skyline profile NOTEBOOK. In Jupyter: %load_ext skyline, then %%skyline in a cell."
 )

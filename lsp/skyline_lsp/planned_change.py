@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from skyline.errors import RewriteRefused, SkylineError, UsageError
+from skyline.errors import RewriteRefused, UsageError
 from skyline.report.protocol import Refusal
-from skyline.rewrite.plan import RewritePlan, plan
+from skyline.rewrite.plan import RewritePlan, diff, plan
 from skyline.rewrite.removal import removals
 from skyline.source.project import check_inside
 from skyline.source.settings_file import is_settings_file
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from skyline_lsp.server import SkylineServer
     from skyline_lsp.state import ScriptState
 
-NO_PROFILE = SkylineError("There is no profile yet", hint="Run skyline.profile first.")
 NOT_IN_CODE = "is not in the code"
 
 
@@ -91,7 +90,7 @@ class PlannedChange:
 
     def diff(self) -> str:
         """The edits as a unified diff."""
-        return RewritePlan(self.edits).diff(self.before.__getitem__)
+        return diff(RewritePlan(self.edits), self.before.__getitem__)
 
 
 def planned_question(server: SkylineServer, state: ScriptState, asked: Question) -> PlannedChange:
@@ -100,9 +99,7 @@ def planned_question(server: SkylineServer, state: ScriptState, asked: Question)
     A what-if that is in the code with another value is removed first. One that was removed is restored as it was.
     Raises SkylineError if there is no profile, and UsageError if a file cannot be read.
     """
-    if state.prepared is None:
-        raise NO_PROFILE
-    files, profile = _EditedFiles(server, state.path), state.prepared.report.id
+    files, profile = _EditedFiles(server, state.path), state.profiled().report.id
     back: list[str] = []
     for choice in asked.choices:
         back += _make_room(server, state, files, choice)
@@ -115,9 +112,7 @@ def planned_removal(server: SkylineServer, state: ScriptState, name: str) -> Pla
 
     Raises SkylineError if there is no profile, and UsageError if the what-if is not in the code.
     """
-    if state.prepared is None:
-        raise NO_PROFILE
-    files, profile = _EditedFiles(server, state.path), state.prepared.report.id
+    prepared, files = state.profiled(), _EditedFiles(server, state.path)
     read = server.texts.shown
     found = [entry for entry in server.journal.in_code(state.path, read) if name in entry.names()]
     edits = found[-1].taken_out(read) if found else None
@@ -127,16 +122,16 @@ def planned_removal(server: SkylineServer, state: ScriptState, name: str) -> Pla
         return _written(
             state, files, Question(found[-1].batch_size, tuple(rest)), found[-1].profile, taken_out=True
         )
-    planned = removals(state.prepared.analysis, (name,), files.read)
+    planned = removals(prepared.analysis, (name,), files.read)
     refused = _refusals(planned)
     if not planned.edits:
         if not refused:
             raise UsageError(f"{name} {NOT_IN_CODE}")
         return PlannedChange(files.shown, files.now, (), refused)
     written = files.apply(planned.edits)
-    known = next((one for one in state.prepared.whatifs.estimates if one.name == name), None)
+    known = next((one for one in prepared.whatifs.estimates if one.name == name), None)
     spec = f"{name}={known.present}" if known is not None and known.present else name
-    entry = JournalEntry(f"without {name}", profile, written, removes=(spec,))
+    entry = JournalEntry(f"without {name}", prepared.report.id, written, removes=(spec,))
     return PlannedChange(files.shown, files.now, planned.edits, refused, (entry,))
 
 
@@ -187,9 +182,8 @@ def _make_room(server: SkylineServer, state: ScriptState, files: _EditedFiles, c
 def _written(
     state: ScriptState, files: _EditedFiles, asked: Question, profile: str, *, taken_out: bool
 ) -> PlannedChange:
-    assert state.prepared is not None
     nothing = asked.batch_size is None and not asked.choices
-    planned = RewritePlan(()) if nothing else plan(state.prepared.analysis, asked, files.read)
+    planned = RewritePlan(()) if nothing else plan(state.profiled().analysis, asked, files.read)
     written = files.apply(planned.edits)
     refused = _refusals(planned)
     left_out = {each.name for each in refused}

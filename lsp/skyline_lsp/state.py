@@ -21,7 +21,7 @@ from skyline.source.knob import SettingPlace
 from skyline.source.line_map import same_code
 from skyline.source.settings_file import as_recorded, is_settings_file, same_settings, still_holds
 from skyline.source.text import SourceText
-from skyline.trace.held_settings import held_settings
+from skyline.trace.batch_place import held_settings
 from skyline.trace.profile import Profile
 from skyline.watch.reached_goal import with_reached_goal
 from skyline.whatif.estimate import CurvePoint, Estimate
@@ -31,7 +31,7 @@ from skyline_lsp.job import CaptureJob
 from skyline_lsp.journal import Read
 from skyline_lsp.line_detail import LineDetail, line_details
 from skyline_lsp.options import ProfileOptions
-from skyline_lsp.texts import Texts
+from skyline_lsp.texts import Texts, same_text
 
 _Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
@@ -248,13 +248,18 @@ class ScriptState:
         """True if the code has changed in effect since the latest run."""
         return not self.attempt or any(differs(texts, path, text) for path, text in self.attempt.items())
 
+    def profiled(self) -> Prepared:
+        """The latest profile. Raises SkylineError with the next step if there is none."""
+        if self.prepared is None:
+            raise no_profile()
+        return self.prepared
+
     def estimate(self, question: Question) -> Estimate:
         """The estimate for a question, cached. Raises SkylineError if there is no profile."""
-        if self.prepared is None:
-            raise SkylineError("There is no profile yet", hint="Run skyline.profile first.")
+        prepared = self.profiled()
         known = self.estimates.get(question)
         if known is None:
-            known = self.estimates[question] = estimate(self.prepared.analysis, question)
+            known = self.estimates[question] = estimate(prepared.analysis, question)
             if len(self.estimates) > _REMEMBERED_ESTIMATES:
                 self.estimates.popitem(last=False)
         return known
@@ -306,9 +311,11 @@ class Scripts:
         return [state for state in self if path in state.files()]
 
 
-def same_text(left: str, right: str) -> bool:
-    """True if the texts are equal apart from line endings, which a capture may not keep."""
-    return left == right or left.replace("\r\n", "\n") == right.replace("\r\n", "\n")
+def no_profile() -> SkylineError:
+    """The error of a question about a script that was not profiled."""
+    return SkylineError(
+        "There is no profile of this script yet", hint="Run the command skyline.profile first."
+    )
 
 
 def differs(texts: Texts, path: str, text: str | None) -> bool:

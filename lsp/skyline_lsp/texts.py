@@ -113,8 +113,8 @@ class Texts:
         return (
             document is not None
             and disk is not None
-            and not _alike(disk.text, document.base or "")
-            and not _alike(disk.text, document.text.text)
+            and not same_text(disk.text, document.base or "")
+            and not same_text(disk.text, document.text.text)
         )
 
     def uri(self, path: str) -> str:
@@ -177,6 +177,6 @@ def _key(uri: str) -> str:
     return unquote(uri)
 
 
-def _alike(left: str, right: str) -> bool:
-    """True if the texts are equal apart from line endings, which a client may convert."""
+def same_text(left: str, right: str) -> bool:
+    """True if the texts are equal apart from line endings, which a client may convert and a capture may not keep."""
     return left == right or left.replace("\r\n", "\n") == right.replace("\r\n", "\n")

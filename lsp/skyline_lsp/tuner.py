@@ -13,7 +13,7 @@ from pathlib import Path
 
 from skyline.analysis.best import Constraints
 from skyline.capture.request import Progress
-from skyline.errors import SkylineError, UsageError
+from skyline.errors import UsageError
 from skyline.report import protocol
 from skyline.report.protocol import TuneParams
 from skyline.report.tune import TuneProgress, TuneReport, tune_progress, tune_report
@@ -49,9 +49,7 @@ class Tuner:
         disturb each other's trials.
         """
         self.task.require_free(state, "is being tuned", "Tune it")
-        prepared = state.prepared
-        if prepared is None:
-            raise SkylineError("There is no profile yet", hint="Run skyline.profile first.")
+        prepared = state.profiled()
         if not asked.budgetSeconds > 0:
             raise UsageError("The budget must be above 0 s", hint="Five minutes are usual.")
         check_measurable(prepared.profile)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from skyline.capture.redactor import hides_something
 from skyline.capture.request import CaptureRequest
-from skyline.errors import SkylineError, UsageError
+from skyline.errors import UsageError
 from skyline.predict.energy import own_grid_g_per_kwh
 from skyline.predict.gpus import gpus_named
 from skyline.predict.outlook import outlooks
@@ -49,9 +49,7 @@ class Verifier:
         would disturb each other's measurements.
         """
         self.task.require_free(state, "is being verified", "Verify it")
-        if state.prepared is None:
-            raise SkylineError("There is no profile yet", hint="Run skyline.profile first.")
-        server, latest, script = self.task.server, state.prepared, Path(state.path)
+        server, latest, script = self.task.server, state.profiled(), Path(state.path)
         request, starter = server.profiler.request_for(state), server.profiler.starter
 
         def work(report: Report, cancel: threading.Event) -> tuple[VerifyReport, WhatIfReport]:

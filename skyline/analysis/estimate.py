@@ -167,7 +167,7 @@ def _of_other_ranks(subject: Subject, composed: Composition) -> tuple[str, ...]:
     waiting = select(subject.graph, kind=TaskKind.KERNEL, phase=Phase.COMMUNICATION)
     if subject.recording is None or composed.untouched or not len(waiting):
         return ()
-    return ("collectives wait for other ranks as recorded: of all ranks ask skyline ranks --whatif",)
+    return ("collectives wait for other ranks as recorded; skyline ranks --whatif simulates all ranks",)
 
 
 def _times(subject: Subject, composed: Composition) -> tuple[Interval, Interval, Interval]:

@@ -46,7 +46,7 @@ def verdict(subject: Subject, estimates: Sequence[Estimate]) -> StepVerdict:
 
 
 def _bound(subject: Subject) -> tuple[str, CodeLine | None]:
-    """What the step waits for, and the line with the largest part of it."""
+    """The cause that bounds the step, and the line with the largest part of it."""
     if subject.on_gpu and subject.gpu_recorded:
         return _gpu_bound(subject)
     times = subject.phases

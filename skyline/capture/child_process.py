@@ -308,13 +308,13 @@ class ChildProcess:
             return CaptureImpossible(
                 f"The interpreter was ended by signal {name} before the script began{told}"
                 if status < 0
-                else f"The interpreter left with status {status} before the script began{told}",
+                else f"The interpreter exited with status {status} before the script began{told}",
                 hint=tail or "It printed nothing. Try another interpreter with --interpreter.",
             )
         message = last_words(self.scratch) or (
             f"The script was ended by signal {name}"
             if status < 0
-            else f"The script left with status {status} before it could be measured"
+            else f"The script exited with status {status} before it could be measured"
         )
         return ScriptFailed(message, traceback=tail, hint="" if tail else "It printed nothing.")
 

@@ -121,6 +121,6 @@ def notes_on(recording: ChildRecording, device_kind: str) -> tuple[str, ...]:
     if recording.module_count > len(recording.modules):
         notes.append(
             f"The model has {recording.module_count:,} modules; the {len(recording.modules):,} with most "
-            "parameters and activations are kept in the profile, and only they are looked at one by one."
+            "parameters and activations are kept in the profile, and only these are examined one by one."
         )
     return tuple(notes)

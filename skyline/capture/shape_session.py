@@ -30,7 +30,7 @@ _NO_HARDWARE = (
     "No HIP GPUs are available",
 )
 _HARDWARE = (Path("/dev/nvidiactl"), Path("/dev/dxg"), Path("/dev/kfd"))
-"""What the drivers of NVIDIA, of Windows for its Linux, and of AMD put there."""
+"""Files that the drivers of NVIDIA, of Windows for its Linux, and of AMD put there."""
 _GPU_IN_SIGHT = (
     "The script fails without this machine's GPU, so that GPU was visible to it: what it does outside of the trace, "
     "such as reading data, may have used it."
@@ -71,7 +71,7 @@ class _Branch:
 
 @dataclass(frozen=True, slots=True)
 class _Traced:
-    """What the child tells of the traced iteration beside its records."""
+    """Facts of the traced iteration that the child sends with its records."""
 
     path: str
     fetches: int
@@ -175,7 +175,7 @@ def _wants_hardware(failed: ScriptFailed) -> bool:
 
 
 def _notes(traced: _Traced, gpu: GpuTarget | None) -> tuple[str, ...]:
-    """What the person should know about a trace in which no number was computed."""
+    """Notes for the user about a trace in which no number was computed."""
     notes: list[str] = []
     if gpu is not None and not traced.on_gpu:
         notes.append(
@@ -190,7 +190,7 @@ def _notes(traced: _Traced, gpu: GpuTarget | None) -> tuple[str, ...]:
         else:
             notes.append(
                 f"{place} decides by a number that was not computed; false or 1 was assumed, "
-                "and the other way was not traced."
+                "and the other branch was not traced."
             )
     if traced.compiled:
         notes.append("torch.compile was left out: the operators are those of the uncompiled model.")
@@ -201,7 +201,7 @@ def _notes(traced: _Traced, gpu: GpuTarget | None) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class GpuTarget:
-    """What a script can ask its GPU about: name, memory, compute capability and number of multiprocessors.
+    """Properties that a script can query of its GPU: name, memory, compute capability and number of multiprocessors.
 
     ``processor``: it is none, but a processor that stands in its place. The script sees a GPU, and PyTorch chooses
     what it would choose on the processor.

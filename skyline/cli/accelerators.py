@@ -107,7 +107,9 @@ def gpu_recording(facts: dict[str, object]) -> Check:
             name, "warning", finding, "Iterations are timed; lines and phases are those of the host."
         )
     finding = "PyTorch's profiler recorded no kernel of one that ran" + (f": {told}" if told else "")
-    usual = f"{_BY_KIND.get(kind, 'See whether its backend hands its activities to Kineto.')} {_HOST_ONLY}"
+    usual = (
+        f"{_BY_KIND.get(kind, 'Check whether its backend reports its activities to Kineto.')} {_HOST_ONLY}"
+    )
     remedy = next((remedy for mark, remedy in _UNRECORDED if mark in told), usual)
     return Check(name, "warning", finding, remedy)
 
@@ -118,7 +120,9 @@ def found_devices(facts: dict[str, object]) -> Check:
     if gpus:
         return Check("devices", "ok", f"CPU, {', '.join(gpus)}")
     if facts.get("unasked"):
-        return Check("devices", "warning", f"CPU only: an accelerator could not be asked: {facts['unasked']}")
+        return Check(
+            "devices", "warning", f"CPU only: an accelerator could not be queried: {facts['unasked']}"
+        )
     if facts["cuda_built"]:
         return Check(
             "devices",

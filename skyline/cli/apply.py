@@ -9,7 +9,7 @@ from pathlib import Path
 from skyline.cli.capture_options import add_options
 from skyline.cli.command_line import parse_after_names, parse_question, parser
 from skyline.cli.streams import say, tell, write_data, write_whole
-from skyline.cli.subject import is_script, subject_of
+from skyline.cli.subject import require_script, subject_of
 from skyline.errors import ExitCode, RewriteRefused, UsageError
 from skyline.source.cells import cell_line, is_notebook
 from skyline.source.project import check_inside
@@ -27,8 +27,8 @@ def run(arguments: Sequence[str]) -> int:
     command = parser(
         "apply",
         "[options] SCRIPT NAME[=VALUE]... [ARGS...]",
-        "Rewrite the script. Its latest profile says where and how; it is profiled\n"
-        "first where there is none. All the changes are made, or none.",
+        "Rewrite the script. The latest profile shows where and how; it is profiled\n"
+        "first if there is none. All changes are made, or none.",
         _EXAMPLES,
     )
     add_options(command)
@@ -46,10 +46,7 @@ def run(arguments: Sequence[str]) -> int:
         _check_removable(options.names)
     # A change that leaves the iteration as it is has no what-if.
     question = parse_question(options.names, rewrites=True)
-    if not is_script(Path(options.script)):
-        raise UsageError(
-            f"{options.script} is a saved profile", hint="Name the script that is to be changed."
-        )
+    require_script(Path(options.script))
 
     subject = subject_of(options.script, script_arguments, options)
     from skyline.analysis.analyse import analyse

@@ -43,10 +43,15 @@ def run(arguments: Sequence[str]) -> int:
         "--minutes", type=_minutes, default=3.0, metavar="M", help="for how long (default: 3)"
     )
     command.add_argument(
-        "--device", choices=("auto", "cpu", "cuda"), default="auto", help="which (default: the GPU, if any)"
+        "--device",
+        choices=("auto", "cpu", "cuda"),
+        default="auto",
+        help="device to measure (default: the GPU, if any)",
     )
     command.add_argument("--interpreter", metavar="PYTHON", help="the Python whose PyTorch is measured")
-    command.add_argument("--export", metavar="FILE", help="measure nothing; copy what is known of the device")
+    command.add_argument(
+        "--export", metavar="FILE", help="measure nothing; copy the measurements of the device"
+    )
     command.add_argument("--add", metavar="FILE", help="measure nothing; add what another machine exported")
     command.add_argument(
         "--list", action="store_true", help="measure nothing; list the devices and their files"
@@ -55,7 +60,7 @@ def run(arguments: Sequence[str]) -> int:
         "--forget", metavar="NAME", help="measure nothing; remove the measurements of a device"
     )
     command.add_argument("--json", metavar="FILE", help="write the outcome as JSON ('-': to stdout, alone)")
-    command.add_argument("-q", "--quiet", action="store_true", help="no progress and no remarks")
+    command.add_argument("-q", "--quiet", action="store_true", help="print no progress and no notes")
     options = command.parse_args(list(arguments))
     if options.list:
         return _list()
@@ -161,7 +166,7 @@ def _forget(name: str) -> int:
         damaged.unlink()
         say(f"skyline: removed {damaged}, which could not be read")
         return int(ExitCode.OK)
-    raise UsageError(f"nothing is known of {name!r}", hint="The list: skyline calibrate --list")
+    raise UsageError(f"there are no measurements of {name!r}", hint="The list: skyline calibrate --list")
 
 
 def _add(path: Path) -> int:
@@ -214,5 +219,5 @@ def _device(asked: str, interpreter: str) -> str:
 def _minutes(text: str) -> float:
     value = float(text)
     if not 0 < value <= 600:
-        raise argparse.ArgumentTypeError("minutes lie between 0 and 600")
+        raise argparse.ArgumentTypeError("minutes must be between 0 and 600")
     return value

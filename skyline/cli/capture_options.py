@@ -42,7 +42,7 @@ def add_options(
     group = parser.add_argument_group("profiling")
     return [
         group.add_argument(
-            "--device", choices=("auto", "cpu", "cuda"), help="where the script may compute (default: auto)"
+            "--device", choices=("auto", "cpu", "cuda"), help="device that the script may use (default: auto)"
         ),
         group.add_argument(
             "--gpu",
@@ -53,9 +53,11 @@ def add_options(
             "--memory",
             type=device_memory,
             metavar="SIZE",
-            help="with --gpu: predict for so much of its memory, as 24GB or 24GiB (default: the GPU's own)",
+            help="with --gpu: memory of that GPU, such as 24GB or 24GiB (default: the GPU's own)",
         ),
-        group.add_argument("--steps", type=positive, metavar="N", help="iterations to time at least"),
+        group.add_argument(
+            "--steps", type=positive, metavar="N", help="smallest number of iterations to time"
+        ),
         group.add_argument(
             "--warmup",
             type=natural,
@@ -89,30 +91,39 @@ def add_options(
             "--evaluation",
             choices=("replay", "run"),
             default="replay",
-            help="replay (default): a forward pass that is repeated to evaluate, before or between the first steps, "
-            "runs twice and then gives the same result; run: every time",
+            help="replay (default): an evaluation pass that is repeated before or between the first steps runs twice, "
+            "then its last result is returned again; run: every pass runs",
         ),
         group.add_argument(
             "--side-effects",
             choices=("redirect", "allow"),
             default="redirect",
-            help="redirect (default): what the script writes goes to a scratch folder, experiment trackers are off; "
-            "allow: everything happens",
+            help="redirect (default): files that the script writes go to a scratch folder, and experiment trackers "
+            "are off; allow: nothing is redirected",
         ),
         group.add_argument(
             "--memory-limit",
             type=gigabytes,
             metavar="GB",
-            help="memory of the script (default: 90%% of what is free)",
+            help="limit of the script's memory (default: 90%% of the free memory)",
         ),
         group.add_argument(
             "--scratch-limit",
             type=gigabytes,
             metavar="GB",
-            help="files that the script writes (default: half of the free disk, 20 at most)",
+            help="limit of the files that the script writes (default: half of the free disk, 20 at most)",
         ),
-        group.add_argument("-q", "--quiet", action="store_true", help="no progress and no remarks"),
+        group.add_argument("-q", "--quiet", action="store_true", help="print no progress and no notes"),
     ]
+
+
+def refuse_prediction(options: argparse.Namespace) -> None:
+    """Raise UsageError for ``--gpu`` in a command that measures."""
+    if options.gpu is not None:
+        raise UsageError(
+            "--gpu predicts for a GPU that is not here: nothing can be measured on it",
+            hint=f"Leave it out, or predict with: skyline whatif --gpu {options.gpu} SCRIPT",
+        )
 
 
 def check_script(script: Path) -> None:

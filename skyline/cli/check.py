@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from skyline.cli.capture_options import add_options, check_script, request_of, running, terminable
+from skyline.cli.capture_options import (
+    add_options,
+    check_script,
+    refuse_prediction,
+    request_of,
+    running,
+    terminable,
+)
 from skyline.cli.command_line import parse_after_names, parser
 from skyline.cli.numbers import minutes, positive
 from skyline.cli.streams import deliver, encoded, write_data
@@ -59,15 +66,14 @@ def run(arguments: Sequence[str]) -> int:
         type=minutes,
         default=10.0,
         metavar="M",
-        help="begin no round after so long (default: 10)",
+        help="start no round after M minutes (default: 10)",
     )
     command.add_argument("--markdown", metavar="FILE", help="write the outcome as Markdown ('-': to stdout)")
     command.add_argument("--junit", metavar="FILE", help="write the outcome as JUnit XML")
     command.add_argument("--json", metavar="FILE", help="write the outcome as JSON ('-': to stdout, alone)")
     command.add_argument("words", metavar="SCRIPT", nargs="*")
     options, options_of_script = parse_after_names(arguments, command)
-    if options.gpu is not None:
-        raise UsageError("--gpu predicts for a GPU that is not here: nothing can be measured on it")
+    refuse_prediction(options)
     script, budget = _budget(options)
     check_script(script)
     typed = (*options.words[1:], *(options_of_script or ()))
@@ -99,7 +105,7 @@ def _budget(options: argparse.Namespace) -> tuple[Path, Budget]:
         values.setdefault("slower", _DEFAULT_SLOWER)
     elif "slower" in values:
         raise UsageError(
-            "A largest slowdown needs a base to compare with",
+            "The limit on the slowdown needs a base to compare with",
             hint="Add --base origin/main, or base in the table.",
         )
     budget = converted(msgspec.to_builtins(values), Budget, "--slower")

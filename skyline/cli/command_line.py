@@ -131,7 +131,7 @@ def _is_file_alone(word: str) -> bool:
     return word != BATCH_SIZE and word not in whatifs() and word not in entries()
 
 
-_USUAL = ("skyline estimate", "leaves the iteration as it is")
+_USUAL = ("skyline estimate", "does not change the time of an iteration")
 _WITHOUT_WHATIF = {"fsdp": ("skyline plan", "needs several GPUs")}
 """The command that answers in place of a what-if, and the reason why there is none."""
 
@@ -166,8 +166,8 @@ def _check_known(name: str, rewrites: bool) -> None:
             raise
         if not rewrites:
             told_by, why = _WITHOUT_WHATIF.get(name, _USUAL)
-            hint = f"{told_by} says what it brings, skyline apply SCRIPT {name}=VALUE writes it."
-            raise UsageError(f"{name} {why}: there is no what-if", hint=hint) from None
+            hint = f"{told_by} predicts its effect; skyline apply SCRIPT {name}=VALUE makes the change."
+            raise UsageError(f"There is no what-if {name}: it {why}", hint=hint) from None
 
 
 def _batch_size(text: str) -> int:

@@ -28,7 +28,7 @@ def run(arguments: Sequence[str]) -> int:
         "[options] [SCRIPT|FOLDER]",
         "The settings in force, and where each comes from. The command line wins over the\n"
         "editor, the editor over [tool.skyline] of the nearest pyproject.toml, and that over\n"
-        "the default. What is set in an editor is not known here.",
+        "the default. Settings of an editor are not included.",
         _EXAMPLES,
     )
     command.add_argument("where", metavar="SCRIPT|FOLDER", nargs="?", default=".", help="whose settings")

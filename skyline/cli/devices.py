@@ -39,7 +39,7 @@ def run(arguments: Sequence[str]) -> int:
         _EXAMPLES,
     )
     capturing = add_options(
-        command, ("NAMES", "which GPUs, with commas between them (default: usual ones and your own)")
+        command, ("NAMES", "GPUs, separated by commas (default: common GPUs and your own)")
     )
     asking = [
         command.add_argument(
@@ -117,7 +117,7 @@ def _no_script(name: str, gpus: str | None) -> None:
     every = ",".join([*(gpus.split(",") if gpus else []), name])
     raise UsageError(
         f"{name} stands where the script's name belongs",
-        hint=f"Several GPUs have commas between them and no spaces: skyline devices --gpu {every} SCRIPT",
+        hint=f"Separate GPUs by commas, without spaces: skyline devices --gpu {every} SCRIPT",
     )
 
 
@@ -153,7 +153,7 @@ def _traced(
 def _grams(text: str) -> float:
     value = float(text)
     if not 0 <= value <= 2000:
-        raise argparse.ArgumentTypeError("grams of carbon dioxide per kWh lie between 0 and 2000")
+        raise argparse.ArgumentTypeError("grams of carbon dioxide per kWh must be between 0 and 2000")
     return value
 
 
@@ -162,7 +162,7 @@ def taken_back(
 ) -> tuple[list[str], tuple[str, ...]]:
     """The words of ``arguments`` that are long ``options`` of ours with their values, and what is left for the script.
 
-    What the script or a file beside it speaks of stays the script's, and so does ``--gpu 0``: a number is a device.
+    Options that the script or a file next to it mentions stay the script's. So does ``--gpu 0``: a number is a device.
     """
     options = list(options)
     found = misplaced(arguments, options, script)

@@ -31,10 +31,11 @@ def run(arguments: Sequence[str]) -> int:
     command = parser(
         "doctor",
         "[options] [SCRIPT]",
-        "Say what works here, what does not, and what to do about it. With SCRIPT, for\nthat script.",
+        "List the parts that work here, and the parts that do not with the reason and the\n"
+        "remedy. With SCRIPT, for that script.",
     )
     command.add_argument(
-        "script", metavar="SCRIPT", nargs="?", help="the script whose environment is looked at"
+        "script", metavar="SCRIPT", nargs="?", help="the script whose environment is checked"
     )
     command.add_argument("--interpreter", metavar="PYTHON", help="the Python that is to run the scripts")
     command.add_argument("--json", metavar="FILE", help="write the checks as JSON ('-': to stdout, alone)")
@@ -209,12 +210,12 @@ def _protection() -> Check:
             reason = str(error)
         else:
             gaps = str(landlock.gaps(found))  # pyright: ignore[reportUnknownMemberType]: of the untyped child
-            told = f"kept by the kernel (Landlock {found}) and by interception"
+            told = f"protected by the kernel (Landlock {found}) and by interception"
             return Check("files", "ok", f"{told}; {gaps}" if gaps else told)
     return Check(
         "files",
         "warning",
-        f"kept by interception only: {reason}",
+        f"protected by interception only: {reason}",
         "Native code and programs that a script starts can write while it is profiled.",
     )
 
@@ -229,7 +230,7 @@ def _network(folder: Path) -> Check:
     return Check(
         "network",
         "ok",
-        f"a run that you start reaches every host; a run after a save, {reached} (Python's calls)",
+        f"a run that you start reaches every host, one that a save starts {reached} (Python's calls)",
     )
 
 

@@ -44,8 +44,8 @@ def run(arguments: Sequence[str]) -> int:
     options, script_arguments = parse_after_names(arguments, command, names=False)
     if len([one for one in (options.epochs, options.iterations, options.samples) if one is not None]) != 1:
         raise UsageError(
-            "Say how long the training is to be, in one way",
-            hint="As in --epochs 90, --iterations 600000 or --samples 1e9. The script's own options stand behind --.",
+            "State the length of the training in one way",
+            hint="As in --epochs 90, --iterations 600000 or --samples 1e9. The script's own options come after --.",
         )
     subject = subject_of(options.source, script_arguments, options)
     from skyline.analysis.analyse import analyse
@@ -72,10 +72,14 @@ def run(arguments: Sequence[str]) -> int:
 def _add_own(command: argparse.ArgumentParser) -> None:
     group = command.add_argument_group("training")
     group.add_argument(
-        "--epochs", type=amount, metavar="N", help="passes over the training data, as the script is now"
+        "--epochs", type=amount, metavar="N", help="passes over the training data, with the unchanged script"
     )
-    group.add_argument("--iterations", type=amount, metavar="N", help="optimizer steps, as the script is now")
-    group.add_argument("--samples", type=amount, metavar="N", help="training samples, as the script is now")
+    group.add_argument(
+        "--iterations", type=amount, metavar="N", help="optimizer steps, with the unchanged script"
+    )
+    group.add_argument(
+        "--samples", type=amount, metavar="N", help="training samples, with the unchanged script"
+    )
     group.add_argument(
         "--price",
         type=amount,

@@ -53,7 +53,7 @@ def run(arguments: Sequence[str]) -> int:
         "price per hour. Your own GPUs go into a file: docs/devices.md.",
         "  skyline gpus\n  skyline gpus a100\n  skyline profile --gpu h100 train.py",
     )
-    command.add_argument("name", metavar="NAME", nargs="?", help="one GPU, however you spell it")
+    command.add_argument("name", metavar="NAME", nargs="?", help="one GPU, in any usual spelling")
     command.add_argument("--json", metavar="FILE", help="write the table as JSON ('-': to stdout, alone)")
     options = command.parse_args(arguments)
     from skyline.predict.gpus import gpu_named, gpus
@@ -99,7 +99,7 @@ def _print_one(spec: GpuSpec, prices: Sequence[Price]) -> None:
         share = f", ${price.usd_per_gpu_hour:.2f} for each of its {price.gpus}" if price.gpus > 1 else ""
         _print_wrapped(f"${price.usd_per_hour:g} an hour{share}: {place} ({_of(price)})")
     if not prices:
-        _print_wrapped("No price of it is known; docs/devices.md says how to give yours.")
+        _print_wrapped("No price of it is known; docs/devices.md explains how to add one.")
 
 
 def _of(price: Price) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import html
 import io
 import json
-import os
 import shlex
 import sys
 from collections.abc import Callable, Sequence
@@ -128,7 +127,7 @@ class SkylineMagics:
         kept = sum(map(bool, self._cells[:-1]))
         say(
             f"skyline: running this cell and {kept} earlier inputs of this session in another process; "
-            "the session itself stays as it is",
+            "the session itself does not change",
             quiet=options.quiet,
         )
         from skyline.analysis.analyse import analyse
@@ -185,16 +184,11 @@ class SkylineMagics:
         analysis = self._profiled(())
         if not words:
             raise UsageError("Name a change to make, as in: %skyline apply batch_size=64")
+        from skyline.rewrite.context import as_profiled
         from skyline.rewrite.plan import diff, plan
         from skyline.source.cells import cells_of
-        from skyline.source.text import SourceText
 
-        sources = {source.path: source.text for source in analysis.profile.sources}
-
-        def read(path: str) -> SourceText:
-            text = sources.get(os.path.realpath(path))
-            return SourceText.read(path) if text is None else SourceText.of(path, text)
-
+        read = as_profiled(analysis.profile)
         planned = plan(analysis, parse_question(words), read)
         for refused in planned.refused:
             raise UsageError(f"{refused.name} cannot be made: {refused.reason}", hint=refused.snippet)

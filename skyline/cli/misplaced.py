@@ -57,7 +57,7 @@ def remarks(
 ) -> list[str]:
     """The remarks on misplaced options. Raises UsageError where the script would train instead of being predicted."""
     given = found.get("--gpu")
-    # A number is the device that a script of other people's making wants to be told.
+    # A number is the device that a script of other people's making expects.
     if "--gpu" in found and not re.fullmatch(r"[\d,]+", given or ""):
         name = given or "NAME"
         raise UsageError(

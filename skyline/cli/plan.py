@@ -71,7 +71,9 @@ def run(arguments: Sequence[str]) -> int:
     return int(ExitCode.OK)
 
 
-def _planned(options: argparse.Namespace, name: str, traced: tuple[ModelWork, TracedProgram | None], rows: int) -> Plan:
+def _planned(
+    options: argparse.Namespace, name: str, traced: tuple[ModelWork, TracedProgram | None], rows: int
+) -> Plan:
     """The plan for one cluster. Raises UsageError where there can be none."""
     from skyline.plan.cluster import cluster_named
     from skyline.plan.search import Request
@@ -139,7 +141,7 @@ def _add_own(command: argparse.ArgumentParser) -> None:
     group.add_argument("--sequence", type=positive, metavar="N", help="sequence length of a described model")
     group.add_argument("--gpus", metavar="N|A..B", help="how many GPUs (default: those of the description)")
     group.add_argument("--nodes", type=positive, metavar="N", help="how many nodes, in place of --gpus")
-    group.add_argument("--global-batch", type=positive, metavar="N", help="samples of a step over all ranks")
+    group.add_argument("--global-batch", type=positive, metavar="N", help="samples per step, over all ranks")
     group.add_argument(
         "--precision",
         choices=("amp_bf16", "bf16", "float8"),
@@ -168,11 +170,9 @@ def _add_own(command: argparse.ArgumentParser) -> None:
         "--budget",
         dest="budget_usd",
         metavar="USD",
-        help="the most that the training may cost, such as '$5000'",
+        help="highest cost of the training, such as '$5000'",
     )
-    group.add_argument(
-        "--deadline", metavar="TIME", help="the longest that the training may take, such as 3d"
-    )
+    group.add_argument("--deadline", metavar="TIME", help="longest time of the training, such as 3d")
     group.add_argument(
         "--rows", type=positive, default=10, metavar="N", help="rows of the table (default: 10)"
     )

@@ -28,7 +28,7 @@ def run(arguments: Sequence[str]) -> int:
     command = parser(
         "profile",
         "[options] (SCRIPT | -m MODULE | LAUNCHER ...) [ARGS...]",
-        "Run a training script until enough iterations are measured, and say where time\n"
+        "Run a training script until enough iterations are measured, and show where time\n"
         "and memory go. Everything after SCRIPT is the script's own. The script is not\n"
         "changed; what it prints goes to stderr.",
         _EXAMPLES,

@@ -47,7 +47,7 @@ def run(arguments: Sequence[str]) -> int:
         action="append",
         default=[],
         metavar="NAME=FACTOR",
-        help="what if the tasks with NAME in their names took FACTOR times as long (can be given again)",
+        help="predict the effect if tasks with NAME in their names took FACTOR times as long (repeatable)",
     )
     command.add_argument(
         "--whatif",
@@ -55,12 +55,16 @@ def run(arguments: Sequence[str]) -> int:
         action="append",
         default=[],
         metavar="NAME[=VALUE]",
-        help="what if every rank were changed so, as in amp=bf16; see skyline whatif (can be given again)",
+        help="predict this what-if on every rank, such as amp=bf16; see skyline whatif (repeatable)",
     )
     command.add_argument(
-        "--rank", type=natural, action="append", metavar="RANK", help="on this rank only (can be given again)"
+        "--rank",
+        type=natural,
+        action="append",
+        metavar="RANK",
+        help="with --scale: on this rank only (repeatable)",
     )
-    command.add_argument("--quiet", action="store_true", help="no remarks on stderr")
+    command.add_argument("--quiet", action="store_true", help="print no notes on stderr")
     options = command.parse_args(arguments)
 
     from skyline.job.job import job_of
@@ -71,9 +75,7 @@ def run(arguments: Sequence[str]) -> int:
     from skyline.whatif.recorded import RankWhatIf
 
     if options.rank is not None and not options.scale + options.whatif:
-        raise UsageError(
-            "--rank says where --scale applies, and there is none", hint="Add --scale NAME=FACTOR."
-        )
+        raise UsageError("--rank needs --scale: it names the rank to scale", hint="Add --scale NAME=FACTOR.")
     if options.scale and options.whatif:
         raise UsageError("--scale and --whatif are two questions", hint="Ask one at a time.")
     files = trace_files(options.traces)

@@ -51,9 +51,7 @@ def run(arguments: Sequence[str]) -> int:
             "--port", type=port, default=0, metavar="PORT", help="on 127.0.0.1 (default: a free one)"
         ),
         command.add_argument("--no-browser", action="store_true", help="print the address, and open nothing"),
-        command.add_argument(
-            "--saved", action="store_true", help="run nothing: show profiles that are saved"
-        ),
+        command.add_argument("--saved", action="store_true", help="run nothing: show saved profiles"),
         command.add_argument(
             "--network",
             choices=("loopback", "open"),

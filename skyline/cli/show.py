@@ -35,7 +35,7 @@ def run(arguments: Sequence[str]) -> int:
     command.add_argument("--format", choices=("text", "json", "html"), default="text", help="what to print")
     command.add_argument("--json", metavar="FILE", help="write the profile as JSON ('-': to stdout, alone)")
     command.add_argument(
-        "--line", metavar="[FILE:]LINE", help="one line in full: phases, memory, arithmetic, what it calls"
+        "--line", metavar="[FILE:]LINE", help="all details of one line: phases, memory, operations, calls"
     )
     options = command.parse_args(arguments)
     if options.source is not None and is_trace(options.source):

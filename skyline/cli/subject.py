@@ -84,8 +84,14 @@ def refuse_trace(source: str) -> UsageError:
     """The error of commands that need a profile."""
     return UsageError(
         f"{source} is a PyTorch profiler trace: it names no script and has no sources",
-        hint=f"Traces can be asked with: skyline whatif {source}. For everything else: skyline profile SCRIPT",
+        hint=f"For a trace: skyline whatif {source}. For everything else: skyline profile SCRIPT",
     )
+
+
+def require_script(path: Path) -> None:
+    """Raise UsageError for a saved profile where a script is needed."""
+    if not is_script(path):
+        raise UsageError(f"{path} is a saved profile", hint="Name the script itself.")
 
 
 def is_script(path: Path) -> bool:
@@ -110,7 +116,7 @@ def changed_sources(profile: Profile) -> tuple[str, ...]:
     """
     from skyline.source.settings_file import still_holds
     from skyline.source.text import SourceText
-    from skyline.trace.held_settings import held_settings
+    from skyline.trace.batch_place import held_settings
 
     changed: list[str] = []
     for source in profile.sources:

@@ -12,7 +12,7 @@ from skyline.cli.command_line import parse_after_names, parser
 from skyline.cli.numbers import duration, positive
 from skyline.cli.project import fill_in
 from skyline.cli.streams import deliver, write_whole
-from skyline.cli.subject import is_script
+from skyline.cli.subject import require_script
 from skyline.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def run(arguments: Sequence[str]) -> int:
         "Show time, peak memory, throughput and utilisation of an iteration over the values\n"
         "of a setting: a constant, an option, a default, or a keyword of a call. Steps and\n"
         "knees of the curve are marked. With --gpu each point is predicted; without it the\n"
-        "points are measured here in turns. No file is changed. Ctrl+C keeps what is known.",
+        "points are measured here in turns. No file is changed. Ctrl+C keeps the points so far.",
         _EXAMPLES,
     )
     add_options(command)
@@ -62,7 +62,7 @@ def run(arguments: Sequence[str]) -> int:
         type=duration,
         default=_BUDGET_S,
         metavar="TIME",
-        help="begin no point after so long, as 90s, 5m or 1h (default: 10m)",
+        help="start no point after this time, such as 90s, 5m or 1h (default: 10m)",
     )
     group.add_argument(
         "--rounds",
@@ -79,8 +79,7 @@ def run(arguments: Sequence[str]) -> int:
     )
     options, more = parse_after_names(arguments, command)
     script = Path(options.script)
-    if not is_script(script):
-        raise UsageError(f"{options.script} is a saved profile", hint="Name the script that is to be swept.")
+    require_script(script)
     fill_in(options, script, gpu=True)
     request = request_of(script, (*options.words, *(more or ())), options)
     settings = _settings(request, options)

@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from skyline.cli.apply import write_edits
-from skyline.cli.capture_options import Display, add_options, terminable
+from skyline.cli.capture_options import Display, add_options, refuse_prediction, terminable
 from skyline.cli.command_line import parse_after_names, parser
 from skyline.cli.numbers import duration, gigabytes
 from skyline.cli.streams import data_console, say, tell, write_data, write_whole
-from skyline.cli.subject import is_script, saved_profile, subject_of
+from skyline.cli.subject import require_script, saved_profile, subject_of
 from skyline.cli.verify import run_request
 from skyline.errors import ExitCode, RewriteRefused, UsageError
 
@@ -30,7 +30,7 @@ _EXAMPLES = """\
   skyline tune train.py                               five minutes, same results of training
   skyline tune train.py --budget 10m --allow numerics rounding may differ
   skyline tune train.py --allow convergence --apply   other batch sizes too; make the change
-  skyline tune train.py --resume --budget 2m          go on from the trials so far
+  skyline tune train.py --resume --budget 2m          continue from the trials so far
   skyline tune train.py --undo                        restore the files byte for byte"""
 _DEFAULT_BUDGET_S = 300.0
 _USUAL_PROFILE_S, _PROFILE_SHARE = 20.0, 0.1
@@ -58,7 +58,7 @@ def run(arguments: Sequence[str]) -> int:
         type=duration,
         default=_DEFAULT_BUDGET_S,
         metavar="TIME",
-        help="time for everything, as 90s, 5m or 1h, with a profile that has to be made first (default: 5m)",
+        help="time for the whole search, such as 90s, 5m or 1h, including a missing profile (default: 5m)",
     )
     group.add_argument(
         "--allow",
@@ -72,7 +72,7 @@ def run(arguments: Sequence[str]) -> int:
         metavar="GB",
         help="with at most this peak memory (default: the device's)",
     )
-    group.add_argument("--resume", action="store_true", help="go on from the trials of the last search")
+    group.add_argument("--resume", action="store_true", help="continue from the trials of the last search")
     group.add_argument("--apply", action="store_true", help="make the change, once it is verified")
     group.add_argument("--undo", action="store_true", help="restore the files that --apply changed")
     group.add_argument("--no-ledger", action="store_true", help="do not keep the trials in the ledger")
@@ -83,10 +83,8 @@ def run(arguments: Sequence[str]) -> int:
     )
     options, more = parse_after_names(arguments, command)
     script_arguments = (*options.words, *(more or ())) if options.words or more is not None else None
-    if options.gpu is not None:
-        raise UsageError("--gpu predicts for a GPU that is not here: nothing can be measured on it")
-    if not is_script(Path(options.script)):
-        raise UsageError(f"{options.script} is a saved profile", hint="Name the script that is to be tuned.")
+    refuse_prediction(options)
+    require_script(Path(options.script))
     if options.undo:
         return _undo(options)
     if options.budget is None and options.tune_budget_s < _USUAL_PROFILE_S / _PROFILE_SHARE:
@@ -168,10 +166,10 @@ class _Kept:
             return
         earlier = None if self._path is None else load_state(self._path)
         if earlier is None or earlier.profile_id != subject.profile.id:
-            say("skyline: there are no trials of this profile to go on from", quiet=options.quiet)
+            say("skyline: there are no trials of this profile to continue from", quiet=options.quiet)
         else:
             self.state = earlier
-            say(f"skyline: goes on from {len(earlier.trials)} trials", quiet=options.quiet)
+            say(f"skyline: continues from {len(earlier.trials)} trials", quiet=options.quiet)
 
     def add(self, trial: TuneTrial) -> None:
         """Keep one more trial."""
@@ -183,7 +181,7 @@ class _Kept:
         try:
             write_whole(self._path, encoded(self.state))
         except UsageError as error:
-            say(f"skyline: {error.message}: a later search cannot go on from this one")
+            say(f"skyline: {error.message}: a later search cannot continue from this one")
             self._path = None
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from skyline.cli.capture_options import add_options, check_script, request_of, running
+from skyline.cli.capture_options import add_options, check_script, refuse_prediction, request_of, running
 from skyline.cli.command_line import parse_after_names, parse_question, parser
 from skyline.cli.numbers import minutes, positive
 from skyline.cli.streams import deliver, say
@@ -50,7 +50,7 @@ def run(arguments: Sequence[str]) -> int:
         type=minutes,
         default=15.0,
         metavar="M",
-        help="begin no round after so long (default: 15)",
+        help="start no round after M minutes (default: 15)",
     )
     command.add_argument("--against", metavar="OTHER", help="measure this script against SCRIPT")
     command.add_argument("--no-ledger", action="store_true", help="do not keep the result")
@@ -58,11 +58,7 @@ def run(arguments: Sequence[str]) -> int:
     command.add_argument("script", metavar="SCRIPT")
     command.add_argument("names", metavar="NAME[=VALUE]", nargs="*")
     options, script_arguments = parse_after_names(arguments, command)
-    if options.gpu is not None:
-        raise UsageError(
-            "--gpu predicts for a GPU that is not here: nothing can be measured on it",
-            hint=f"Ask with: skyline whatif --gpu {options.gpu} {options.script}",
-        )
+    refuse_prediction(options)
     from skyline.verification.measure import Effort
 
     effort = Effort(options.rounds, options.minutes)

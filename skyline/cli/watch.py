@@ -44,7 +44,7 @@ def run(arguments: Sequence[str]) -> int:
         "       skyline watch --attach [RUN] [--ask REQUEST]",
         "Run a training script to its end and report problems while it trains. The run is the\n"
         "real one: files are written, input and output are its own, the exit code is that of\n"
-        "the script. It goes on if Skyline is killed. Everything after SCRIPT is the script's own.",
+        "the script. It continues if Skyline is killed. Everything after SCRIPT is the script's own.",
         _EXAMPLES,
     )
     own = _add_options(command)
@@ -97,8 +97,8 @@ def _add_options(command: argparse.ArgumentParser) -> list[argparse.Action]:
             help="show a run that goes on: its name, its script, or nothing if it is the only one"),
         add("--ask", metavar="REQUEST", choices=("pause", "continue", "profile", "stop"),
             help="ask the run of --attach for this, and end: pause, continue, profile or stop"),
-        add("--notify", metavar="COMMAND", default="", help="run this on an alert, which is JSON on its input"),
-        add("--webhook", metavar="URL", default="", help="send an alert there as JSON, by POST"),
+        add("--notify", metavar="COMMAND", default="", help="run this command on each alert, which it reads as JSON"),
+        add("--webhook", metavar="URL", default="", help="send each alert to this address as JSON, by POST"),
         add("--overhead", metavar="SHARE", type=float,
             help="largest share of the time that watching may take (default: 0.005)"),
         add("--every", metavar="S", type=seconds, default=0.5,

@@ -27,7 +27,7 @@ def show(path: Path) -> int:
         if told:
             tell(told)
     if not rest or rest[-1]["kind"] != "end":
-        tell("no end: the run goes on, or the watcher was killed")
+        tell("no end recorded: the run continues, or the watcher was killed")
     return int(ExitCode.OK)
 
 

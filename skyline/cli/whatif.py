@@ -56,7 +56,7 @@ def run(arguments: Sequence[str]) -> int:
             )
 
         if options.best:
-            raise UsageError("--best is for profiles: a trace does not tell how much memory a change takes")
+            raise UsageError("--best is for profiles: a trace does not show how much memory a change takes")
         # Another GPU is a question like any other, for work that was measured on one.
         asked = [*options.names, *([] if options.gpu is None else [f"gpu={_known(options.gpu)}"])]
         return traced.ask(options.source, asked, options.json)

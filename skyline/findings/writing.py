@@ -17,7 +17,7 @@ from skyline.whatif.subject import Subject
 _SHARE = 0.05
 _LINES = 4
 _TRAINING = [PHASE[phase] for phase in (Phase.DATA, Phase.FORWARD, Phase.BACKWARD, Phase.OPTIMIZER)]
-_EFFECTS = {"file": "writes a file", "folder": "makes a folder", "tracker": "tells a tracker"}
+_EFFECTS = {"file": "writes a file", "folder": "makes a folder", "tracker": "calls a tracker"}
 
 
 @dataclass(frozen=True, slots=True)

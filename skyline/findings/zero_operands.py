@@ -57,7 +57,7 @@ class ZeroOperands:
                 ),
                 Evidence(
                     f"bound: a unit that skips every zero would save {format_ms(skipped * multiplying_ms)} of the "
-                    f"{format_ms(multiplying_ms)} of products; processors and GPUs have none"
+                    f"{format_ms(multiplying_ms)} of products; processors and GPUs have no such unit"
                 ),
                 Evidence(
                     "bound: 2:4 sparsity, two of four weights zero, would save "

@@ -77,7 +77,7 @@ def built(trace: ProfilerTrace) -> KinetoGraph:
             "threads that only watch the GPU": hosts.watching,
             "hand-offs between the script's thread and autograd's": len(bursts),
             "work launched before the recording": int((recorded.launch < 0).sum()),
-            "copies that hold their caller": len(copies.work),
+            "copies that block their caller": len(copies.work),
             "waits of the CPU for the GPU": len(syncs.dependencies),
             "waits for room in a launch queue": int((queue.until_us > pieces.start_us[queue.piece]).sum()),
             "waits of a stream for another": len(waits),

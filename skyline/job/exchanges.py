@@ -56,7 +56,7 @@ def exchanges(trace: ProfilerTrace) -> Exchanges:
     """The collectives of a trace: kernels of NCCL and RCCL; without any, what gloo, MPI and UCC did on host threads.
 
     ``nccl:…`` annotations are left aside: on the host they last as long as the launch does. Host collectives
-    beside kernels are left aside as well: jobs on GPUs use them now and then to agree on something.
+    next to kernels are left aside as well: jobs on GPUs use them now and then to agree on something.
     """
     chosen = (trace.category == Category.KERNEL) & names_of(trace).collective
     if not chosen.any():

@@ -31,8 +31,8 @@ def reduced(rank: RankGraph) -> RankGraph:
     """The same rank, with everything between two of its collectives as one least time.
 
     Simulation under a fixed order adds and takes maxima, nothing else, so the reduction is exact: however long
-    the collectives come to take, arrivals at them and ends of steps come out as in the whole graph. What is
-    no longer there are the tasks: a change of a task is made before the reduction.
+    the collectives come to take, arrivals at them and ends of steps come out as in the whole graph. The
+    result has no tasks: changes of tasks are made before the reduction.
     """
     kept = np.flatnonzero(rank.exchange >= 0)
     exchange = rank.exchange[kept]

@@ -47,7 +47,7 @@ class PartTime:
     forward: WorkTime
     backward: WorkTime
     again: WorkTime
-    """What full recomputation repeats."""
+    """The work that full recomputation repeats."""
 
     @property
     def total_us(self) -> float:

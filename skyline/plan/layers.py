@@ -20,7 +20,7 @@ class LayerPart:
     forward: tuple[OperatorShape, ...] = ()
     backward: tuple[OperatorShape, ...] = ()
     again: tuple[OperatorShape, ...] = ()
-    """What full recomputation repeats: the forward pass up to the last activation that is needed (early stop)."""
+    """Repeated by full recomputation: the forward pass up to the last activation that is needed (early stop)."""
     parameters: float = 0.0
     saved_bytes: float = 0.0
     selective_bytes: float = 0.0

@@ -29,7 +29,7 @@ _MOST_ACCUMULATION = 512
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What is searched: the precision, a global batch if it is given, and one micro-batch if it is fixed.
+    """The space of the search: the precision, a global batch if it is given, and one micro-batch if it is fixed.
 
     ``passes`` is the number of micro-batches in a step of the script, where the micro-batch is the script's own.
     """
@@ -202,7 +202,7 @@ def _row(
 
 
 def limit_of(step: StepTime) -> str:
-    """Where the step loses the most beside computation."""
+    """The part, computation excepted, in which the step loses most."""
     losses = {
         "communication": step.exposed_us,
         "pipeline bubble": step.bubble_us,

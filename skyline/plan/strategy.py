@@ -8,7 +8,7 @@ from math import ceil
 
 
 class Sharding(str, Enum):
-    """What the ranks of data parallelism share out among each other."""
+    """The state that the ranks of data parallelism divide among each other."""
 
     NONE = "ddp"
     """Nothing: gradients are all-reduced."""

@@ -56,11 +56,6 @@ class Saving:
     lost_partial: float
     failures: Failures
 
-    @property
-    def best_s(self) -> float:
-        """Time of training between two checkpoints at the best interval."""
-        return self.best * self.iteration_ms / 1e3
-
 
 def saving(training: ObservedTraining, failures: Failures, epoch: float | None = None) -> Saving | None:
     """The checkpoints of an observed training; None if it saved none. ``epoch`` is an epoch's iterations, if known."""

@@ -110,7 +110,7 @@ def one_off_words(one_off_s: Interval | None, break_even_iterations: int | None)
     return f"{words}, paid back after {break_even_iterations:,} iterations"
 
 
-_LOSS_UNITS = (("d", 86400.0, 48 * 3600.0), ("h", 3600.0, 2 * 3600.0), ("min", 60.0, 300.0), ("s", 1.0, 0.0))
+_SPANS = (("d", 86400.0, 48 * 3600.0), ("h", 3600.0, 2 * 3600.0), ("min", 60.0, 300.0), ("s", 1.0, 0.0))
 """Unit, its length in s, and the time from which on it is used."""
 
 
@@ -133,8 +133,13 @@ def to_loss_words(found: TimeToLoss | None, *, short: bool = False) -> str:
 
 def span_words(seconds: float) -> str:
     """``3.2 h``."""
-    unit, length_s, _ = next(one for one in _LOSS_UNITS if seconds >= one[2])
+    unit, length_s = span_unit(seconds)
     return f"{seconds / length_s:.3g} {unit}"
+
+
+def span_unit(longest_s: float) -> tuple[str, float]:
+    """The unit for times up to this one, and its length in s."""
+    return next((unit, length_s) for unit, length_s, above_s in _SPANS if longest_s >= above_s)
 
 
 def when(created: str) -> str:
@@ -194,7 +199,7 @@ def basis_parts(report: ProfileReport) -> tuple[str, ...]:
 
 
 def recording_remarks(report: ProfileReport) -> tuple[str, ...]:
-    """How near the recording and its simulation are to the timed iterations; empty where nothing was measured."""
+    """The distance of the recording and its simulation from the timed iterations; empty where nothing was measured."""
     if report.mode != "measured":
         return ()
     error = units.format_share(report.replay_error)

@@ -433,7 +433,7 @@ class VerifyOptions:
 class TrustParams:
     """The person trusts the workspace by now, or does not any more (``skyline/trust``, to the server).
 
-    Whether they do at the start is ``trusted`` in the options of initialization; without it they do.
+    The value at the start is ``trusted`` in the options of initialization; without it they do.
     """
 
     trusted: bool

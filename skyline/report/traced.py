@@ -166,7 +166,7 @@ def _notes(subject: Subject, recording: Recording, phases: PhaseTimes) -> tuple[
             "recording counts as one step."
         )
     elif recording.count < 2:
-        notes.append("A single step is counted: how steps scatter is not known. Record five or more.")
+        notes.append("A single step is counted: the scatter of steps is unknown. Record five or more.")
     counted = recording.steps_ms[recording.counted]
     if min(counted) > 0 and max(counted) / min(counted) > _STEADY:
         notes.append(

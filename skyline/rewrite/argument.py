@@ -68,11 +68,11 @@ def without_argument(
         decided = decided_by(context, module, call, name, position)
     except RewriteRefused as refused:
         if not refused.hint:
-            refused.hint = f"Make it {off} there."
+            refused.hint = f"Set it to {off} there."
         raise
     if decided is None:
         message = f"`{text_of(call.func)}` is not given `{name}`"
-        raise refusal(message, module, call, hint="There is nothing to take out.")
+        raise refusal(message, module, call, hint="There is nothing to remove.")
     return set_literal(*decided, name, off)
 
 
@@ -104,6 +104,11 @@ def keyword_of(call: ast.Call, name: str) -> ast.keyword | None:
     return next((keyword for keyword in call.keywords if keyword.arg == name), None)
 
 
+def is_off(node: ast.expr) -> bool:
+    """True for a literal None or False."""
+    return isinstance(node, ast.Constant) and node.value in (None, False)
+
+
 def replace_value(source: SourceText, node: ast.expr | ast.keyword, text: str) -> TextEdit:
     """Another expression, or another ``name=value``, in place of one; brackets around it stay."""
     start, end = offsets_of(source, node)
@@ -119,7 +124,7 @@ def add_keyword(source: SourceText, call: ast.Call, text: str) -> tuple[TextEdit
     if not (call.args or call.keywords):
         raise refusal(f"`{text_of(call)}` is called without any argument", source, call)
     if any(isinstance(argument, ast.GeneratorExp) for argument in call.args) and len(call.args) == 1:
-        message = f"`{text_of(call)}` takes a bare generator, beside which there is no room"
+        message = f"`{text_of(call)}` takes a bare generator, to which no argument can be added"
         raise refusal(message, source, call)
     spread = next((keyword for keyword in call.keywords if keyword.arg is None), None)
     if spread is not None:
@@ -205,7 +210,9 @@ def _tokens(source: SourceText, start: int, end: int) -> list[_Token]:
             if finish <= end and token.string.strip():
                 tokens.append(_Token(token.string, begin, finish, token.type not in _INSIGNIFICANT))
     except (tokenize.TokenError, IndentationError, IndexError) as error:
-        raise RewriteRefused("The call cannot be read piece by piece", file=source.path, line=line) from error
+        raise RewriteRefused(
+            "The parts of the call cannot be identified", file=source.path, line=line
+        ) from error
     return tokens
 
 
@@ -220,7 +227,7 @@ def set_argument(
 ) -> tuple[TextEdit, ...]:
     """``name=text`` in a call, ``position`` being its place among the arguments given without names.
 
-    A literal that is there is changed in its place. Refused where the value is decided when the script runs, or
+    A literal that is there is changed in its place. Refused where the value is computed when the script runs, or
     where a mapping that is spread into the call sets it or may set it.
     """
     given = passed(call, name, position)
@@ -241,8 +248,8 @@ def set_argument(
 def set_literal(module: Module, node: ast.expr, name: str, text: str) -> tuple[TextEdit, ...]:
     """Another literal in place of one, none where it is the same; refused where the value is not a literal."""
     if not isinstance(node, ast.Constant):
-        message = f"`{name}={text_of(node)}` is decided when the script runs"
-        raise refusal(message, module, node, hint=f"Make it {text} there.")
+        message = f"`{name}={text_of(node)}` is computed when the script runs"
+        raise refusal(message, module, node, hint=f"Set it to {text} there.")
     wanted = ast.literal_eval(text)
     if node.value == wanted and type(node.value) is type(wanted):
         return ()

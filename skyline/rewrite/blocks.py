@@ -67,7 +67,7 @@ def preceding(module: Module, statement: ast.stmt, within: ast.AST) -> list[ast.
 def insert_before(module: Module, statement: ast.stmt, *lines: str) -> tuple[TextEdit, ...]:
     """New lines before a statement; each level of indentation in them is written as four blanks.
 
-    Beside a statement that shares its line they go on that line or part it; in a block that stands on the line of
+    Next to a statement that shares its line they go on that line or part it; in a block that stands on the line of
     its header, as in ``if x: y``, only simple statements have room.
     """
     place, suite = _place(module, statement), suite_of(module, statement)

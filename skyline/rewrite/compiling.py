@@ -117,7 +117,7 @@ def _check(context: RewriteContext, site: ModelSite) -> None:
         raise refusal(f"No call of `{site.text}(…)` was found in the training loop", loop.module, loop.loop)
     past = next((call for call in calls if dotted(call.func).endswith(".forward")), None)
     if past is not None:
-        message = f"`{ast.unparse(past.func)}(…)` goes past what is compiled"
+        message = f"`{ast.unparse(past.func)}(…)` bypasses the compiled model"
         raise refusal(message, loop.module, past, hint="Call the model itself.")
 
 
@@ -180,7 +180,7 @@ def without_compiling(context: RewriteContext) -> tuple[TextEdit, ...]:
             statements.setdefault(id(module), (module, []))[1].append(statement)
         elif given is None:
             message = f"`{text_of(call)}` gives a decorator, not a compiled model"
-            raise refusal(message, module, call, hint="Take it out there.")
+            raise refusal(message, module, call, hint="Remove it there.")
         elif _is_to_itself(statement, given):
             statements.setdefault(id(module), (module, []))[1].append(statement_of(module, call))
         else:

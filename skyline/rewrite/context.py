@@ -21,6 +21,18 @@ from skyline.trace.record import CodeLine
 ReadText = Callable[[str], SourceText]
 """Gives the present text of a file; raises UsageError where there is none."""
 
+
+def as_profiled(profile: Profile) -> ReadText:
+    """Reads the sources as they were profiled; other files, such as settings files, as they are now."""
+    texts = {os.path.realpath(source.path): source.text for source in profile.sources}
+
+    def read(path: str) -> SourceText:
+        text = texts.get(os.path.realpath(path))
+        return SourceText.read(path) if text is None else SourceText.of(path, text)
+
+    return read
+
+
 Step = Callable[["RewriteContext"], Iterable[TextEdit]]
 """One of several changes that are made one after another."""
 

@@ -66,7 +66,7 @@ def _with_own_comma(
     tight = before.end == start and source.text[comma.end : comma.end + 1] == " "
     if before.text == "," and not first_on_line and not tight:
         return before.end, comma.end
-    # What follows takes the place, as before a mapping that is spread: there an argument brings its own blank.
+    # The next element takes the place, as before a mapping that is spread: there an argument brings its own blank.
     following = tokens_of(source).after(comma.end)
     assert following is not None
     in_between = any(comma.end <= token.start < following.start for token in comments)

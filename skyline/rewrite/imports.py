@@ -31,7 +31,7 @@ def usable(module: Module, target: str, at: ast.AST, *, behind: bool = False) ->
 
     ``target`` is dotted, as ``torch.autocast``; where the module that has it must be imported by itself a colon
     parts the two: ``torch.utils.checkpoint:checkpoint``. An import that is there is used under whatever name it
-    has; without one an import is added beside those of the same package, under another name where its own is taken.
+    has; without one an import is added next to those of the same package, under another name where its own is taken.
     """
     package, _, attribute = target.partition(":")
     if not attribute:

@@ -53,10 +53,6 @@ class RewritePlan:
     notes: tuple[str, ...] = ()
     """What to know of the changes that are made: how the script is started now, what a batch is."""
 
-    def diff(self, read: ReadText) -> str:
-        """The edits as a unified diff."""
-        return diff(self, read)
-
 
 def plan(analysis: Analysed, question: Question, read: ReadText) -> RewritePlan:
     """The edits for a question; ``read`` gives the present text of a file.

@@ -66,9 +66,9 @@ def reason_of(error: SkylineError) -> str:
 def _taken_out(context: RewriteContext, name: str) -> RewriteContext:
     entry = entries().get(name)
     if entry is None or entry.remove is None:
-        raise RewriteRefused(f"Skyline cannot take {name} out of code", hint="Take it out by hand.")
+        raise RewriteRefused(f"Skyline cannot remove {name} from code", hint="Remove it by hand.")
     if present(context, name) is None:
-        raise RewriteRefused(f"{name} was not found in the code", hint="There is nothing to take out.")
+        raise RewriteRefused(f"{name} was not found in the code", hint="There is nothing to remove.")
     return _without(context, entry)
 
 
@@ -78,7 +78,7 @@ def _without(context: RewriteContext, entry: RewriteEntry) -> RewriteContext:
     edits = entry.remove(context.again())
     if not edits:
         message = f"Where {entry.name} is written is unknown"
-        raise RewriteRefused(message, hint="Take it out by hand.")
+        raise RewriteRefused(message, hint="Remove it by hand.")
     made = context.edited(edits)
     for path in dict.fromkeys(edit.span.file for edit in edits):
         before = context.text(path)

@@ -50,7 +50,7 @@ def check_program(context: RewriteContext, within: Iteration) -> None:
             raise refusal(_SEVERAL[last], module, call)
         if qualified_name(module, call.func).endswith("lr_scheduler.ReduceLROnPlateau"):
             hint = "Average over the ranks what it is given, with torch.distributed.all_reduce."
-            raise refusal("ReduceLROnPlateau would go by one rank's own loss", module, call, hint=hint)
+            raise refusal("ReduceLROnPlateau would follow the loss of one rank", module, call, hint=hint)
     for module, node in context.program.nodes_of(ast.Import, ast.ImportFrom):
         names = [each.name for each in node.names] if isinstance(node, ast.Import) else [node.module or ""]
         for name in names:

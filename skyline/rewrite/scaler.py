@@ -175,4 +175,4 @@ def _maker(module: Module, target: ast.expr) -> ast.stmt:
 
 def _also_used(module: Module, node: ast.expr) -> RewriteRefused:
     message = f"`{text_of(node)}` uses the gradient scaler for more than scaling the loss and stepping"
-    return refusal(message, module, node, hint="Take it out there first.")
+    return refusal(message, module, node, hint="Remove it there first.")

@@ -63,7 +63,7 @@ def without_call(module: Module, call: ast.Call, given: ast.expr) -> tuple[TextE
     if any(token.kind == tokenize.COMMENT for token in _between(module, start, first)) or any(
         token.kind == tokenize.COMMENT for token in _between(module, last, end)
     ):
-        raise refusal(f"`{text_of(call)}` has a comment inside", module, call, hint="Take it out there.")
+        raise refusal(f"`{text_of(call)}` has a comment inside", module, call, hint="Remove it there.")
     parent = module.parents.get(call)
     plain = isinstance(parent, ast.Assign | ast.AnnAssign | ast.Return | ast.Expr | ast.keyword)
     plain = plain or (isinstance(parent, ast.Call) and call is not parent.func)
@@ -90,7 +90,7 @@ def without_item(module: Module, block: ast.With, item: ast.withitem) -> tuple[T
     """A ``with`` without one of the things that it enters; without the block where it enters nothing else."""
     if item.optional_vars is not None:
         message = f"`{text_of(item.optional_vars)}` names what `with {text_of(item.context_expr)}` gives"
-        raise refusal(message, module, block, hint="Take it out there.")
+        raise refusal(message, module, block, hint="Remove it there.")
     if len(block.items) == 1:
         return unwrap(module, block)
     source, at = module.source, block.items.index(item)
@@ -105,7 +105,7 @@ def without_item(module: Module, block: ast.With, item: ast.withitem) -> tuple[T
     edit = source.edit(span, "")
     if "#" in edit.old_text or "(" in edit.old_text.replace(source.text[start:end], ""):
         message = f"`with {text_of(item.context_expr)}` stands among others in a way that is not plain"
-        raise refusal(message, module, block, hint="Take it out there.")
+        raise refusal(message, module, block, hint="Remove it there.")
     return (edit,)
 
 

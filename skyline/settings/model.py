@@ -30,22 +30,22 @@ class ProfileSettings:
     entry_point: Annotated[
         str | None,
         Meta(
-            description="The script to run where a file that trains nothing by itself is to be profiled, "
-            "such as `train.py` for `model.py`; relative to the workspace folder.",
+            description="The script to run if the profiled file has no training loop, such as `train.py` for "
+            "`model.py`; relative to the workspace folder.",
             extra=_TRUSTED,
         ),
     ] = None
     args: Annotated[
-        tuple[str, ...], Meta(description="Arguments for the script, one an item.", extra=_TRUSTED)
+        tuple[str, ...], Meta(description="Arguments of the script, one per item.", extra=_TRUSTED)
     ] = ()
     env: Annotated[
         dict[str, str],
-        Meta(description="Variables of the environment to add for the script.", extra=_TRUSTED),
+        Meta(description="Environment variables to add for the script.", extra=_TRUSTED),
     ] = field(default_factory=dict[str, str])
     device: Annotated[
         Device,
         Meta(
-            description="Where the script may compute: `cpu` hides the GPUs from it.",
+            description="The device that the script may use: `cpu` hides the GPUs from it.",
             extra=_BY_FOLDER,
             extra_json_schema={
                 "enumDescriptions": [
@@ -56,7 +56,9 @@ class ProfileSettings:
             },
         ),
     ] = "auto"
-    steps: Annotated[int, Meta(ge=1, description="Iterations to time at least.", extra=_BY_FOLDER)] = 8
+    steps: Annotated[
+        int, Meta(ge=1, description="Smallest number of iterations to time.", extra=_BY_FOLDER)
+    ] = 8
     timeout_s: Annotated[
         float,
         Meta(gt=0, description="Longest wait for the script's next iteration, in seconds.", extra=_BY_FOLDER),
@@ -80,7 +82,7 @@ class ProfileSettings:
                 "enumDescriptions": [
                     "Once you have profiled that script; asked for again on another git branch, and after 30 days.",
                     (
-                        "Every script that trains something, unasked, and on automatic saves too. In "
+                        "Every training script, without asking, and on automatic saves too. In "
                         "`pyproject.toml` it means `afterFirst`."
                     ),
                     "As `afterFirst`, and on automatic saves too.",
@@ -103,7 +105,7 @@ class CodeLensSettings:
         Meta(
             ge=0,
             le=1,
-            description="Share of the iteration from which a function or class gets a lens.",
+            description="Smallest share of the iteration for which a function or class gets a lens.",
             extra=_BY_FOLDER,
         ),
     ] = 0.05
@@ -117,7 +119,10 @@ class InlayHintSettings:
     min_share: Annotated[
         float,
         Meta(
-            ge=0, le=1, description="Share of the iteration from which a line gets a hint.", extra=_BY_FOLDER
+            ge=0,
+            le=1,
+            description="Smallest share of the iteration for which a line gets a hint.",
+            extra=_BY_FOLDER,
         ),
     ] = 0.01
 
@@ -135,16 +140,14 @@ class DiagnosticSettings:
     ] = ("SKY",)
     ignore: Annotated[
         tuple[str, ...],
-        Meta(
-            description="Findings to leave out of those, by code or the beginning of one.", extra=_BY_FOLDER
-        ),
+        Meta(description="Findings to hide, by code or the beginning of one.", extra=_BY_FOLDER),
     ] = ()
     warn_at: Annotated[
         float,
         Meta(
             ge=0,
             le=1,
-            description="Share of the iteration from which a finding that Skyline can fix is a warning; "
+            description="Smallest share of the iteration for which a finding that Skyline can fix is a warning; "
             "every other finding is information.",
             extra=_BY_FOLDER,
         ),
@@ -164,7 +167,9 @@ class HoverSettings:
 class Settings:
     """All settings."""
 
-    enable: Annotated[bool, Meta(description="Show anything at all.", extra=_BY_FOLDER)] = True
+    enable: Annotated[
+        bool, Meta(description="Enable Skyline; otherwise nothing is shown.", extra=_BY_FOLDER)
+    ] = True
     interpreter: Annotated[
         str | None,
         Meta(

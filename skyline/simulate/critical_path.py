@@ -1,4 +1,4 @@
-"""What an iteration waits for: the chain of work that bounds it, by cause."""
+"""The chain of work that bounds an iteration, by cause."""
 
 from __future__ import annotations
 

@@ -209,7 +209,7 @@ def steady_step_ms(graph: Graph, *, at_most: int = 50) -> float:
     iterations = max(1, len(graph.iterations))
     at_most = max(2, at_most)
     if graph.priorities is not None:
-        # What one repetition leaves behind on an open lane competes with the next one.
+        # Work that one repetition leaves on an open lane competes with the next one.
         shorter, longer = (simulate(stitch(graph, n * iterations)).makespan_us for n in (8, 16))
         return (longer - shorter) / 8 / iterations / 1e3
     over = _repetitions(graph, at_most)

@@ -1,7 +1,7 @@
 """Deciding, while a graph runs, which of several ready tasks goes first.
 
-Algorithm 1 of Daydream (Zhu, Phanishayee, Pekhimenko, USENIX ATC 2020) as it stands in the paper: of all tasks that
-wait for nothing more, take the one that can start first, unless a rule of one's own takes another.
+Algorithm 1 of Daydream (Zhu, Phanishayee, Pekhimenko, USENIX ATC 2020): of all tasks that wait for
+nothing more, take the one that can start first, unless the caller's own rule takes another.
 """
 
 from __future__ import annotations
@@ -199,7 +199,7 @@ def _run_by_rank(
                 other = lane_of[target]
                 heappush(coming[other], (ready[target], target))
                 if other != lane:
-                    # What is present was ready when the lane was last looked at.
+                    # Present tasks were ready when the lane was last looked at.
                     came = looked[other] if len(present[other]) > 0 else coming[other][0][0]
                     first = max(free[other][0][0], came)
                     if first != soonest[other]:

@@ -91,12 +91,6 @@ def cell_line(script: str, line: int) -> CellLine | None:
     return places[line - 1] if 1 <= line <= len(places) else None
 
 
-def script_line(script: str, place: CellLine) -> int | None:
-    """The line of the script that holds a line of a cell; None where there is none."""
-    places = cell_lines(script)
-    return places.index(place) + 1 if place in places else None
-
-
 def left_out(script: str) -> Iterator[tuple[CellLine, str]]:
     """The lines that are not run, with their text in the notebook; of a cell that is not run, its first one."""
     skipped, continued = 0, False

@@ -66,3 +66,10 @@ def _is_default_of(profile: Profile, knob: Knob, setting: SettingPlace) -> bool:
         return False
     written = _ATTRIBUTE.fullmatch(lines[knob.span.line - 1][: knob.span.column])
     return written is not None and written[1] == setting.key
+
+
+def held_settings(profile: Profile) -> tuple[SettingPlace, ...]:
+    """The batch size, loader workers and accumulated batches that settings files hold, at one known place each."""
+    batch_size = batch_place(profile).setting or profile.setting
+    others = (each.places[0] for each in profile.configured if len(each.places) == 1)
+    return (*([batch_size] if batch_size is not None else []), *others)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from skyline.analysis.analyse import Analysis
 from skyline.capture.request import CaptureRequest
 from skyline.errors import RewriteRefused, SkylineError, UsageError
-from skyline.rewrite.context import RewriteContext
+from skyline.rewrite.context import RewriteContext, as_profiled
 from skyline.rewrite.plan import RewritePlan, diff, plan
 from skyline.rewrite.removal import removals
 from skyline.source.batch_size import with_argument
@@ -51,12 +51,7 @@ def change(
                 f"{choice.name} cannot be verified: the changed script is several processes, which torchrun starts",
                 hint="Apply it to a copy, and measure that: skyline profile torchrun --nproc-per-node 2 COPY",
             )
-    texts = {os.path.realpath(source.path): source.text for source in analysis.profile.sources}
-
-    def read(path: str) -> SourceText:
-        text = texts.get(os.path.realpath(path))
-        return SourceText.read(path) if text is None else SourceText.of(path, text)
-
+    read = as_profiled(analysis.profile)
     arguments, question = _on_command_line(analysis, question, arguments)
     context = RewriteContext(analysis.profile, read)
     without = removals(analysis, removes, read)

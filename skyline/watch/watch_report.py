@@ -50,7 +50,7 @@ class WatchAlert:
 class WatchReport:
     """A run of ``skyline watch``.
 
-    ``state``: ``running``, ``silent`` (no news for half a minute: the run waits, or its watcher ended), or ``ended``.
+    ``state``: ``running``, ``silent`` (no update for 30 s: the run waits, or its watcher ended), or ``ended``.
     ``exit_code`` is null while the run goes on, and for one whose first watcher was killed.
     ``points`` are those of the lowest rank, ``watching_share`` is the share of the time that the hooks took.
     ``logged`` is null for a script without a log of its own. ``names`` are the files of all runs, newest first.

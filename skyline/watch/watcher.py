@@ -215,7 +215,7 @@ class Watcher:
         if name in self.actions.pause_on and not self._stopped:
             running = [one.start.process for one in self.courses.values() if one.start is not None]
             numbers = " ".join(map(str, running))
-            self.report(f"paused because of {name}: kill -CONT {numbers} goes on, Ctrl+C ends the run")
+            self.report(f"paused because of {name}: kill -CONT {numbers} continues it, Ctrl+C ends the run")
             self.pause(running)
 
 

@@ -98,6 +98,11 @@ class Estimate:
     removal_reason: str | None = None
 
     @property
+    def spec(self) -> str:
+        """``amp=bf16`` or ``fused_optimizer``: the what-if as it is typed."""
+        return f"{self.name}={self.value}" if self.value else self.name
+
+    @property
     def sure_speedup(self) -> float:
         """The lower end of its effect: by this changes are compared with one another."""
         found = self.effect_range or self.speedup_range

@@ -1,4 +1,4 @@
-"""How a script's data loader works, and how it would after the changes that are asked for together."""
+"""The work of a script's data loader, now and after the changes that are asked for together."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def training_loader(baseline: Subject) -> LoaderFact | None:
 
 
 def present_setting(baseline: Subject) -> LoaderSetting:
-    """How batches are made in the graph. Predictions without known times make them in the script's own process."""
+    """The workers that make batches in the graph. Predictions without known times have none."""
     loader = training_loader(baseline)
     read_here = not (baseline.on_gpu and baseline.script.timed_reads)
     if loader is None or (baseline.script.mode == "predicted" and read_here):
@@ -74,7 +74,7 @@ def present_setting(baseline: Subject) -> LoaderSetting:
 
 
 def iterations_per_epoch(baseline: Subject, batch_size: int | None) -> float | None:
-    """How many iterations one pass over the data takes, at another batch size, too; None where it is not known."""
+    """The number of iterations of one pass over the data, at another batch size, too; None where it is not known."""
     loader = training_loader(baseline)
     if (
         loader is None

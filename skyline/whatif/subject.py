@@ -270,7 +270,7 @@ class Subject:
         if self.recording is None or self.replay_error <= REFUSED_REPLAY:
             return ""
         error = format_share(self.replay_error)
-        return f"simulated as recorded, a step comes out {error} off: the model does not hold for this trace"
+        return f"the simulation of a recorded step is {error} off: the model does not hold for this trace"
 
     @property
     def samples(self) -> int | None:

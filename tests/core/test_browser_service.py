@@ -106,7 +106,9 @@ def test_what_is_no_question_is_refused(service: Service) -> None:
     assert ask(service, "/wrong/simulate", {}, **JSON)[0] == 404
     with socket.create_connection(("127.0.0.1", service.port), 10) as connection:
         # At once: an answer to a head alone closes the connection, and a body that comes after it resets the answer.
-        connection.sendall(f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: -5\r\n\r\n{{}}".encode())
+        connection.sendall(
+            f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: -5\r\n\r\n{{}}".encode()
+        )
         assert b" 400 " in connection.recv(100)
 
 

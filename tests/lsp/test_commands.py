@@ -92,7 +92,7 @@ async def test_notebooks_are_not_taken_for_scripts(start_editor, profiled: Path)
         editor.client.text_document_did_open(types.DidOpenTextDocumentParams(item))
         assert await editor.lenses(uri) == []
         with pytest.raises(
-            JsonRpcException, match=r"does not tell Skyline the cells of its notebooks.*%%skyline"
+            JsonRpcException, match=r"does not send the cells of its notebooks to Skyline.*%%skyline"
         ):
             await editor.run(protocol.COMMAND_PROFILE, uri)
     (message,) = editor.client.messages

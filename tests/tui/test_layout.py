@@ -140,7 +140,7 @@ async def test_the_help_folds_no_line(opened_app, size: tuple[int, int]) -> None
         await pilot.press("question_mark")
         await pilot.pause()
         for words in (
-            "take it at once, not after a moment",
+            "accept it at once",
             "5 6 7 8 9        Devices, Diff, Findings, Log, Plan",
         ):
             assert words in made.text

@@ -71,7 +71,7 @@ async def test_enter_explains(opened_app) -> None:
         for part in (
             "the loader keeps up",
             "modelled: a model",
-            "exact: the same numbers",
+            "exact: training computes the same numbers",
             "0.4 % for the simulation",
         ):
             assert part in made.text, part
@@ -106,7 +106,7 @@ async def test_with_nothing_asked_there_is_nothing_to_write(opened_app, key: str
     async with made.app.run_test(size=SIZE) as pilot:
         await pilot.pause()
         await pilot.press(key)
-        assert "There is no question yet" in made.toasts
+        assert "Nothing is asked yet" in made.toasts
 
 
 async def test_undo_without_an_apply_says_so(opened_app) -> None:

@@ -33,7 +33,7 @@ async def test_a_search_shows_its_budget_its_trials_and_its_outcome(opened_app: 
         assert "4:00 of 5 min left" in made.text
         assert "Best so far: 1.09x" in made.text
         await pilot.press("t")
-        assert "A search goes on" in made.toasts
+        assert "A search is running" in made.toasts
         made.session.search_on.set()
         await pilot.pause()
         text = made.text

@@ -285,7 +285,7 @@ class SkylineApp(NewsApp):
 
     def _is_asked(self) -> bool:
         if self._bench.asks_nothing:
-            self.notify("There is no question yet: drag a bar, or check a what-if first.")
+            self.notify("Nothing is asked yet: drag a bar, or check a what-if first.")
         return not self._bench.asks_nothing
 
     def action_fastest(self) -> None:
@@ -294,7 +294,7 @@ class SkylineApp(NewsApp):
             self.notify(NO_PROFILE, severity="warning")
             return
         if not self._talk.runs and self.profile.batch_size.value is None:
-            self.notify("A trace does not tell how much memory a change takes.", severity="warning")
+            self.notify("A trace does not show how much memory a change takes.", severity="warning")
             return
         memory = self.profile.memory
         usable = memory.usable_bytes or memory.capacity_bytes or memory.peak_bytes.value

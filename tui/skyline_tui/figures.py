@@ -74,11 +74,6 @@ def saved_memory(estimate: EstimateReport, baseline: BaselineReport) -> str:
     return units.format_bytes_delta(change) if abs(change) >= baseline.peak.value / 100 else ""
 
 
-def spec(estimate: EstimateReport) -> str:
-    """``num_workers=2`` or ``fused_optimizer``: a what-if as the user types it."""
-    return f"{estimate.name}={estimate.value}" if estimate.value else estimate.name
-
-
 def tail(text: str, width: int) -> str:
     """``text`` cut to at most ``width`` characters at its end: the beginning identifies code."""
     return text if len(text) <= width else text[: max(width - 1, 0)] + "…"

@@ -24,7 +24,13 @@ KEYS = (
         tooltip="Type a batch size",
     ),
     Binding("enter", "settle", "Take it", show=False, priority=True, id="batch.settle"),
-    Binding("a", "apply", "Apply", id="apply", tooltip="Write what is asked into the code"),
+    Binding(
+        "a",
+        "apply",
+        "Apply",
+        id="apply",
+        tooltip="Write the batch size and the checked what-ifs into the code",
+    ),
     Binding(
         "u",
         "undo",
@@ -46,7 +52,7 @@ KEYS = (
         "verify",
         "Verify",
         id="verify",
-        tooltip="Measure the question and compare with its prediction, without touching the file",
+        tooltip="Measure the change and compare it with its prediction, without changing the file",
     ),
     Binding(
         "e",
@@ -128,14 +134,14 @@ HELP = """\
   drag             the other bar and the numbers follow at once
   \\[ ]              batch size −1, +1       { }  −10, +10
   b                type a batch size
-  Enter            take it at once, not after a moment
-  Esc              back to the script as it is
+  Enter            accept it at once
+  Esc              back to the unchanged script
 
 [b]Change the code[/b]
   m                live ●: a release or a toggle rewrites
                    staged ○: only a does
   a                apply the batch size and the checked what-ifs
-  u                take the last change back
+  u                undo the last change
   d                show what apply would write, or wrote last
   f                find the fastest combination under limits
   v                verify: measure it in memory, for minutes
@@ -152,7 +158,7 @@ HELP = """\
 
 [b]On a page[/b]
   Lines            t modules: Enter leaves its lines only
-                   S, R turn the order round
+                   S previous column, R reverse order
   Timeline         ← → moves, + - or the wheel zooms, drag pans
                    n b next and previous work, z zooms to it
                    Home all, Enter its line, , . iterations
@@ -166,16 +172,16 @@ HELP = """\
 [b]Measure[/b]
   r                measure again          c, Esc  cancel
   n                show the later measurement, where the
-                   machine was busy and an earlier one stands
+                   machine was busy and an earlier one is shown
 
 [b]Signs[/b]
-  █ now   ▓ would be added   ░ would go   ┃ where you are
+  █ now   ▓ added   ░ removed   ┃ your position
   ▏▎▌█ a line's share of the time   ± just rewritten
-  \\[x] asked   \\[w] written, not measured yet
-  ± half the range the value is believed to lie in
-  exact            the same numbers come out of training
+  \\[x] checked   \\[w] written, not measured yet
+  ± half the width of the range of a value
+  exact            training computes the same numbers
   numerics, num.   results differ by rounding
-  convergence, conv.  training may go another way
+  convergence, conv.  training may take another course
   model            another model is trained
   ● ○ ?            measured, between measured ones, beyond them
   !                extrapolated, or does not apply and why

@@ -6,13 +6,19 @@ import argparse
 import os
 import signal
 import sys
-from collections.abc import MutableMapping, Sequence
+from collections.abc import Mapping, MutableMapping, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from skyline.cli.command_line import parse_after_names
 from skyline.cli.streams import say
 from skyline.errors import ExitCode
 from skyline_tui.first_frame import first_frame
+
+if TYPE_CHECKING:
+    from skyline_tui.app import SkylineApp
+    from skyline_tui.messages import Post
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -62,16 +68,32 @@ def main(argv: Sequence[str] | None = None) -> int:
         settings["interpreter"] = options.interpreter
     set_frame_rate(os.environ)
     with first_frame(script, sys.stdout):
-        # Importing the interface takes most of a second.
-        from skyline_tui.interface import interface
-
-        app = interface(script, settings, theme=options.theme, staged=options.staged)
+        app = _interface(script, settings, theme=options.theme, staged=options.staged)
     app.run()
     return app.return_code or ExitCode.OK
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+def _interface(
+    script: Path, settings: Mapping[str, object], *, theme: str | None, staged: bool
+) -> SkylineApp:
+    """The application with a server of its own. ``theme`` and ``staged`` override the user's preferences."""
+    # Importing the interface takes most of a second.
+    from skyline_tui.app import SkylineApp
+    from skyline_tui.client import Server
+    from skyline_tui.preferences import read_preferences
+    from skyline_tui.session import SavedSession, ServerSession
+
+    def connect(post: Post) -> ServerSession:
+        server = Server(post, dict(settings))
+        if script.suffix in {".json", ".gz"}:
+            return SavedSession(script, server, post)
+        return ServerSession(script, server)
+
+    preferences = read_preferences()
+    if theme:
+        preferences = replace(preferences, theme=theme)
+    live = not staged and preferences.live is not False
+    return SkylineApp(script, connect, live=live, preferences=preferences)
 
 
 FRAMES_PER_S = 240
@@ -81,3 +103,7 @@ FRAMES_PER_S = 240
 def set_frame_rate(environment: MutableMapping[str, str]) -> None:
     """Set this frame rate unless the user has set another one; call before the import of Textual, which reads it."""
     environment.setdefault("TEXTUAL_FPS", str(FRAMES_PER_S))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -38,7 +38,7 @@ describe("a watched run", () => {
   });
 
   it.each([
-    [{ state: "silent" as const }, "no news for half a minute"],
+    [{ state: "silent" as const }, "no update for 30 s"],
     [{ state: "ended" as const, exit_code: 1 }, "ended with exit code 1"],
     [{ points: [], alerts: [] }, "No rule has found a problem"],
   ])("that is %j says so", (news, words) => {

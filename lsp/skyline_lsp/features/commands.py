@@ -118,8 +118,7 @@ def _stop(server: SkylineServer, state: ScriptState) -> bool:
 def _what_if(server: SkylineServer, uri: str, asked: QuestionOptions) -> Estimate:
     question = Question.parse(asked.batchSize, asked.whatifs)
     state = profiled(server, uri)
-    assert state.prepared is not None
-    found, now = state.estimate(question), state.prepared.report.iteration_ms.value
+    found, now = state.estimate(question), state.profiled().report.iteration_ms.value
     delta = units.format_ms_delta(found.iteration_ms.value - now)
     words = f"{found.title}: predicted {units.format_ms_interval(found.iteration_ms)} per iteration ({delta})"
     if not found.applicable:
@@ -131,11 +130,11 @@ def _what_if(server: SkylineServer, uri: str, asked: QuestionOptions) -> Estimat
 
 async def _show_report(server: SkylineServer, uri: str) -> CommandResult:
     state = profiled(server, uri)
-    assert state.prepared is not None
+    prepared = state.profiled()
     folder = Path(tempfile.gettempdir()) / "skyline-reports"
     # One file per profile: showing the report again opens the same page.
-    path = folder / f"{Path(state.path).stem}-{state.prepared.report.id}.html"
-    exported_file.write(state.prepared, "html", path)
+    path = folder / f"{Path(state.path).stem}-{prepared.report.id}.html"
+    exported_file.write(prepared, "html", path)
     window = server.client_capabilities.window
     if window and window.show_document and window.show_document.support:
         target = types.ShowDocumentParams(uri=convert.uri_of(str(path)), external=True, take_focus=True)
@@ -150,8 +149,7 @@ async def _show_report(server: SkylineServer, uri: str) -> CommandResult:
 
 def _export(server: SkylineServer, uri: str, asked: ExportOptions) -> CommandResult:
     state = profiled(server, uri)
-    assert state.prepared is not None
     script = Path(state.path)
     path = script.parent / (asked.path or exported_file.default_name(script, asked.format))
-    exported_file.write(state.prepared, asked.format, path)
+    exported_file.write(state.profiled(), asked.format, path)
     return CommandResult("written", path=str(path))

@@ -14,7 +14,7 @@ from skyline.trace import store
 from skyline.verification.commits import commits_of
 from skyline_lsp import convert, wire
 from skyline_lsp.server import SkylineServer
-from skyline_lsp.state import Prepared, prepare
+from skyline_lsp.state import Prepared, no_profile, prepare
 
 
 def register(server: SkylineServer) -> None:
@@ -73,7 +73,7 @@ def _compared(script: Path, asked: CompareParams, now: Prepared | None) -> Compa
     before = _prepared(script, asked.before, now)
     after = now if asked.after is None else _prepared(script, asked.after, now)
     if after is None:
-        raise SkylineError("There is no profile of this script yet", hint="Run skyline.profile first.")
+        raise no_profile()
     return compared(before.report, after.report, before.profile, after.profile)
 
 

@@ -7,7 +7,6 @@ from dataclasses import replace
 
 from skyline.analysis.best import Constraints
 from skyline.analysis.estimate import curve_under
-from skyline.errors import SkylineError
 from skyline.report import protocol
 from skyline.report.build import best_report
 from skyline.report.protocol import BestParams, QuestionParams, UriParams
@@ -17,10 +16,7 @@ from skyline.whatif.estimate import CurvePoint
 from skyline.whatif.question import Question
 from skyline_lsp import convert, wire
 from skyline_lsp.server import SkylineServer
-from skyline_lsp.state import ScriptState
-
-NO_PROFILE = "There is no profile of this script yet"
-PROFILE_FIRST = "Run the command skyline.profile first."
+from skyline_lsp.state import ScriptState, no_profile
 
 
 def register(server: SkylineServer) -> None:
@@ -46,10 +42,9 @@ def register(server: SkylineServer) -> None:
     @server.thread()
     @wire.answers(BestParams)
     def best(asked: BestParams) -> BestReport:
-        state = profiled(server, asked.uri)
-        assert state.prepared is not None
+        prepared = profiled(server, asked.uri).profiled()
         constraints = Constraints(asked.maxMemoryBytes, Semantics(asked.semantics), asked.rewritable)
-        return best_report(state.prepared.analysis, constraints)
+        return best_report(prepared.analysis, constraints)
 
     @server.feature(protocol.SIMULATE)
     @wire.answers(QuestionParams)
@@ -66,8 +61,7 @@ def register(server: SkylineServer) -> None:
 
 async def _curve(state: ScriptState, *, answer_to: Question) -> tuple[CurvePoint, ...]:
     """The batch-size curve under the what-ifs of a question, computed on another thread."""
-    changes, prepared = answer_to.choices, state.prepared
-    assert prepared is not None
+    changes, prepared = answer_to.choices, state.profiled()
     if changes not in state.curves:
         found = await asyncio.get_running_loop().run_in_executor(
             None, curve_under, prepared.analysis, changes
@@ -83,5 +77,5 @@ def profiled(server: SkylineServer, uri: str) -> ScriptState:
     """The state of a profiled script. Raises SkylineError with the next step if there is no profile."""
     state = server.state_of(uri)
     if state is None or state.prepared is None:
-        raise SkylineError(NO_PROFILE, hint=PROFILE_FIRST)
+        raise no_profile()
     return state

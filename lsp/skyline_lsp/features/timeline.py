@@ -33,12 +33,7 @@ def register(server: SkylineServer) -> None:
     @wire.answers(TimelineParams)
     async def timeline(asked: TimelineParams) -> TimelineReport:
         trace = server.traces.at(convert.path_of(asked.uri))
-        if trace is None:
-            prepared = profiled(server, asked.uri).prepared
-            assert prepared is not None
-            subject = prepared.analysis.baseline
-        else:
-            subject = trace.subject
+        subject = trace.subject if trace else profiled(server, asked.uri).profiled().analysis.baseline
         question = Question.parse(asked.batchSize, asked.whatifs)
         found = await pictures.sides(subject, question, asked.step)
         return window(found, asked.beginMs, asked.endMs, min(max(asked.most, 1), _MOST))
@@ -48,8 +43,7 @@ def register(server: SkylineServer) -> None:
     async def memory_at(asked: MemoryAtParams) -> LiveMemoryReport:
         if server.traces.at(convert.path_of(asked.uri)) is not None:
             raise UsageError("A profiler trace does not record which lines hold memory")
-        prepared = profiled(server, asked.uri).prepared
-        assert prepared is not None
+        prepared = profiled(server, asked.uri).profiled()
         return (await pictures.blocks(prepared)).at(asked.timeMs)
 
 

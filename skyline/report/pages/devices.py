@@ -193,8 +193,8 @@ def _bases(devices: Sequence[DeviceReport]) -> list[str]:
 def _traced(report: DevicesReport) -> str:
     asked = report.traced_for_each
     if not asked:
-        return "The script was traced once for all GPUs: they answer all its queries alike."
-    return f"The script was traced again for GPUs that answer its queries differently: {', '.join(asked)}."
+        return "The script was traced once for all GPUs: they give the same answers to its queries."
+    return f"The script was traced again for GPUs that give other answers to its queries: {', '.join(asked)}."
 
 
 def _unit(values: Iterable[float], known: Sequence[tuple[str, float]]) -> tuple[str, float]:

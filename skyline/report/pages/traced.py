@@ -157,5 +157,5 @@ def _costs(title: str, costs: Sequence[TracedCost]) -> Section:
     titles = (scale.unit, "share", *(("on GPU", "kernels") if on_gpu else ()), "if free")
     # The end of a path or of a layer's name says which it is.
     columns = (Column("", left=True, cut="start"), *map(Column, titles))
-    aside = f"{scale.unit} per step; if free: change of the step, simulated"
+    aside = f"{scale.unit} per step; if free: change of the step without it"
     return Section((TextTable(columns, tuple(map(row, shown))),), title, aside)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import PurePath
 
 from skyline import units
@@ -10,7 +10,7 @@ from skyline.analysis.training_time import TrainingTime
 from skyline.interval import Interval
 from skyline.memory.peak import Fit
 from skyline.predict.noise_scale import NoiseScale
-from skyline.report.basis import when
+from skyline.report.basis import span_unit, when
 from skyline.report.document import (
     Block,
     Cell,
@@ -29,8 +29,6 @@ from skyline.report.document import (
 from skyline.report.training import TrainingReport
 
 _CRITICAL = "critical batch size"
-_UNITS = (("d", 86400.0, 48 * 3600.0), ("h", 3600.0, 2 * 3600.0), ("min", 60.0, 300.0), ("s", 1.0, 0.0))
-"""Unit, its length in s, and the time from which on it is used."""
 
 
 def training_page(report: TrainingReport) -> Document:
@@ -78,7 +76,7 @@ def _figures(report: TrainingReport) -> Iterator[Block]:
 def _table(report: TrainingReport) -> Section:
     paid = report.price is not None
     rate = units.rate_scale(one.throughput.value for one in report.rows)
-    unit, length_s = _unit(one.time_s.value for one in report.rows)
+    unit, length_s = span_unit(max((one.time_s.value for one in report.rows), default=0.0))
     columns = (
         Column("batch"),
         Column(rate.unit),
@@ -205,13 +203,8 @@ def _ratio(ratio: Interval) -> str:
     return f"{text} ({ratio.low:.2f}–{ratio.high:.2f})" if wide else text
 
 
-def _unit(times_s: Iterable[float]) -> tuple[str, float]:
-    longest = max(times_s, default=0.0)
-    return next((unit, length_s) for unit, length_s, above_s in _UNITS if longest >= above_s)
-
-
 def _duration(time_s: Interval) -> tuple[str, str]:
-    unit, length_s = _unit((time_s.value,))
+    unit, length_s = span_unit(time_s.value)
     return _spread(time_s, 1 / length_s), unit
 
 

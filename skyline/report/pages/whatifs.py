@@ -49,13 +49,8 @@ DIRECTION_STYLES: dict[Direction, str] = {"better": "green", "worse": "red", "":
 _VERDICTS = {"better": "good", "worse": "bad", "": ""}
 _EXPLAINED = (
     "Bars compare the time for the same number of samples: left is faster. The thin line is the uncertainty; "
-    "a bar is green or red only where that leaves no doubt of the direction."
+    "a bar is green or red only if its whole range is on one side of no change."
 )
-
-
-def choice_name(estimate: EstimateReport) -> str:
-    """``amp=bf16``, as it is typed on a command line."""
-    return f"{estimate.name}={estimate.value}" if estimate.value else estimate.name
 
 
 def memory_change(estimate: EstimateReport, baseline: BaselineReport) -> str:
@@ -100,9 +95,9 @@ def whatif_sections(
         blocks += said("no what-if is known for this script", tone="")
     for one in applicable if not detail else ():
         if words := one_off_words(one.one_off_s, one.break_even_iterations):
-            blocks.append(Paragraph(f"{choice_name(one)} costs once: {words}"))
+            blocks.append(Paragraph(f"{one.spec} costs once: {words}"))
         if words := to_loss_words(one.to_loss):
-            blocks.append(Paragraph(f"{choice_name(one)} to the same loss (estimate): {words}"))
+            blocks.append(Paragraph(f"{one.spec} to the same loss (estimate): {words}"))
     remarks = [*_remarks(applicable, refused, in_code, script, reasons=reasons or detail), *_records(report)]
     heading = ("What-ifs", f"change per {per}", _EXPLAINED)
     if not detail:
@@ -110,9 +105,9 @@ def whatif_sections(
         return
     yield Section(tuple(blocks), *heading)
     for one in applicable:
-        yield _detail(one, (choice_name(one),), script, of_trace=of_trace)
+        yield _detail(one, (one.spec,), script, of_trace=of_trace)
     if report.combined is not None and len(report.estimates) > 1:
-        yield _detail(report.combined, tuple(map(choice_name, applicable)), script, of_trace=of_trace)
+        yield _detail(report.combined, tuple(one.spec for one in applicable), script, of_trace=of_trace)
     if remarks:
         yield Section(tuple(remarks))
 
@@ -127,7 +122,7 @@ def _remarks(
 ) -> Iterator[Paragraph]:
     if reasons or len(refused) <= REASONS_SHOWN:
         for one in refused:
-            yield Paragraph(f"{choice_name(one)}: {one.reason or 'does not apply'}", "dim", "!")
+            yield Paragraph(f"{one.spec}: {one.reason or 'does not apply'}", "dim", "!")
     else:
         yield Paragraph(f"do not apply here: {', '.join(one.name for one in refused)}", "dim", "!")
         yield Paragraph(f"why not: skyline whatif {script} NAME", "dim", indent=2)
@@ -163,7 +158,7 @@ def _table(estimates: list[EstimateReport], report: WhatIfReport, *, of_trace: b
 
     def row(one: EstimateReport) -> Row:
         better = DIRECTION_STYLES[direction(one.speedup_range)]
-        name = "together" if one is combined else choice_name(one)
+        name = "together" if one is combined else one.spec
         cells = (
             Cell(name, "bold"),
             Cell("", graphic=_track(one, reach)),
@@ -226,7 +221,7 @@ def _provenances(estimates: list[EstimateReport]) -> str:
     """``from: modelled for num_workers=2, fused_optimizer · tried for amp=bf16``; short where one has all."""
     named: dict[str, list[str]] = {}
     for estimate in estimates:
-        named.setdefault(_provenance(estimate), []).append(choice_name(estimate))
+        named.setdefault(_provenance(estimate), []).append(estimate.spec)
     if len(named) == 1:
         return f"from: {next(iter(named))}"
     return "from: " + " · ".join(f"{one} for {', '.join(names)}" for one, names in named.items())

@@ -50,7 +50,7 @@ def snippet(value: str) -> str:
 def notes(context: RewriteContext, value: str) -> tuple[str, ...]:
     """The condition under which the head holds the frequent classes."""
     return (
-        "adaptive_softmax gains where class 0 is the most frequent one, class 1 the next, and so on: number them so",
+        "adaptive_softmax gains if class 0 is the most frequent, class 1 the next, and so on: number the classes so",
     )
 
 

@@ -138,7 +138,7 @@ def check_unconditional(sites: tuple[AutocastSite, ...]) -> None:
     for site in sites:
         if site.switch is not None and not isinstance(site.switch, ast.Constant):
             message = f"`enabled={text_of(site.switch)}` decides whether autocast is on"
-            raise refusal(message, site.module, site.call, hint="Make it False, by its option.")
+            raise refusal(message, site.module, site.call, hint="Set it to False by its option.")
 
 
 def _is_off(switch: ast.expr | None) -> bool:
@@ -339,7 +339,7 @@ def _not_found(context: RewriteContext, within: Iteration) -> RewriteRefused:
         "The forward pass ran under autocast, and no `with torch.autocast(…)` was found in the training loop",
         within.module,
         within.loop,
-        hint="Search for autocast, and take it out by hand.",
+        hint="Search for autocast, and remove it by hand.",
     )
 
 

@@ -80,7 +80,7 @@ def without_beside(context: RewriteContext, name: str, off: str) -> tuple[TextEd
 
 
 def _is_written(module: Module, call: ast.Call, name: str, where_workers: str) -> bool:
-    """True if the argument is there as this writes it beside a name, which is no literal to be changed."""
+    """True if the argument is there as this writes it next to a name, which is no literal to be changed."""
     present, workers = _given(module, call, name, None), _given(module, call, _WORKERS, _POSITION)
     if present is None or workers is None:
         return False
@@ -117,7 +117,7 @@ def _text(module: Module, workers: ast.expr, name: str, text: str, where_workers
 def _in_mapping(
     module: Module, call: ast.Call, name: str, text: str, where_workers: str
 ) -> tuple[TextEdit, ...]:
-    """Beside the only item of that name that a dictionary of this file has."""
+    """Next to the only item of that name that a dictionary of this file has."""
     items = mapping_items(module, _WORKERS)
     if len(items) != 1:
         message = f"`num_workers` is in {len(items) or 'no'} dictionaries of this file"

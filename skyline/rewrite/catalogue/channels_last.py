@@ -142,7 +142,7 @@ def remove(context: RewriteContext) -> tuple[TextEdit, ...]:
         ):
             assert isinstance(node, ast.expr)
             message = f"`{text_of(node)}` is not the argument `memory_format` of a call"
-            raise refusal(message, module, node, hint="Take it out there.")
+            raise refusal(message, module, node, hint="Remove it there.")
         if call.args or len(call.keywords) > 1:
             edits += without_keyword(module, keyword)
             continue
@@ -174,12 +174,12 @@ def _without_suffix(module: Module, call: ast.Call) -> list[TextEdit]:
     name = call.func.attr if isinstance(call.func, ast.Attribute) else ""
     if owner is None or name not in ("to", "contiguous"):
         message = f"`{text_of(call)}` makes a tensor in that layout"
-        raise refusal(message, module, call, hint="Take it out there.")
+        raise refusal(message, module, call, hint="Remove it there.")
     start, end = offsets_of(source, call)
     first, last = offsets_of(source, owner)
     suffix = source.text[last:end]
     if "#" in suffix or "#" in source.text[start:first]:
-        raise refusal(f"`{text_of(call)}` has a comment inside", module, call, hint="Take it out there.")
+        raise refusal(f"`{text_of(call)}` has a comment inside", module, call, hint="Remove it there.")
     around = module.parents.get(call)
     whole = isinstance(around, ast.Call) and call in around.args
     if whole and source.text[start:first] == "(" and suffix.startswith(")."):

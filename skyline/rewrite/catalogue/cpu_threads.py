@@ -32,7 +32,7 @@ def rewrite(context: RewriteContext, value: str) -> tuple[TextEdit, ...]:
     module, call = calls[0]
     given = passed(call, "int", 0).value
     if given is None:
-        raise refusal(f"`{text_of(call)}` is decided when the script runs", module, call)
+        raise refusal(f"`{text_of(call)}` is computed when the script runs", module, call)
     return set_literal(module, given, _CALL, str(threads))
 
 

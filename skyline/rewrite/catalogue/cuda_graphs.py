@@ -1,7 +1,7 @@
 """Launches the passes over the model as CUDA graphs: ``mode="reduce-overhead"`` of PyTorch's compiler.
 
 ``torch.cuda.make_graphed_callables`` would do it without compiling, but it needs sample inputs, takes one shape for
-ever and computes on stale inputs where a shape differs; the compiler's mode records each shape anew, and leaves out
+ever and computes on stale inputs where a shape differs; the compiler's mode records each shape again, and leaves out
 what cannot be part of a graph.
 """
 
@@ -34,5 +34,5 @@ def remove(context: RewriteContext) -> tuple[TextEdit, ...]:
     """The model without the compiling that brings the graphs."""
     for module, node in calls_of(context, *_BY_HAND):
         message = f"The script records CUDA graphs by itself, with `{text_of(node.func)}`"
-        raise refusal(message, module, node, hint="Take it out there.")
+        raise refusal(message, module, node, hint="Remove it there.")
     return without_compiling(context)

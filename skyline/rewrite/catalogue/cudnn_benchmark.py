@@ -39,7 +39,7 @@ def rewrite(context: RewriteContext, value: str) -> tuple[TextEdit, ...]:
 
 
 def _check_determinism(context: RewriteContext) -> None:
-    reason = "The script asks for the same results in every run, which trying algorithms gives up"
+    reason = "The script asks for the same results in every run, which cuDNN's trials would prevent"
     if context.profile.settings is not None and context.profile.settings.deterministic:
         raise RewriteRefused(reason, file=context.profile.script)
     for module, call in calls_of(context, "torch.use_deterministic_algorithms"):

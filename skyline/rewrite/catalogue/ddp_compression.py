@@ -77,7 +77,7 @@ def remove(context: RewriteContext) -> tuple[TextEdit, ...]:
     statement = statement_of(module, call)
     if not isinstance(statement, ast.Expr) or statement.value is not call:
         message = f"`{_REGISTER}` is part of a larger expression"
-        raise refusal(message, module, call, hint="Take it out there.")
+        raise refusal(message, module, call, hint="Remove it there.")
     return without_statements(module, [statement])
 
 

@@ -243,7 +243,7 @@ def _check_uses(context: RewriteContext, uses: tuple[ModelUse, ...], within: Ite
         if called and parent.attr in (*_CALLING, "state_dict"):
             continue
         if called or parent.attr in parts:
-            message = f"`{text_of(parent)}` goes past the model's own call, and its parameters are in shards"
+            message = f"`{text_of(parent)}` bypasses the model's own call, and its parameters are in shards"
             raise refusal(message, module, parent, hint="Call the model itself.")
     training = {
         id(node) for region, node in within.nodes(ast.AST) if not without_gradients(region.module, node)

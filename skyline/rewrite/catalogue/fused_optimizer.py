@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 from skyline.errors import RewriteRefused
-from skyline.rewrite.argument import add_keyword, keyword_of, replace_value, without_argument
+from skyline.rewrite.argument import add_keyword, is_off, keyword_of, replace_value, without_argument
 from skyline.rewrite.context import RewriteContext, refusal
 from skyline.rewrite.element import without_keyword
 from skyline.rewrite.sites.step import optimizer_calls
@@ -64,14 +64,14 @@ def _optioned(context: RewriteContext, module: Module, call: ast.Call, option: s
     given, excluding = keyword_of(call, option), keyword_of(call, other)
     if given is not None:
         if not isinstance(given.value, ast.Constant):
-            message = f"`{option}={text_of(given.value)}` is decided when the script runs"
+            message = f"`{option}={text_of(given.value)}` is computed when the script runs"
             raise RewriteRefused(message, file=where, line=line)
-        if excluding is not None and not _is_off(excluding.value):
+        if excluding is not None and not is_off(excluding.value):
             message = f"`{other}={text_of(excluding.value)}` excludes {option}=True"
             raise RewriteRefused(message, file=where, line=line, hint="Remove it first.")
         return () if given.value.value is True else (replace_value(module.source, given.value, "True"),)
     differentiable = keyword_of(call, "differentiable")
-    if differentiable is not None and not _is_off(differentiable.value):
+    if differentiable is not None and not is_off(differentiable.value):
         message = f"`differentiable={text_of(differentiable.value)}` excludes {option}=True"
         raise RewriteRefused(message, file=where, line=line)
     _check_mappings(context, module, call)
@@ -92,12 +92,8 @@ def _check_mappings(context: RewriteContext, module: Module, call: ast.Call) -> 
                 raise refusal(message, module, call, hint="Change it there.")
 
 
-def _is_off(node: ast.expr) -> bool:
-    return isinstance(node, ast.Constant) and node.value in (None, False)
-
-
 def present(context: RewriteContext) -> str | None:
-    """``fused`` or ``foreach``: what an optimizer is told to do, and does."""
+    """``fused`` or ``foreach``: the form that an optimizer is given and uses."""
     for option in _OPTIONS:
         if any(_is_on(call, option) for _, call in optimizer_calls(context, _FOREACH)):
             return option
@@ -116,8 +112,8 @@ def remove(context: RewriteContext) -> tuple[TextEdit, ...]:
             elif any(fact.options.get(option) for fact in context.profile.optimizers) and given is None:
                 edits += _without_mapped(context, module, call, option)
             elif given is not None and not isinstance(given.value, ast.Constant):
-                message = f"`{option}={text_of(given.value)}` is decided when the script runs"
-                raise refusal(message, module, given.value, hint="Make it False there.")
+                message = f"`{option}={text_of(given.value)}` is computed when the script runs"
+                raise refusal(message, module, given.value, hint="Set it to False there.")
     return tuple(edits)
 
 
@@ -136,5 +132,5 @@ def _without_mapped(
         return without_argument(context, module, call, option, off="False")
     except RewriteRefused as refused:
         raise refusal(
-            f"`**{text_of(mappings[0])}` sets `{option}`", module, call, hint="Take it out there."
+            f"`**{text_of(mappings[0])}` sets `{option}`", module, call, hint="Remove it there."
         ) from refused

@@ -5,9 +5,8 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import NoReturn, TypeGuard
+from typing import TypeGuard
 
-from skyline.errors import RewriteRefused
 from skyline.rewrite.blocks import (
     insert_after,
     insert_before,
@@ -25,7 +24,7 @@ from skyline.rewrite.sites.accumulated import accumulated_setting
 from skyline.rewrite.sites.batch_parts import batch_names, check_mean
 from skyline.rewrite.sites.forward import ForwardSite, bound_names, forward
 from skyline.rewrite.sites.iteration import Iteration, iteration
-from skyline.rewrite.sites.step import BackwardSite, backwards, steps, zero_grads
+from skyline.rewrite.sites.step import backwards, steps, zero_grads
 from skyline.rewrite.unwrapping import unwrap, without_statements
 from skyline.source.program import Module
 from skyline.source.text import TextEdit, last_name, text_of
@@ -102,7 +101,7 @@ def _without_weights(context: RewriteContext) -> tuple[TextEdit, ...]:
     weighing = _weighing(found, body[-1])
     if weighing is None:
         message = f"The loop over `{text_of(loop.iter)}` is not one that Skyline wrote"
-        hint = "Take the loop out by hand: the statements in it on the whole batch, with the loss as it is."
+        hint = "Remove the loop by hand: the statements in it on the whole batch, with the loss as it is."
         raise refusal(message, module, loop, hint=hint)
     gone.append(weighing.statement)
     edits += replace(module, weighing.given, weighing.loss)
@@ -174,7 +173,7 @@ def _around(module: Module, loop: ast.For, whole: str, loss: str) -> list[ast.st
     behind = [each for each in suite[at + 1 : at + 2] if ast.unparse(each) == f"{loss} = {whole}"]
     if not before or not behind:
         message = f"`{whole}` is summed up over the parts in another way than Skyline writes"
-        raise refusal(message, module, loop, hint="Take the loop out by hand.")
+        raise refusal(message, module, loop, hint="Remove the loop by hand.")
     return [*before, *behind]
 
 
@@ -270,21 +269,21 @@ def _check(context: RewriteContext, site: ForwardSite, within: Iteration, parts:
     back, module = site.backward, site.module
     if back.scaler is not None or back.driver is not None:
         by = "a gradient scaler" if back.scaler is not None else f"`{text_of(back.driver)}`"  # type: ignore[arg-type]
-        _refuse(f"The backward pass goes through {by}", module, back.call)
+        raise refusal(f"The backward pass goes through {by}", module, back.call)
     if back.call.args or back.call.keywords:
-        _refuse(f"`{text_of(back.call)}` has arguments of its own", module, back.call)
+        raise refusal(f"`{text_of(back.call)}` has arguments of its own", module, back.call)
     found = steps(context, within)
     if len(found) != 1:
-        _refuse(f"The loop has {len(found) or 'no'} calls of `optimizer.step()`", module, back.call)
+        raise refusal(f"The loop has {len(found) or 'no'} calls of `optimizer.step()`", module, back.call)
     if found[0].has_closure:
-        _refuse("The optimizer evaluates the loss by itself, through a closure", module, found[0].call)
+        raise refusal("The optimizer evaluates the loss by itself, through a closure", module, found[0].call)
     if isinstance(found[0].region.module.parents.get(found[0].statement), ast.If):
-        _refuse("The optimizer steps in some iterations only", module, found[0].call)
+        raise refusal("The optimizer steps in some iterations only", module, found[0].call)
     size, seen = context.profile.batch_size, context.profile.batch.leading_dimensions
     if size is not None and seen and size not in seen:
-        _refuse(f"The model is not called with {size} samples at a time", module, site.calls[0])
+        raise refusal(f"The model is not called with {size} samples at a time", module, site.calls[0])
     if size is not None and size % parts:
-        _refuse(f"A batch of {size} samples has no {parts} equal parts", module, site.calls[0])
+        raise refusal(f"A batch of {size} samples has no {parts} equal parts", module, site.calls[0])
 
 
 def _is_there(site: ForwardSite) -> bool:
@@ -298,13 +297,15 @@ def _body(context: RewriteContext, site: ForwardSite, within: Iteration) -> _Bod
     back, module = site.backward, site.module
     suite = suite_of(module, site.statements[0])
     if not any(each is back.statement for each in suite) or not isinstance(back.statement, ast.Expr):
-        _refuse("Forward pass and `backward()` are not in one block", module, back.call)
+        raise refusal("Forward pass and `backward()` are not in one block", module, back.call)
     begin, end = suite.index(site.statements[0]), suite.index(back.statement)
     clearing_calls = {id(zero.statement) for zero in zero_grads(context, within)}
     clearing: list[ast.stmt] = []
     for statement in suite[suite.index(site.statements[-1]) + 1 : end]:
         if id(statement) not in clearing_calls:
-            _refuse(f"`{text_of(statement)}` stands between the loss and `backward()`", module, statement)
+            raise refusal(
+                f"`{text_of(statement)}` stands between the loss and `backward()`", module, statement
+            )
         clearing.append(statement)
     clearing += [
         statement
@@ -313,14 +314,16 @@ def _body(context: RewriteContext, site: ForwardSite, within: Iteration) -> _Bod
     ]
     header = module.parents[suite[begin]]
     if getattr(header, "lineno", 0) == suite[begin].lineno:
-        _refuse(f"`{text_of(suite[begin])}` stands on the line of its block's header", module, suite[begin])
+        raise refusal(
+            f"`{text_of(suite[begin])}` stands on the line of its block's header", module, suite[begin]
+        )
     for before, behind in pairwise(suite):
         if (before.end_lineno or before.lineno) == behind.lineno and begin - 1 <= suite.index(before) <= end:
-            _refuse(f"`{text_of(behind)}` shares its line with others", module, behind)
+            raise refusal(f"`{text_of(behind)}` shares its line with others", module, behind)
     for statement in suite[begin : end + 1]:
         for node in ast.walk(statement):
             if isinstance(node, ast.Break | ast.Continue | ast.Return | ast.Yield | ast.Await):
-                _refuse("The loop is left between forward pass and `backward()`", module, statement)
+                raise refusal("The loop is left between forward pass and `backward()`", module, statement)
     return _Body(suite[begin], tuple(suite[begin : end + 1]), tuple(clearing))
 
 
@@ -404,16 +407,12 @@ def _read_later(site: ForwardSite, body: _Body) -> bool:
         elif name in made and (node.lineno > end or isinstance(region.node, ast.For | ast.While)):
             rebound = node.lineno < body.first.lineno or _outside(module, node, region.node)
             if not rebound:
-                _refuse(f"`{name}` is used after the backward pass, for the whole batch", module, node)
+                raise refusal(f"`{name}` is used after the backward pass, for the whole batch", module, node)
     return loss
 
 
 def _outside(module: Module, node: ast.AST, around: ast.AST) -> bool:
     return all(each is not around for each in module.around(node))
-
-
-def _refuse(message: str, module: Module, node: ast.AST | BackwardSite) -> NoReturn:
-    raise RewriteRefused(message, file=module.path, line=getattr(node, "lineno", 1))
 
 
 def present(context: RewriteContext) -> str | None:

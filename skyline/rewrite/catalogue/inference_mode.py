@@ -223,5 +223,5 @@ def _check_needs_none(site: GradientsOff) -> None:
         to_numpy = called.attr == "numpy" and "detach" not in ast.unparse(called)
         if in_place or to_numpy:
             message = f"`{text_of(called)}(…)` may fail on tensors whose gradients are recorded"
-            hint = "Write .detach() before it first." if to_numpy else "Take it out by hand."
+            hint = "Write .detach() before it first." if to_numpy else "Remove it by hand."
             raise refusal(message, site.module, called, hint=hint)

@@ -7,7 +7,14 @@ import os
 from functools import partial
 
 from skyline.errors import RewriteRefused
-from skyline.rewrite.argument import add_keyword, keyword_of, literal_given, replace_value, without_argument
+from skyline.rewrite.argument import (
+    add_keyword,
+    is_off,
+    keyword_of,
+    literal_given,
+    replace_value,
+    without_argument,
+)
 from skyline.rewrite.blocks import replace, wrap_expression
 from skyline.rewrite.context import RewriteContext, refusal
 from skyline.rewrite.element import without_keyword
@@ -120,7 +127,7 @@ def _guard(context: RewriteContext, module: Module, call: ast.Call, workers: int
         now = passed(call, NAME, _POSITION).value
         for name in _WORKERS_ONLY:
             given = keyword_of(call, name)
-            if given is None or _is_off(given.value) or (now is not None and _follows(given.value, now)):
+            if given is None or is_off(given.value) or (now is not None and _follows(given.value, now)):
                 continue
             raise refusal(f"`{name}` is set, which needs workers", module, call)
         return
@@ -131,12 +138,8 @@ def _guard(context: RewriteContext, module: Module, call: ast.Call, workers: int
         raise RewriteRefused(message, file=script.path, hint="Put the training under such a line first.")
 
 
-def _is_off(node: ast.expr) -> bool:
-    return isinstance(node, ast.Constant) and node.value in (None, False)
-
-
 def _starts_afresh(context: RewriteContext) -> bool:
-    """True if worker processes are started anew, not forked: not on Linux, and from Python 3.14 nowhere."""
+    """True if worker processes start as new interpreters, not forked: not on Linux, and from Python 3.14 nowhere."""
     environment = context.profile.environment
     version = tuple(int(part) for part in environment.python.split(".")[:2] if part.isdigit())
     return not environment.platform.lower().startswith("linux") or version >= (3, 14)
@@ -267,7 +270,7 @@ def remove(context: RewriteContext) -> tuple[TextEdit, ...]:
 def _without_dependents(context: RewriteContext) -> tuple[TextEdit, ...]:
     module, call = training_loader(context)
     given = keyword_of(call, "multiprocessing_context") or keyword_of(call, "timeout")
-    if given is not None and not _is_off(given.value) and not _is_zero(given.value):
+    if given is not None and not is_off(given.value) and not _is_zero(given.value):
         message = f"`{given.arg}={text_of(given.value)}` is set, which needs workers"
         raise refusal(message, module, given.value, hint="Remove it first.")
     return context.in_turn(partial(_without_dependent, name=name) for name in _GO_ALONG)
@@ -283,7 +286,7 @@ def _without_dependent(context: RewriteContext, name: str) -> tuple[TextEdit, ..
         if told is not None and told.persistent_workers:
             raise
         return ()
-    if workers is None or value is None or _is_off(value) or _follows(value, workers):
+    if workers is None or value is None or is_off(value) or _follows(value, workers):
         return ()
     return without_argument(context, module, call, name, off=_GO_ALONG[name])
 

@@ -68,7 +68,7 @@ def _without_waiting(context: RewriteContext, move: TransferSite) -> tuple[TextE
     module, call = move.region.module, move.call
     cuda = isinstance(call.func, ast.Attribute) and call.func.attr == "cuda"
     if not cuda and keyword_of(call, "non_blocking") is None and len(call.args) > 2:
-        raise refusal(f"`{text_of(call)}` may already be told whether to wait", module, call)
+        raise refusal(f"`{text_of(call)}` may already set `non_blocking`", module, call)
     return set_argument(context, module, call, "non_blocking", "True", position=1 if cuda else None)
 
 

@@ -48,7 +48,7 @@ def rewrite(context: RewriteContext, value: str) -> tuple[TextEdit, ...]:
         raise RewriteRefused(
             "The script compiles its model, which is pruned before that",
             file=profile.script,
-            hint="Take the compiling out first.",
+            hint="Remove the compilation first.",
         )
     site = model(context)
     torch = usable(site.module, "torch.zeros", at=site.statement)
@@ -107,7 +107,7 @@ def remove(context: RewriteContext) -> tuple[TextEdit, ...]:
     for module, call in _pruners(context):
         statement = statement_of(module, call)
         if not isinstance(statement, ast.Expr):
-            raise refusal("The pruner is kept under a name", module, call, hint="Take it out there.")
+            raise refusal("The pruner is kept under a name", module, call, hint="Remove it there.")
         suite = suite_of(module, statement)
         behind = suite[suite.index(statement) + 1 :][:1]
         pruned = ast.unparse(call.args[0]) if call.args else ""

@@ -179,7 +179,7 @@ def _dropout(module: Module, call: ast.Call) -> str:
     if len(made) == 1 and isinstance(made[0], ast.Call) and last_name(made[0].func) == "Dropout":
         name = dotted(call.func)
         return f"{name}.p if {name.partition('.')[0]}.training else 0.0"
-    raise NotAttention(f"what `{text_of(call.func)}` drops is unknown", call)
+    raise NotAttention(f"the share that `{text_of(call.func)}` drops is unknown", call)
 
 
 def _scale(module: Module, found: WrittenAttention) -> list[str]:
@@ -191,7 +191,7 @@ def _scale(module: Module, found: WrittenAttention) -> list[str]:
     if _is_usual(module, factor, divided, found):
         return []
     if not _is_number(module, factor):
-        raise NotAttention(f"whether `{text_of(factor)}` is a plain number is unknown", factor)
+        raise NotAttention(f"`{text_of(factor)}` is not known to be a plain number", factor)
     text = _source(module, factor)
     simple = isinstance(factor, ast.Name | ast.Attribute | ast.Constant | ast.Call)
     return [f"scale=1.0 / {text if simple else f'({text})'}" if divided else f"scale={text}"]
@@ -332,11 +332,11 @@ def _check_uses(module: Module, found: WrittenAttention) -> None:
     read = _names_in(*moved)
     if (read | _names_in(found.value)) & names:
         raise NotAttention(
-            f"`{min((read | _names_in(found.value)) & names)}` is bound anew on the way", found.product
+            f"`{min((read | _names_in(found.value)) & names)}` is assigned again in between", found.product
         )
     for each in suite[first : places[id(found.statement)]]:
         if not any(each is step for step in found.steps) and bound_in(each) & read:
-            raise NotAttention(f"`{min(bound_in(each) & read)}` is bound anew on the way", each)
+            raise NotAttention(f"`{min(bound_in(each) & read)}` is assigned again in between", each)
 
 
 def _names_in(*parts: ast.expr) -> set[str]:
@@ -351,7 +351,7 @@ def _reads_step(
     places: dict[int, int],
     rebound: set[str],
 ) -> bool:
-    """True if a name may read what a step bound: it stands behind the first step and is not bound anew before."""
+    """True if a name may read what a step bound: it stands behind the first step and is not assigned again before."""
     chain = [node, *module.around(node)]
     at = next((places[id(each)] for each in chain if id(each) in places), None)
     first = min(places[id(step)] for step in found.steps)

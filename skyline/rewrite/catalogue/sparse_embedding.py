@@ -33,7 +33,7 @@ def rewrite(context: RewriteContext, value: str) -> tuple[TextEdit, ...]:
     layers = [table.module for table in sparse_tables(context.profile)]
     if not layers:
         raise RewriteRefused(
-            "No embedding is known to gain by sparse gradients",
+            "No embedding is known to gain from sparse gradients",
             file=context.profile.script,
         )
     for module, call in optimizer_calls(context):
@@ -52,7 +52,7 @@ def _check_optimizer(module: Module, call: ast.Call) -> None:
             f"{name} takes no sparse gradients",
             module,
             call,
-            hint="SGD and Adagrad do. SparseAdam trains differently, beside another optimizer for all else.",
+            hint="SGD and Adagrad do. SparseAdam trains differently and needs a second optimizer for all else.",
         )
     given = {
         "weight_decay": passed(call, "weight_decay", _DECAY_PLACE[name]).value,

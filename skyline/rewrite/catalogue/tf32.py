@@ -37,7 +37,7 @@ def rewrite(context: RewriteContext, value: str) -> tuple[TextEdit, ...]:
         found = True
         given = passed(call, "precision", 0).value
         if given is None:
-            raise refusal(f"`{text_of(call)}` is decided when the script runs", module, call)
+            raise refusal(f"`{text_of(call)}` is computed when the script runs", module, call)
         if not (isinstance(given, ast.Constant) and given.value in ("high", "medium")):
             edits += set_literal(module, given, "precision", '"high"')
     for name, text in ((_OLDER, "True"), (_NEWER, '"tf32"')):

@@ -55,8 +55,8 @@ def _given_up(site: StepSite) -> tuple[TextEdit, ...]:
             raise refusal(message, module, call, hint="Change it there.")
         return ()
     if not isinstance(node, ast.Constant):
-        message = f"`set_to_none={text_of(node)}` is decided when the script runs"
-        raise refusal(message, module, call, hint="Make it True there.")
+        message = f"`set_to_none={text_of(node)}` is computed when the script runs"
+        raise refusal(message, module, call, hint="Set it to True there.")
     if node.value:
         return ()
     if given is not None and not call.args and len(call.keywords) == 1:
@@ -179,7 +179,7 @@ def _check_reads(
             for filling in filled
             for each in zeroed
         ):
-            continue  # each backward pass fills it anew, as the first did
+            continue  # each backward pass fills it again, as the first did
         message = f"`{text_of(statement)}` uses a gradient, which may not be there any more"
         raise refusal(message, region.module, node, hint="Guard it: if p.grad is not None.")
 

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import ast
-from typing import NoReturn
 
-from skyline.errors import RewriteRefused
-from skyline.rewrite.context import RewriteContext
+from skyline.rewrite.context import RewriteContext, refusal
 from skyline.rewrite.sites.forward import ForwardSite
 from skyline.rewrite.sites.iteration import ROUTE
 from skyline.source.arguments import qualified_name
@@ -36,8 +34,7 @@ def check_mean(context: RewriteContext, site: ForwardSite) -> None:
     module, last = site.module, site.statements[-1]
     value = last.value if isinstance(last, ast.Assign | ast.AnnAssign) else None
     if not isinstance(value, ast.Call):
-        _refuse(f"`{text_of(last)}` is not known to be a mean over the samples", module, last)
-        return
+        raise refusal(f"`{text_of(last)}` is not known to be a mean over the samples", module, last)
     if any(value is call for call in site.calls) and isinstance(last, ast.Assign):
         _check_returned(context, site, last, value)
         return
@@ -50,7 +47,7 @@ def check_mean(context: RewriteContext, site: ForwardSite) -> None:
     if made is not None:
         _check_plain(*made)
         return
-    _refuse(f"`{text_of(value)}` is not known to be a mean over the samples", module, value)
+    raise refusal(f"`{text_of(value)}` is not known to be a mean over the samples", module, value)
 
 
 def _check_returned(context: RewriteContext, site: ForwardSite, last: ast.Assign, call: ast.Call) -> None:
@@ -58,8 +55,7 @@ def _check_returned(context: RewriteContext, site: ForwardSite, last: ast.Assign
     said = f"`{text_of(call)}` gives the loss, which is not known to be a mean over the samples"
     given = returned_by_model(context, site.region.frame, call, _place_of(last.targets[0], site.loss))
     if given is None:
-        _refuse(said, site.module, call)
-        return
+        raise refusal(said, site.module, call)
     module, values = given
     for value in values:
         if isinstance(value, ast.Constant) and value.value is None:
@@ -68,8 +64,7 @@ def _check_returned(context: RewriteContext, site: ForwardSite, last: ast.Assign
         if not isinstance(value, ast.Call) or not (
             name.startswith("torch.") and last_name(value.func) in _MEANS
         ):
-            _refuse(said, module, value)
-            return
+            raise refusal(said, module, value)
         _check_plain(module, value)
 
 
@@ -116,9 +111,9 @@ def _check_plain(module: Module, call: ast.Call) -> None:
         value = keyword.value
         mean = isinstance(value, ast.Constant) and value.value in ("mean", None)
         if keyword.arg in (*_WEIGHING, "reduction", "reduce", "size_average", None) and not mean:
-            _refuse(f"`{text_of(call)}` is not a plain mean over the samples", module, call)
+            raise refusal(f"`{text_of(call)}` is not a plain mean over the samples", module, call)
     if last_name(call.func) in _MEAN_CLASSES and call.args:
-        _refuse(f"`{text_of(call)}` is not a plain mean over the samples", module, call)
+        raise refusal(f"`{text_of(call)}` is not a plain mean over the samples", module, call)
 
 
 def batch_names(context: RewriteContext, site: ForwardSite) -> tuple[str, ...]:
@@ -130,7 +125,7 @@ def batch_names(context: RewriteContext, site: ForwardSite) -> tuple[str, ...]:
     module, region = site.module, site.region
     loop = region.node
     if not isinstance(loop, ast.For | ast.While):
-        _refuse("The batch does not come from a loop in the same function", module, site.calls[0])
+        raise refusal("The batch does not come from a loop in the same function", module, site.calls[0])
     assert isinstance(loop, ast.For | ast.While)
     tensors, whole = _of_target(loop) if isinstance(loop, ast.For) else (set[str](), set[str]())
     drawn = set[str]()
@@ -148,16 +143,18 @@ def batch_names(context: RewriteContext, site: ForwardSite) -> tuple[str, ...]:
         for node in ast.walk(statement):
             if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
                 if node.id in whole - tensors:
-                    _refuse(f"`{node.id}` holds the batch in a way that cannot be parted", module, node)
+                    raise refusal(
+                        f"`{node.id}` holds the batch in a way that cannot be divided", module, node
+                    )
                 if node.id in tensors and node.id not in bound:
                     read.setdefault(node.id, node)
         for node in ast.walk(statement):
             if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
                 if node.id in tensors:
-                    _refuse(f"`{node.id}` is bound again in the forward pass", module, node)
+                    raise refusal(f"`{node.id}` is bound again in the forward pass", module, node)
                 bound.add(node.id)
     if not read:
-        _refuse("The forward pass reads nothing that is known to be the batch", module, site.calls[0])
+        raise refusal("The forward pass reads nothing that is known to be the batch", module, site.calls[0])
     return tuple(sorted(read, key=lambda name: (read[name].lineno, read[name].col_offset)))
 
 
@@ -241,10 +238,6 @@ def _keeps_samples(value: ast.expr, target: ast.expr) -> bool:
             return True
         case _:
             return False
-
-
-def _refuse(message: str, module: Module, node: ast.AST) -> NoReturn:
-    raise RewriteRefused(message, file=module.path, line=getattr(node, "lineno", 1))
 
 
 def returned_by_model(

@@ -160,9 +160,7 @@ class BlockCalls:
             return ()
         ways = len(loops) + len(whole) + len(indexed)
         if ways != 1:
-            said = (
-                "is not called in a way that could be read" if not ways else "is gone through more than once"
-            )
+            said = "is not called in a recognised way" if not ways else "is iterated more than once"
             self._refuse(f"`{self.holder}` {said}", self.methods[0] if self.methods else None)
         if loops:
             return self._in_loop(context, loops[0], count)
@@ -177,7 +175,7 @@ class BlockCalls:
         if isinstance(target, ast.Tuple) and len(target.elts) == 2:
             index, target = ast.unparse(target.elts[0]), target.elts[1]
         if not isinstance(target, ast.Name):
-            self._refuse(f"`for {text_of(loop.target)} in …` takes the blocks apart", loop)
+            self._refuse(f"`for {text_of(loop.target)} in …` unpacks the blocks", loop)
         assert isinstance(target, ast.Name)
         inside = [
             node for statement in loop.body for node in ast.walk(statement) if isinstance(node, ast.Call)
@@ -186,7 +184,7 @@ class BlockCalls:
         if any(self._is_checkpoint(call, target.id) for call in inside):
             return ()
         if len(calls) != 1:
-            many = "more than once" if calls else "in no way that could be read"
+            many = "more than once" if calls else "in no recognised way"
             self._refuse(f"The loop over `{self.holder}` calls a block {many}", loop)
         edits: tuple[TextEdit, ...] = ()
         if count < self.size and not index:
@@ -249,7 +247,7 @@ class BlockCalls:
             if not found and any(self._is_checkpoint(call, callee) for call in calls):
                 continue
             if len(found) != 1:
-                many = "more than once" if found else "in no way that could be read"
+                many = "more than once" if found else "in no recognised way"
                 self._refuse(f"`{callee}` is called {many}", self.methods[0] if self.methods else None)
             edits += self._call(found[0], callee, "")
         return tuple(edits)

@@ -29,7 +29,7 @@ class EvaluationSite:
 def evaluations(context: RewriteContext) -> tuple[EvaluationSite, ...]:
     """All that record gradients, each once; raises RewriteRefused where the program evaluates nowhere.
 
-    What the run told comes first: lines that called a model whose results no backward pass used. Where it told of
+    Facts of the run come first: lines that called a model whose results no backward pass used. If it has
     none, functions count that switch a model to evaluation, or are called after it.
     """
     told = [

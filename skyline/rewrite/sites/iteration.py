@@ -235,7 +235,7 @@ def function_called(context: RewriteContext, region: Region, call: ast.Call) -> 
     ]
     if known or not isinstance(call.func, ast.Attribute) or call.func.attr in _COMMON:
         return known
-    # An object that cannot be told: the method is meant where only one class of the program has it.
+    # An unknown object: the method is meant where only one class of the program has it.
     methods = [
         (module, node)
         for module, node in context.program.nodes_of(ast.FunctionDef, ast.AsyncFunctionDef)

@@ -78,7 +78,7 @@ def without_calls(calls: list[tuple[Module, ast.Call]], off: str = "") -> tuple[
             continue
         if not isinstance(statement, ast.Expr):
             message = f"`{text_of(call)}` is part of a larger expression"
-            raise refusal(message, module, call, hint="Take it out there.")
+            raise refusal(message, module, call, hint="Remove it there.")
         found.append((module, statement))
     return (*edits, *_without(found))
 
@@ -92,7 +92,7 @@ def without_assignments(made: list[tuple[Module, ast.Assign]], off: str) -> tupl
     for module, statement in made:
         if len(statement.targets) > 1:
             message = f"`{text_of(statement)}` sets more than this"
-            raise refusal(message, module, statement, hint="Take it out there.")
+            raise refusal(message, module, statement, hint="Remove it there.")
         if not _is_at_top(module, statement):
             edits += set_literal(module, statement.value, text_of(statement.targets[0]), off)
     at_top: list[tuple[Module, ast.stmt]] = [pair for pair in made if _is_at_top(*pair)]

@@ -3,7 +3,7 @@
 Most of a trace is well-formed; decoding many whole events at once is then fastest. The end of such a chunk is
 guessed (after the last ``}`` that is followed by ``,`` and ``{``). Decoding verifies the guess: a chunk cut inside an
 event is not a JSON list. A chunk that fails is retried shorter, and finally event by event; an event that is not
-readable as it stands is mended.
+readable unchanged is mended.
 """
 
 from __future__ import annotations

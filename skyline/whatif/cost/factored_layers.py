@@ -188,7 +188,7 @@ def _both(products: Iterable[Product]) -> tuple[Product, ...]:
 def why_not(subject: Subject, layers: Sequence[Replaced], why_none: Callable[[Profile], str]) -> str:
     """The reason why no layer can be written as two; empty if one of these can."""
     if not subject.script.modules:
-        return "which layers the model has is not known; profile it again"
+        return "the layers of the model are not known; profile it again"
     if not layers:
         return why_none(subject.script)
     if subject.on_gpu and gpu(subject) is None:

@@ -26,9 +26,9 @@ class Fetching:
     graph: Graph
     step_us: tuple[float, ...]
     loading_us: float
-    """What one batch takes to make, on average over the recorded fetches."""
+    """Time to make one batch, on average over the recorded fetches."""
     busy_workers: float
-    """How many workers are busy at a time, on average."""
+    """Number of workers that are busy at a time, on average."""
 
 
 def with_workers(

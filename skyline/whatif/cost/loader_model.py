@@ -45,14 +45,14 @@ class Reloaded:
 
 @dataclass(frozen=True, slots=True)
 class _Work:
-    """What an iteration's batches take one worker alone on a core, and what is computed on them."""
+    """Time of an iteration's batches for one worker alone on a core, and what is computed on them."""
 
     load_us: float
     computing: Computing
 
 
 def inferred_load_us(baseline: Subject) -> float | None:
-    """What an iteration's batches take one worker, for a script that has workers; None where nothing tells it.
+    """Time of an iteration's batches for one worker, for a script that has workers; None where nothing tells it.
 
     Where the script waits for its batches all the time the workers are always busy, and so many batches as they
     deliver take all of their time. Where it does not wait they may be idle for any part of theirs.
@@ -114,7 +114,7 @@ def reloaded(scenario: Scenario, baseline: Subject, setting: LoaderSetting) -> R
     likely_ms = max(best_ms, _shared_ms(baseline, work.load_us + sending_us, computing, setting.workers))
     slow_us = _LONE_THREAD * work.load_us + sending_us
     worst_ms = max(best_ms, _shared_ms(baseline, slow_us, computing, setting.workers, _MOST_CROWDING))
-    # What was measured beside workers holds what their being busy costs already.
+    # Times measured with busy workers already contain the cost of these workers.
     now_ms, now = baseline.iteration_ms.value, present_setting(baseline).workers
     already = _beside_busy(work.load_us + sending_us, now_ms, now)
     likely_ms *= _beside_busy(work.load_us + sending_us, likely_ms, setting.workers) / already
@@ -129,7 +129,7 @@ def reloaded(scenario: Scenario, baseline: Subject, setting: LoaderSetting) -> R
 
 
 def cores_of(baseline: Subject) -> int:
-    """How many cores the script may use; with a predicted GPU, an assumed number."""
+    """The number of cores that the script may use; with a predicted GPU, an assumed number."""
     environment = baseline.script.environment
     if baseline.script.mode == "predicted" and environment.device.kind != "cpu":
         return round(_CORES_ELSEWHERE.value)
@@ -149,7 +149,7 @@ def _work(scenario: Scenario, baseline: Subject, graph: Graph) -> _Work:
 
 
 def _joining_us(scenario: Scenario, baseline: Subject) -> float:
-    """What the loader takes longer on the script's threads than on a worker's only one."""
+    """Additional time of the loader on the script's threads, compared with a worker's only one."""
     if threads_in(scenario, baseline) < 2:
         return 0.0
     chosen, divisions = split_in_loader(baseline, baseline.operators, 1)
@@ -178,7 +178,7 @@ def _computing(
 
 
 def _computed(graph: Graph, baseline: Subject, compute_us: float) -> Graph:
-    """With the script's own work beside the loader taking so long in all."""
+    """With so much time for the script's own work besides the loader."""
     _, now_us = loader_and_compute_us(graph, baseline.lane)
     own = select(graph, lane=baseline.lane)
     return scale(graph, own, compute_us / now_us, gaps=True) if now_us > 0 else graph
@@ -201,7 +201,7 @@ def _in_the_script(baseline: Subject, graph: Graph, work: _Work) -> Reloaded:
 
 
 def _varied(baseline: Subject) -> tuple[float, ...]:
-    """How much single batches differ from the typical one: measured where the script makes them itself.
+    """Ratios of single batches to the typical one: measured where the script makes them itself.
 
     Each is set against the rest of its step, so that a machine that slows down for a while counts for nothing.
     """
@@ -220,7 +220,7 @@ def _batch_bytes(scenario: Scenario, baseline: Subject) -> float:
 
 
 def _beside_busy(load_us: float, iteration_ms: float, workers: int) -> float:
-    """How much longer work takes beside other busy cores: caches, memory and clocks are shared."""
+    """Factor on work while other cores are busy: caches, memory and clocks are shared."""
     busy = min(float(workers), load_us / (1e3 * iteration_ms)) if iteration_ms > 0 else 0.0
     return 1 + COSTS.slowdown_beside_one * busy
 

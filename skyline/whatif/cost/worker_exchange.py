@@ -78,9 +78,9 @@ def why_alone(subject: Subject, graph: Graph) -> str:
     if subject.script.parallel is not None and subject.script.parallel.world_size > 1:
         return "the script has several ranks already"
     if not any(one.trainable for one in subject.script.modules):
-        return "which modules are trained is not known"
+        return "the trained modules are not known"
     if not gradients_of(subject, graph, graph.iterations[0]):
-        return "which work belongs to which module is not known"
+        return "the assignment of work to modules is not known"
     return ""
 
 

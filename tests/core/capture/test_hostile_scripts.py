@@ -151,7 +151,7 @@ while True:
         options={"scratch_limit_bytes": 50_000_000},
     ),
     "prints without end": Case("", after=TRAIN + "    print('x' * 1_000_000)\n"),
-    "becomes another program": Case("import os\nos.execv('/bin/true', ['true'])", "left with status 0"),
+    "becomes another program": Case("import os\nos.execv('/bin/true', ['true'])", "exited with status 0"),
     "ends with a pool that nobody shuts down": Case(
         "from concurrent.futures import ThreadPoolExecutor\npool = ThreadPoolExecutor(1)\npool.submit(int).result()",
         after=TRAIN.replace("1_000_000", "60"),

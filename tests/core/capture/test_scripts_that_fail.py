@@ -51,7 +51,7 @@ def test_a_write_that_the_kernel_refused_is_told_as_ours(script: Write, run: Run
     path.write_text("mine")
     with pytest.raises(ScriptFailed) as caught:
         run(script("import _io, torch\n_io.FileIO('notes.txt', 'w')\n"))
-    assert f"Skyline keeps the run from writing to {path}" in caught.value.message
+    assert f"Skyline blocks writes of the run to {path}" in caught.value.message
     assert "--side-effects allow" in caught.value.message
     assert path.read_text() == "mine"
 

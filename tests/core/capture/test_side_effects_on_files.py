@@ -308,7 +308,7 @@ def test_a_refused_write_is_told_by_its_path(folder: Path, sandboxed: Sandboxed)
             except OSError as error:
                 said = refusal.explanation(error)
                 assert said == (
-                    f"Skyline keeps the run from writing to {place}; run with --side-effects allow"
+                    f"Skyline blocks writes of the run to {place}; run with --side-effects allow"
                     if "notes" in place else ""
                 ), said
         """

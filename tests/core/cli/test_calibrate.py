@@ -38,7 +38,7 @@ def test_what_is_wrong_is_named(skyline: Run, tmp_path: Path) -> None:
     for arguments, said in (
         (("--add", "wrong.csv"), "not a file of measured operators"),
         (("--add", "missing.csv"), "cannot be read"),
-        (("--forget", "z9"), "nothing is known of 'z9'"),
+        (("--forget", "z9"), "there are no measurements of 'z9'"),
         (("--minutes", "0"), "between 0 and 600"),
         (("--minutes", "soon"), "invalid"),
     ):

@@ -96,7 +96,7 @@ for epoch in range(90):
         (EPOCHS + "    torch.save(model, 'model.pt')\n", "after an epoch or at its end"),
         (EPOCHS + "    if epoch % 10 == 0:\n        torch.save(model, 'model.pt')\n", "counts epochs"),
         (REST + SAVE + SAVE, "More than one condition"),
-        (REST + SAVE.replace("100", "len(data)"), "decided when the script runs"),
+        (REST + SAVE.replace("100", "len(data)"), "computed when the script runs"),
         (REST + SAVE.replace("100 == 0", "100 == 0 and step % 3 == 0"), "more than one interval"),
         (REST + SAVE.replace("        torch", "        evaluate(model)\n        torch"), "more than saving"),
         (

@@ -247,16 +247,16 @@ def test_what_is_bound_anew_may_change(model) -> None:
         ),
         (
             "        for block in self.blocks:\n            x = run(block)\n        return x\n",
-            "could be read",
+            "in no recognised way",
         ),
-        ("        x = self.blocks(x)\n        return self.blocks(x)\n", "gone through more than once"),
+        ("        x = self.blocks(x)\n        return self.blocks(x)\n", "iterated more than once"),
         (
             "        for a, b, c in self.blocks:\n            x = a(x)\n        return x\n",
-            "`for (a, b, c) in …` takes the blocks apart",
+            "`for (a, b, c) in …` unpacks the blocks",
         ),
         ("        x = self.blocks(  # all\n            x)\n        return x\n", "has a comment inside"),
         ("        y = self.blocks(f(\n            x))\n        return y\n", "goes over several lines"),
-        ("        return go(self)\n", "could be read"),
+        ("        return go(self)\n", "in a recognised way"),
     ],
 )
 def test_refused_with_the_reason_and_what_to_write(model, forward: str, said: str) -> None:
@@ -322,6 +322,6 @@ def test_a_block_with_a_name_is_called_once(model) -> None:
     )
     assert "`self.first` is called more than once" in model(forward, names=names).reason("checkpointing")
     forward = "    def forward(self, x):\n        return self.second(self.rest(x))\n"
-    assert "`self.first` is called in no way that could be read" in model(forward, names=names).reason(
+    assert "`self.first` is called in no recognised way" in model(forward, names=names).reason(
         "checkpointing"
     )

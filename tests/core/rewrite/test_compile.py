@@ -84,7 +84,10 @@ REFUSED = {
         HEAD + "if fast:\n    model = torch.compile(model)\n" + OPTIMIZER + LOOP,
         "on a condition",
     ),
-    "past the call": (HEAD + OPTIMIZER + LOOP.replace("model(x)", "model.forward(x)"), "goes past"),
+    "past the call": (
+        HEAD + OPTIMIZER + LOOP.replace("model(x)", "model.forward(x)"),
+        "bypasses the compiled model",
+    ),
     "two models": (
         "import torch\na = A()\nb = B()\nopt_a = torch.optim.SGD(a.parameters(), 1)\n"
         "opt_b = torch.optim.SGD(b.parameters(), 1)\n" + LOOP,

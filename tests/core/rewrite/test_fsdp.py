@@ -138,13 +138,13 @@ def test_parts(script, old: str, new: str, written: str) -> None:
 
 
 REFUSED = [
-    ("(model(x) - y)", "(model.forward(x) - y)", "past the model's own call"),
-    ("(model(x) - y)", "(model.head(x) - y)", "past the model's own call"),
-    ("print(loss.item())", "print(model.head.weight.norm())", "past the model's own call"),
+    ("(model(x) - y)", "(model.forward(x) - y)", "the model's own call"),
+    ("(model(x) - y)", "(model.head(x) - y)", "the model's own call"),
+    ("print(loss.item())", "print(model.head.weight.norm())", "the model's own call"),
     ("(model(x) - y)", "(run(model, x) - y)", "gets the model"),
     ("torch.save(model.state_dict()", "torch.save(model", "gets the model"),
     ("torch.save(model.state_dict()", "torch.save(optimizer.state_dict()", "optimizer's state is in shards"),
-    ("for epoch", "model.load_state_dict({})\nfor epoch", "past the model's own call"),
+    ("for epoch", "model.load_state_dict({})\nfor epoch", "the model's own call"),
     ("for epoch", "model = torch.compile(model)\nfor epoch", "compiled model"),
     ("for epoch", "scaler = torch.amp.GradScaler()\nfor epoch", "gradient scaler"),
     ("model = Net()", "model = Net().to(memory_format=torch.channels_last)", "channels_last"),
@@ -246,7 +246,7 @@ def test_two_ranks_train_as_one_process_with_twice_the_batch(script, tmp_path: P
 
 
 def test_it_is_planned_and_not_asked_as_a_what_if() -> None:
-    with pytest.raises(UsageError, match="needs several GPUs: there is no what-if") as raised:
+    with pytest.raises(UsageError, match="no what-if fsdp: it needs several GPUs") as raised:
         parse_question(["fsdp=2"])
     assert raised.value.hint is not None
     assert raised.value.hint.startswith("skyline plan")

@@ -75,7 +75,7 @@ MAPPED = "import torch\noptions = dict(lr=1, fused=True)\no = torch.optim.Adam(p
         (MAPPED, MAPPED.replace(", fused=True", "")),
         (
             MAPPED.replace("dict(lr=1, fused=True)", "read()"),
-            "`**options` sets `fused` (/project/train.py:3). Take it out there.",
+            "`**options` sets `fused` (/project/train.py:3). Remove it there.",
         ),
     ],
 )

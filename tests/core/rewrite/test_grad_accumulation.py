@@ -169,7 +169,7 @@ def test_refused_with_the_reason_and_what_to_write(workshop, body: str, said: st
     [
         (
             "for batch in l:\n    loss = model(batch).mean()\n    loss.backward()\n    optimizer.step()\n",
-            "cannot be parted",
+            "cannot be divided",
         ),
         (
             "while True:\n    loss = model(get()).mean()\n    loss.backward()\n    optimizer.step()\n",

@@ -95,7 +95,7 @@ MADE = "import torch\nfrom torch import nn\nm = nn.Embedding(50257, 64)\n"
         (MADE + "o = torch.optim.SGD(m.parameters(), **options)\n", "SGD", "`**options`"),
         (MADE + "o = torch.optim.SGD([{'params': p, 'weight_decay': d}], lr=1)\n", "SGD", "may be set"),
         (MADE + "o = torch.optim.SGD(m.parameters(), lr=1, fused=True)\n", "SGD", "`fused=True`"),
-        (MADE.replace("64)", "64, sparse=flag)") + TAIL, "SGD", "decided when the script runs"),
+        (MADE.replace("64)", "64, sparse=flag)") + TAIL, "SGD", "computed when the script runs"),
         (
             MADE.replace("nn.Embedding(", "nn.Embedding.from_pretrained(") + TAIL,
             "SGD",

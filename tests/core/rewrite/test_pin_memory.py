@@ -62,10 +62,10 @@ def test_beside_new_workers(workshop) -> None:
         ("DataLoader(d)", "x * 2", "No move of the batch"),
         ("DataLoader(d)", "x.to('cpu')", "No move of the batch"),
         ("DataLoader(d)", "x.to(torch.float32)", "No move of the batch"),
-        ("DataLoader(d, pin_memory=cuda())", "x.to(device)", "decided when the script runs"),
+        ("DataLoader(d, pin_memory=cuda())", "x.to(device)", "computed when the script runs"),
         ("DataLoader(d, **make())", "x.to(device)", "may already set"),
         ("make_loader(d)", "x.to(device)", "no DataLoader"),
-        ("DataLoader(d)", "x.to(device, non_blocking=flag)", "decided when the script runs"),
+        ("DataLoader(d)", "x.to(device, non_blocking=flag)", "computed when the script runs"),
         ("DataLoader(d, pin_memory=flag)", "x.to(device)", "does not lead to one value"),
     ],
 )
@@ -89,7 +89,7 @@ OPTION = (
     [
         (OPTION, ("--pin=0",), "The command line sets --pin (`--pin=0`): change it there"),
         ("PIN = 0\nprint(PIN)\nl = DataLoader(d, pin_memory=PIN)\n", (), "is read on lines 2, 3"),
-        ("l = DataLoader(d, pin_memory=find())\n", (), "is decided when the script runs"),
+        ("l = DataLoader(d, pin_memory=find())\n", (), "is computed when the script runs"),
         ("l = DataLoader(d)\nl.x.to(a, b, c)\n", (), "No move of the batch"),
     ],
 )

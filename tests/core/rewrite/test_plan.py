@@ -98,7 +98,6 @@ def test_the_diff_is_one_that_patches(workshop, tmp_path: Path, source: str) -> 
     shop = workshop(source, loader_line=2, optimizers=(("Adam", 6),))
     planned = shop.plan("num_workers=2", "fused_optimizer", batch_size=64)
     patch = diff(planned, shop.read)
-    assert patch == planned.diff(shop.read)
     assert patch.startswith("--- a/project/train.py\n+++ b/project/train.py\n")
     assert diff(planned, shop.read, "/project").startswith("--- a/train.py\n+++ b/train.py\n")
     (tmp_path / "project").mkdir()
@@ -132,7 +131,7 @@ def test_a_link_and_its_file_are_one_text(workshop, tmp_path: Path) -> None:
 
 def test_an_empty_plan_has_an_empty_diff(workshop) -> None:
     shop = workshop(SOURCE)
-    assert shop.plan().diff(shop.read) == ""
+    assert diff(shop.plan(), shop.read) == ""
 
 
 @pytest.mark.parametrize(

@@ -342,7 +342,7 @@ def test_a_refused_part_leaves_the_others(workshop) -> None:
     planned = shop.without("sdpa", "fused_optimizer", "remove_sync")
     assert [edit.old_text for edit in planned.edits] == [", fused=True"]
     assert [refused.name for refused in planned.refused] == ["sdpa", "remove_sync"]
-    assert "Skyline cannot take remove_sync out of code" in planned.refused[1].reason
+    assert "Skyline cannot remove remove_sync from code" in planned.refused[1].reason
 
 
 def test_it_survives_other_edits_of_the_file(workshop) -> None:

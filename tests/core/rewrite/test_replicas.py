@@ -104,7 +104,7 @@ def test_written_where_a_framework_takes_its_arguments_from(workshop, source, gi
     [
         (ACCELERATE.format("0"), "static_graph", "without their names"),
         (ACCELERATE.format("**options"), "static_graph", "may set `static_graph`"),
-        (ACCELERATE.format("static_graph=args.static"), "static_graph", "decided when the script runs"),
+        (ACCELERATE.format("static_graph=args.static"), "static_graph", "computed when the script runs"),
         (ACCELERATE.format("") + "more = DistributedDataParallelKwargs()\n", "static_graph", "More than one"),
         (ACCELERATE.format(""), "ddp_compression=fp16", "Accelerate makes the replicas"),
         (IGNITE.format(""), "static_graph", "may also be called where there is one process"),
@@ -123,7 +123,7 @@ def test_refused_where_a_framework_is_not_understood(workshop, source, choice, s
         ("m = net\n", "ddp_bucket=5", "No call makes"),
         (HEAD + "a = DDP(x)\nb = DDP(y)\n", "static_graph", "More than one call"),
         (HEAD + "m = DDP(net, **options)\n", "ddp_bucket=5", "may set `bucket_cap_mb`"),
-        (HEAD + "m = DDP(net, bucket_cap_mb=size)\n", "ddp_bucket=5", "decided when the script runs"),
+        (HEAD + "m = DDP(net, bucket_cap_mb=size)\n", "ddp_bucket=5", "computed when the script runs"),
         (HEAD + "m = DDP(net, None, None, 0, True, group, 25)\n", "ddp_bucket=5", "differ between versions"),
         (HEAD + "m = DDP(*arguments)\n", "static_graph", "without their names"),
         (

@@ -185,7 +185,7 @@ REFUSED = {
     ),
     "a scale that learns": (
         f"        return F.softmax({Q} * self.temperature, dim=-1) @ v\n",
-        "whether `self.temperature` is a plain number",
+        "`self.temperature` is not known to be a plain number",
     ),
     "hidden scores that count": (
         f"        att = ({Q}).masked_fill(mask == 0, -5.0)\n        return F.softmax(att, dim=-1) @ v\n",
@@ -209,14 +209,14 @@ REFUSED = {
     ),
     "queries bound anew": (
         f"        att = F.softmax({Q}, dim=-1)\n        q = q + 1\n        y = att @ v\n        return y + q\n",
-        "bound anew",
+        "assigned again",
     ),
     "two scales": (f"        return F.softmax(({Q}) * 0.5 / 2, dim=-1) @ v\n", "scaled more than once"),
     "outside of a function": (f"\ny = F.softmax({Q}, dim=-1) @ v\n", "outside of any function"),
     "a softmax that nothing multiplies": (f"        return F.softmax({Q}, dim=-1)\n", "in no matrix product"),
     "a scale that is a tensor": (
         f"        return F.softmax(({Q}) * torch.tensor(0.5), dim=-1) @ v\n",
-        "whether `torch.tensor(0.5)` is a plain number",
+        "`torch.tensor(0.5)` is not known to be a plain number",
     ),
     "softmax over no dimension": (f"        return F.softmax({Q}) @ v\n", "No attention that is written out"),
     "another softmax": (f"        return F.softmax({Q}, dim=1) @ v\n", "No attention that is written out"),

@@ -108,7 +108,7 @@ def test_together_with_new_workers(workshop, order) -> None:
         ("l = DataLoader(d, **make())\n", "may already set"),
         ("l = make_loader(d)\n", "no DataLoader"),
         ("a, b = DataLoader(d), DataLoader(e)\n", "more than one"),
-        ("l = DataLoader(d, num_workers=2, persistent_workers=flag())\n", "decided when the script runs"),
+        ("l = DataLoader(d, num_workers=2, persistent_workers=flag())\n", "computed when the script runs"),
         ("k = {'num_workers': 1}\nj = {'num_workers': 2}\nl = DataLoader(d, **k)\n", "2 dictionaries"),
     ],
 )

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skyline.source.cells import CellLine, cell_line, cells_of, left_out, script_line, script_of
+from skyline.source.cells import CellLine, cell_line, cells_of, left_out, script_of
 from skyline.source.text import SourceText
 
 CELLS = ("import torch\nx = 1", "for i in range(3):\n    x += i\n")
@@ -25,8 +25,6 @@ def test_lines_and_cells_lead_to_each_other() -> None:
     assert cell_line(script, 1) is None
     assert cell_line(script, 3) == CellLine(1, 2)
     assert str(cell_line(script, 6)) == "In [2]:2"
-    assert script_line(script, CellLine(2, 2)) == 6
-    assert script_line(script, CellLine(2, 9)) is None
     assert cell_line(script, 99) is None
 
 

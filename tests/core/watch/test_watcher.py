@@ -287,7 +287,7 @@ def test_a_history_is_shown(
         watcher.hear(0, window)
     watcher.hear(0, Window(650, 50, 0.5, 0.01, loss=math.nan, largest_loss=math.nan))
     assert command("--show", "history.jsonl")[1].endswith(
-        "no end: the run goes on, or the watcher was killed\n"
+        "no end recorded: the run continues, or the watcher was killed\n"
     )
     watcher.end(1)
     code, out, _ = command("--show", "history.jsonl")

@@ -270,7 +270,7 @@ def test_a_narrow_layer_has_no_clusters(classifier):
         replace(one, inputs=((ROWS, 32), (CLASSES, 32))) if at == 0 else one for at, one in enumerate(SHAPES)
     )
     changed = replace(classifier, trace=trace_of(shapes=narrow), modules=(linear(inputs=32),))
-    assert "next to none" in WHATIF.detect(baseline(changed)).reason
+    assert "almost none" in WHATIF.detect(baseline(changed)).reason
 
 
 def test_counted_labels_take_the_place_of_zipfs_law(classifier):

@@ -150,7 +150,7 @@ def little(profile, **trace):
 
 
 def test_gradients_that_fit_into_one_bucket_have_no_other(profile):
-    assert "in the buckets that they travel in now" in BUCKET.detect(little(profile)).reason
+    assert "in the same buckets as now" in BUCKET.detect(little(profile)).reason
 
 
 @pytest.mark.parametrize("shared", [True, False])

@@ -172,7 +172,7 @@ def test_without_a_gpu_the_reason_says_what_one_would_keep(looked_up, profile):
     [
         ({"modules": ()}, "not known"),
         ({"modules": (replace(TABLE, trainable=False),)}, "trains no embedding"),
-        ({"values": None}, "not seen in this run"),
+        ({"values": None}, "not observed in this run"),
         ({"values": TensorValues(2)}, "less than 1 MiB"),
         ({"values": seen(problem="RuntimeError: no")}, "could not be read: RuntimeError"),
         ({"values": seen(())}, "too few lookups"),

@@ -62,7 +62,7 @@ def test_a_block_never_takes_all_of_an_operator(profile):
     ("size_bytes", "us_per_mb", "reason"),
     [
         (30 * MB, US_PER_MB, "no block above 32 MiB"),
-        (100 * MB, 0.0, "no longer than using one"),
+        (100 * MB, 0.0, "no longer than a used one"),
         (40 * MB, 0.01, "less than 1 %"),
     ],
 )

@@ -101,7 +101,7 @@ def test_nothing_is_said_of_workers_that_keep_up(profile):
     ready = with_data(profile, (0.3,))
     found = WORKERS.detect(start_of(ready, loader=LoaderFact(16, 2, None, 1.0)))
     assert not found.applicable
-    assert "ready when they are wanted" in found.reason
+    assert "ready when the script asks for them" in found.reason
     assert "no DataLoader" in WORKERS.detect(baseline(replace(profile, loaders=()))).reason
 
 
@@ -169,7 +169,7 @@ def test_a_longer_queue_does_not_help_slow_workers(profile):
     )
     assert "busy all the time" in PREFETCH.detect(busy).reason
     ready = start_of(with_data(profile, (0.1,)), loader=LoaderFact(16, 2, None, 1.0))
-    assert "no batch is waited for" in PREFETCH.detect(ready).reason
+    assert "the script waits for no batch" in PREFETCH.detect(ready).reason
 
 
 def test_batches_that_differ_wait_less_with_a_longer_queue(profile):
@@ -220,7 +220,7 @@ def test_fewer_threads_leave_a_core_to_the_worker(profile):
     start = start_of(with_data(profile, (4.0,)), cpu_count=2, intraop_threads=2)
     both = asked(start, "num_workers=1", "cpu_threads=1")[0].scenario
     crowded = asked(start, "num_workers=1")[0].scenario
-    assert any("share 2 cores and hold each other up" in one for one in crowded.assumptions)
+    assert any("share 2 cores and slow each other down" in one for one in crowded.assumptions)
     assert any("workers and computing share 2 cores" in one for one in both.assumptions)
 
 

@@ -109,7 +109,7 @@ def test_tf32_scales_products(gpu_profile):
     [
         ("Tesla V100-SXM2-16GB", {}, "came with compute capability 8.0"),
         ("NVIDIA A100-SXM4-80GB", {"matmul_precision": "high"}, "may use TF32 already"),
-        ("An unknown GPU", {}, "which GPU it was is not known"),
+        ("An unknown GPU", {}, "the GPU is not known"),
         ("An unknown GPU", {"compute_capability": (7, 5)}, "came with compute capability 8.0"),
     ],
 )

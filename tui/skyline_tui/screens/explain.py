@@ -22,17 +22,16 @@ from skyline_tui.figures import (
     memory_change,
     saved_memory,
     saved_time,
-    spec,
     throughput_change,
     time_change,
 )
 from skyline_tui.screens.sheet import Sheet
 
 SEMANTICS = {
-    "exact": "the same numbers come out of training",
+    "exact": "training computes the same numbers",
     "numerics": "results differ by rounding",
     "convergence": "training may take another course: tune the learning rate again",
-    "model": "another model is trained: compare what it achieves",
+    "model": "another model is trained: compare its results",
 }
 
 
@@ -42,7 +41,7 @@ class Explain(Sheet):
     def __init__(
         self, estimate: EstimateReport, baseline: BaselineReport, record: TrackRecordReport | None = None
     ) -> None:
-        super().__init__(spec(estimate), Content("\n").join(_lines(estimate, baseline, record)))
+        super().__init__(estimate.spec, Content("\n").join(_lines(estimate, baseline, record)))
 
 
 def _lines(

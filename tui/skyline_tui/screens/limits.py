@@ -36,7 +36,7 @@ class Limits(ModalScreen[BestParams | None]):
         """The two inputs."""
         with Vertical(classes="prompt") as frame:
             frame.border_title = "Fastest combination"
-            yield Label("GB of peak memory at most (Enter searches, Esc leaves)")
+            yield Label("GB of peak memory at most (Enter searches, Esc cancels)")
             yield Input(f"{self._usable / 1e9:.3g}", type="number", validators=[Number(minimum=0.001)])
             with RadioSet():
                 for name, text in _ALLOWED:
@@ -70,7 +70,7 @@ class TypeBatchSize(ModalScreen[int | None]):
         """The question and the field."""
         with Vertical(classes="prompt") as frame:
             frame.border_title = "Batch size"
-            yield Label(f"now {self._current}; Enter takes it, Esc leaves it")
+            yield Label(f"now {self._current}; Enter accepts it, Esc cancels")
             yield Input(self._begun, type="integer", validators=[Integer(minimum=1)], select_on_focus=False)
 
     def on_input_submitted(self, message: Input.Submitted) -> None:
@@ -96,13 +96,13 @@ class TuneLimits(ModalScreen[TuneParams | None]):
         """Budget, allowed effect on training, and whether to go on."""
         with Vertical(classes="prompt") as frame:
             frame.border_title = "Search by measured trials"
-            yield Label("minutes at most (Enter searches, Esc leaves)")
+            yield Label("minutes at most (Enter searches, Esc cancels)")
             yield Input("5", type="number", validators=[Number(minimum=0.1)])
             with RadioSet():
                 for name, text in _ALLOWED:
                     yield RadioButton(text, value=name == "exact", id=name)
             if self._resumable:
-                yield Checkbox("go on from the trials so far", value=True)
+                yield Checkbox("continue from the trials so far", value=True)
 
     def on_input_submitted(self, message: Input.Submitted) -> None:
         """Accept all, or show the error."""

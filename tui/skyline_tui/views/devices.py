@@ -75,7 +75,7 @@ class DevicesView(View):
             Content(batch),
             Content(f"predicted {when(report.created)}, nothing was run on a GPU"),
             Content(told),
-            Content.styled("e predicts anew", MUTED),
+            Content.styled("e predicts again", MUTED),
         ]
         self.query_one("#devices-title", Static).update(flow(parts, max(self.size.width - 2, 20)))
         page = rendered(devices_page(report), self.size.width - 8)

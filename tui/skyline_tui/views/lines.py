@@ -16,11 +16,11 @@ from textual.widgets import DataTable, Tree
 from textual.widgets.tree import TreeNode
 
 from skyline import units
-from skyline.report.place import common_base, place_of
+from skyline.report.place import common_base
 from skyline.report.schema import LineReport, ProfileReport
 from skyline_tui.figures import BAR
 from skyline_tui.views.view import Place, View
-from skyline_tui.widgets.lines import UNATTRIBUTED
+from skyline_tui.widgets.lines import UNATTRIBUTED, place_in
 from skyline_tui.widgets.sort_table import SortTable, TableColumn
 from skyline_tui.widgets.source import Source
 
@@ -177,7 +177,7 @@ class LinesView(View):
             ),
             TableColumn[LineReport](
                 "line",
-                lambda line: _where(line, self._base),
+                lambda line: place_in(line, self._base),
                 lambda line: (line.file, line.line) if line.line else None,
                 left=True,
                 largest_first=False,
@@ -229,12 +229,6 @@ def _named(line: LineReport) -> bool:
 
 def _code(line: LineReport) -> str:
     return line.source.strip() or UNATTRIBUTED
-
-
-def _where(line: LineReport, base: Path | None) -> str:
-    if not line.line:
-        return ""
-    return line.cell or (f":{line.line}" if base is None else place_of(line, base))
 
 
 def _branch(node: TreeNode[ModuleCost], cost: ModuleCost, whole_ms: float, scale: units.UnitScale) -> None:

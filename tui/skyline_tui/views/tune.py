@@ -113,7 +113,7 @@ class TuneView(View):
     def action_search(self) -> None:
         """Search, or say that a search goes on."""
         if self.searching:
-            self.notify("A search goes on: c cancels it and keeps its trials.")
+            self.notify("A search is running: c cancels it and keeps its trials.")
         else:
             self.post_message(self.SearchWanted())
 
@@ -176,7 +176,9 @@ def _state(progress: TuneProgress, width: int) -> Content:
     """The budget as a bar, the best so far, the current step; of an earlier search, the number of its trials."""
     if not progress.running:
         count = units.plural(len(progress.trials), "trial")
-        return Content(f"{count} of the last search for this profile. t searches, and may go on from them.")
+        return Content(
+            f"{count} of the last search for this profile. t searches, and can continue from them."
+        )
     room = max(10, min(40, width // 3))
     used = min(room, round(room * progress.spent_s / max(progress.budget_s, 1e-9)))
     left_s = max(0, int(progress.budget_s - progress.spent_s))

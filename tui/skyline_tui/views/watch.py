@@ -198,7 +198,7 @@ def _facts(report: WatchReport) -> Iterator[Content]:
         code = "unknown" if report.exit_code is None else report.exit_code
         words = "ended" if code == 0 else f"ended with exit code {code}"
     else:
-        words = "running" if report.state == "running" else "no news for half a minute"
+        words = "running" if report.state == "running" else "no update for 30 s"
     yield Content.styled(words, f"bold {tone}".strip())
     yield Content(f"started {when(report.started)}")
     last = report.points[-1] if report.points else None

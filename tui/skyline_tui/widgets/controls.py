@@ -116,7 +116,7 @@ class Controls(Vertical):
         if self._plain is None:
             number = len(profile.curve)
             why = profile.batch_size.reason or "no other batch size could be run"
-            return f"nothing to drag along: {number or 'no'} point{'s' * (number != 1)} on the curve ({why})"
+            return f"no curve to drag along: {number or 'no'} point{'s' * (number != 1)} on the curve ({why})"
         return ""
 
     def show(self, profile: ProfileReport) -> None:

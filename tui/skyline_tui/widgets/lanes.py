@@ -57,7 +57,7 @@ class Lanes(ScrollView, can_focus=True):
         Binding("down,j", "lane(1)", "Lane below", show=False, id="timeline.down"),
         Binding("plus,equals_sign", "zoom(1)", "Closer", show=False, id="timeline.closer"),
         Binding("minus", "zoom(-1)", "Away", show=False, id="timeline.away"),
-        Binding("pagedown", "page(1)", "Half a window on", show=False, id="timeline.page-on"),
+        Binding("pagedown", "page(1)", "Half a window forward", show=False, id="timeline.page-on"),
         Binding("pageup", "page(-1)", "Half a window back", show=False, id="timeline.page-back"),
         Binding("home", "whole", "Whole iteration", show=False, id="timeline.whole"),
         Binding("z", "fit", "Zoom to the work", show=False, id="timeline.fit"),

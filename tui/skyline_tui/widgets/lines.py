@@ -76,7 +76,7 @@ class Lines(RowList):
         base = None if files <= {profile.script} else common_base(profile.script, tuple(files))
         self._by_id = {f"{line.file}:{line.line}:{line.function}": line for line in known}
         scale = units.time_scale(line.self_ms for line in profile.lines)
-        place_width = min(max((len(_place(line, base)) for line in known), default=0), max(width // 4, 14))
+        place_width = min(max((len(place_in(line, base)) for line in known), default=0), max(width // 4, 14))
         if width >= ROOMY:
             head = (
                 f"{'forward':>8}{'backward':>10}{'optimizer':>11}  {'memory':>9}  {'time':>9}  {'share':>6}"
@@ -106,7 +106,8 @@ def _known(line: LineReport) -> bool:
     return bool(line.line or line.source)
 
 
-def _place(line: LineReport, base: Path | None) -> str:
+def place_in(line: LineReport, base: Path | None) -> str:
+    """The place of a line in its table, relative to ``base``; empty for the time that belongs to no line."""
     if not line.line:
         return ""
     return line.cell or (f":{line.line}" if base is None else place_of(line, base))
@@ -123,7 +124,7 @@ def _row(
         phases = "".join((scale.number(part) if part else "·").rjust(cells) for part, cells in columns)
         numbers = f"{phases}  {memory:>9}  {numbers}"
     room = width - place_width - len(numbers) - 4
-    where = middle(_place(line, base), place_width).ljust(place_width)
+    where = middle(place_in(line, base), place_width).ljust(place_width)
     code = tail(line.source.strip() if _known(line) else UNATTRIBUTED, room).ljust(room)
     return Content.assemble(
         (where, "$text-primary"), "  ", (code, "" if _known(line) else MUTED), "  ", numbers

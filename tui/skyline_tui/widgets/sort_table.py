@@ -10,6 +10,8 @@ from rich.text import Text
 from textual.binding import Binding, BindingType
 from textual.widgets import DataTable
 
+from skyline_tui.figures import tail
+
 Row = TypeVar("Row")
 
 
@@ -35,7 +37,7 @@ class SortTable(DataTable[Text], Generic[Row]):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("s", "sort(1)", "Sort by the next column", show=False, id="table.sort"),
         Binding("S,shift+s", "sort(-1)", "Sort by the previous column", show=False, id="table.sort-back"),
-        Binding("R,shift+r", "turn", "Turn the order round", show=False, id="table.turn"),
+        Binding("R,shift+r", "turn", "Reverse the order", show=False, id="table.turn"),
         Binding("j", "cursor_down", "Down", show=False, id="table.down"),
         Binding("k", "cursor_up", "Up", show=False, id="table.up"),
     ]
@@ -116,13 +118,9 @@ class SortTable(DataTable[Text], Generic[Row]):
         for number in range(len(self.order)):
             self.add_row(
                 *(
-                    Text(_cut(texts[number], width), justify="left" if column.left else "right", no_wrap=True)
+                    Text(tail(texts[number], width), justify="left" if column.left else "right", no_wrap=True)
                     for texts, width, column in zip(cells, widths, self._shape, strict=True)
                 )
             )
         if at is not None and at in self.order:
             self.move_cursor(row=self.order.index(at))
-
-
-def _cut(text: str, width: int) -> str:
-    return text if len(text) <= width else text[: max(width - 1, 0)] + "…"

@@ -22,7 +22,6 @@ from skyline_tui.figures import (
     fitting,
     saved_memory,
     saved_time,
-    spec,
     time_scale_of,
 )
 from skyline_tui.widgets.row_list import RowList
@@ -149,7 +148,7 @@ class WhatIfs(RowList):
             "check",
             "Try",
             id="whatif.toggle",
-            tooltip="Ask with this what-if, or without",
+            tooltip="Check or uncheck this what-if",
         ),
         Binding("right,plus", "vary(1)", "Next value", show=False, id="whatif.next"),
         Binding("left,minus", "vary(-1)", "Previous value", show=False, id="whatif.previous"),
@@ -198,12 +197,12 @@ class WhatIfs(RowList):
 
     def show(self, report: WhatIfReport | None) -> None:
         """Show new answers; checked what-ifs stay checked if they still apply."""
-        self._empty = "no what-if could be asked of this profile"
+        self._empty = "no what-if can be predicted from this profile"
         self._baseline = report.baseline if report else None
         estimates = report.estimates if report else ()
         known = [estimate for estimate in estimates if estimate.name != BATCH_SIZE]
         known.sort(key=lambda estimate: (not estimate.applicable, estimate.present is None))
-        self._estimates = {spec(estimate): estimate for estimate in known}
+        self._estimates = {estimate.spec: estimate for estimate in known}
         self._other_values, self._at = dict(self._estimates), {}
         self.learn(report)
         self.checked = tuple(
@@ -217,7 +216,7 @@ class WhatIfs(RowList):
 
     def show_value(self, estimate: EstimateReport) -> None:
         """Show a what-if at another value, unless the user has moved on."""
-        name = spec(estimate)
+        name = estimate.spec
         self._other_values[name] = estimate
         if self._at.get(estimate.name) != estimate.value:
             return
@@ -241,10 +240,10 @@ class WhatIfs(RowList):
     def propose(self, parts: Iterable[EstimateReport]) -> None:
         """Check exactly these; a part with another value replaces the value of its row."""
         chosen = tuple(parts)
-        new = {part.name: part for part in chosen if spec(part) not in self._estimates}
+        new = {part.name: part for part in chosen if part.spec not in self._estimates}
         rows = [new.get(estimate.name, estimate) for estimate in self._estimates.values()]
-        self._estimates = {spec(row): row for row in (*rows, *new.values())}
-        self.checked = tuple(map(spec, chosen))
+        self._estimates = {row.spec: row for row in (*rows, *new.values())}
+        self.checked = tuple(one.spec for one in chosen)
         self.redraw()
 
     def uncheck(self, names: Iterable[str] | None = None) -> None:

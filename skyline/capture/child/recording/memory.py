@@ -72,7 +72,7 @@ def _is_tensor(thing):
 
 
 def _is_fake(tensor):
-    """Whether it is one of torch.compile's tensors without bytes; asking for its address warns, or raises."""
+    """True for one of torch.compile's tensors without bytes; asking for its address warns, or raises."""
     fake = getattr(sys.modules.get("torch._subclasses.fake_tensor"), "FakeTensor", None)
     return fake is not None and issubclass(type(tensor), fake)
 

@@ -12,7 +12,7 @@ import subprocess
 from . import write_policy
 from .trackers import is_tracker_host
 
-REFUSED = "Skyline keeps a run that a save starts from other machines; profile by hand, or set skyline.network to open"
+REFUSED = "Skyline blocks other machines for a run that a save starts; profile by hand, or set skyline.network to open"
 _HERE = ("localhost", "127.0.0.1", "::1", "0.0.0.0", "::", "")
 
 

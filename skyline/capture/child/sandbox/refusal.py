@@ -53,16 +53,16 @@ def explanation(error):
         seen.add(id(error))
         path = note(error)
         if path is not None:
-            return f"Skyline keeps the run from writing to {path}; run with --side-effects allow"
+            return f"Skyline blocks writes of the run to {path}; run with --side-effects allow"
         if isinstance(error, subprocess.CalledProcessError):
             return (
-                "Skyline keeps programs that the script starts from writing outside its scratch folder, "
-                "which may be why; run with --side-effects allow"
+                "Skyline blocks writes of programs that the script starts outside its scratch folder, "
+                "which may be the cause; run with --side-effects allow"
             )
         text = str(error)
         if not isinstance(error, OSError) and any(word in text for word in _WORDS):
             return (
-                "Skyline keeps the run from writing outside its scratch folder, which may be why; "
+                "Skyline blocks writes outside the scratch folder, which may be the cause; "
                 "run with --side-effects allow"
             )
         error = error.__cause__ or error.__context__

@@ -65,7 +65,7 @@ class CallWatcher:
             checkpointing.checkpoint = self._watched(checkpointing.checkpoint, "checkpoint")
 
     def forget(self):
-        """What was seen until now belongs to iterations that are not told."""
+        """Calls seen until now belong to iterations that are not reported."""
         self.observed_calls = ObservedCalls()
         self._roots.clear()
 

@@ -144,7 +144,7 @@ class Facade:
         install_device_type()
 
     def install_everywhere(self):
-        """What also holds where a CPU is followed: nothing compiles, nothing trains in other processes."""
+        """Rules that also hold while a CPU is traced: nothing compiles, nothing trains in other processes."""
         torch.compile = self._not_compiled
         torch.jit.script = _unchanged
         torch.jit.trace = _unchanged
@@ -288,7 +288,7 @@ class Facade:
 
 
 def _as_on_processors():
-    """Optimizers go over parameters one by one there unless they are told otherwise."""
+    """Optimizers go over parameters one by one there by default."""
     for name in ("torch.optim.optimizer", "torch.optim.swa_utils"):
         module = sys.modules.get(name)
         if hasattr(module, "_get_foreach_kernels_supported_devices"):

@@ -36,7 +36,7 @@ class StorageLedger:
     def take(self, tensor, on_gpu):
         """Note the memory behind a tensor, unless it is known already."""
         if tensor.layout is not torch.strided:
-            raise NotImplementedError("sparse tensors cannot be followed without computing them")
+            raise NotImplementedError("sparse tensors cannot be traced without computing them")
         storage = tensor.untyped_storage()
         key = storage._cdata
         if key in self._blocks:

@@ -24,7 +24,7 @@ _SLOW_S = 0.25
 _SAMPLES = 8
 """The fewest that are read."""
 _PREFETCHED = 2
-"""Batches that each worker fetches ahead unless it is told otherwise (PyTorch, torch.utils.data)."""
+"""Batches that each worker fetches ahead by default (PyTorch, torch.utils.data)."""
 _READ = "read a batch"
 
 
@@ -48,7 +48,7 @@ class Loaders:
         self._slow = set()
 
     def forget(self):
-        """An iteration is recorded anew."""
+        """An iteration is recorded again."""
         self.repeated.clear()
         self.timed.clear()
         self.untimed = 0

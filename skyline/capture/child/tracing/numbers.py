@@ -20,7 +20,7 @@ def known(tensor, ledger):
 
 
 def keep(tensor):
-    """Whether so small a tensor's numbers are worth keeping."""
+    """True for a tensor so small that its numbers are kept."""
     return tensor.numel() <= _MOST_KNOWN
 
 

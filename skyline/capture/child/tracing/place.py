@@ -14,7 +14,7 @@ _ACCUMULATES = 1 << 62
 
 
 class Attribution:
-    """What is responsible for one operator.
+    """The lines that are responsible for one operator.
 
     ``call_lines`` holds the line of every frame that may turn out to be the one with the training loop.
     """

@@ -32,7 +32,7 @@ def refuse_sparse_gradient(name, args):
 
 def _sparse(what):
     return CannotFollow(
-        f"{what}, which cannot be followed for a GPU that is not there: how many rows it has depends on numbers",
+        f"{what}, which cannot be traced for a GPU that is not there: how many rows it has depends on numbers",
         "Pass sparse=False to Embedding or EmbeddingBag, or profile on this machine without --gpu.",
     )
 
@@ -69,7 +69,7 @@ def _is_mask(index):
 
 
 def picked_by_masks(name, args, known):
-    """How many elements the masks of an operator pick, where the numbers of one are known; else None.
+    """The number of elements that the masks of an operator pick, where the numbers of one are known; else None.
 
     ``known`` gives the numbers of a tensor, or None. Several masks pick equally many: their indices go together.
     """
@@ -124,7 +124,7 @@ def _rnn_layer_backward(args, kwargs):
 
 
 def _rnn_layer(args, kwargs):
-    """What the GPU's library keeps for backward work: four gates, the cell and the output of each step."""
+    """Memory that the GPU's library keeps for backward work: four gates, the cell and the output of each step."""
     inputs, hidden, train = args[0], args[5], args[15]
     steps, batch = inputs.shape[:2]
     size = hidden.shape[-1]

@@ -51,11 +51,11 @@ class TensorScope(TorchFunctionMode):
             self._calls.pop()
 
     def inside_gpu_work(self):
-        """Whether the call under way works on tensors of the GPU."""
+        """True while the current call works on tensors of the GPU."""
         return self._calls[-1][1] if self._calls else self._in_backward()
 
     def asks_for_truth(self):
-        """Whether the script asks whether something is so."""
+        """True if the script asks for the truth value of a tensor."""
         return self.asked() in _TRUTH
 
     def asked(self):
@@ -147,7 +147,7 @@ class TensorScope(TorchFunctionMode):
 
 
 def _device(value):
-    """What a script named as a device, as a device; None stays None."""
+    """The device that a script named; None stays None."""
     if value is None:
         return None
     if isinstance(value, int):

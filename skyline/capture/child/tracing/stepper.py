@@ -53,7 +53,7 @@ class ShapeStepper(measured.Stepper):
 
     def install(self):
         """Put the virtual GPU in place; the script runs on it afterwards."""
-        # What is done on this thread alone is seen; libraries that load weights on others can do without.
+        # Only the work of this thread is seen; libraries that load weights on others can do without.
         os.environ.setdefault("HF_DEACTIVATE_ASYNC_LOAD", "1")
         self._facade.install_everywhere()
         if self._gpu is not None:
@@ -201,7 +201,7 @@ class Evaluation:
 
 
 class _Template:
-    """What a virtual tensor was like, without holding its memory."""
+    """The properties of a virtual tensor, without its memory."""
 
     __slots__ = ("meta", "on_gpu")
 

@@ -35,7 +35,7 @@ _ON_GPU = {
     "aten::mkldnn_rnn_layer": "aten::_cudnn_rnn",
     "aten::mkldnn_rnn_layer_backward": "aten::_cudnn_rnn_backward",
 }
-"""What the CPU's operators, which stand in for the GPU's, are called there."""
+"""The names on the GPU of the CPU's operators that stand in for them."""
 
 
 class OperatorTracer(TorchDispatchMode):
@@ -65,7 +65,7 @@ class OperatorTracer(TorchDispatchMode):
 
     @classmethod
     def _should_skip_dynamo(cls):
-        # Nothing is compiled here, and asking the compiler to keep away would import it.
+        # Nothing is compiled here, and excluding code from the compiler would import it.
         return False
 
     def start(self):
@@ -87,7 +87,7 @@ class OperatorTracer(TorchDispatchMode):
             if not moves and not inside:
                 return self._real(func, args, kwargs)
             tensors = [*_tensors(args), *_tensors(kwargs.values())]
-            # Where PyTorch's own code asks for memory beside a tensor of the script's, it means that one's place.
+            # Where PyTorch's own code asks for memory for a tensor of the script's, it means that one's place.
             beside = inside and (not tensors or any(tensor.is_meta for tensor in tensors))
             if not (moves or beside):
                 return self._real(func, args, kwargs)
@@ -296,7 +296,7 @@ class _Call:
         return meta
 
     def crosses(self, on_gpu):
-        """Whether a copy goes from the host to the GPU or back."""
+        """True if a copy goes from the host to the GPU or back."""
         return any(gpu is not None and gpu != on_gpu for _, gpu in self.where)
 
     def originals_written(self, func, metas, options):
@@ -343,7 +343,7 @@ def _tensors(value):
 
 
 def _bytes(tensor):
-    """What can be read of a tensor at most: an expanded one is stored once."""
+    """The most bytes that can be read of a tensor: an expanded one is stored once."""
     return min(tensor.numel() * tensor.element_size(), tensor.untyped_storage().nbytes())
 
 

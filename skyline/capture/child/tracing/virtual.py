@@ -6,7 +6,6 @@ import torch
 
 CPU = torch.device("cpu")
 GPU = torch.device("cuda", 0)
-_FORMATTED = 1.0
 
 _set_data = torch.Tensor.data.__set__
 _get_data = torch.Tensor.data.__get__
@@ -59,7 +58,7 @@ class VirtualTensor(torch.Tensor):
             _set_data(self, other)
         self.meta, self.on_gpu, self.known = other.meta, other.on_gpu, other.known
 
-    # What a script can ask.
+    # Properties that a script can query.
 
     @property
     def device(self):

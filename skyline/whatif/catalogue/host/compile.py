@@ -349,7 +349,7 @@ def _assumptions(found: Regions, subject: Subject, mode: str) -> tuple[str, ...]
     lines = [
         f"{joined:.0f} pointwise operators and reductions of an iteration become {made:.0f} kernels",
         "products, convolutions and attention stay as they are",
-        "what enters the model has the same shapes in every iteration: others are compiled again",
+        "the inputs of the model have the same shapes in every iteration; other shapes are compiled again",
         "the optimizer, the loss and the loop are not compiled",
     ]
     if found.breaks:
@@ -358,7 +358,9 @@ def _assumptions(found: Regions, subject: Subject, mode: str) -> tuple[str, ...]
     if mode == REDUCE_OVERHEAD:
         lines.append("nothing in the passes depends on values on the GPU, and inputs are copied in")
     if not subject.on_gpu:
-        lines.append("a C++ compiler is there: PyTorch calls g++ or clang++ for the code that it generates")
+        lines.append(
+            "a C++ compiler is installed: PyTorch calls g++ or clang++ for the code that it generates"
+        )
     if draws(subject.graph_of(Grain.OPERATORS)):
         lines.append(OTHER_DRAWS)
     if subject.profile is None:

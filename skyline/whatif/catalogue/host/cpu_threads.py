@@ -70,7 +70,7 @@ def core_contention(scenario: Scenario, before: Graph, baseline: Subject, thread
     )
 
 
-_AS_TRIED = "operators divide as in iterations of the script's own on another number of threads"
+_AS_TRIED = "operators divide as in the script's own iterations on another number of threads"
 _VALUES = (1, 2, 4, 8, 16, 32, 64)
 
 
@@ -89,7 +89,7 @@ class CpuThreads(UsualWhatIf):
         """Applicable where the CPU computes, and has operators that are worth splitting."""
         cores, now = cores_of(subject), threads_in(Scenario.of(subject), subject)
         if subject.on_gpu:
-            return Applicability.no("the operators run on the GPU, whose work no CPU thread takes over")
+            return Applicability.no("the operators run on the GPU and not on CPU threads")
         if cores == 1 and now == 1:
             return Applicability.no("there is one core")
         if subject.thread_use.split <= 0:

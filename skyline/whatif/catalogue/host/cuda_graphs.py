@@ -70,7 +70,7 @@ class CudaGraphs(UsualWhatIf):
             assumptions=(
                 "shapes are the same in every step, and nothing in the passes depends on values on the GPU",
                 "kernels follow one another as closely as they do now",
-                "PyTorch's compiler records the graphs; kernels that it joins besides are not counted: ask for compile",
+                "PyTorch's compiler records the graphs; kernels that it joins are not counted: ask for compile",
             ),
             one_off_s=_compiling_s(scenario, subject),
             memory=lambda memory: _with_pool(memory, subject.batch_bytes),

@@ -51,7 +51,7 @@ class OtherGpu(UsualWhatIf):
         """Applicable to traces of a GPU whose figures are known."""
         if subject.recording is None:
             return Applicability.no(
-                "a script can be followed for another GPU: skyline profile --gpu NAME SCRIPT"
+                "a script can be predicted for another GPU: skyline profile --gpu NAME SCRIPT"
             )
         if not subject.on_gpu:
             return Applicability.no("nothing ran on a GPU; profile the script with --gpu NAME")
@@ -94,7 +94,7 @@ class OtherGpu(UsualWhatIf):
             least,
             most,
             assumptions=(
-                "every kernel comes as near to what the GPU sustains as it did as recorded, and the same ones run"
+                "the same kernels run, each at the recorded share of the rate that its GPU sustains"
                 + unknown,
                 "the host, its bus and the exchange between GPUs are as recorded",
                 "the batch fits: see skyline profile --gpu for the memory",

@@ -1,4 +1,4 @@
-"""What if the C library kept large blocks in place of returning them to the system."""
+"""What if the C library kept large blocks instead of returning them to the system."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ class KeepMemory(UsualWhatIf):
             return Applicability.no("only the C library of Linux is known to return large blocks")
         if profile.large_block_us_per_mb <= 0:
             return Applicability.no(
-                "getting a large block took no longer than using one: they are kept already"
+                "a new large block took no longer than a used one: the library keeps them already"
             )
         cost_ms = sum(getting_us(profile, lambda _: 1.0).values()) / 1e3
         if not cost_ms:
-            return Applicability.no("no block above 32 MiB was taken in the recorded iteration")
+            return Applicability.no("no block above 32 MiB was allocated in the recorded iteration")
         if cost_ms < _WORTH_ASKING.value * subject.iteration_ms.value:
-            return Applicability.no("getting large blocks takes less than 1 % of the iteration")
+            return Applicability.no("allocating large blocks takes less than 1 % of the iteration")
         return Applicability(True)
 
     def transform(self, scenario: Scenario, value: str, subject: Subject) -> Scenario:

@@ -1,4 +1,4 @@
-"""What if the script did not read numbers from tensors within a step, or seldom."""
+"""What if the script read values of tensors rarely, or never, within a step."""
 
 from __future__ import annotations
 
@@ -125,12 +125,10 @@ def _assumptions(subject: Subject, lines: tuple[ReadingLine, ...], every: int) -
     count = f"{_times(subject.graph_of(Grain.OPERATORS), recorded) / max(1, subject.count):.3g}"
     said: list[str] = []
     if len(recorded):
-        said.append(f"what the script waits for ({count} times a step) is needed later or never")
+        said.append(f"the values that the script waits for ({count} times a step) are needed later or never")
     said += [one.words(subject.steps) for one in lines[:_LINES_NAMED]]
     if every:
-        said.append(
-            f"what stands on these lines is done in every {every}th iteration, and then costs the same"
-        )
+        said.append(f"these lines run in every {every}th iteration only, and then cost the same")
     return tuple(said)
 
 

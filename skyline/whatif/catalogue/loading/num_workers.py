@@ -82,13 +82,13 @@ class NumWorkers(UsualWhatIf):
     grain: Grain = Grain.PHASES
 
     def title(self, value: str) -> str:
-        """What the change does, in a few words."""
+        """The change in a few words."""
         if value == "0":
             return "load batches in the script's own process"
         return f"load batches in {value or 'some'} worker process{'es' if value != '1' else ''}"
 
     def detect(self, subject: Subject) -> Applicability:
-        """Applicable where a loader takes part of the iteration, and what a batch takes to make can be told."""
+        """Applicable where a loader takes part of the iteration, and the time to make a batch can be computed."""
         if subject.recording is not None:
             return enough_workers(subject.recording, _VALUES[1:])
         if not subject.script.loaders:
@@ -99,8 +99,8 @@ class NumWorkers(UsualWhatIf):
             told = inferred_load_us(subject)
             if told is None:
                 return Applicability.no(
-                    f"the batches of the DataLoader's {now} worker{'s' if now > 1 else ''} are ready when they are "
-                    "wanted, so more bring nothing; to ask about fewer, profile the script with num_workers=0"
+                    f"the batches of the DataLoader's {now} worker{'s' if now > 1 else ''} are ready when the script "
+                    "asks for them: more gain nothing; to ask about fewer, profile the script with num_workers=0"
                 )
             load = told
         if load <= 0:
@@ -143,7 +143,7 @@ def _assumed(
     told = (
         f"a worker needs as long for a batch as the script does now, {made}"
         if now == 0
-        else f"a worker needs {made} for a batch: it waits for nothing now, since the script waits for its batches"
+        else f"a worker needs {made} for a batch: it is never idle, because the script waits for its batches"
     )
     threads, cores = threads_in(scenario, baseline), cores_of(baseline)
     sharing = (
@@ -151,7 +151,7 @@ def _assumed(
         if baseline.script.mode == "predicted" and baseline.on_gpu
         else f"workers and computing share {cores} cores"
         if threads + setting.workers <= cores
-        else f"{threads} computing threads and {setting.workers} workers share {cores} cores and hold each other up"
+        else f"{threads} computing threads and {setting.workers} workers share {cores} cores and slow each other down"
     )
     return told, sharing
 

@@ -28,7 +28,7 @@ class PersistentWorkers(UsualWhatIf):
         if loader.persistent_workers:
             return Applicability.no("the workers persist already")
         if iterations_per_epoch(subject, None) is None:
-            return Applicability.no("how many iterations an epoch has is not known")
+            return Applicability.no("the number of iterations in an epoch is not known")
         return Applicability(True)
 
     def transform(self, scenario: Scenario, value: str, subject: Subject) -> Scenario:

@@ -1,4 +1,4 @@
-"""What if batches were copied to the GPU from pinned memory, without holding the script."""
+"""What if batches were copied to the GPU from pinned memory, without blocking the script."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class PinMemory(UsualWhatIf):
         if not len(copies):
             return Applicability.no("no copy to the GPU comes from pageable memory")
         if not _held(graph, copies).any():
-            return Applicability.no("no copy to the GPU holds the script")
+            return Applicability.no("no copy to the GPU blocks the script")
         return Applicability(True)
 
     def transform(self, scenario: Scenario, value: str, subject: Subject) -> Scenario:

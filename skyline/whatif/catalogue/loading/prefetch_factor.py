@@ -52,9 +52,11 @@ class PrefetchFactor(UsualWhatIf):
         waits_ms = _waits_ms(subject)
         worth_ms = _WORTH_A_WORD * subject.iteration_ms.value
         if inferred_load_us(subject) is not None or float(np.mean(waits_ms > 0)) > _RARELY:
-            reason = "most batches are waited for: the workers are too slow, and a longer queue stays empty"
+            reason = (
+                "the script waits for most batches: the workers are too slow, and a longer queue stays empty"
+            )
         elif float(np.mean(waits_ms)) < worth_ms:
-            reason = "no batch is waited for"
+            reason = "the script waits for no batch"
         elif _at_most_saved_ms(subject, waits_ms) < worth_ms:
             reason = "slow batches keep the workers busy all the time, so they cannot begin them any earlier"
         else:
@@ -79,9 +81,9 @@ class PrefetchFactor(UsualWhatIf):
             below_ms=likely - best,
             above_ms=abs(now - likely),
             assumptions=(
-                f"a batch was waited for in {np.count_nonzero(waits_ms)} of {len(waits_ms)} measured iterations",
+                f"the script waited for a batch in {np.count_nonzero(waits_ms)} of {len(waits_ms)} measured iterations",
                 "slow batches come one at a time",
-                "the change is that of the mean iteration: the typical one waits for nothing",
+                "the change is that of the mean iteration: the median one does not wait",
             ),
         )
 

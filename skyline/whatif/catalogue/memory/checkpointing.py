@@ -1,4 +1,4 @@
-"""What if blocks of the model were computed again in the backward pass in place of keeping what they made."""
+"""What if blocks of the model were computed again in the backward pass instead of keeping their activations."""
 
 from __future__ import annotations
 
@@ -285,7 +285,7 @@ def number_of_blocks(
     if target is None:
         return len(paths), ""
     if levels is None or memory is None:
-        return len(paths), "what memory the blocks keep is not known"
+        return len(paths), "the memory that the blocks keep is not known"
     for count in range(len(paths) + 1):
         if _memory(memory, levels, paths[:count]).peak_bytes.high <= target:
             return count, ""
@@ -328,7 +328,7 @@ def _assumptions(subject: Subject, chosen: tuple[str, ...], count: int, *, known
     of_all = "all" if len(chosen) == count else f"the first {len(chosen)} of"
     said = [f"{of_all} {count} blocks are computed again in the backward pass, as fast as the first time"]
     if not known:
-        said.append("how much memory it saves is not known")
+        said.append("the saved memory is not known")
     profile = subject.profile
     facts: tuple[ModuleFact, ...] = () if profile is None else profile.modules
     names = {fact.class_name for fact in facts if fact.path.startswith(chosen)}

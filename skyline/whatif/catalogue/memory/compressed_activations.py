@@ -97,7 +97,7 @@ class CompressedActivations(UsualWhatIf):
             most,
             assumptions=(
                 "each conversion reads and writes once, at the bandwidth of the GPU",
-                f"training bears activations of {8 * _VALUES[value]:.0f} bits in the backward pass",
+                f"training tolerates activations of {8 * _VALUES[value]:.0f} bits in the backward pass",
             ),
             memory=lambda memory: memory.less(
                 "activations", Interval(max(0.0, saved - largest), 0.5 * max(0.0, saved - largest), saved)

@@ -1,4 +1,4 @@
-"""What if the GPU held only the most looked-up rows of the embeddings, and the host the others."""
+"""What if the GPU held only the most frequent rows of the embeddings, and the host the others."""
 
 from __future__ import annotations
 
@@ -135,16 +135,16 @@ class HotEmbeddings(UsualWhatIf):
 def why_unknown(profile: Profile) -> str:
     """Why it is not known which rows of the embeddings are looked up; empty if it is."""
     if not profile.modules:
-        return "which layers the model has is not known; profile it again"
+        return "the layers of the model are not known; profile it again"
     if not any(is_table(module) for module in profile.modules):
         return "the model trains no embedding"
     values = profile.values
     if values is None:
         if profile.prediction is not None:
             return "a prediction shows no lookups: profile a run of the script first, which may be on a CPU"
-        return "which rows of its embeddings are looked up was not seen in this run"
+        return "the looked-up rows of its embeddings were not observed in this run"
     if values.problem:
-        return f"which rows are looked up could not be read: {values.problem}"
+        return f"the looked-up rows could not be read: {values.problem}"
     if not values.tables:
         return "its embeddings are small: they take less than 1 MiB each"
     return "" if values.hot else "too few lookups were seen"

@@ -54,7 +54,7 @@ class OffloadOptimizer(UsualWhatIf):
         if not sum(fact.state_bytes for fact in facts):
             return Applicability.no("the optimizer keeps no state")
         if any(update_of(fact) is None for fact in facts):
-            return Applicability.no("what the optimizer's update moves is not known")
+            return Applicability.no("the traffic of the optimizer's update is not known")
         graph = subject.graph_of(self.grain)
         work = (select(graph, kind=TaskKind.KERNEL, phase=one) for one in (Phase.BACKWARD, Phase.OPTIMIZER))
         if not all(map(len, work)):

@@ -1,4 +1,4 @@
-"""What if gradients were freed after each step in place of being filled with zeros."""
+"""What if gradients were freed after each step instead of being filled with zeros."""
 
 from __future__ import annotations
 

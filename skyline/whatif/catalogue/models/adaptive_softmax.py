@@ -174,7 +174,7 @@ class AdaptiveSoftmax(UsualWhatIf):
         """Applicable where a large linear layer, whose weight is its own, goes into a cross entropy."""
         profile = subject.script
         if not profile.modules:
-            return Applicability.no("which layers the model has is not known; profile it again")
+            return Applicability.no("the layers of the model are not known; profile it again")
         if any(one.class_name == ADAPTIVE for one in profile.modules):
             return Applicability.no("the output layer is an adaptive softmax already")
         wide = wide_layers(profile)
@@ -229,9 +229,9 @@ def _why_not(profile: Profile, layer: OutputLayer) -> str:
     ]
     # A shared parameter counts for the first of its modules.
     if layer.module.parameter_count < size or any(one.parameter_count < size for one in tables):
-        return "the embedding shares the weight of the output layer: a head and clusters have others"
+        return "the embedding shares the weight of the output layer; a head and clusters have weights of their own"
     if layer.width < _LEAST_WIDTH.value:
-        return f"the layer has {layer.width} inputs: its clusters would have next to none"
+        return f"the layer has {layer.width} inputs: its clusters would have almost none"
     if profile.parallel is not None:
         return (
             "the loss becomes part of the model: the call that replicas wrap would have to take the targets"

@@ -78,7 +78,7 @@ class ChannelsLast(UsualWhatIf):
         if sizes and not any(len(one) == 4 for one in sizes):
             return Applicability.no("its convolutions are not over images (tensors of four dimensions)")
         if lie_channels_last(subject):
-            return Applicability.no("its convolutions lie in channels-last layout already")
+            return Applicability.no("its convolutions already use the channels-last layout")
         if subject.profile is None and not subject.on_gpu:
             return Applicability.no(
                 "the layout is not known from the trace of a CPU; profile the script for it"
@@ -92,7 +92,7 @@ class ChannelsLast(UsualWhatIf):
             made, assumed, provenance = _on_gpu(subject, graph, scenario.product_format)
         else:
             made = tuple(scale(graph, *_factors(subject, graph, end)) for end in ("value", "low", "high"))
-            assumed = ("every operator between the convolutions has a form for this layout",)
+            assumed = ("every operator between the convolutions supports this layout",)
             provenance = Provenance.MODELLED
         if draws(graph):
             assumed = (*assumed, OTHER_DRAWS)
@@ -214,7 +214,7 @@ def _code(phase: Phase) -> int:
 
 
 def _is_large(module: ModuleFact) -> bool:
-    """True if the layout of a module's weight can be told: filters of one pixel lie both ways at once."""
+    """True if the layout of a module's weight can be recognised: filters of one pixel lie both ways at once."""
     kernel = module.options.get("kernel_size")
     return not isinstance(kernel, tuple) or prod(kernel) > 1
 

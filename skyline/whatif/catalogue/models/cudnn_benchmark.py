@@ -44,7 +44,9 @@ class CudnnBenchmark(UsualWhatIf):
         if settings is not None and settings.cudnn_benchmark:
             return Applicability.no("cudnn.benchmark is on already")
         if settings is not None and settings.deterministic:
-            return Applicability.no("deterministic algorithms are asked for, and the fastest may not be")
+            return Applicability.no(
+                "the script requires deterministic algorithms, and the fastest may be others"
+            )
         if not len(select(subject.graph_of(self.grain), _CONVOLUTIONS)):
             return Applicability.no("no convolution ran on the GPU")
         return Applicability(True)
@@ -57,7 +59,7 @@ class CudnnBenchmark(UsualWhatIf):
         assumed = ["convolutions get up to 30 % shorter: a range, there is no model of it"]
         assumed.append("batches keep their size and shape: each new one is tried again")
         if subject.profile is None:
-            assumed.append("cudnn.benchmark is off: a trace does not tell")
+            assumed.append("cudnn.benchmark is assumed to be off: a trace does not show it")
         return scenario.between(
             subject, likely, least, most, assumptions=tuple(assumed), provenance=Provenance.ASSUMED
         )

@@ -1,4 +1,4 @@
-"""What if embeddings looked up other numbers than they give, with a linear layer between both."""
+"""What if embeddings were narrower or wider, and a linear layer followed."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _ROW = Constant(
     "an assumption: numbers of a row below which looking it up takes as long: a line of a cache",
 )
 _PASSES = (Phase.FORWARD, Phase.BACKWARD)
-CAVEAT = "training bears embeddings of another rank; its loss is not predicted"
+CAVEAT = "training tolerates embeddings of another rank; its loss is not predicted"
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +169,7 @@ def _why_none(profile: Profile) -> str:
     if any(one.path in _halves(profile) for one in trained):
         return "its embeddings are factored already"
     if any(one.options.get("sparse") for one in trained):
-        return "the gradients of its embeddings are sparse: an update touches few rows as it is"
+        return "the gradients of its embeddings are sparse: an update already touches few rows only"
     if any(one.options.get("max_norm") is not None or one.options.get("mode") == "max" for one in trained):
         return "a norm or a maximum of looked-up rows (max_norm, mode) would be one of other numbers"
     return "another layer shares the weights of its embeddings"

@@ -55,7 +55,7 @@ class FusedBatchNorm(UsualWhatIf):
             return Applicability.no("no batch normalization was recorded")
         if not len(select(graph, kind=TaskKind.KERNEL, phase=Phase.BACKWARD)):
             return Applicability.no(
-                "without a backward pass it is folded into the weights: export the model so"
+                "without a backward pass it can be folded into the weights: export the model that way"
             )
         return Applicability(True)
 
@@ -79,7 +79,7 @@ class FusedBatchNorm(UsualWhatIf):
             assumptions=(
                 f"{len(norms) / steps:.0f} kernels of batch normalization in a step take half their time",
                 f"{len(rectifiers) / steps:.0f} kernels of neighbouring rectifiers are no longer needed",
-                "kernels of convolutions that compute both exist for this GPU, and are as fast as those now",
+                "kernels of convolutions that compute both exist for this GPU, and are as fast as the present ones",
             ),
             memory=lambda memory: memory.less("activations", Interval(saved, 0.0, saved)),
             provenance=Provenance.ASSUMED,

@@ -286,7 +286,7 @@ def _all_at_once(scenario: Scenario, baseline: Subject) -> Scenario:
         below_ms=predicted.value - predicted.low,
         above_ms=predicted.high - predicted.value,
         assumptions=(
-            "the operators move what they did; only their calls become fewer",
+            "the operators move the same bytes; only their calls become fewer",
             "intermediate results of all tensors are held together for a moment",
         ),
         memory=step_memory(baseline, temporary_bytes(chosen)),

@@ -47,7 +47,7 @@ class InferenceMode(UsualWhatIf):
         chosen = _evaluating(subject, graph)
         took = float((graph.durations + graph.gaps)[chosen].sum()) / 1e3
         if took < _WORTH_ASKING * subject.steps * subject.iteration_ms.value:
-            return Applicability.no("evaluation takes next to nothing of the iteration")
+            return Applicability.no("evaluation takes almost no time of the iteration")
         return Applicability(True)
 
     def transform(self, scenario: Scenario, value: str, subject: Subject) -> Scenario:

@@ -32,7 +32,7 @@ _USUAL = Constant.at(
     "an assumption: the rank to offer over the narrower side of the largest weight; a fifth to a half of it stays",
 )
 _RECURRENT = ("LSTM", "GRU", "RNN")
-CAVEAT = "training bears fewer free parameters; its loss is not predicted"
+CAVEAT = "training tolerates fewer free parameters; its loss is not predicted"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""What if the sizes of layers were multiples that matrix units like."""
+"""What if the sizes of layers were multiples that suit matrix units."""
 
 from __future__ import annotations
 
@@ -38,17 +38,15 @@ class PadToMultiple(UsualWhatIf):
         profile = subject.script
         if not subject.on_gpu:
             return Applicability.no(
-                "only the matrix units of GPUs mind the sizes; on a CPU padding adds work"
+                "only matrix units of GPUs depend on the sizes; on a CPU padding adds work"
             )
         if not profile.modules or profile.settings is None:
-            return Applicability.no("which layers the model has is not known; profile it again")
+            return Applicability.no("the layers of the model are not known; profile it again")
         capability = profile.settings.compute_capability
         if capability is not None and capability < _FIRST_WITH_MATRIX_UNITS:
             return Applicability.no("this GPU has no matrix units")
         if not element_bytes(profile):
-            return Applicability.no(
-                "its products are in float32 without TF32: matrix units have no part in them"
-            )
+            return Applicability.no("its products are in float32 without TF32: they do not use matrix units")
         values = tuple(str(value) for value in _VALUES if odd_layers(profile, value))
         if not values:
             return Applicability.no("the sizes of all layers are multiples of 8")
@@ -88,7 +86,7 @@ class PadToMultiple(UsualWhatIf):
             most,
             assumptions=(
                 *(predicted if profile.prediction is not None else ()),
-                f"{len(layers)} layers are padded, by {added:,.0f} parameters in all; what the data's size fixes stays",
+                f"{len(layers)} layers are padded, by {added:,.0f} parameters in all; sizes from the data stay",
                 "sizes that 16 bytes do not divide make kernels slower, by as much as NVIDIA's guide shows",
             ),
             memory=with_more,

@@ -174,7 +174,7 @@ def numbers(shape: OperatorShape) -> int:
 def why_not(profile: Profile) -> str:
     """Why the sizes of a network once pruned are not known; empty where they are."""
     if not profile.modules:
-        return "which layers the model has is not known; profile it again"
+        return "the layers of the model are not known; profile it again"
     if sum("." not in module.path for module in profile.modules) > 1:
         return "more than one model is trained"
     if profile.parallel is not None:

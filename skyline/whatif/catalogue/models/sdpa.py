@@ -151,7 +151,7 @@ def _forward_us(subject: Subject, graph: Graph, call: AttentionCall, larger: flo
 
 
 def _without_pairs(memory: Memory, sites: tuple[Site, ...], steps: int) -> Memory:
-    """What was kept for the backward pass goes; at the peak there may be two more, while the last is computed."""
+    """Memory kept for the backward pass is removed; at the peak there may be two more, while the last is computed."""
     calls = [call.pairs for site in sites for call in site.calls]
     kept = sum(pairs.kept_bytes for pairs in calls) / steps
     passing = 2 * max(pairs.matrix_bytes for pairs in calls)

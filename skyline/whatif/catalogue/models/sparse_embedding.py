@@ -48,7 +48,7 @@ class SparseEmbedding(UsualWhatIf):
         """Applicable where a plain SGD or Adagrad updates large tables of which a batch touches little."""
         profile = subject.script
         if not profile.modules:
-            return Applicability.no("which layers the model has is not known; profile it again")
+            return Applicability.no("the layers of the model are not known; profile it again")
         trained = [module for module in profile.modules if is_table(module)]
         if not trained:
             return Applicability.no("the model trains no embedding")
@@ -92,7 +92,7 @@ class SparseEmbedding(UsualWhatIf):
             least,
             most,
             assumptions=(
-                f"at most {touched:,.0f} of {rows:,} rows are touched: one for each index, were none to repeat",
+                f"at most {touched:,.0f} of {rows:,} rows are touched: one for each index, if no index repeats",
                 "the optimizer has no weight decay, which moves rows that the batch does not touch",
             ),
             memory=lambda memory: _memory(memory, subject, saved),
@@ -100,7 +100,7 @@ class SparseEmbedding(UsualWhatIf):
 
 
 def sparse_work(baseline: Subject, graph: Graph, larger: float) -> Indices:
-    """What touched rows alone are left of, done by one thread: indices are sorted, rows found and added up."""
+    """The remaining work on touched rows, done by one thread: indices are sorted, rows found and added up."""
     found = [
         updates_of(baseline, graph, shape)
         for shape in {table.shape for table in sparse_tables(baseline.script, larger)}
@@ -129,7 +129,7 @@ def _why_not_sparse(baseline: Subject) -> str:
         if optimizer.name not in SPARSE_STEPS:
             lazily = optimizer.name in ("Adam", "AdamW")
             also = (
-                "; SparseAdam does, and trains differently: rows at rest keep their moments" if lazily else ""
+                "; SparseAdam does, and trains differently: other rows keep their moments" if lazily else ""
             )
             return f"{optimizer.name} takes no sparse gradients{also}"
         if optimizer.name == "SGD" and optimizer.state_bytes:
@@ -137,7 +137,7 @@ def _why_not_sparse(baseline: Subject) -> str:
         if optimizer.options.get("fused"):
             return "a fused step takes no sparse gradients"
     if len(profile.optimizers) > 1:
-        return "which of several optimizers updates the embedding is not known"
+        return "it is not known which of several optimizers updates the embedding"
     if any(call.name in ("clip_grad_norm_", "clip_grad_value_") for call in profile.calls):
         return "the gradients are clipped, which PyTorch does not do with sparse ones"
     if profile.parallel is not None:
@@ -147,7 +147,7 @@ def _why_not_sparse(baseline: Subject) -> str:
 
 def _touches_too_much(candidates: tuple[Table, ...]) -> str:
     if not any(table.touched for table in candidates):
-        return "how many rows a batch looks up was not recorded"
+        return "the number of rows that a batch looks up was not recorded"
     largest = max(candidates, key=lambda table: table.rows)
     return f"a batch looks up {largest.touched:,.0f} of {largest.rows:,} rows: too many to gain"
 
@@ -193,7 +193,7 @@ def _end_of(interval: Interval, end: int) -> float:
 
 
 def _tensors_of(baseline: Subject, shape: tuple[int, int]) -> int:
-    """How many parameters have this shape."""
+    """The number of parameters of this shape."""
     alike = [
         one
         for one in baseline.script.modules

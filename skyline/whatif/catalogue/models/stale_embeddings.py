@@ -1,4 +1,4 @@
-"""What if rows of embeddings that no longer change were not trained any more."""
+"""What if rows of embeddings that hardly change were no longer trained."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ def why_not_fusible(recording: Recording) -> str:
             return f"{', '.join(names)}: a fused step moves no fewer bytes, or its traffic is not known"
         return ""
     if traced_form(recording) is None:
-        return f"{', '.join(names)}: not known from a trace what its step does tensor by tensor"
+        return f"{', '.join(names)}: a trace does not show its step tensor by tensor"
     return ""
 
 

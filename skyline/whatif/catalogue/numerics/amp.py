@@ -183,16 +183,16 @@ def _assumptions(subject: Subject, value: str) -> tuple[Provenance, tuple[str, .
         made.append("gradients are scaled: before each step all are checked, and the script waits for that")
     if subject.profile is None:
         if capability(subject) == (0, 0):
-            made.append(f"the GPU computes in {value}: the trace does not tell which one it is")
+            made.append(f"the GPU computes in {value}: the trace does not name it")
         if (subject.graph.tasks.origin < 0).any():
-            made.append("what CUDA graphs do in the pauses that the trace shows stays as it is")
+            made.append("work of CUDA graphs in the pauses of the trace does not change")
     return Provenance.MODELLED if sized else Provenance.ASSUMED, tuple(made)
 
 
 def _assumptions_on_cpu(subject: Subject, value: str) -> tuple[Provenance, tuple[str, ...]]:
     tried = subject.tried
     if tried is not None and (tried.threads, _FORMATS[value]) in tried.times_us:
-        said = "operators take as long in bf16 as in iterations of the script's own under autocast"
+        said = "operators take as long in bf16 as in the script's own iterations under autocast"
         return Provenance.TRIED, (said,)
     if subject.script.product_trials:
         said = "products take as long in bf16 as when they were tried by themselves on this processor"
@@ -221,7 +221,7 @@ def _lacking(subject: Subject) -> str:
     if subject.on_gpu:
         return "this GPU has no units for 16-bit products"
     if subject.cpu_features is None:
-        return "whether this CPU computes in bf16 is not known from a trace"
+        return "a trace does not show whether this CPU computes in bf16"
     return "this CPU emulates bf16, it would be slower"
 
 

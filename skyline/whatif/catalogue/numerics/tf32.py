@@ -72,7 +72,7 @@ class Tf32(UsualWhatIf):
         likely, least, most = (
             scale(graph, chosen, factor) for factor in factors(subject, graph, chosen, TF32)
         )
-        assumed = ("products are as much faster as the predictor tells for their sizes",)
+        assumed = ("products gain as much as the predictor states for their sizes",)
         sized = gpu(subject) is not None and any(
             shape is not None for shape in shapes(subject, graph, chosen)
         )
@@ -97,7 +97,7 @@ def _lacking(subject: Subject) -> str:
     if spec is not None and (spec.vendor != "NVIDIA" or not spec.tflops_tf32):
         return f"the {spec.name} has no TF32"
     if version == (0, 0) and spec is None:
-        return "which GPU it was is not known, and so not whether it has TF32"
+        return "the GPU is not known, and therefore not whether it has TF32"
     return ""
 
 

@@ -1,4 +1,4 @@
-"""What if the gradients of replicas travelled in smaller or larger buckets."""
+"""What if replicas exchanged their gradients in smaller or larger buckets."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class DdpBucket(UsualWhatIf):
         enough = next((cap for cap in _CAPS_MB if cap >= total_mb), _CAPS_MB[-1])
         values = [cap for cap in _CAPS_MB if cap <= enough and cap != now and changes_buckets(subject, cap)]
         if not values:
-            return Applicability.no("gradients would travel in the buckets that they travel in now")
+            return Applicability.no("gradients would be exchanged in the same buckets as now")
         costs = exposed_us(subject, values)
         best = values[costs.index(min(costs))]
         return Applicability(True, values=tuple(map(str, values)), default=str(best))
@@ -83,7 +83,7 @@ def _between_gpus(subject: Subject, fact: ParallelFact, now_mb: float) -> Applic
         return Applicability.no(exchange)
     values = [cap for cap in _CAPS_MB if changes_device_buckets(subject, graph, now_mb, cap)]
     if not values:
-        return Applicability.no("gradients would travel in the buckets that they travel in now")
+        return Applicability.no("gradients would be exchanged in the same buckets as now")
     best = min(
         values,
         key=lambda cap: subject.step_ms(with_device_buckets(subject, graph, exchange, cap, exchange.link)),
@@ -121,7 +121,7 @@ def _exchanged_between_gpus(subject: Subject, scenario: Scenario, cap_mb: float)
 
 def exchange_assumptions(baseline: Subject) -> tuple[str, ...]:
     """Assumptions of predictions about the exchange."""
-    fitted = "the link is as fast as makes the script wait for its last gradients as it did, in a ring of all ranks"
+    fitted = "the speed of the link makes the script wait for its last gradients as recorded, in a ring of all ranks"
     beside = (
         "computing and exchanging share the cores: all ranks run on this machine"
         if cores_are_shared(baseline)

@@ -1,4 +1,4 @@
-"""What if gradients stayed in the buckets that they travel in."""
+"""What if gradients stayed in the buckets in which they are exchanged."""
 
 from __future__ import annotations
 

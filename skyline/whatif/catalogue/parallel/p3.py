@@ -1,4 +1,4 @@
-"""What if the gradients of several workers travelled in slices, the first layers' before the others'."""
+"""What if several workers exchanged their gradients in slices, those of the first layers first."""
 
 from __future__ import annotations
 

@@ -132,7 +132,7 @@ class TopK(UsualWhatIf):
             most,
             assumptions=(
                 *((asked.workers.assumption(),) if asked.workers else ()),
-                "all gradients are float32; what is not sent is added to the gradients of the next step",
+                "all gradients are float32; gradients that are not sent are added to those of the next step",
                 "the ranks choose different numbers, and choosing slows down no other work",
                 "the same accuracy takes warm-up and momentum correction (DGC), or more steps",
             ),

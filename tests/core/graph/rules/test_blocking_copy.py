@@ -20,7 +20,7 @@ def test_a_copy_to_pageable_memory_holds_its_caller_until_it_is_done(traced, eve
             events.copy("DtoH (Device -> Pageable)", 80, 20, 2),
         )
     )
-    assert recorded.found["copies that hold their caller"] == 1
+    assert recorded.found["copies that block their caller"] == 1
     assert simulate(recorded.graph).makespan_us == pytest.approx(105, abs=5)
     faster = scale(recorded.graph, select(recorded.graph, kind=TaskKind.KERNEL), 0.0)
     # The call at 10, the latency of 8, the copy, and what the operator does after it.
@@ -50,4 +50,4 @@ def test_a_copy_from_pinned_memory_holds_nobody(traced, events) -> None:
             events.copy("HtoD (Pinned -> Device)", 16, 400, 2),
         )
     )
-    assert recorded.found["copies that hold their caller"] == 0
+    assert recorded.found["copies that block their caller"] == 0
