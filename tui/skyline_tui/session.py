@@ -109,7 +109,7 @@ class ServerSession:
 
     async def commits(self) -> HistoryReport | None:
         """The states of the script over its commits; None without a profile."""
-        return await self._server.request(protocol.COMMITS, UriParams(self.uri), HistoryReport | None)
+        return await self._server.request_if_any(protocol.COMMITS, UriParams(self.uri), HistoryReport)
 
     async def compare(self, asked: CompareParams) -> ComparisonReport:
         """Two saved profiles, compared."""
