@@ -3,8 +3,8 @@
 PYTHON ?= python3
 VENV ?= .venv
 PIP = $(VENV)/bin/python -m pip --disable-pip-version-check -qq
-# One worker more than cores: tests wait for processes, time limits and files that settle for a part of their time.
-WORKERS ?= $(shell echo $$(( $$(getconf _NPROCESSORS_ONLN) + 1 )))
+# Two workers more than cores: tests wait for processes, time limits and files that settle for a part of their time.
+WORKERS ?= $(shell echo $$(( $$(getconf _NPROCESSORS_ONLN) + 2 )))
 PYTEST_FLAGS ?= -n $(WORKERS) --dist loadgroup
 DATA ?= ../shared/data/gpu_latency
 

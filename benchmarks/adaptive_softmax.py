@@ -90,7 +90,7 @@ def main() -> None:
             "Adaptive softmax",
             machine,
             f"{asked.rounds} rounds in turns with the unchanged script.\n\n{body}",
-            [report | {"arguments": arguments} for (_, _, arguments), report in found],
+            [report | {"script": script, "arguments": arguments} for (script, _, arguments), report in found],
             results=asked.results,
         )
     )

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -171,6 +172,17 @@ def test_a_crash_has_its_own_traceback_and_exit_code(tmp_path: Path) -> None:
     assert ran.stdout == plain.stdout
 
 
+@pytest.fixture(params=["at a terminal", "in the background"])
+def place(request: pytest.FixtureRequest) -> Iterator[str]:
+    """Shells start programs in the background with Ctrl+C ignored."""
+    before = signal.signal(
+        signal.SIGINT, signal.SIG_IGN if request.param == "in the background" else signal.default_int_handler
+    )
+    yield request.param
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("place")
 def test_a_rule_may_stop_the_run_with_a_checkpoint(tmp_path: Path) -> None:
     torch = pytest.importorskip("torch")
     tell = tmp_path / "tell.py"

@@ -15,7 +15,10 @@ _save = torch.save
 
 
 def stop(command, iteration, stream):
-    """Save modules, optimizers and random state, and raise the signal of Ctrl+C in this process."""
+    """Save modules, optimizers and random state, and raise the signal of Ctrl+C in this process.
+
+    Shells start programs in the background with that signal ignored: there its exception is raised in its place.
+    """
     path = command.get("checkpoint")
     if path is not None:
         alive = [thing for thing in gc.get_objects() if issubclass(type(thing), torch.optim.Optimizer)]
@@ -38,4 +41,6 @@ def stop(command, iteration, stream):
                 kind="checkpoint", iteration=iteration, path="", problem=f"{type(error).__name__}: {error}"
             )
     sys.stdout.flush()
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        raise KeyboardInterrupt
     signal.raise_signal(signal.SIGINT)
