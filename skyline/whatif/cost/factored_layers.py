@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -63,25 +64,25 @@ _OF_GAINS: dict[End, End] = {"value": "value", "low": "high", "high": "low"}
 
 
 @dataclass(frozen=True, slots=True)
-class Replaced:
+class Replaced(ABC):
     """A layer whose weights become others."""
 
     module: ModuleFact
 
     @property
+    @abstractmethod
     def before(self) -> int:
         """Numbers of the weights now."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def after(self) -> int:
         """Numbers of the weights to come."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def largest(self) -> int:
         """Numbers of the largest tensor to come."""
-        raise NotImplementedError
 
     @property
     def less(self) -> int:
@@ -106,9 +107,9 @@ class OneWeight(Replaced):
         """Numbers of the weight now."""
         return self.inputs * self.outputs
 
+    @abstractmethod
     def products(self, rows: int) -> tuple[Product, ...]:
         """The products of a forward pass to come."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True, slots=True)
