@@ -21,8 +21,9 @@ REPOSITORY = Path(__file__).resolve().parent.parent
 # More processes compute here than there are cores: threads of PyTorch that wait must not keep a core busy meanwhile.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
-# Folders whose tests talk with processes of their own.
+# Folders whose tests talk with processes of their own, and modules by which others start some.
 DRIVING = {"e2e", "lsp", "tui"}
+STARTERS = {"multiprocessing", "subprocess", "threading"}
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -33,7 +34,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """
     for item in items:
         driving = DRIVING.intersection(item.path.relative_to(REPOSITORY).parts)
-        if driving or item.get_closest_marker("capture"):
+        starting = isinstance(item, pytest.Function) and STARTERS.intersection(vars(item.module))
+        if driving or starting or item.get_closest_marker("capture"):
             item.add_marker(pytest.mark.flaky(reruns=2, reruns_delay=1))
         if _has_forked_servers(item):
             # The process that they are forked from takes seconds to start.
