@@ -21,22 +21,16 @@ REPOSITORY = Path(__file__).resolve().parent.parent
 # More processes compute here than there are cores: threads of PyTorch that wait must not keep a core busy meanwhile.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
-# Folders whose tests talk with processes of their own, and modules by which others start some.
-DRIVING = {"e2e", "lsp", "tui"}
-STARTERS = {"multiprocessing", "subprocess", "threading"}
-
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Give what waits for other processes a second chance; the closing summary names those that needed it.
+    """Give every test a second chance; the closing summary names those that needed it.
 
-    A shared machine takes the processor away for seconds at a time, and among thousands of tests one meets that.
+    A shared machine takes the processor away for seconds at a time, and among thousands of tests one meets that. A test
+    that fails for a reason of its own fails again.
     """
     for item in items:
-        driving = DRIVING.intersection(item.path.relative_to(REPOSITORY).parts)
-        starting = isinstance(item, pytest.Function) and STARTERS.intersection(vars(item.module))
-        if driving or starting or item.get_closest_marker("capture"):
-            item.add_marker(pytest.mark.flaky(reruns=2, reruns_delay=1))
+        item.add_marker(pytest.mark.flaky(reruns=2, reruns_delay=1))
         if _has_forked_servers(item):
             # The process that they are forked from takes seconds to start.
             item.add_marker(pytest.mark.xdist_group("forked servers"))
