@@ -28,7 +28,8 @@ def check_replaceable(
     """Refuse where a use of layers of a class needs them to be of that class.
 
     It goes by names: an attribute that is called like that of one of the layers counts as one, whatever object it is
-    of. The parts of a replacement are layers of PyTorch, so that code that asks for the class first is safe.
+    of. The parts of a replacement are layers of PyTorch, so that code that asks for the class first is safe; one of the
+    parts is a linear layer without a bias, so that code that starts the biases of all linear layers is not.
     """
     names = {name for layer in layers for name in _names(context, layer)}
     for module, call in calls:
@@ -76,8 +77,10 @@ def _check_part(module: Module, node: ast.Attribute, names: set[str], kind: str)
             safe = name not in names
         case ast.Name(id="self" | "cls"):
             safe = True
+        case ast.Name() if node.attr == "bias":
+            safe = not _needs_biases(module, node, owner) or _is_another(module, owner, names, kind)
         case ast.Name():
-            # A size of that name may be of a configuration, and a bias is used where a weight is.
+            # A size of that name may be of a configuration.
             safe = (
                 node.attr != "weight" or _is_asked(module, owner) or _is_another(module, owner, names, kind)
             )
@@ -104,6 +107,40 @@ def _is_asked(module: Module, name: ast.Name) -> bool:
                 if function in _ASKING and asked == name.id:
                     return True
             case ast.Attribute(value=ast.Name(id=asked), attr="__class__") if asked == name.id:
+                return True
+            case _:
+                continue
+    return False
+
+
+def _needs_biases(module: Module, node: ast.Attribute, owner: ast.Name) -> bool:
+    """True if a bias is used as a tensor, for linear layers among others, and the code does not ask if there is one."""
+    user = module.parents[node]
+    filled = isinstance(user, ast.Call) and "init" in qualified_name(module, user.func).split(".")
+    if not filled and not isinstance(user, ast.Attribute):
+        return False
+    around: list[ast.AST] = []
+    for each in module.around(node):
+        if isinstance(each, Function | ast.Module):
+            break
+        around.append(each)
+    tests = [each.test for each in around if isinstance(each, ast.If)]
+    if any(_asks_for_bias(test) for test in tests):
+        return False
+    # The nearest test that names a class decides, of an `elif` the one that it stands in.
+    classes = next(
+        (text for text in map(ast.unparse, tests) if owner.id in text or "class" in text.lower()), ""
+    )
+    return not classes or "Linear" in classes
+
+
+def _asks_for_bias(test: ast.expr) -> bool:
+    """True if a test reads the bias of an object; ``hasattr`` is true of one without a bias as well."""
+    for part in ast.walk(test):
+        match part:
+            case ast.Attribute(attr="bias"):
+                return True
+            case ast.Call(func=ast.Name(id="getattr"), args=[_, ast.Constant(value="bias"), *_]):
                 return True
             case _:
                 continue

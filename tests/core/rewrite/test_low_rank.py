@@ -103,10 +103,17 @@ def test_lines_of_the_run_tell_which_calls_made_the_layers(workshop):
         "print(config.in_features, other.norm.weight)\n",
         "for table in (net.user, net.item):\n    nn.init.normal_(table.weight)\n",
         "net.fc.requires_grad_(False)\nfor p in net.fc.parameters():\n    print(p)\n",
+        "def start(m):\n    if isinstance(m, nn.Conv2d):\n        m.bias.data.zero_()\n",
+        "def start(m):\n    if isinstance(m, nn.Linear) and m.bias is not None:\n        nn.init.zeros_(m.bias)\n",
+        "def start(m):\n    if getattr(m, 'bias', None) is not None:\n        m.bias.data.zero_()\n",
+        "print(arguments.bias, m.bias is None)\n",
     ],
 )
 def test_code_that_asks_for_the_class_or_means_another_layer_is_no_hindrance(workshop, more):
     assert with_layers(workshop, NET + more, linear()).plan("low_rank=8").edits
+
+
+ASKS = "def start(m):\n    if isinstance(m, nn.Conv2d):\n        pass\n    elif isinstance(m, nn.Linear):\n"
 
 
 @pytest.mark.parametrize(
@@ -117,6 +124,10 @@ def test_code_that_asks_for_the_class_or_means_another_layer_is_no_hindrance(wor
         ("print(net.fc.in_features)\n", "the new layers have no such size"),
         ("print(net.fc.bias)\n", "the new layers have no such bias"),
         ("def start(m):\n    nn.init.zeros_(m.weight)\n", "`m.weight` is used in"),
+        (f"{ASKS}        nn.init.normal_(m.weight)\n        m.bias.data.zero_()\n", "`m.bias.data.zero_()`"),
+        (f"{ASKS}        nn.init.zeros_(m.bias)\n", "the new layers have no such bias"),
+        ("for m in net.modules():\n    m.bias.data.fill_(0)\n", "the new layers have no such bias"),
+        (f"{ASKS}        if hasattr(m, 'bias'):\n            m.bias.data.zero_()\n", "`m.bias.data.zero_()`"),
         ("for layer in net.children():\n    print(layer.weight)\n", "`layer.weight` is used in"),
         ("for layer in (net.fc, net.user):\n    print(layer.weight)\n", "`layer.weight` is used in"),
         ("print(make().weight)\n", "`make().weight` is used in"),

@@ -53,6 +53,7 @@ class FusionBound:
 LIKELY = FusionBound(1.0, 0.75, 1.4, 0.5, 0.15, 1.4, 1.0, 0.88, 17.5, POOLING.likely, 0.2)
 BEST = FusionBound(0.7, 0.25, 0.6, 0.0, 0.05, 1.0, 0.95, 0.65, 12.0, POOLING.least, 0.0)
 WORST = FusionBound(1.3, 1.2, 2.5, 1.0, 0.6, 2.5, 1.12, 1.1, 30.0, POOLING.most, 0.8)
+_NOT_COMPILED = ("RNN", "LSTM", "GRU")
 _DRAWS = (
     "aten::dropout",
     "aten::native_dropout",
@@ -126,7 +127,8 @@ class Regions:
     views: Indices
     operators: float
     breaks: float
-    """Number of times that an iteration's graphs end at a number that is read, or at another library's operator."""
+    """Number of times that an iteration's graphs end at a number that is read, at operators of another library, or at
+    a recurrent layer."""
     kernels: int
     """Number of different kernels to generate: groups of the same calls share one."""
     bytes_per_us: float | None
@@ -142,9 +144,8 @@ def regions(subject: Subject, graph: Graph) -> Regions:
     host = np.flatnonzero(inside & np.isin(tasks.kind, _HOST))
     host = np.setdiff1d(host, subject.step_marks(graph))
     kernels = np.flatnonzero(inside & (tasks.kind == KIND[TaskKind.KERNEL]))
-    kinds = _classes(graph, on_gpu)
-    breaking = host[np.isin(kinds[host], _BREAKS)]
-    entries, heads = _entries(graph, host, kinds)
+    kinds = np.where(inside & _recurrent(subject, graph), CostClass.FOREIGN, _classes(graph, on_gpu))
+    entries, heads, breaks = _entries(graph, host, kinds)
     host = host[kinds[host] != CostClass.FOREIGN]
     computing = kernels if len(kernels) else host
     groups = _groups(subject, graph, computing, kinds, inside)
@@ -159,7 +160,7 @@ def regions(subject: Subject, graph: Graph) -> Regions:
         np.concatenate([group.tasks for group in groups]) if groups else np.empty(0, np.int64),
         views if not len(kernels) else np.empty(0, np.int64),
         len(counted) / steps,
-        len(breaking) / steps,
+        breaks / steps,
         len({group.calls or (len(group.tasks),) for group in groups}),
         _rate(subject, graph, groups),
     )
@@ -292,22 +293,45 @@ def _classes(graph: Graph, on_gpu: Flags) -> Indices:
     return np.where(on_gpu, of_kernels[tasks.name], of_host[tasks.name])
 
 
-def _entries(graph: Graph, host: Indices, kinds: Indices) -> tuple[Indices, Indices]:
-    """The first task of each stretch of a pass on a lane; reading a number begins another."""
+def _recurrent(subject: Subject, graph: Graph) -> Flags:
+    """By task, whether it belongs to a recurrent layer of PyTorch: the compiler leaves these to run as they are.
+
+    ``torch._dynamo.config.allow_rnn`` is false by default; cells, which compute one step, are compiled.
+    """
+    profile = subject.profile
+    facts = profile.modules if profile is not None else ()
+    paths = tuple(one.path for one in facts if one.library and one.class_name in _NOT_COMPILED)
+    names = graph.structure.modules
+    known = [any(name == path or name.startswith(f"{path}.") for path in paths) for name in names]
+    return np.array([*known, False])[np.where(graph.tasks.module < len(names), graph.tasks.module, -1)]
+
+
+def _entries(graph: Graph, host: Indices, kinds: Indices) -> tuple[Indices, Indices, int]:
+    """The first task of each stretch of a pass on a lane, those of forward passes, and the number of breaks.
+
+    A number that is read begins another stretch, and so do operators that are not compiled, of which neighbours make
+    one break.
+    """
     tasks = graph.tasks
     ordered = host[np.lexsort((host, tasks.lane[host]))]
     if not len(ordered):
-        return ordered, ordered
-    begins = np.ones(len(ordered), np.bool_)
+        return ordered, ordered, 0
+    changes = np.ones(len(ordered), np.bool_)
     earlier, later = ordered[:-1], ordered[1:]
-    begins[1:] = (
+    changes[1:] = (
         (tasks.lane[later] != tasks.lane[earlier])
         | (tasks.iteration[later] != tasks.iteration[earlier])
         | (tasks.phase[later] != tasks.phase[earlier])
-        | np.isin(kinds[earlier], _BREAKS)
     )
-    entries = ordered[begins]
-    return entries, entries[tasks.phase[entries] == PHASE[Phase.FORWARD]]
+    read, foreign = kinds[ordered] == CostClass.READ, kinds[ordered] == CostClass.FOREIGN
+    begins = changes.copy()
+    begins[1:] |= read[:-1] | foreign[:-1]
+    # A stretch that opens with foreign operators begins behind them.
+    entries = ordered[begins & ~foreign]
+    goes_on = ~changes
+    goes_on[1:] &= foreign[:-1]
+    breaks = int(read.sum()) + int((foreign & ~goes_on).sum())
+    return entries, entries[tasks.phase[entries] == PHASE[Phase.FORWARD]], breaks
 
 
 def _groups(
