@@ -131,6 +131,32 @@ def test_what_is_computed_again_is_part_of_the_backward_kernels(profile):
     assert both[~repeated] == pytest.approx(compiled[~repeated])
 
 
+def test_recurrent_layers_are_not_compiled(profile):
+    """PyTorch leaves them out of its graphs: their many small products get no new call, their neighbours two graphs."""
+    steps = [("aten::mm", 2, 50), ("aten::tanh", 1, 20)] * 10
+    plain = profile_of(profile, [FORWARD[0], *steps, FORWARD[0]], backward=[BACKWARD[2]])
+    records = tuple(
+        replace(one, module=2) if one.name in ("aten::mm", "aten::tanh") else one
+        for one in plain.trace.records
+    )
+    trace = replace(plain.trace, modules=(*plain.trace.modules, "Net.rnn"), records=records)
+    modules = (*plain.modules, ModuleFact("Net.rnn", "RNN", True, 10, True, {}))
+    recurrent = replace(plain, trace=trace, modules=modules)
+    start = baseline(recurrent)
+    graph = start.graph_of(Grain.OPERATORS)
+    found = regions(start, graph)
+    assert found.breaks == 1
+    assert len(found.heads) == 2 * start.steps
+    inside = np.flatnonzero(graph.tasks.module == 2)
+    assert len(inside) == 20 * start.steps
+    assert not np.isin(inside, found.host).any()
+    changed = compiled_ms(start)[1]
+    assert changed.graph.durations[inside] == pytest.approx(graph.durations[inside])
+    of_ones_own = replace(recurrent, modules=(*plain.modules, replace(modules[-1], library=False)))
+    own = baseline(of_ones_own)
+    assert regions(own, own.graph_of(Grain.OPERATORS)).breaks == 0
+
+
 def test_reading_a_number_breaks_the_graph(profile):
     broken = [*FORWARD[:2], ("aten::item", 3, 10), *FORWARD[2:]]
     start = baseline(profile_of(profile, broken))
