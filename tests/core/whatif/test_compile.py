@@ -13,7 +13,7 @@ from skyline.errors import UsageError
 from skyline.graph.task import PHASE
 from skyline.report.basis import one_off_words
 from skyline.trace.facts import Device, IterationFact, ModuleFact
-from skyline.trace.record import IterationMark, OperatorShape, Phase, Record, RecordKind, Trace
+from skyline.trace.record import CodeLine, IterationMark, OperatorShape, Phase, Record, RecordKind, Trace
 from skyline.whatif.base import Provenance, Scenario
 from skyline.whatif.baseline import baseline
 from skyline.whatif.catalogue.host.compile import WHATIF as COMPILE
@@ -155,6 +155,33 @@ def test_recurrent_layers_are_not_compiled(profile):
     of_ones_own = replace(recurrent, modules=(*plain.modules, replace(modules[-1], library=False)))
     own = baseline(of_ones_own)
     assert regions(own, own.graph_of(Grain.OPERATORS)).breaks == 0
+
+
+@pytest.mark.parametrize(("reads", "alone"), [(2, False), (40, True)])
+def test_code_around_a_loop_that_reads_numbers_is_not_compiled(profile, reads, alone):
+    """PyTorch runs such a module and those around it as they are; a module of the user that they call is compiled."""
+    rows = [FORWARD[0], *[("aten::item", 3, 5)] * reads, *FORWARD[1:], ("aten::linear", 2, 2000)]
+    plain = profile_of(profile, rows)
+    records = tuple(
+        replace(one, module=2)
+        if one.name == "aten::tanh"
+        else replace(one, line=0)
+        if one.name == "aten::item"
+        else one
+        for one in plain.trace.records
+    )
+    lines = (CodeLine("/project/train.py", 7),)
+    trace = replace(plain.trace, modules=(*plain.trace.modules, "Net.core"), records=records, lines=lines)
+    modules = (*plain.modules, ModuleFact("Net.core", "Core", False, 10, True, {}))
+    start = baseline(replace(plain, trace=trace, modules=modules))
+    graph = start.graph_of(Grain.OPERATORS)
+    found = regions(start, graph)
+    own = np.flatnonzero((graph.tasks.module == 0) & (graph.tasks.phase == PHASE[Phase.FORWARD]))
+    assert np.isin(own, found.host).any() != alone
+    assert np.isin(np.flatnonzero(graph.tasks.module == 2), found.host).all()
+    if alone:
+        assert len(found.heads) == start.steps
+        assert found.breaks == 3
 
 
 def test_reading_a_number_breaks_the_graph(profile):

@@ -354,7 +354,7 @@ def _assumptions(found: Regions, subject: Subject, mode: str) -> tuple[str, ...]
     ]
     if found.breaks:
         breaks = f"the graph breaks {found.breaks:.3g} times an iteration"
-        lines.append(f"{breaks}, where a number is read, or another library or a recurrent layer computes")
+        lines.append(f"{breaks}, where a number is read, or where operators are not compiled")
     if mode == REDUCE_OVERHEAD:
         lines.append("nothing in the passes depends on values on the GPU, and inputs are copied in")
     if not subject.on_gpu:

@@ -14,6 +14,7 @@ from skyline.graph.task import KIND, ON_GPU, PHASE, WORK, TaskKind, WorkClass
 from skyline.trace.record import OperatorShape, Phase
 from skyline.whatif.catalogue.host.operator_class import CostClass, kernel_class, operator_class
 from skyline.whatif.catalogue.host.pooling import POOLING, PoolingFactors, PoolingKind, pooling_kinds
+from skyline.whatif.catalogue.host.skipped_frames import left_alone
 from skyline.whatif.catalogue.host.traffic import bandwidth, external_bytes, most_numbers, traffic
 from skyline.whatif.cost.thread_scaling import gained
 from skyline.whatif.number_formats import gpu
@@ -53,7 +54,6 @@ class FusionBound:
 LIKELY = FusionBound(1.0, 0.75, 1.4, 0.5, 0.15, 1.4, 1.0, 0.88, 17.5, POOLING.likely, 0.2)
 BEST = FusionBound(0.7, 0.25, 0.6, 0.0, 0.05, 1.0, 0.95, 0.65, 12.0, POOLING.least, 0.0)
 WORST = FusionBound(1.3, 1.2, 2.5, 1.0, 0.6, 2.5, 1.12, 1.1, 30.0, POOLING.most, 0.8)
-_NOT_COMPILED = ("RNN", "LSTM", "GRU")
 _DRAWS = (
     "aten::dropout",
     "aten::native_dropout",
@@ -127,8 +127,7 @@ class Regions:
     views: Indices
     operators: float
     breaks: float
-    """Number of times that an iteration's graphs end at a number that is read, at operators of another library, or at
-    a recurrent layer."""
+    """Number of times that an iteration's graphs end at a number that is read or at operators that are not compiled."""
     kernels: int
     """Number of different kernels to generate: groups of the same calls share one."""
     bytes_per_us: float | None
@@ -144,7 +143,8 @@ def regions(subject: Subject, graph: Graph) -> Regions:
     host = np.flatnonzero(inside & np.isin(tasks.kind, _HOST))
     host = np.setdiff1d(host, subject.step_marks(graph))
     kernels = np.flatnonzero(inside & (tasks.kind == KIND[TaskKind.KERNEL]))
-    kinds = np.where(inside & _recurrent(subject, graph), CostClass.FOREIGN, _classes(graph, on_gpu))
+    kinds = _classes(graph, on_gpu)
+    kinds[inside & left_alone(subject, graph, inside & (kinds == CostClass.READ))] = CostClass.FOREIGN
     entries, heads, breaks = _entries(graph, host, kinds)
     host = host[kinds[host] != CostClass.FOREIGN]
     computing = kernels if len(kernels) else host
@@ -291,19 +291,6 @@ def _classes(graph: Graph, on_gpu: Flags) -> Indices:
     of_host = np.array([operator_class(name) for name in names], np.int64)
     of_kernels = np.array([kernel_class(name) for name in names], np.int64)
     return np.where(on_gpu, of_kernels[tasks.name], of_host[tasks.name])
-
-
-def _recurrent(subject: Subject, graph: Graph) -> Flags:
-    """By task, whether it belongs to a recurrent layer of PyTorch: the compiler leaves these to run as they are.
-
-    ``torch._dynamo.config.allow_rnn`` is false by default; cells, which compute one step, are compiled.
-    """
-    profile = subject.profile
-    facts = profile.modules if profile is not None else ()
-    paths = tuple(one.path for one in facts if one.library and one.class_name in _NOT_COMPILED)
-    names = graph.structure.modules
-    known = [any(name == path or name.startswith(f"{path}.") for path in paths) for name in names]
-    return np.array([*known, False])[np.where(graph.tasks.module < len(names), graph.tasks.module, -1)]
 
 
 def _entries(graph: Graph, host: Indices, kinds: Indices) -> tuple[Indices, Indices, int]:

@@ -1,0 +1,85 @@
+"""Parts of a model that ``torch.compile`` leaves as they are: recurrent layers, code around loops that read numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from skyline.graph.column import Flags, Indices
+from skyline.graph.graph import Graph
+from skyline.trace.facts import ModuleFact
+from skyline.trace.profile import Profile
+from skyline.whatif.subject import Subject
+
+_RECURRENT = ("RNN", "LSTM", "GRU")
+"""Layers that the compiler leaves out of its graphs (``torch._dynamo.config.allow_rnn`` is false by default). Cells,
+which compute one step, are compiled."""
+_MOST_ON_A_LINE = 8
+"""A line that reads more numbers than that in one call of its module is taken for one in a loop."""
+
+
+def left_alone(subject: Subject, graph: Graph, reads: Flags) -> Flags:
+    """By task, whether it runs as without a compiler; ``reads`` marks the tasks that read a number.
+
+    A graph cannot break inside of a loop: PyTorch runs the function with such a loop as it is ("graph break in loop:
+    frame skipped"), and all functions that call it. Modules of the user that these call are compiled by themselves,
+    layers of PyTorch are not. Without a profile, nothing is known of modules, and no task is marked.
+    """
+    profile, names, tasks = subject.profile, graph.structure.modules, graph.tasks
+    alone = np.zeros(len(names) + 1, np.bool_)
+    if profile is None:
+        return alone[np.full(len(graph), -1)]
+    facts = {fact.path: fact for fact in profile.modules}
+    recurrent = tuple(path for path, fact in facts.items() if fact.library and fact.class_name in _RECURRENT)
+    looped = {_owner(names[module], facts) for module in _looped(profile, graph, reads)}
+    looped |= {owner for path in recurrent if (owner := _looping(path, facts))}
+    skipped = {above for path in looped for above in _upward(path)}
+    for index, name in enumerate(names):
+        within = any(above in recurrent for above in _upward(name))
+        alone[index] = within or _owner(name, facts) in skipped
+    return alone[np.where(tasks.module < len(names), tasks.module, -1)]
+
+
+def _looped(profile: Profile, graph: Graph, reads: Flags) -> list[int]:
+    """Modules of which one line reads too many numbers for one call."""
+    tasks = graph.tasks
+    found: Indices = np.flatnonzero(reads & (tasks.line >= 0) & (tasks.module >= 0))
+    found = found[tasks.module[found] < len(graph.structure.modules)]
+    if not len(found):
+        return []
+    calls = {fact.path: max(1.0, fact.calls_per_iteration) for fact in profile.modules}
+    steps = len(np.unique(tasks.iteration[found]))
+    places, numbers = np.unique(
+        np.stack([tasks.module[found], tasks.line[found]]), axis=1, return_counts=True
+    )
+    modules: list[int] = places[0].tolist()
+    return [
+        module
+        for module, number in zip(modules, numbers.tolist(), strict=True)
+        if number > _MOST_ON_A_LINE * steps * calls.get(graph.structure.modules[module], 1.0)
+    ]
+
+
+def _looping(path: str, facts: dict[str, ModuleFact]) -> str:
+    """The module of the user that calls a recurrent layer several times; empty if it calls it once."""
+    owner = _owner(path, facts)
+    fact = facts.get(owner)
+    several = fact is not None and facts[path].calls_per_iteration > 1.5 * max(1.0, fact.calls_per_iteration)
+    return owner if several else ""
+
+
+def _owner(path: str, facts: dict[str, ModuleFact]) -> str:
+    """The nearest module around, or this one, whose class is the user's; empty if there is none."""
+    for above in _upward(path):
+        fact = facts.get(above)
+        if fact is not None and not fact.library:
+            return above
+    return ""
+
+
+def _upward(path: str) -> Iterator[str]:
+    """A path and those of the modules around it, the innermost first."""
+    while path:
+        yield path
+        path = path.rpartition(".")[0]
