@@ -79,7 +79,8 @@ class Channel:
     def _stack(self):
         frame = sys._current_frames().get(self._main_thread)
         rows = traceback.extract_stack(frame) if frame else []
-        return [{"file": row.filename, "line": row.lineno, "function": row.name} for row in rows]
+        # Code that was generated has frames without a line.
+        return [{"file": row.filename, "line": row.lineno or 0, "function": row.name} for row in rows]
 
 
 def end_group():

@@ -20,6 +20,7 @@ _SIZES = ("in_features", "out_features", "num_embeddings", "embedding_dim", "pad
 _TAKES_A_LAYER = ("torch.nn.utils", "torch.ao", "torch.quantization")
 """Modules of functions that work on the weight of the layer that they are given."""
 _ASKING = ("isinstance", "hasattr", "type", "getattr")
+_OF_CLASSES = re.compile(r"isinstance|type|class", re.IGNORECASE)
 
 
 def check_replaceable(
@@ -78,7 +79,7 @@ def _check_part(module: Module, node: ast.Attribute, names: set[str], kind: str)
         case ast.Name(id="self" | "cls"):
             safe = True
         case ast.Name() if node.attr == "bias":
-            safe = not _needs_biases(module, node, owner) or _is_another(module, owner, names, kind)
+            safe = not _needs_biases(module, node) or _is_another(module, owner, names, kind)
         case ast.Name():
             # A size of that name may be of a configuration.
             safe = (
@@ -113,7 +114,7 @@ def _is_asked(module: Module, name: ast.Name) -> bool:
     return False
 
 
-def _needs_biases(module: Module, node: ast.Attribute, owner: ast.Name) -> bool:
+def _needs_biases(module: Module, node: ast.Attribute) -> bool:
     """True if a bias is used as a tensor, for linear layers among others, and the code does not ask if there is one."""
     user = module.parents[node]
     filled = isinstance(user, ast.Call) and "init" in qualified_name(module, user.func).split(".")
@@ -127,10 +128,8 @@ def _needs_biases(module: Module, node: ast.Attribute, owner: ast.Name) -> bool:
     tests = [each.test for each in around if isinstance(each, ast.If)]
     if any(_asks_for_bias(test) for test in tests):
         return False
-    # The nearest test that names a class decides, of an `elif` the one that it stands in.
-    classes = next(
-        (text for text in map(ast.unparse, tests) if owner.id in text or "class" in text.lower()), ""
-    )
+    # The nearest test of a class decides, of an `elif` the one that it stands in.
+    classes = next((text for text in map(ast.unparse, tests) if _OF_CLASSES.search(text)), "")
     return not classes or "Linear" in classes
 
 
