@@ -24,7 +24,8 @@ class Group:
 
 
 WHATIFS = (
-    Group("six public scripts, seen for the first time", "unseen_whatifs_3", True),
+    Group("eight public scripts, seen for the first time", "unseen_whatifs_4", True),
+    Group("six others, an earlier version", "unseen_whatifs_3", True),
     Group("nine others, an earlier version", "unseen_whatifs", True),
     Group("public scripts", "whatifs_public", True),
     Group("public scripts, AMD processor", "whatifs_public_amd", True),
