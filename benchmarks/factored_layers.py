@@ -21,6 +21,7 @@ from skyline.rewrite.catalogue.kronecker import snippet
 from skyline.trace.facts import ModuleFact
 from skyline.whatif.catalogue.models.kronecker import (
     ARRANGED,
+    RATE,
     KroneckerLinear,
     Structure,
     streamed_us,
@@ -92,7 +93,7 @@ def kronecker(rows: int, inputs: int, outputs: int, blocks: int) -> Form:
     exec(snippet(str(blocks)), space)
     known = KroneckerLinear(LAYER, inputs, outputs, Structure(blocks))
     numbers = rows * outputs
-    more_us = tuple(streamed_us(getattr(ARRANGED, end) * numbers, end) for end in ENDS)
+    more_us = tuple(streamed_us(getattr(ARRANGED, end) * numbers, RATE.scaled(1.0), end) for end in ENDS)
     return Form(f"{blocks} blocks", known, space["layer"], more_us)
 
 

@@ -7,6 +7,9 @@ from dataclasses import dataclass, replace
 
 from skyline.errors import UsageError
 from skyline.graph.graph import Graph
+from skyline.graph.selection import select
+from skyline.graph.task import TaskKind
+from skyline.interval import Interval
 from skyline.trace.facts import ModuleFact
 from skyline.trace.profile import Profile
 from skyline.trace.record import Phase
@@ -19,6 +22,7 @@ from skyline.whatif.base import (
     Subject,
     UsualWhatIf,
 )
+from skyline.whatif.catalogue.host.traffic import bandwidth
 from skyline.whatif.constant import Constant
 from skyline.whatif.cost.factored_layers import (
     ENDS,
@@ -41,6 +45,7 @@ from skyline.whatif.cost.factored_layers import (
 from skyline.whatif.cost.factored_linear import linear_layers, products, rows_of, with_products
 from skyline.whatif.number_formats import gpu
 from skyline.whatif.question import whole_number
+from skyline.whatif.subject import shapes
 
 _BLOCKS = tuple(2**power for power in range(1, 8))
 _USUAL = Constant.at(
@@ -54,7 +59,13 @@ RATE = Constant(
     5e3,
     2e3,
     2e4,
-    "an assumption: bytes per µs that a processor streams",
+    "an assumption: bytes per µs that a processor streams, where no plain operator was recorded",
+)
+_REORDERING = Constant(
+    0.5,
+    0.2,
+    1.0,
+    "an assumption: the rate of a copy into another order, over that of the plain operators of the recording",
 )
 ARRANGED = Constant(
     4.0,
@@ -300,15 +311,16 @@ def _changed(subject: Subject, graph: Graph, layers: tuple[Layer, ...], larger: 
     chosen = products(subject, graph, split) if split else None
     graph = with_products(subject, graph, split, larger, end)
     durations = graph.durations.copy()
+    rate = _rate(subject, before)
     if chosen is not None:
         by_path = {one.module.path: one for one in split}
         for task, rows in zip(chosen.tolist(), rows_of(subject, before, chosen, by_path), strict=True):
             layer = by_path[before.structure.modules[int(before.tasks.module[task])]]
             numbers = getattr(ARRANGED, end) * larger * rows * layer.outputs
-            durations[task] += _streaming_us(subject, numbers, end)
+            durations[task] += streamed_us(numbers, rate, end)
     for layer in made:
         for task in _firsts(subject, before, layer):
-            durations[task] += _streaming_us(subject, getattr(_MADE, end) * layer.before, end)
+            durations[task] += streamed_us(getattr(_MADE, end) * layer.before, rate, end)
     graph = graph.with_times(durations=durations)
     if made and subject.on_gpu:
         graph = called_twice(subject, graph, made, tasks_of(graph, made))
@@ -323,18 +335,20 @@ def _firsts(subject: Subject, graph: Graph, layer: Layer) -> list[int]:
     return list(found.values())
 
 
-def _streaming_us(subject: Subject, numbers: float, end: End) -> float:
-    """Time to read or write so many numbers once."""
+def _rate(subject: Subject, graph: Graph) -> Interval:
+    """Bytes per µs that are read or written while numbers are brought into another order."""
     spec = gpu(subject)
     if spec is not None:
-        return FLOAT_BYTES.value * numbers / (spec.bandwidth_gb_s * 1e3)
-    return streamed_us(numbers, end)
+        return Interval.exact(spec.bandwidth_gb_s * 1e3)
+    calling = select(graph, kind=TaskKind.CPU)
+    calls = zip(shapes(subject, graph, calling), graph.durations[calling].tolist(), strict=True)
+    measured = bandwidth([(shape, took) for shape, took in calls if shape is not None])
+    return RATE.scaled(1.0) if measured is None else _REORDERING.scaled(measured)
 
 
-def streamed_us(numbers: float, end: End) -> float:
-    """Such a time on a processor; the best case is that of the highest rate."""
-    rate = {"value": RATE.value, "low": RATE.high, "high": RATE.low}[end]
-    return FLOAT_BYTES.value * numbers / rate
+def streamed_us(numbers: float, rate: Interval, end: End) -> float:
+    """Time to read or write so many numbers once; the best case is that of the highest rate."""
+    return FLOAT_BYTES.value * numbers / {"value": rate.value, "low": rate.high, "high": rate.low}[end]
 
 
 def _kept_bytes(subject: Subject, graph: Graph, layers: tuple[Layer, ...], larger: float) -> float:
