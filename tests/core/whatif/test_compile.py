@@ -132,7 +132,7 @@ def test_what_is_computed_again_is_part_of_the_backward_kernels(profile):
 
 
 def test_recurrent_layers_are_not_compiled(profile):
-    """PyTorch leaves them out of its graphs: their many small products get no new call, their neighbours two graphs."""
+    """PyTorch leaves them out of its graphs, and what follows them in the same module."""
     steps = [("aten::mm", 2, 50), ("aten::tanh", 1, 20)] * 10
     plain = profile_of(profile, [FORWARD[0], *steps, FORWARD[0]], backward=[BACKWARD[2]])
     records = tuple(
@@ -146,10 +146,12 @@ def test_recurrent_layers_are_not_compiled(profile):
     graph = start.graph_of(Grain.OPERATORS)
     found = regions(start, graph)
     assert found.breaks == 1
-    assert len(found.heads) == 2 * start.steps
+    assert len(found.heads) == start.steps
     inside = np.flatnonzero(graph.tasks.module == 2)
     assert len(inside) == 20 * start.steps
     assert not np.isin(inside, found.host).any()
+    alone = replace(recurrent, trace=replace(trace, records=tuple(one for one in records if one.module == 2)))
+    assert "none of the model's operators" in COMPILE.detect(baseline(alone)).reason
     changed = compiled_ms(start)[1]
     assert changed.graph.durations[inside] == pytest.approx(graph.durations[inside])
     of_ones_own = replace(recurrent, modules=(*plain.modules, replace(modules[-1], library=False)))

@@ -170,6 +170,8 @@ _REPLAY_US = 15.0
 """Copying the inputs in and launching one CUDA graph."""
 _TUNED = Interval(0.95, 0.8, 1.0)
 """Time of products and convolutions whose kernels were chosen by trying them."""
+_CALLING = Interval(1.0, 0.25, 1.6)
+"""Of the time of calls. The low end: small graphs on a quick processor (``benchmarks/compiled_calls.py``)."""
 _WORTH_ASKING = 0.02
 
 
@@ -197,6 +199,10 @@ class Compile(UsualWhatIf):
         if any("GraphLaunch" in name for name in graph.tasks.names):
             return Applicability.no("CUDA graphs are in use: what is inside of them was not recorded")
         found = regions(subject, graph)
+        if not len(found.host) and found.breaks:
+            return Applicability.no(
+                "PyTorch compiles none of the model's operators: its layers are recurrent, or its loops read numbers"
+            )
         if not len(found.host):
             return Applicability.no("no operator of the model was recorded in a forward or backward pass")
         touched = graph.durations[found.fused].sum() + (graph.durations + graph.gaps)[found.host].sum()
@@ -231,9 +237,9 @@ class Compile(UsualWhatIf):
             masks_us = masks * mask_ns / 1e3 * gained(MASK_PART, threads)
             return _compiled(graph, found, calls, mode, tuned, (durations + masks_us, gaps))
 
-        likely = compiled(LIKELY, 1.0, _TUNED.value, MASK_NS.value)
-        least = compiled(BEST, 0.5, _TUNED.low, MASK_NS.low)
-        most = compiled(WORST, 1.6, _TUNED.high, MASK_NS.high)
+        likely = compiled(LIKELY, _CALLING.value, _TUNED.value, MASK_NS.value)
+        least = compiled(BEST, _CALLING.low, _TUNED.low, MASK_NS.low)
+        most = compiled(WORST, _CALLING.high, _TUNED.high, MASK_NS.high)
         made = scenario.between(
             subject,
             likely,

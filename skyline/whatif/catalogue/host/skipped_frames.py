@@ -8,13 +8,16 @@ import numpy as np
 
 from skyline.graph.column import Flags, Indices
 from skyline.graph.graph import Graph
+from skyline.graph.task import PHASE
 from skyline.trace.facts import ModuleFact
 from skyline.trace.profile import Profile
+from skyline.trace.record import Phase
 from skyline.whatif.subject import Subject
 
 _RECURRENT = ("RNN", "LSTM", "GRU")
 """Layers that the compiler leaves out of its graphs (``torch._dynamo.config.allow_rnn`` is false by default). Cells,
-which compute one step, are compiled."""
+which compute one step, are compiled. The rest of a function behind such a call begins with the layer again, and is not
+compiled either."""
 _MOST_ON_A_LINE = 8
 """A line that reads more numbers than that in one call of its module is taken for one in a loop."""
 
@@ -35,10 +38,30 @@ def left_alone(subject: Subject, graph: Graph, reads: Flags) -> Flags:
     looped = {_owner(names[module], facts) for module in _looped(profile, graph, reads)}
     looped |= {owner for path in recurrent if (owner := _looping(path, facts))}
     skipped = {above for path in looped for above in _upward(path)}
-    for index, name in enumerate(names):
-        within = any(above in recurrent for above in _upward(name))
-        alone[index] = within or _owner(name, facts) in skipped
-    return alone[np.where(tasks.module < len(names), tasks.module, -1)]
+    owners = [_owner(name, facts) for name in names]
+    inside = np.array([any(above in recurrent for above in _upward(name)) for name in names] + [False])
+    module = np.where(tasks.module < len(names), tasks.module, -1)
+    alone[:-1] = [owner in skipped for owner in owners]
+    found = alone[module] | inside[module]
+    for owner in {_owner(path, facts) for path in recurrent} - {""}:
+        own = np.array([each == owner for each in owners] + [False])[module]
+        found |= own & _behind(graph, own & inside[module])
+    return found
+
+
+def _behind(graph: Graph, layers: Flags) -> Flags:
+    """Tasks behind the first task of these layers in a forward pass, and before the last one in a backward pass."""
+    tasks = graph.tasks
+    found = np.zeros(len(graph), np.bool_)
+    places = np.arange(len(graph))
+    for iteration in np.unique(tasks.iteration[layers]).tolist():
+        here = tasks.iteration == iteration
+        forward, backward = (here & (tasks.phase == PHASE[one]) for one in (Phase.FORWARD, Phase.BACKWARD))
+        if (first := np.flatnonzero(forward & layers)[:1]).size:
+            found |= forward & (places > first[0])
+        if (last := np.flatnonzero(backward & layers)[-1:]).size:
+            found |= backward & (places < last[0])
+    return found
 
 
 def _looped(profile: Profile, graph: Graph, reads: Flags) -> list[int]:

@@ -1,0 +1,148 @@
+"""Time of calling a compiled graph, and of each layer in it: chains of small layers, eager and compiled in turns.
+
+    python benchmarks/compiled_calls.py [--rounds 5]
+
+Layers of 16 numbers take next to no time to compute, so that a step of a chain is the cost of its calls. A line through
+the steps of several lengths gives the cost of the graph, and that of a layer: three products and two pieces of
+generated code. The eager chain stands beside it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import median
+
+import numpy as np
+import torch
+from machine import Machine, warn_when_busy
+from result_file import RESULTS, table, write
+from torch import Tensor, nn
+
+from skyline.whatif.catalogue.host.compiling import BACKWARD_CALL_US, CPU_CALL_US, FORWARD_CALL_US
+
+_LENGTHS = (1, 2, 4, 8, 16, 32)
+_WIDTH, _ROWS = 16, 8
+_ITERATIONS, _SETTLING = 200, 20
+_PIECES = 5
+"""Products and generated kernels of a layer, forward and backward, as the what-if counts them."""
+
+
+class Chain(nn.Module):
+    """Linear layers with a ReLU each."""
+
+    def __init__(self, length: int) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(_WIDTH, _WIDTH) for _ in range(length))
+
+    def forward(self, given: Tensor) -> Tensor:
+        """All layers, one after another."""
+        for layer in self.layers:
+            given = torch.relu(layer(given))
+        return given
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """Median µs of one chain."""
+
+    length: int
+    eager_forward_us: float
+    forward_us: float
+    eager_step_us: float
+    step_us: float
+
+
+def measured(length: int, rounds: int) -> Row:
+    """Forward passes and steps of one chain, eager and compiled in turns."""
+    torch.manual_seed(0)
+    given = torch.randn(_ROWS, _WIDTH)
+    chains = (Chain(length), Chain(length))
+    chains[1].compile()
+
+    def step(chain: Chain) -> None:
+        for parameter in chain.parameters():
+            parameter.grad = None
+        chain(given).sum().backward()
+
+    for chain in chains:
+        for _ in range(_SETTLING):
+            step(chain)
+    calls: tuple[Callable[[Chain], object], ...] = (lambda chain: chain(given), step)
+    found = [[_round_us(call, chain) for call in calls for chain in chains] for _ in range(rounds)]
+    return Row(length, *(median(column) for column in zip(*found, strict=True)))
+
+
+def _round_us(call: Callable[[Chain], object], chain: Chain) -> float:
+    took: list[float] = []
+    for _ in range(_ITERATIONS):
+        begin = time.perf_counter()
+        call(chain)
+        took.append(time.perf_counter() - begin)
+    return 1e6 * median(took)
+
+
+def _line(rows: list[Row], column: str) -> tuple[float, float]:
+    """The cost of a graph, and of each layer."""
+    each, graph = np.polyfit([row.length for row in rows], [getattr(row, column) for row in rows], 1)
+    return float(graph), float(each)
+
+
+def page(rows: list[Row]) -> str:
+    """The rows, the lines through them, and the model's own numbers."""
+    head = ["layers", "forward, eager", "compiled", "step, eager", "compiled", "ratio of the steps"]
+    lines = [
+        [
+            str(row.length),
+            *(
+                f"{one:.0f} µs"
+                for one in (row.eager_forward_us, row.forward_us, row.eager_step_us, row.step_us)
+            ),
+            f"{row.step_us / row.eager_step_us:.2f}",
+        ]
+        for row in rows
+    ]
+    forward, step, eager = (_line(rows, one) for one in ("forward_us", "step_us", "eager_step_us"))
+    graph_us = FORWARD_CALL_US + BACKWARD_CALL_US
+    words = (
+        f"A compiled graph takes {step[0]:.0f} µs in a step, {forward[0]:.0f} µs of them in the forward pass, and "
+        f"{step[1]:.1f} µs for each layer ({step[1] / _PIECES:.1f} µs for each of its {_PIECES} pieces). "
+        f"A layer of the eager chain takes {eager[1]:.1f} µs. The what-if has {graph_us:.0f} µs for a graph and "
+        f"{CPU_CALL_US:.0f} µs for a piece, from larger networks on another processor; its range begins at a "
+        "quarter of these."
+    )
+    return f"{table(head, lines)}\n\n{words}"
+
+
+def main() -> int:
+    """Measure and write the page."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--results", type=Path, default=RESULTS)
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    machine = Machine.here()
+    warn_when_busy(machine)
+    rows = [measured(length, options.rounds) for length in _LENGTHS]
+    figures = [asdict(row) for row in rows]
+    print(
+        write(
+            "compiled_calls",
+            "Calls of compiled graphs",
+            machine,
+            page(rows),
+            figures,
+            results=options.results,
+        )
+    )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
