@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from skyline.analysis.gpu_costs import samples_of
 from skyline.interval import Interval
+from skyline.lazy_dataclass import dataclass
 from skyline.memory.peak import Fit, fit, usable_elsewhere
 from skyline.predict.gpu_spec import GpuSpec
 from skyline.source.number_place import Number

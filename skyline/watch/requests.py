@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
+from skyline.lazy_dataclass import dataclass
 from skyline.watch.actions import profile_command
 from skyline.watch.clients import Message
 from skyline.watch.course import Course

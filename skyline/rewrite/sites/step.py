@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from skyline.errors import RewriteRefused
+from skyline.lazy_dataclass import dataclass
 from skyline.rewrite.blocks import statement_of
 from skyline.rewrite.context import RewriteContext, refusal
 from skyline.rewrite.sites.iteration import Iteration, Region, iteration
