@@ -12,8 +12,6 @@ from skyline.watch.watcher import Watcher
 
 PAUSE, CONTINUE, PROFILE, STOP = "pause", "continue", "profile", "stop"
 REQUESTS = (PAUSE, CONTINUE, PROFILE, STOP)
-TO_ALLOW = (PAUSE, PROFILE, STOP)
-"""Requests that the person allows when the run is started; going on only undoes a pause."""
 
 
 @dataclass(frozen=True, slots=True)
