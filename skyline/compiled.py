@@ -18,8 +18,10 @@ from typing import Any
 
 _SMALL = 2_000
 """Number of visits below which a call runs in Python and does not count towards compiling."""
+_LARGE = 30_000
+"""Number of visits from which a call compiles at once: a question about a graph simulates it thirty times or more."""
 _WORTH_COMPILING = 500_000
-"""Number of visits from which importing numba and loading the compiled loops (about 0.3 s) is cheaper."""
+"""Number of visits in smaller calls from which importing numba and loading the compiled loops (0.15 s) is cheaper."""
 
 
 class Way(Enum):
@@ -101,7 +103,7 @@ class Loop:
             if visits < _SMALL or _why_not is not None:
                 return None
             _visits_so_far += visits
-            if _visits_so_far < _WORTH_COMPILING:
+            if visits < _LARGE and _visits_so_far < _WORTH_COMPILING:
                 return None
         # While one thread compiles, which takes seconds, others continue in Python.
         if not _lock.acquire(blocking=way is Way.COMPILED):
