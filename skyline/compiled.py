@@ -12,6 +12,7 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from enum import Enum
+from importlib import import_module
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -171,12 +172,11 @@ def _ready(function: Any, signature: Any) -> Any:
     import numba
 
     if numba.__version__.startswith(_READS_AT_ONCE):
-        from numba.core.runtime import rtsys
-
+        runtime: Any = import_module("numba.core.runtime")
         cache = function._cache
 
         def load_overload(wanted: Any, context: Any) -> Any:
-            rtsys.initialize(context)
+            runtime.rtsys.initialize(context)
             return cache._load_overload(wanted, context)
 
         cache.load_overload = load_overload

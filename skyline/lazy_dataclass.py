@@ -35,7 +35,8 @@ class _Template:
 
 def _lazy(given: type, eq: bool) -> type:
     written = {name for name, value in vars(given).items() if value is not None}
-    cls: Any = dataclasses.dataclass(init=False, repr=False, eq=False, slots=True)(given)
+    bare: Any = dataclasses.dataclass(init=False, repr=False, eq=False, slots=True)
+    cls: Any = bare(given)
 
     def refuse(self: object, name: str, *value: object) -> None:
         if type(self) is cls or name in cls.__dataclass_fields__:
