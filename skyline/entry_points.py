@@ -10,11 +10,12 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import reduce
 from importlib import import_module
 from importlib.machinery import PathFinder
 from typing import Any
+
+from skyline.lazy_dataclass import dataclass
 
 _INFO = re.compile(r"(?P<name>.+?)(?:-\d.*)?\.(?:dist|egg)-info")
 _VALUE = re.compile(r"(?P<module>[\w.]+)\s*(?::\s*(?P<attributes>[\w.]+))?\s*(?:\[.*\])?")

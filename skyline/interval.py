@@ -6,9 +6,10 @@ No normal distribution is assumed.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from math import comb, sqrt
+
+from skyline.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

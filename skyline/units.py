@@ -7,9 +7,9 @@ Single numbers have three to four significant digits. Numbers in one column shar
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from skyline.interval import Interval
+from skyline.lazy_dataclass import dataclass
 
 _FACTOR_FROM = 9.995
 """Changes of this factor and more are printed as a factor: ``+7094 %`` says less than ``72x``."""

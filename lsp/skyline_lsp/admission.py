@@ -16,12 +16,12 @@ import secrets
 import stat
 import tempfile
 from collections.abc import Generator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
 from lsprotocol import types
 
+from skyline.lazy_dataclass import dataclass
 from skyline.settings.model import SECTION
 
 LONGEST_INTRODUCTION = 1 << 20

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
+from skyline.lazy_dataclass import dataclass
 from skyline.report.schema import KnobReport, ProfileReport
 from skyline.source.batch_names import is_batch_name
 from skyline.source.knob import KnobKind, SettingPlace

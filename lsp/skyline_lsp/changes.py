@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
 from skyline.analysis.analyse import Analysis
 from skyline.analysis.estimate import estimate
 from skyline.errors import SkylineError
+from skyline.lazy_dataclass import dataclass
 from skyline.report.schema import EstimateReport, FindingReport, WhatIfReport
 from skyline.source.text import TextEdit
 from skyline.whatif.question import Choice, Question

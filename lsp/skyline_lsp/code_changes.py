@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from skyline.lazy_dataclass import dataclass
 from skyline.report.protocol import CodeChange, CodeChanges, Verifiable
 from skyline.source.knob import KnobKind
 from skyline.source.settings_file import entry_now

@@ -10,7 +10,7 @@ import stat
 import sys
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from lsprotocol import types
 
 from skyline.errors import SkylineError, UsageError
+from skyline.lazy_dataclass import dataclass
 from skyline.settings.pyproject import from_folder
 from skyline.source.text import SourceText
 from skyline_lsp import convert

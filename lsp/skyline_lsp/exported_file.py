@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from skyline.errors import UsageError
+from skyline.lazy_dataclass import dataclass
 from skyline.report import build, html
 from skyline.report.perfetto import chrome_trace
 from skyline.report.speedscope import speedscope

@@ -5,13 +5,13 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from skyline.capture.process import Starter
 from skyline.capture.request import CaptureRequest, Known, Progress
 from skyline.capture.session import capture
 from skyline.errors import Cancelled, SkylineError
+from skyline.lazy_dataclass import dataclass
 from skyline.predict.gpu_profile import gpu_profile
 from skyline.trace.profile import Profile
 

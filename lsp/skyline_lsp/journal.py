@@ -10,12 +10,13 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 import msgspec
 
 from skyline.bounded_read import read_bounded
+from skyline.lazy_dataclass import dataclass
 from skyline.ledger.ledger import ledger_path
 from skyline.source.text import SourceText, TextEdit
 from skyline.source.written_change import WrittenChange

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
 from skyline.analysis.analyse import Analysis
 from skyline.analysis.line_parts import Place, place_of
 from skyline.errors import SkylineError
+from skyline.lazy_dataclass import dataclass
 from skyline.predict.gpus import gpu_named
 from skyline.simulate.critical_path import critical_chain
 from skyline.trace.record import Record, RecordKind, Trace

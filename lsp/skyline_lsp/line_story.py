@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from skyline import units
+from skyline.lazy_dataclass import dataclass
 from skyline.report import basis
 from skyline.report.schema import LineReport, ProfileReport
 from skyline.source.line_map import line_map

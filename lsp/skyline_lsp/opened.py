@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from pathlib import Path
 
 from skyline.analysis.estimate import answer
+from skyline.lazy_dataclass import dataclass
 from skyline.report.answers import answers_report
 from skyline.report.schema import EstimateReport, ProfileReport, WhatIfReport
 from skyline.report.traced import profile_of_trace

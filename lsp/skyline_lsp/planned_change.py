@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from skyline.errors import RewriteRefused, UsageError
+from skyline.lazy_dataclass import dataclass
 from skyline.report.protocol import Refusal
 from skyline.rewrite.plan import RewritePlan, diff, plan
 from skyline.rewrite.removal import removals

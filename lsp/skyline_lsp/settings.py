@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
+from skyline.lazy_dataclass import dataclass
 from skyline.settings.model import SECTION, Settings
 from skyline.settings.pyproject import project_settings
 from skyline.settings.source import Resolved, SettingsSource, from_editor, resolve

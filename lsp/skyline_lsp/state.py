@@ -6,12 +6,13 @@ import ast
 import logging
 from collections import Counter, OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from skyline.analysis.analyse import Analysis, analyse
 from skyline.analysis.estimate import estimate
 from skyline.analysis.line_parts import Place
 from skyline.errors import SkylineError
+from skyline.lazy_dataclass import dataclass
 from skyline.ledger.ledger import Conditions, Ledger, LedgerUnusable, range_factors
 from skyline.report import build
 from skyline.report.basis import headline

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
-from dataclasses import dataclass
 from typing import BinaryIO
+
+from skyline.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

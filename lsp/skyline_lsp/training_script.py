@@ -5,11 +5,11 @@ from __future__ import annotations
 import ast
 import asyncio
 import re
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from skyline.errors import SkylineError
+from skyline.lazy_dataclass import dataclass
 from skyline.source.line_map import line_map
 from skyline.source.text import SourceText, last_name
 from skyline.source.training_loop import find

@@ -9,12 +9,12 @@ import signal
 import threading
 from collections.abc import AsyncIterator, Coroutine
 from concurrent.futures import CancelledError
-from dataclasses import dataclass
 from pathlib import Path
 
 from pygls.io_ import StdoutWriter
 
 from skyline.cli.streams import say
+from skyline.lazy_dataclass import dataclass
 from skyline_lsp.admission import AccessToken, Doorway, NotAdmitted, token_in
 from skyline_lsp.frames import Frames
 from skyline_lsp.greeting import Greeting

@@ -10,10 +10,10 @@ import sys
 import types
 import typing
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Literal, Union
 
+from skyline.lazy_dataclass import dataclass
 from skyline.report import devices, protocol, schema
 from skyline.report.commit_history import HistoryReport
 from skyline.report.device_rows import DevicesReport

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
+from skyline.lazy_dataclass import dataclass
 from skyline_predictors.memory_levels import Floats
 from skyline_predictors.tiles import sides, waves
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from math import prod
 
+from skyline.lazy_dataclass import dataclass
 from skyline.trace.record import OperatorShape
 from skyline_predictors.kernel_row import FLOAT, product, rowwise
 from skyline_predictors.operator_graph import GraphNode, Size

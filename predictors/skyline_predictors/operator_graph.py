@@ -7,11 +7,11 @@ import gzip
 import math
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 from skyline.errors import UsageError
+from skyline.lazy_dataclass import dataclass
 
 Row = dict[str, str]
 Size = tuple[int, ...]

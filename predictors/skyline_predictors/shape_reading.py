@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import prod
 
 import numpy as np
 
+from skyline.lazy_dataclass import dataclass
 from skyline.trace.product_output import outputs_of
 from skyline.trace.record import OperatorShape
 from skyline_predictors.matrix_time import MatrixShape

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from math import prod
 from pathlib import Path
 
 from skyline.errors import UsageError
 from skyline.interval import Interval
+from skyline.lazy_dataclass import dataclass
 from skyline.predict.gpu_spec import GpuSpec
 from skyline.predict.host_cost import HostCost
 from skyline.predict.operator_time import OperatorPredictor, OperatorTime

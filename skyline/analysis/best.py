@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import inf, isinf
 
 from skyline.analysis.analyse import Analysis
 from skyline.analysis.estimate import answer_or_reason
+from skyline.lazy_dataclass import dataclass
 from skyline.memory.peak import usable_bytes
 from skyline.whatif.base import Semantics
 from skyline.whatif.composition import detected_in

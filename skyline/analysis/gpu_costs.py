@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from skyline.interval import Interval
+from skyline.lazy_dataclass import dataclass
 from skyline.predict.energy import energy_kwh, power_watts
 from skyline.predict.gpu_spec import GpuSpec
 from skyline.predict.prices import Price

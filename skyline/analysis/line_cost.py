@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from skyline.analysis.line_parts import LinePart
+from skyline.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 
 from skyline.analysis.line_parts import Place, place_of
+from skyline.lazy_dataclass import dataclass
 from skyline.trace.record import ON_DEVICE, Trace
 
 MOST_KERNELS = 5

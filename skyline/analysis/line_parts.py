@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from skyline.lazy_dataclass import dataclass
 from skyline.trace.record import Phase, Record, Trace
 
 Place = tuple[str, int]

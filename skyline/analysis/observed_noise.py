@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from skyline.analysis.gpu_costs import samples_of
+from skyline.lazy_dataclass import dataclass
 from skyline.predict.noise_scale import NoiseScale, noise_scale, over_training
 from skyline.trace.profile import Profile
 

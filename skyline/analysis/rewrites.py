@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from skyline.errors import RewriteRefused, SkylineError, UsageError
 from skyline.graph.rules.names import launches_graph
+from skyline.lazy_dataclass import dataclass
 from skyline.rewrite.context import RewriteContext
 from skyline.rewrite.plan import edits_for
 from skyline.rewrite.removal import present, reason_of, removal_edits

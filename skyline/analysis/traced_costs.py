@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -14,6 +13,7 @@ from skyline.graph.python_frames import frames, in_library, innermost
 from skyline.graph.rules.attribution import forward_operators
 from skyline.graph.selection import select
 from skyline.graph.task import KIND, ON_GPU, PHASE, PHASES, TaskKind
+from skyline.lazy_dataclass import dataclass
 from skyline.simulate.groups import groups_by
 from skyline.simulate.moments import moments_us
 from skyline.trace.kineto.category import Category

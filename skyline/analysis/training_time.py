@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from skyline.analysis.gpu_costs import samples_of
 from skyline.interval import Interval
+from skyline.lazy_dataclass import dataclass
 from skyline.memory.peak import Fit, fit
 from skyline.predict.noise_scale import NoiseScale
 from skyline.trace.observed_training import ObservedTraining

@@ -5,11 +5,11 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 from skyline.analysis.analyse import Analysis, analyse
 from skyline.analysis.estimate import estimate
 from skyline.errors import UsageError
+from skyline.lazy_dataclass import dataclass
 from skyline.report import build
 from skyline.report.schema import ProfileReport, WhatIfReport
 from skyline.trace.profile import Profile

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from skyline.lazy_dataclass import dataclass
 
 SIZE_COLUMNS = (
     "b", "m", "n", "k", "rows", "cols", "cin", "cout", "ksize", "isize", "stride", "pad", "groups",

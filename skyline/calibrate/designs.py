@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 from skyline.calibrate.plan import Design, Span
+from skyline.lazy_dataclass import dataclass
 
 _Spans = tuple[Span, ...]
 _Sizes = Callable[[tuple[int, ...]], "dict[str, int] | None"]

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import platform
 import re
-from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
+
+from skyline.lazy_dataclass import dataclass
 
 TIMING = {"cpu": 1, "cuda": 3}
 """Version of the timing method; it changes with the method, because times of two methods are not comparable.

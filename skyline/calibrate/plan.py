@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from math import exp, log
 from typing import TypeVar
 
 from skyline.calibrate.case import Case
+from skyline.lazy_dataclass import dataclass
 
 Span = tuple[float, float]
 _T = TypeVar("_T")

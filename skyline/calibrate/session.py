@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import count as count_from
 from math import prod
 from pathlib import Path
@@ -21,6 +21,7 @@ from skyline.calibrate.machine import TIMING, CalibratedDevice, processor
 from skyline.calibrate.plan import Design, plan
 from skyline.calibrate.store import CaseTime, alone, append, path_of, read
 from skyline.errors import CaptureImpossible, UsageError
+from skyline.lazy_dataclass import dataclass
 
 _CHILD = Path(__file__).parent / "child" / "__main__.py"
 _START_TIMEOUT_S = 120.0

@@ -8,7 +8,6 @@ import os
 import re
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
@@ -17,6 +16,7 @@ from skyline.bounded_read import read_bounded
 from skyline.calibrate.case import SIZE_COLUMNS, Case, case_of
 from skyline.calibrate.machine import CalibratedDevice
 from skyline.errors import UsageError
+from skyline.lazy_dataclass import dataclass
 from skyline.ledger.ledger import ledger_path
 
 try:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from skyline.capture.bare import BareRows
 from skyline.capture.events import LoaderSeen, RunFacts
+from skyline.lazy_dataclass import dataclass
 from skyline.source.knob import Knob, SettingPlace
 from skyline.source.settings_file import batch_size_places
 

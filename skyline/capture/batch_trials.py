@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 import psutil
 
@@ -20,6 +20,7 @@ from skyline.capture.script_launcher import ScriptLauncher
 from skyline.capture.trial_budget import TrialBudget
 from skyline.capture.turns import Expendable, PastTurn, TakesTurns, in_turns, trial
 from skyline.errors import BudgetExceeded, ScriptFailed
+from skyline.lazy_dataclass import dataclass
 from skyline.source.knob import Knob
 from skyline.trace.trial import Choices, Trial
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path, PurePath
 
 from skyline.capture.events import LoaderSeen, RunFacts
 from skyline.capture.request import LoaderBatch
+from skyline.lazy_dataclass import dataclass
 from skyline.source.batch_size import with_argument, with_value
 from skyline.source.knob import Knob, KnobKind, SettingPlace
 from skyline.source.settings_file import with_setting

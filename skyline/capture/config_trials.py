@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from statistics import median, median_low
 
 from skyline.capture.assemble import ScriptRun
@@ -18,6 +18,7 @@ from skyline.capture.held_run import HeldRun, typical_ms
 from skyline.capture.recording import record_lightly
 from skyline.capture.trial_budget import TrialBudget
 from skyline.capture.turns import Expendable, Round, Turn, in_turns, trial
+from skyline.lazy_dataclass import dataclass
 from skyline.trace.record import BareTimes, Phase, Record, RecordKind, Trace
 from skyline.trace.trial import PRODUCTS, UNCHANGED, Choices, OpTiming, Trial
 

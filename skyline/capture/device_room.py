@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import Enum
 
+from skyline.lazy_dataclass import dataclass
 from skyline.trace.facts import DeviceMemoryFact
 
 _LARGEST_CONTEXT_BYTES = 1 << 30

@@ -6,10 +6,10 @@ import os
 import shutil
 import stat
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
 from pathlib import Path
 
 from skyline.capture.side_effects import logged
+from skyline.lazy_dataclass import dataclass
 
 _LOG_NAME = "fetched.jsonl"
 _TREE = "tree"

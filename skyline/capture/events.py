@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from skyline.lazy_dataclass import dataclass
 from skyline.trace.facts import Environment, LabelFact
 from skyline.trace.observed_training import ObservedSave
 from skyline.trace.record import CodeLine

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import shutil
 import threading
-from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
 
 from skyline.capture.process_family import ProcessFamily
+from skyline.lazy_dataclass import dataclass
 
 _SHARE_OF_AVAILABLE = 0.9
 _SHARE_OF_FREE_DISK = 0.5

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TypeVar
 
 from skyline.capture.bare import run_bare
@@ -18,6 +17,7 @@ from skyline.capture.recording import ChildRecording, record
 from skyline.capture.script_launcher import ScriptLauncher
 from skyline.capture.turns import Turn
 from skyline.errors import CaptureImpossible
+from skyline.lazy_dataclass import dataclass
 
 _LONG_STEP_MS = 2_000.0
 _LONG_TURNS = 4.0

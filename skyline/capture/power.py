@@ -9,12 +9,12 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from importlib import import_module
 from math import ceil
 from pathlib import Path
 from typing import Any, Literal
 
+from skyline.lazy_dataclass import dataclass
 from skyline.trace.facts import PowerFact
 
 _WINDOW_S = 1.5

@@ -6,9 +6,11 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import IO, Protocol
+
+from skyline.lazy_dataclass import dataclass
 
 ENTRY = Path(__file__).parent / "child" / "__main__.py"
 CHANNEL_KEY = "SKYLINE_CHANNEL_KEY"

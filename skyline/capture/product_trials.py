@@ -6,7 +6,6 @@ Their gain differs by processor and by size. This serves scripts whose iteration
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 from math import prod
 from operator import sub
 
@@ -16,6 +15,7 @@ from skyline.capture.child_process import ChildProcess
 from skyline.capture.events import BareSteps
 from skyline.capture.turns import Turn, in_turns, trial
 from skyline.interval import median
+from skyline.lazy_dataclass import dataclass
 from skyline.trace.facts import Environment, ModuleFact
 from skyline.trace.record import OperatorShape, Phase, RecordKind, Trace
 from skyline.trace.trial import PRODUCTS, Choices, ProductTrial, Trial, TriedTimes

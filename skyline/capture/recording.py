@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -12,6 +12,7 @@ from skyline.bounded_read import read_bounded
 from skyline.capture.child_process import ChildProcess, ScriptEnded
 from skyline.capture.side_effects import UNREADABLE
 from skyline.errors import CaptureImpossible
+from skyline.lazy_dataclass import dataclass
 from skyline.trace.facts import (
     CallFact,
     DeviceMemoryFact,

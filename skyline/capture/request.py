@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from skyline.interval import Interval
+from skyline.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import msgspec
 
@@ -43,6 +43,7 @@ from skyline.capture.recording import ChildRecording, notes_on, record
 from skyline.capture.request import CaptureRequest, OutputCallback, ProgressCallback
 from skyline.capture.script_launcher import ScriptLauncher
 from skyline.capture.trial_budget import TrialBudget
+from skyline.lazy_dataclass import dataclass
 from skyline.source.knob import KnobSearch
 from skyline.stage_failures import StageFailures
 from skyline.trace.facts import ModuleFact, PowerFact

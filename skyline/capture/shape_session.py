@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from math import prod
 from pathlib import Path
 
@@ -19,6 +19,7 @@ from skyline.capture.recording import ChildRecording, take_recording
 from skyline.capture.request import CaptureRequest, OutputCallback, ProgressCallback
 from skyline.capture.script_launcher import ScriptLauncher
 from skyline.errors import ScriptFailed
+from skyline.lazy_dataclass import dataclass
 from skyline.trace.facts import RepeatedRead, TimedRead
 from skyline.trace.profile import Profile
 from skyline.trace.record import CodeLine, Record, RecordKind, Trace

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
@@ -11,6 +10,7 @@ import msgspec
 
 from skyline.bounded_read import read_start
 from skyline.capture.redactor import Redactor
+from skyline.lazy_dataclass import dataclass
 from skyline.trace.facts import Protection, SideEffect
 from skyline.trace.record import CodeLine
 

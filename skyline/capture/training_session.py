@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from statistics import median
 
 import msgspec
@@ -18,6 +18,7 @@ from skyline.capture.process import Starter, start_fresh
 from skyline.capture.request import CaptureRequest, OutputCallback, ProgressCallback
 from skyline.capture.script_launcher import ScriptLauncher
 from skyline.errors import CaptureImpossible
+from skyline.lazy_dataclass import dataclass
 from skyline.trace.observed_training import GradientSample, ObservedSave, ObservedTraining
 
 _COMPARED = 20

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from skyline.lazy_dataclass import dataclass
 
 _CURVE_SHARE = 0.6
 """Other batch sizes come first: their curve is what a person drags."""

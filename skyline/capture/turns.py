@@ -10,12 +10,13 @@ import math
 import statistics
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Protocol
 
 from skyline.capture.bare import BareRows
 from skyline.capture.events import StepRow
 from skyline.errors import Cancelled, SkylineError
+from skyline.lazy_dataclass import dataclass
 from skyline.trace.trial import Choices, Trial
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal, cast
 
 from skyline.capture.interpreter import NOT_FROM_HERE
+from skyline.lazy_dataclass import dataclass
 
 # Runs under the person's interpreter, so it must do with any Python 3 and no Skyline. The kinds are those of the
 # child's ``devices.backend``: a recording asks the same modules.

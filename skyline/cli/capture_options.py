@@ -8,7 +8,7 @@ import sys
 import threading
 from collections.abc import Generator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
@@ -17,6 +17,7 @@ from skyline.cli.project import fill_in
 from skyline.cli.streams import say, write_whole
 from skyline.errors import Cancelled, UsageError
 from skyline.foreign_text import clean_console, cleaned
+from skyline.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from types import FrameType

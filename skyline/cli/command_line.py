@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from skyline.cli.misplaced import say_misplaced
 from skyline.errors import UsageError
+from skyline.lazy_dataclass import dataclass
 from skyline.whatif.question import BATCH_SIZE, Choice, Question, whole_number
 
 

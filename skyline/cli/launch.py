@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from skyline.cli.launchers.accelerate import accelerate, accelerate_launch
@@ -13,6 +13,7 @@ from skyline.cli.launchers.deepspeed import deepspeed
 from skyline.cli.launchers.environments import environment_run, is_environment_command
 from skyline.cli.launchers.torchrun import torchrun
 from skyline.errors import UsageError
+from skyline.lazy_dataclass import dataclass
 
 _PROGRAMS: Mapping[str, Callable[[Sequence[str]], Asked]] = {
     "torchrun": torchrun,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,6 +10,7 @@ from skyline.cli.capture_options import check_script, run_capture, save
 from skyline.cli.project import fill_in
 from skyline.cli.streams import say
 from skyline.errors import SkylineError, UsageError
+from skyline.lazy_dataclass import dataclass
 from skyline.source.cells import SUFFIX
 from skyline.trace.kineto.container import head_of, is_trace
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from skyline.findings.base import Evidence, Finding
 from skyline.findings.gain import best_cure, step_ms
+from skyline.lazy_dataclass import dataclass
 from skyline.units import format_bytes
 from skyline.whatif.catalogue.parallel.gradient_exchange import arrivals, joined_by
 from skyline.whatif.subject import Subject

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from skyline.findings.base import Evidence, Finding
 from skyline.findings.gain import saved_ms, step_ms
+from skyline.lazy_dataclass import dataclass
 from skyline.units import plural
 from skyline.whatif.cost.loader_model import cores_of, inferred_load_us
 from skyline.whatif.loader_setting import training_loader

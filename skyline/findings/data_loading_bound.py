@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -13,6 +12,7 @@ from skyline.findings.lines import dearest_lines
 from skyline.graph.part import Part
 from skyline.graph.selection import select
 from skyline.graph.task import PHASE, TaskKind
+from skyline.lazy_dataclass import dataclass
 from skyline.trace.record import CodeLine, Phase
 from skyline.units import format_ms
 from skyline.whatif.recording import has_loader_workers

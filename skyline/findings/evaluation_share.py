@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from skyline.findings.base import Evidence, Finding
 from skyline.findings.gain import saved_ms, step_ms
 from skyline.graph.graph import Graph
 from skyline.graph.task import ON_GPU, PHASE
+from skyline.lazy_dataclass import dataclass
 from skyline.trace.facts import CallFact
 from skyline.trace.record import Phase
 from skyline.units import how_often

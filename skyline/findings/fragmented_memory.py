@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from skyline.findings.base import Evidence, Finding
+from skyline.lazy_dataclass import dataclass
 from skyline.memory.peak import fragmentation
 from skyline.units import format_bytes
 from skyline.whatif.subject import Subject

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from skyline.findings.base import Evidence, Finding
+from skyline.lazy_dataclass import dataclass
 from skyline.trace.facts import CallFact
 from skyline.units import plural
 from skyline.whatif.subject import Subject

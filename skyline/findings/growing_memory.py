@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import pairwise
 
 from skyline.findings.base import Evidence, Finding
 from skyline.interval import median
+from skyline.lazy_dataclass import dataclass
 from skyline.memory.peak import live_blocks
 from skyline.trace.profile import Profile
 from skyline.trace.record import CodeLine, Phase

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from skyline.findings.base import Evidence, Finding
@@ -11,6 +9,7 @@ from skyline.findings.gain import spared_ms, step_ms
 from skyline.graph.column import Indices
 from skyline.graph.dependency import Cause
 from skyline.graph.graph import cut_dependencies
+from skyline.lazy_dataclass import dataclass
 from skyline.trace.record import CodeLine
 from skyline.units import how_often
 from skyline.whatif.base import Grain

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -12,6 +11,7 @@ from skyline.findings.gain import best_cure, step_ms
 from skyline.findings.lines import dearest_lines
 from skyline.graph.column import Indices
 from skyline.graph.graph import Graph
+from skyline.lazy_dataclass import dataclass
 from skyline.whatif.base import Grain
 from skyline.whatif.catalogue.numerics.narrowing import heavy_tasks
 from skyline.whatif.number_formats import FLOAT32, formats

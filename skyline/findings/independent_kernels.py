@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -17,6 +16,7 @@ from skyline.graph.column import Indices
 from skyline.graph.graph import Graph
 from skyline.graph.launching import launches
 from skyline.graph.task import KIND, PHASE, WORK, TaskKind, WorkClass
+from skyline.lazy_dataclass import dataclass
 from skyline.trace.facts import ModuleFact
 from skyline.trace.kineto.category import Category
 from skyline.trace.record import OperatorShape, Phase

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from skyline.findings.base import Evidence, Finding
@@ -12,6 +10,7 @@ from skyline.findings.gain import best_cure, spared_ms, step_ms
 from skyline.findings.lines import dearest_lines
 from skyline.graph.graph import scale
 from skyline.graph.task import KIND, TaskKind
+from skyline.lazy_dataclass import dataclass
 from skyline.whatif.base import Grain
 from skyline.whatif.subject import Subject
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from skyline.findings.base import Evidence, Finding
+from skyline.lazy_dataclass import dataclass
 from skyline.memory.peak import MemoryBreakdown, bytes_at_peak, usable_bytes
 from skyline.trace.record import CodeLine
 from skyline.units import format_bytes, format_share

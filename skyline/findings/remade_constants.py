@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -14,6 +13,7 @@ from skyline.findings.gain import spared_ms, step_ms
 from skyline.findings.lines import dearest_lines
 from skyline.graph.graph import scale
 from skyline.graph.launching import launched_by
+from skyline.lazy_dataclass import dataclass
 from skyline.trace.record import Phase, Record, RecordKind, Trace
 from skyline.whatif.base import Grain
 from skyline.whatif.subject import Subject

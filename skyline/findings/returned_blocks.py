@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from skyline.findings.base import Evidence, Finding
 from skyline.findings.gain import saved_ms, step_ms
+from skyline.lazy_dataclass import dataclass
 from skyline.memory.growth import LARGE_BYTES
 from skyline.units import format_bytes
 from skyline.whatif.catalogue.host.keep_memory import VARIABLES

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from skyline.findings.base import Evidence, Finding
 from skyline.findings.gain import saved_ms
 from skyline.findings.lines import place_of_module
+from skyline.lazy_dataclass import dataclass
 from skyline.trace.tensor_values import TableAccess, hot_at
 from skyline.units import format_bytes, format_share
 from skyline.whatif.catalogue.memory import hot_embeddings

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from skyline.findings.base import Evidence, Finding
 from skyline.findings.gain import best_cure, step_ms
+from skyline.lazy_dataclass import dataclass
 from skyline.trace.facts import LoaderFact
 from skyline.units import format_ms, plural
 from skyline.whatif.cost.loader_model import COSTS, cores_of

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from skyline.findings.base import Evidence, Finding
 from skyline.findings.gain import step_ms
+from skyline.lazy_dataclass import dataclass
 from skyline.memory.peak import Fit, fit, usable_bytes
 from skyline.trace.batch_place import batch_place
 from skyline.trace.record import CodeLine

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from skyline.findings.base import Evidence, Finding
 from skyline.interval import median
+from skyline.lazy_dataclass import dataclass
 from skyline.trace.profile import BareTimes, Profile
 from skyline.trace.record import CodeLine
 from skyline.units import format_ms

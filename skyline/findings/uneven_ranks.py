@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from skyline.findings.base import Evidence, Finding
+from skyline.lazy_dataclass import dataclass
 from skyline.units import format_ms
 
 if TYPE_CHECKING:

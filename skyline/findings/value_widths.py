@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from skyline.findings.base import Evidence, Finding
 from skyline.findings.gain import step_ms
 from skyline.findings.lines import place_of_module
 from skyline.findings.zero_operands import PRODUCTS_SHARE, products_ms
+from skyline.lazy_dataclass import dataclass
 from skyline.trace.tensor_values import LayerWidths, ValueWidths
 from skyline.units import format_bytes, format_share, plural
 from skyline.whatif.subject import Subject

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from skyline.findings.base import Evidence, Finding
 from skyline.findings.gain import step_ms
+from skyline.lazy_dataclass import dataclass
 from skyline.units import format_ms, plural
 from skyline.whatif.loader_setting import iterations_per_epoch, start_ms, starts_afresh, training_loader
 from skyline.whatif.subject import Subject

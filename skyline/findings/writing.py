@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from skyline.findings.base import Evidence, Finding
 from skyline.findings.gain import saved_ms, step_ms
 from skyline.graph.task import ON_GPU, PHASE
+from skyline.lazy_dataclass import dataclass
 from skyline.trace.record import CodeLine, Phase
 from skyline.units import format_ms
 from skyline.whatif.catalogue.host.reading import READS

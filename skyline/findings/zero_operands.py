@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from skyline.findings.base import Evidence, Finding
 from skyline.findings.gain import step_ms
 from skyline.findings.lines import place_of_module
 from skyline.graph.selection import select
 from skyline.graph.task import TaskKind, WorkClass
+from skyline.lazy_dataclass import dataclass
 from skyline.trace.record import Phase
 from skyline.trace.tensor_values import LayerZeros
 from skyline.units import format_ms, format_share, plural

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from skyline.graph.column import Codes, Flags, Ids, Indices, Times
@@ -18,6 +16,7 @@ from skyline.graph.rules.recorded_tasks import RecordedTasks
 from skyline.graph.rules.synchronisation import SynchronisationWaits
 from skyline.graph.rules.threads import HostThreads
 from skyline.graph.task import KIND, WORK, TaskKind, Tasks, work_class
+from skyline.lazy_dataclass import dataclass
 from skyline.trace.kineto.category import Category
 from skyline.trace.kineto.profiler_trace import MarkedSteps, ProfilerTrace
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, MutableSequence, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import Enum
 from heapq import heapify, heappop, heappush
 
@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from skyline.compiled import loop
 from skyline.graph.column import Codes, Flags, Ids, Indices, RowSequence, Times, frozen
+from skyline.lazy_dataclass import dataclass
 
 
 class CyclicGraph(ValueError):

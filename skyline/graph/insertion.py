@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -13,6 +12,7 @@ from skyline.graph.dependency import NO_DEPENDENCIES, Cause, Dependency
 from skyline.graph.graph import Graph, arranged, extended
 from skyline.graph.launching import launches
 from skyline.graph.task import KIND, ON_GPU, Task, TaskKind, Tasks, WorkClass
+from skyline.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

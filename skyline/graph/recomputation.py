@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -12,6 +11,7 @@ from skyline.graph.dependency import CAUSE, NO_DEPENDENCIES, Cause, Dependencies
 from skyline.graph.graph import Graph, arranged, extended
 from skyline.graph.launching import launches
 from skyline.graph.task import ON_GPU, PHASE
+from skyline.lazy_dataclass import dataclass
 from skyline.trace.record import Phase
 
 

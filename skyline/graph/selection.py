@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
 from fnmatch import translate
 from os.path import basename
 from re import Pattern, compile
@@ -15,6 +14,7 @@ import numpy.typing as npt
 from skyline.graph.column import Flags, Indices
 from skyline.graph.graph import Graph
 from skyline.graph.task import KIND, ON_GPU, PHASE, WORK, Task, TaskKind, WorkClass
+from skyline.lazy_dataclass import dataclass
 from skyline.trace.record import CodeLine, Phase
 
 _Value = TypeVar("_Value")

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from skyline.graph.column import Ids, Times
+from skyline.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True, eq=False)

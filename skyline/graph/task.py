@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import Enum
 from functools import lru_cache
 from typing import Any
@@ -27,6 +27,7 @@ from skyline.graph.column import (
     joined,
     without_unused,
 )
+from skyline.lazy_dataclass import dataclass
 from skyline.trace.record import Phase
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import prod
 
 from skyline.graph.build import main_lane
+from skyline.lazy_dataclass import dataclass
 from skyline.trace.record import OperatorShape, Record, RecordKind, Trace
 
 _SPLIT_FROM_US = 60.0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -11,6 +10,7 @@ import numpy.typing as npt
 from skyline.graph.column import Ids, Indices, Times
 from skyline.job.exchanges import POINT_TO_POINT, Exchanges
 from skyline.job.rank_work import RankWork
+from skyline.lazy_dataclass import dataclass
 
 _ALIKE = frozenset({"all_reduce", "broadcast", "reduce"})
 """Collectives into which every rank puts the same number of elements."""

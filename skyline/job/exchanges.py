@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
 from skyline.graph.column import Flags, Ids, Indices, Times, coded
 from skyline.graph.rules.names import names_of
+from skyline.lazy_dataclass import dataclass
 from skyline.trace.kineto.category import Category
 from skyline.trace.kineto.profiler_trace import ProfilerTrace
 

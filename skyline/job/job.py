@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import PurePath
 
 import numpy as np
@@ -16,6 +16,7 @@ from skyline.job.rank_graph import RankGraph
 from skyline.job.rank_reader import RankTrace, Unread
 from skyline.job.times import JobTimes, measured, simulated
 from skyline.job.waiting import CollectiveWaits, Shares, shares, waiting
+from skyline.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -15,6 +14,7 @@ from skyline.graph.task import KIND, PHASE, TaskKind, Tasks
 from skyline.job.alignment import Alignment
 from skyline.job.rank_graph import RankGraph
 from skyline.job.waiting import CollectiveWaits
+from skyline.lazy_dataclass import dataclass
 from skyline.trace.record import Phase
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from skyline.graph.column import Flags, Indices, Times
 from skyline.graph.dependency import Cause, Dependencies
 from skyline.graph.graph import Graph, Structure
 from skyline.graph.task import KIND, PHASE, TaskKind, Tasks
+from skyline.lazy_dataclass import dataclass
 from skyline.trace.record import Phase
 
 

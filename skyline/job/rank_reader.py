@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +16,7 @@ from skyline.graph.selection import select
 from skyline.graph.spans import side_by_side
 from skyline.job.rank_graph import Links, RankGraph, linked
 from skyline.job.rank_work import RankWork, rank_work
+from skyline.lazy_dataclass import dataclass
 from skyline.trace.kineto.profiler_trace import ProfilerTrace
 from skyline.trace.kineto.reader import read
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +11,7 @@ from skyline.graph.column import Indices, Times
 from skyline.graph.rules.names import names_of
 from skyline.graph.spans import Spans, merged
 from skyline.job.exchanges import Exchanges, exchanges
+from skyline.lazy_dataclass import dataclass
 from skyline.trace.kineto.category import GPU_WORK, Category
 from skyline.trace.kineto.profiler_trace import ProfilerTrace
 

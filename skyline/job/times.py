@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -12,6 +11,7 @@ from skyline.job.alignment import Alignment
 from skyline.job.job_graph import joined
 from skyline.job.rank_graph import RankGraph
 from skyline.job.waiting import CollectiveWaits
+from skyline.lazy_dataclass import dataclass
 from skyline.simulate.engine import simulate
 
 

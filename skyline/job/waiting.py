@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
 
@@ -11,6 +9,7 @@ from skyline.graph.column import Ids, Times
 from skyline.graph.spans import merged
 from skyline.job.alignment import Alignment, own_times
 from skyline.job.rank_work import RankWork
+from skyline.lazy_dataclass import dataclass
 
 _TOGETHER_US = 5.0
 """Ranks that arrive within this, and within what the clocks leave open, arrive together."""

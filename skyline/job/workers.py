@@ -7,7 +7,6 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
@@ -15,6 +14,7 @@ from typing import Any, Protocol, TypeVar
 import psutil
 
 from skyline.errors import UsageError
+from skyline.lazy_dataclass import dataclass
 
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")

@@ -7,7 +7,6 @@ import sys
 from collections import defaultdict
 from collections.abc import Generator, Iterable
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,6 +15,7 @@ import msgspec
 
 from skyline.errors import UsageError
 from skyline.interval import Interval
+from skyline.lazy_dataclass import dataclass
 from skyline.trace.profile import Profile
 from skyline.whatif.conformal import ScoredRange, factor_of
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from skyline.interval import median
+from skyline.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from skyline.ledger.ledger import Conditions, LedgerEntry

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
 
+from skyline.lazy_dataclass import dataclass
 from skyline.memory.peak import Block, live_blocks
 from skyline.trace.facts import MemoryFact
 from skyline.trace.record import Allocation, Phase

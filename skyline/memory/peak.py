@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 from enum import Enum
 
 from skyline.interval import Interval
+from skyline.lazy_dataclass import dataclass
 from skyline.trace.facts import DeviceMemoryFact, MemoryFact
 from skyline.trace.profile import Profile
 from skyline.trace.record import Allocation, Phase, Trace

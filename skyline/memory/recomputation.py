@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
+from skyline.lazy_dataclass import dataclass
 from skyline.memory.peak import live_blocks
 from skyline.trace.facts import MemoryFact
 from skyline.trace.record import Phase, Trace

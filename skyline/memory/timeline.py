@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from skyline.lazy_dataclass import dataclass
 from skyline.memory.peak import live_blocks
 from skyline.trace.facts import MemoryFact
 from skyline.trace.record import Phase, Trace

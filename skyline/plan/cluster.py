@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Literal
@@ -13,6 +13,7 @@ from msgspec import Meta
 
 from skyline.bounded_read import LARGEST_TEXT_BYTES, read_bounded
 from skyline.errors import UsageError
+from skyline.lazy_dataclass import dataclass
 from skyline.predict.gpu_spec import GpuSpec
 from skyline.predict.gpus import gpu_named
 from skyline.toml import converted, parsed_toml

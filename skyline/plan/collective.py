@@ -5,9 +5,9 @@ Sizes are the bytes of the whole tensor: the gathered one of an all-gather, the 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import ceil, log2
 
+from skyline.lazy_dataclass import dataclass
 from skyline.plan.cluster import ClusterSpec
 from skyline.plan.constant import LINK_BETWEEN, LINK_INSIDE
 

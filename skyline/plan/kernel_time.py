@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from skyline.lazy_dataclass import dataclass
 from skyline.plan.constant import (
     ATTENTION_SHARE,
     ELEMENTWISE_PASSES,

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Protocol
 
+from skyline.lazy_dataclass import dataclass
 from skyline.plan.strategy import Strategy
 from skyline.trace.record import OperatorShape
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 from skyline.errors import UsageError
 from skyline.interval import Interval
+from skyline.lazy_dataclass import dataclass
 from skyline.plan.cluster import ClusterSpec
 
 _UNITS_S = {"min": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}

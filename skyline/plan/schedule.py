@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import ceil
 
 from skyline.graph.dependency import Cause, Dependency
 from skyline.graph.graph import Graph, Structure
 from skyline.graph.task import Task, TaskKind, WorkClass
+from skyline.lazy_dataclass import dataclass
 from skyline.plan.strategy import PipelineSchedule
 from skyline.simulate.engine import Timeline, step_ms
 from skyline.trace.record import Phase

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from math import ceil
 
 from skyline.errors import Cancelled, UsageError
 from skyline.interval import Interval
+from skyline.lazy_dataclass import dataclass
 from skyline.plan.cluster import ClusterSpec
 from skyline.plan.kernel_time import KernelTimes
 from skyline.plan.layers import Layers, ModelWork

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from math import ceil
+
+from skyline.lazy_dataclass import dataclass
 
 
 class Sharding(str, Enum):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from dataclasses import dataclass
 from math import ceil
 
 from skyline.errors import UsageError
+from skyline.lazy_dataclass import dataclass
 from skyline.plan.layers import KnownPass, LayerPart, Layers
 from skyline.plan.strategy import Strategy
 from skyline.trace.profile import Profile

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 
@@ -10,6 +9,7 @@ import msgspec
 
 from skyline.bounded_read import read_bounded
 from skyline.errors import UsageError
+from skyline.lazy_dataclass import dataclass
 from skyline.plan.layers import LayerPart, Layers
 from skyline.plan.strategy import Strategy
 from skyline.trace.record import OperatorShape

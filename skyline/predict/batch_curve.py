@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from skyline.errors import RewriteRefused
 from skyline.graph.part import Part, part_shares
 from skyline.interval import Interval, central_range, interval_of, median
+from skyline.lazy_dataclass import dataclass
 from skyline.memory.growth import Growth, growth
 from skyline.predict.interpolation import interpolated
 from skyline.source.text import SourceText

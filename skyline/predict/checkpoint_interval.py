@@ -7,12 +7,12 @@ optimum checkpoint interval for restart dumps". Failures come at random, at a co
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from math import exp, expm1, inf, sqrt
 from statistics import median
 
 from skyline.interval import Interval
+from skyline.lazy_dataclass import dataclass
 from skyline.trace.observed_training import ObservedSave, ObservedTraining
 from skyline.trace.record import CodeLine
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
+
+from skyline.lazy_dataclass import dataclass
 
 PROCESSOR_VENDOR = "CPU"
 """The vendor field of processors, for any vendor."""

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from skyline.capture.batch_way import ignored
 from skyline.interval import Interval
+from skyline.lazy_dataclass import dataclass
 from skyline.predict.interpolation import interpolated
 from skyline.predict.tracer import TracedSizes
 

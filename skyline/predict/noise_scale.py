@@ -8,11 +8,11 @@ gradient of a sample over the squared norm of the true gradient. The law assumes
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from math import sqrt
 
 from skyline.interval import Interval
+from skyline.lazy_dataclass import dataclass
 from skyline.trace.observed_training import GradientSample
 
 _DEVIATIONS = 2.0

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from skyline.capture.process import Starter, start_fresh
 from skyline.capture.request import CaptureRequest, OutputCallback, Progress, ProgressCallback
 from skyline.interval import Interval
+from skyline.lazy_dataclass import dataclass
 from skyline.memory.peak import Fit, fit, usable_elsewhere
 from skyline.predict.gpu_spec import GpuSpec
 from skyline.predict.largest_batch import LargestBatch, largest_batch

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -12,6 +11,7 @@ import msgspec
 
 from skyline.bounded_read import LARGEST_TEXT_BYTES, read_bounded
 from skyline.errors import UsageError
+from skyline.lazy_dataclass import dataclass
 from skyline.toml import converted, parsed_toml
 
 _Struct = TypeVar("_Struct", bound=msgspec.Struct)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import sqrt
 
 from skyline.graph.build import build, main_lane
 from skyline.interval import Interval
+from skyline.lazy_dataclass import dataclass
 from skyline.predict.fetching_costs import FetchingCosts
 from skyline.predict.gpu_spec import GpuSpec
 from skyline.predict.host_cost import HostCost

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from skyline.lazy_dataclass import dataclass
 from skyline.predict.host_cost import HostCost
 from skyline.trace.record import Allocation, IterationMark, Phase, Record, RecordKind, Trace
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from skyline.capture.batch_way import BatchWay, followed, loader_way, sized_run
 from skyline.capture.process import Starter
 from skyline.capture.request import CaptureRequest, OutputCallback, Progress, ProgressCallback
 from skyline.capture.shape_session import GpuTarget, trace_shapes
 from skyline.errors import BudgetExceeded, CaptureImpossible, ScriptFailed
+from skyline.lazy_dataclass import dataclass
 from skyline.predict.gpu_spec import GpuSpec
 from skyline.trace.facts import LoaderFact
 from skyline.trace.profile import Profile

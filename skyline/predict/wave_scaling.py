@@ -9,10 +9,10 @@ differs between generations.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
 from math import ceil
 
+from skyline.lazy_dataclass import dataclass
 from skyline.predict.gpu_spec import GpuSpec
 from skyline.predict.registry import across_formats
 from skyline.trace.record import OperatorShape

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
 from skyline import units
 from skyline.interval import Interval
+from skyline.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     # It imports the capture, which readers of saved results do without.

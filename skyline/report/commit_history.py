@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from skyline.interval import Interval, median
+from skyline.lazy_dataclass import dataclass
 from skyline.trace.history_row import HistoryRow
 from skyline.verification.commits import ProfiledCommit
 

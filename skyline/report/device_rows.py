@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import PurePath
 
 from skyline.analysis.gpu_costs import GpuRunCost, Span
+from skyline.lazy_dataclass import dataclass
 
 DEVICES_SCHEMA = "skyline.devices/1"
 

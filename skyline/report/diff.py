@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import PurePath
 from typing import Literal
 
 from skyline.interval import Interval
+from skyline.lazy_dataclass import dataclass
 from skyline.report.schema import LineReport, ProfileReport
 from skyline.trace.record import Phase
 

@@ -7,10 +7,10 @@ A tone is a style of the terminal ("bold red"), the name of a phase, or the name
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 from skyline import units
+from skyline.lazy_dataclass import dataclass
 
 Only = Literal["", "terminal", "html"]
 

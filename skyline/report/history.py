@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from skyline.interval import median
+from skyline.lazy_dataclass import dataclass
 from skyline.report.diff import DiffReport, diff
 from skyline.report.place import common_base, short_path
 from skyline.report.schema import ProfileReport

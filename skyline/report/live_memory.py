@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 from pathlib import PurePath
 
+from skyline.lazy_dataclass import dataclass
 from skyline.memory.peak import Block, live_blocks
 from skyline.trace.profile import Profile
 

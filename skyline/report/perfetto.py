@@ -6,11 +6,11 @@ is one side of the story (measured, or replayed by the simulation) and a thread 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from skyline.graph.build import main_lane
+from skyline.lazy_dataclass import dataclass
 from skyline.report.chrome_events import (
     CRITICAL_LANE,
     Event,

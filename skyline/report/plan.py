@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass
 from pathlib import Path
 
 from skyline.errors import UsageError
+from skyline.lazy_dataclass import dataclass
 from skyline.plan.cluster import ClusterSpec, cluster_named, cluster_names
 from skyline.plan.constant import FRAGMENTATION
 from skyline.plan.kernel_time import KernelTimes

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from skyline.interval import Interval
+from skyline.lazy_dataclass import dataclass
 from skyline.plan.strategy import Strategy
 
 PLAN_SCHEMA = "skyline.plan/1"

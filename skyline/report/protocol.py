@@ -14,10 +14,10 @@ Field names are camelCase because they are the wire format. A server answers ``s
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
 from skyline.interval import Interval
+from skyline.lazy_dataclass import dataclass
 from skyline.settings.source import SettingInForce
 
 PROFILE_CHANGED = "skyline/profileChanged"

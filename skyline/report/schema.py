@@ -6,7 +6,7 @@ version; one that changes its meaning or goes away makes a new version.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal
 
 from skyline.analysis.line_cost import LineCost
@@ -14,6 +14,7 @@ from skyline.analysis.line_kernels import LineKernel
 from skyline.analysis.step_verdict import StepVerdict
 from skyline.findings.base import Finding
 from skyline.interval import Interval
+from skyline.lazy_dataclass import dataclass
 from skyline.ledger.record import TrackRecord
 from skyline.memory.peak import MemoryBreakdown
 from skyline.memory.timeline import MemoryPoint

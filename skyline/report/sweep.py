@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from math import gcd
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from skyline import units
 from skyline.interval import Interval
+from skyline.lazy_dataclass import dataclass
 from skyline.sweep.cause import cause
 from skyline.sweep.curve import Faster, Knee, Step, faster, knee, steps
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from rich.cells import cell_len, set_cell_size
 from rich.console import Console
 from rich.segment import Segment, Segments
 from rich.text import Text
 
+from skyline.lazy_dataclass import dataclass
 from skyline.report.document import (
     Bar,
     Block,

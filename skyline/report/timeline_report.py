@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from skyline.lazy_dataclass import dataclass
 
 TIMELINE_SCHEMA = "skyline.timeline/1"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import PurePath
 from typing import Literal
 
@@ -21,6 +21,7 @@ from skyline.analysis.traced_costs import (
 from skyline.findings.base import Finding
 from skyline.findings.registry import find
 from skyline.interval import Interval
+from skyline.lazy_dataclass import dataclass
 from skyline.memory.peak import MemoryBreakdown
 from skyline.report.answers import with_cure_that_helps
 from skyline.report.schema import (

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import PurePath
 
 from skyline.analysis.analyse import Analysis
@@ -17,6 +16,7 @@ from skyline.analysis.training_time import (
     training_times,
 )
 from skyline.errors import CaptureImpossible, UsageError
+from skyline.lazy_dataclass import dataclass
 from skyline.memory.peak import usable_bytes
 from skyline.predict.checkpoint_interval import Failures, Saving, saving
 from skyline.predict.noise_scale import NoiseScale

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from skyline import units
 from skyline.interval import Interval
+from skyline.lazy_dataclass import dataclass
 from skyline.tune.trials import WORTH, TuneTrial
 from skyline.whatif.base import Semantics
 from skyline.whatif.registry import whatifs

@@ -5,9 +5,9 @@ from __future__ import annotations
 import ast
 import re
 import tokenize
-from dataclasses import dataclass
 
 from skyline.errors import RewriteRefused
+from skyline.lazy_dataclass import dataclass
 from skyline.rewrite.blocks import remove, replace, statement_of
 from skyline.rewrite.context import RewriteContext, refusal
 from skyline.rewrite.element import without_item, without_keyword

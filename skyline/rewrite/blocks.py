@@ -5,9 +5,9 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from skyline.errors import RewriteRefused
+from skyline.lazy_dataclass import dataclass
 from skyline.rewrite.context import refusal
 from skyline.source.program import Module
 from skyline.source.text import Function, TextEdit, Tokens, offsets_of, tokens_of

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from difflib import SequenceMatcher
 from pathlib import Path
 from typing import Protocol
 
 from skyline.errors import RewriteRefused, SkylineError
+from skyline.lazy_dataclass import dataclass
 from skyline.source.line_map import line_map
 from skyline.source.program import Module, Program
 from skyline.source.resolver import Resolver

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from skyline.errors import RewriteRefused
+from skyline.lazy_dataclass import dataclass
 from skyline.rewrite.context import RewriteContext, refusal
 from skyline.rewrite.sites.layers import layer_class
 from skyline.source.arguments import calls_at, passed

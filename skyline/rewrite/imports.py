@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
 
+from skyline.lazy_dataclass import dataclass
 from skyline.rewrite.blocks import insert_after, insert_before
 from skyline.source.program import Module
 from skyline.source.scope import Binding, BindingKind, NameScope

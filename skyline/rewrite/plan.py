@@ -6,12 +6,12 @@ import difflib
 import os
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 from skyline.errors import RewriteRefused, SkylineError, UsageError
+from skyline.lazy_dataclass import dataclass
 from skyline.rewrite.context import ReadText, RewriteContext
-from skyline.rewrite.registry import entries, rewrites
+from skyline.rewrite.registry import RewriteEntry, entries, entry_named
 from skyline.source.cells import cells_of, is_notebook
 from skyline.source.settings_file import check_keys, is_settings_file
 from skyline.source.text import SourceText, TextEdit, parse
@@ -83,15 +83,15 @@ def carry_out(
     notes: list[str] = []
     for index, (name, value) in sorted(enumerate(asked), key=lambda part: order.get(part[1][0], -1)):
         try:
-            if name not in rewrites():
+            entry = entry_named(name)
+            if entry is None:
                 raise RewriteRefused(
                     "There is no rewrite for this yet", hint="The change has to be made by hand."
                 )
             if name in done:
                 raise RewriteRefused("It is asked for twice, with different values")
             wanted = value or default(name)
-            made = _carried_out(context, name, wanted)
-            entry = entries()[name]
+            made = _carried_out(context, entry, wanted)
             note = entry.notes if made.edits() != context.edits() else entry.notes_unchanged
             if note is not None:
                 notes += note(context.again(), wanted)
@@ -106,7 +106,7 @@ def carry_out(
 
 
 def _snippet(error: SkylineError, name: str, value: str) -> str:
-    entry = entries().get(name)
+    entry = entry_named(name)
     own = error.snippet if isinstance(error, RewriteRefused) else ""
     if own or entry is None or entry.snippet is None:
         return own
@@ -121,9 +121,8 @@ def edits_for(context: RewriteContext, name: str, value: str) -> tuple[TextEdit,
 
     Raises RewriteRefused with the reason where there is one that cannot be carried out here.
     """
-    if name not in rewrites():
-        return None
-    return _carried_out(context, name, value).edits()
+    entry = entry_named(name)
+    return None if entry is None else _carried_out(context, entry, value).edits()
 
 
 def diff(planned: RewritePlan, read: ReadText, folder: str | None = None) -> str:
@@ -159,9 +158,9 @@ def _compared(before: str, after: str, label: str) -> Iterator[str]:
         yield line if line.endswith(("\n", "\r")) else f"{line}\n\\ No newline at end of file\n"
 
 
-def _carried_out(context: RewriteContext, name: str, value: str) -> RewriteContext:
+def _carried_out(context: RewriteContext, entry: RewriteEntry, value: str) -> RewriteContext:
     """The context of the next rewrite; raises RewriteRefused where the edits would not leave Python behind."""
-    edits = rewrites()[name](context.again(), value)
+    edits = entry.rewrite(context.again(), value)
     made = context.edited(edits)
     for path in dict.fromkeys(edit.span.file for edit in edits):
         if is_settings_file(path):

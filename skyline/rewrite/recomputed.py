@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
 from functools import partial
 
+from skyline.lazy_dataclass import dataclass
 from skyline.rewrite.blocks import replace
 from skyline.rewrite.causal_mask import own_values
 from skyline.rewrite.context import RewriteContext, refusal

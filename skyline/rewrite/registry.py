@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pkgutil
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from importlib import import_module
 from types import ModuleType
@@ -12,6 +12,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from skyline.entry_points import installed, said
 from skyline.errors import RewriteRefused, SkylineError
+from skyline.lazy_dataclass import dataclass
 from skyline.rewrite import catalogue
 from skyline.rewrite.context import RewriteContext
 from skyline.source.text import TextEdit
@@ -77,10 +78,15 @@ class RewriteEntry:
 
 
 @cache
+def _modules() -> tuple[str, ...]:
+    return tuple(each.name for each in pkgutil.iter_modules(catalogue.__path__))
+
+
+@cache
 def _found() -> tuple[dict[str, RewriteEntry], tuple[str, ...]]:
     found: dict[str, RewriteEntry] = {}
-    for each in pkgutil.iter_modules(catalogue.__path__, f"{catalogue.__name__}."):
-        module = import_module(each.name)
+    for each in _modules():
+        module = import_module(f"{catalogue.__name__}.{each}")
         entry = RewriteEntry.of(module)
         for one in (entry,) if entry is not None else getattr(module, "ENTRIES", ()):
             found.setdefault(one.name, one)
@@ -99,6 +105,12 @@ def _found() -> tuple[dict[str, RewriteEntry], tuple[str, ...]]:
 def entries() -> dict[str, RewriteEntry]:
     """All known rewrites by the name of the what-if that they carry out, in the order of being carried out."""
     return _found()[0]
+
+
+def entry_named(name: str) -> RewriteEntry | None:
+    """The rewrite that carries out a what-if; the others are not imported where a module has that name."""
+    own = RewriteEntry.of(import_module(f"{catalogue.__name__}.{name}")) if name in _modules() else None
+    return own or entries().get(name)
 
 
 def problems() -> tuple[str, ...]:
@@ -138,9 +150,3 @@ def _guarded(entry: RewriteEntry, source: str) -> RewriteEntry:
         notes=None if entry.notes is None else guarded(entry.notes),
         notes_unchanged=None if entry.notes_unchanged is None else guarded(entry.notes_unchanged),
     )
-
-
-@cache
-def rewrites() -> dict[str, Rewrite]:
-    """All known rewrites, by the name of the what-if that they carry out."""
-    return {name: entry.rewrite for name, entry in entries().items()}

@@ -10,7 +10,7 @@ from skyline.rewrite.blocks import remove
 from skyline.rewrite.context import ReadText, RewriteContext
 from skyline.rewrite.imports import added_at
 from skyline.rewrite.plan import Analysed, Refused, RewritePlan
-from skyline.rewrite.registry import RewriteEntry, entries
+from skyline.rewrite.registry import RewriteEntry, entries, entry_named
 from skyline.source.program import Module
 from skyline.source.text import SourceText, TextEdit, parse
 
@@ -38,7 +38,7 @@ def taken_out(context: RewriteContext, names: Sequence[str]) -> RewritePlan:
 
 def present(context: RewriteContext, name: str) -> str | None:
     """The value with which a change is in the code; None where it is not, or unknown."""
-    entry = entries().get(name)
+    entry = entry_named(name)
     if entry is None or entry.present is None:
         return None
     try:
@@ -52,7 +52,7 @@ def removal_edits(context: RewriteContext, name: str) -> tuple[TextEdit, ...] | 
 
     Raises RewriteRefused with the reason where it cannot be taken out here.
     """
-    entry = entries().get(name)
+    entry = entry_named(name)
     return None if entry is None or entry.remove is None else _without(context.tolerant(), entry).edits()
 
 
@@ -64,7 +64,7 @@ def reason_of(error: SkylineError) -> str:
 
 
 def _taken_out(context: RewriteContext, name: str) -> RewriteContext:
-    entry = entries().get(name)
+    entry = entry_named(name)
     if entry is None or entry.remove is None:
         raise RewriteRefused(f"Skyline cannot remove {name} from code", hint="Remove it by hand.")
     if present(context, name) is None:

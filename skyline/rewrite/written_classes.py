@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 
+from skyline.lazy_dataclass import dataclass
 from skyline.rewrite.blocks import insert_before, inserted
 from skyline.rewrite.context import RewriteContext, refusal
 from skyline.rewrite.factored import BY_HAND, deleted

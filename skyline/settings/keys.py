@@ -5,12 +5,12 @@ from __future__ import annotations
 import dataclasses
 import typing
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 import msgspec
 
+from skyline.lazy_dataclass import dataclass
 from skyline.settings.budget import Budget
 from skyline.settings.model import SECTION, Settings
 from skyline.settings.watch import WatchSettings

@@ -7,10 +7,12 @@ folders (``scope``), and whether it is ignored in an untrusted workspace (``rest
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Annotated, Any, Literal
 
 from msgspec import Meta
+
+from skyline.lazy_dataclass import dataclass
 
 SECTION = "skyline"
 

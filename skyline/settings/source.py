@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any, Literal, cast
 
 import msgspec
 
 from skyline.errors import UsageError
+from skyline.lazy_dataclass import dataclass
 from skyline.settings.keys import Key, keys, settings_of, value_of
 from skyline.settings.model import SECTION, Settings
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
-from dataclasses import dataclass
 
+from skyline.lazy_dataclass import dataclass
 from skyline.source.program import Module, Program
 from skyline.source.scope import BindingKind, NameScope
 from skyline.source.text import Function, dotted, last_name

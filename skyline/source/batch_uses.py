@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import IntEnum
 
+from skyline.lazy_dataclass import dataclass
 from skyline.source.arguments import passed
 from skyline.source.batch_names import batch_rank, is_batch_name, is_evaluation, is_training, words
 from skyline.source.program import Module, Program

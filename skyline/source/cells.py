@@ -10,7 +10,8 @@ import os
 import re
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+
+from skyline.lazy_dataclass import dataclass
 
 SUFFIX = ".ipynb"
 _HEADING = re.compile(r"# In \[(\d+)\]\r?")

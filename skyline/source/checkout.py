@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass
 from pathlib import Path
 
 from skyline.bounded_read import open_regular
+from skyline.lazy_dataclass import dataclass
 
 # No branch name starts with a dot. Other reference formats put `.invalid` into HEAD.
 _BRANCH = re.compile(r"ref: refs/heads/(?P<branch>(?!\.)[^\x00-\x20~^:?*\[\\\x7f]+)\s*")

@@ -6,9 +6,9 @@ import argparse
 import ast
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import NoReturn
 
+from skyline.lazy_dataclass import dataclass
 from skyline.source.arguments import passed
 from skyline.source.program import Module, Program
 from skyline.source.setting_names import Setting, rank

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from pathlib import PurePath
 
+from skyline.lazy_dataclass import dataclass
 from skyline.source.text import SourceSpan
 
 

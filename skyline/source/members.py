@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from skyline.lazy_dataclass import dataclass
 from skyline.source.arguments import passed, position_of
 from skyline.source.command_line import later_default
 from skyline.source.knob import KnobKind

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from skyline.errors import RewriteRefused, UsageError
+from skyline.lazy_dataclass import dataclass
 from skyline.source.cells import cells_of, headings, script_of
 
 _SPACE = re.compile(r"[ \t\r\n]*")

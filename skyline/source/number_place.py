@@ -5,11 +5,11 @@ from __future__ import annotations
 import ast
 import operator
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import PurePath
 
 from skyline.errors import UsageError
+from skyline.lazy_dataclass import dataclass
 from skyline.source.knob import KnobKind
 from skyline.source.text import SourceSpan, SourceText, TextEdit
 

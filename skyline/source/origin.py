@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum, auto
 
+from skyline.lazy_dataclass import dataclass
 from skyline.source.command_line import Option
 from skyline.source.knob import KnobKind
 from skyline.source.program import Module

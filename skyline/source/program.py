@@ -5,11 +5,12 @@ from __future__ import annotations
 import ast
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TypeVar
 
 from skyline.errors import SkylineError
+from skyline.lazy_dataclass import dataclass
 from skyline.source.scope import NameScope, own_scope, scopes_of
 from skyline.source.text import Function, SourceText, children, dotted, last_name, literal_key, parse
 

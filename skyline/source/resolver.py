@@ -5,8 +5,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Generator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from skyline.lazy_dataclass import dataclass
 from skyline.source.arguments import call_sites, is_method, passed, position_of
 from skyline.source.batch_names import is_batch_name, is_evaluation, is_training
 from skyline.source.command_line import Option, options_of

@@ -10,12 +10,13 @@ import tokenize
 import warnings
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import lru_cache
 from pathlib import Path
 
 from skyline.bounded_read import LARGEST_TEXT_BYTES, read_bounded
 from skyline.errors import RewriteRefused, UsageError
+from skyline.lazy_dataclass import dataclass
 from skyline.source.cells import headings, is_notebook
 from skyline.source.notebook import Notebook
 from skyline.uncollected import uncollected

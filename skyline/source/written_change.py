@@ -6,9 +6,9 @@ import ast
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import lru_cache
 
+from skyline.lazy_dataclass import dataclass
 from skyline.source.line_map import matches
 from skyline.source.text import SourceText, TextEdit
 

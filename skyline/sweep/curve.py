@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from math import exp, log, sqrt
 
@@ -11,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skyline.interval import Interval, median
+from skyline.lazy_dataclass import dataclass
 
 _LEAST_STEP = 0.05
 """Fresh processes of one script differ by so much; a smaller departure from the trend is no step."""

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from skyline.analysis.gpu_costs import samples_of
 from skyline.interval import Interval
-from skyline.memory.peak import Fit, fit, usable_elsewhere
+from skyline.lazy_dataclass import dataclass
+from skyline.memory.peak import fit, usable_elsewhere
 from skyline.predict.gpu_spec import GpuSpec
 from skyline.source.number_place import Number
 from skyline.sweep.work import IterationWork, work_of
@@ -68,8 +67,3 @@ def predicted_point(values: Values, profile: Profile, device: GpuSpec) -> SweepP
         fit(Interval.exact(float(profile.peak_bytes)), usable).value,
         work_of(profile, device),
     )
-
-
-def is_too_large(point: SweepPoint) -> bool:
-    """True if its tensors exceed the memory of the device."""
-    return point.fits == Fit.TOO_LARGE.value

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from skyline.capture.process import Starter, start_fresh
 from skyline.capture.request import CaptureRequest, ProgressCallback
 from skyline.errors import Cancelled, SkylineError, UsageError
+from skyline.lazy_dataclass import dataclass
 from skyline.predict.gpus import gpu_named
 from skyline.sweep.collected import Collected
 from skyline.sweep.measured import LEAST_ROUNDS, MeasuredPoints

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from skyline.capture.request import CaptureRequest
 from skyline.errors import SkylineError, UsageError
+from skyline.lazy_dataclass import dataclass
 from skyline.source.number_place import Number, NumberPlace, chosen, names
 from skyline.source.number_search import number_places
 from skyline.source.text import SourceText

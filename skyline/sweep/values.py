@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from itertools import product
 from math import isfinite, log
 
 from skyline.errors import UsageError
+from skyline.lazy_dataclass import dataclass
 from skyline.source.number_place import AskedName, Number
 
 MOST_VALUES = 1000

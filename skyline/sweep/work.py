@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from skyline.analysis.gpu_costs import busy_share
+from skyline.lazy_dataclass import dataclass
 from skyline.predict.gpu_spec import GpuSpec
 from skyline.predict.operator_time import TileUse
 from skyline.predict.predicted_times import in_allowed_format

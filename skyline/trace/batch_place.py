@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass
 from pathlib import PurePath
 
+from skyline.lazy_dataclass import dataclass
 from skyline.source.knob import DEFAULTS, Knob, SettingPlace
 from skyline.trace.profile import Profile
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal
 
+from skyline.lazy_dataclass import dataclass
 from skyline.trace.record import CodeLine
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from dataclasses import dataclass
 from pathlib import Path
 
 from skyline.interval import Interval, interval_of_series, median
+from skyline.lazy_dataclass import dataclass
 from skyline.trace.profile import Profile
 from skyline.trace.record import ON_DEVICE, Record
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from skyline.lazy_dataclass import dataclass
 from skyline.trace.record import CodeLine
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
 from skyline.interval import Interval
+from skyline.lazy_dataclass import dataclass
 from skyline.source.knob import ConfiguredSetting, KnobSearch, SettingPlace
 from skyline.trace.facts import (
     BatchFact,

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
+
+from skyline.lazy_dataclass import dataclass
 
 
 class Phase(str, Enum):

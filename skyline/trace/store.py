@@ -9,7 +9,7 @@ import os
 import re
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import fields, is_dataclass, replace
 from datetime import datetime
 from functools import cache
 from pathlib import Path
@@ -19,6 +19,7 @@ import msgspec
 
 from skyline.bounded_read import read_bounded, read_unpacked
 from skyline.errors import UsageError
+from skyline.lazy_dataclass import dataclass
 from skyline.source.cells import is_notebook
 from skyline.source.knob import SettingPlace
 from skyline.source.project import project_root

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from skyline.lazy_dataclass import dataclass
 
 _ROUNDING = 1e-9
 

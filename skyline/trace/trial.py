@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
+from skyline.lazy_dataclass import dataclass
 from skyline.trace.record import BareTimes, Phase
 
 

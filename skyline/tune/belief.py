@@ -9,12 +9,12 @@ Williams, 2006, sections 2.2 and 4.2.2). The next trial is the one with the larg
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from math import erf, exp, hypot, log, pi, sqrt
 
 import numpy as np
 
 from skyline.interval import Interval
+from skyline.lazy_dataclass import dataclass
 from skyline.tune.space import Candidate, Parts
 from skyline.whatif.question import Choice
 

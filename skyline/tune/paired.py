@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass
 from statistics import median
 
 from skyline.analysis.analyse import Analysis
 from skyline.capture.process import Starter, start_fresh
 from skyline.capture.request import CaptureRequest, ProgressCallback
 from skyline.errors import CaptureImpossible, UsageError
+from skyline.lazy_dataclass import dataclass
 from skyline.ledger.ledger import Ledger
 from skyline.trace.profile import Profile
 from skyline.tune.search import Outcome

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from statistics import median
 from typing import Protocol
 
 from skyline.capture.request import Progress, ProgressCallback
 from skyline.errors import Cancelled, RewriteRefused, SkylineError, UsageError
 from skyline.interval import Interval
+from skyline.lazy_dataclass import dataclass
 from skyline.tune.belief import Evidence, believed
 from skyline.tune.space import Candidate, Parts, Space
 from skyline.tune.trials import WORTH, TuneTrial

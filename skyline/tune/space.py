@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import combinations
 
 from skyline.analysis.analyse import Analysis
 from skyline.analysis.best import Climb, Constraints
 from skyline.interval import Interval
+from skyline.lazy_dataclass import dataclass
 from skyline.whatif.estimate import Estimate
 from skyline.whatif.question import BATCH_SIZE, Choice, Question, whole_number
 

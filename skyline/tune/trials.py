@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -11,6 +11,7 @@ import msgspec
 from skyline.bounded_read import read_unpacked
 from skyline.errors import UsageError
 from skyline.interval import Interval
+from skyline.lazy_dataclass import dataclass
 from skyline.trace.store import SUFFIX
 from skyline.whatif.question import Choice
 

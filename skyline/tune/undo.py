@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
 
 from skyline.bounded_read import read_unpacked
 from skyline.errors import UsageError
+from skyline.lazy_dataclass import dataclass
 
 _LARGEST_BYTES = 32 << 20
 

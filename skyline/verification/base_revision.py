@@ -7,10 +7,10 @@ import subprocess
 import tempfile
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 from skyline.errors import UsageError
+from skyline.lazy_dataclass import dataclass
 
 _SHALLOW = "In CI, fetch the history first: fetch-depth: 0 of actions/checkout, or git fetch origin main."
 _LONGEST_S = 120.0

@@ -5,12 +5,12 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import Enum
 
 from skyline.capture.process import Starter, start_fresh
 from skyline.capture.request import CaptureRequest, ProgressCallback
 from skyline.interval import Interval, bootstrap, median
+from skyline.lazy_dataclass import dataclass
 from skyline.settings.budget import Budget, Limits
 from skyline.trace.trial import Trial
 from skyline.verification.measure import Effort, Measured, measure

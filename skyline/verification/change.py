@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from skyline.analysis.analyse import Analysis
 from skyline.capture.request import CaptureRequest
 from skyline.errors import RewriteRefused, SkylineError, UsageError
+from skyline.lazy_dataclass import dataclass
 from skyline.rewrite.context import RewriteContext, as_profiled
 from skyline.rewrite.plan import RewritePlan, diff, plan
 from skyline.rewrite.removal import removals

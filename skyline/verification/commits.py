@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
 from skyline.errors import UsageError
+from skyline.lazy_dataclass import dataclass
 from skyline.trace.history_row import HistoryRow
 from skyline.verification.base_revision import run_git
 

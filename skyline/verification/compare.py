@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass
 
 from skyline.analysis.analyse import Analysis
 from skyline.capture.process import Starter, start_fresh
 from skyline.capture.request import CaptureRequest, ProgressCallback
+from skyline.lazy_dataclass import dataclass
 from skyline.verification.change import change, check_unchanged
 from skyline.verification.measure import Effort, Measured, measure
 from skyline.verification.verdict import Verdict, judge

@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from statistics import median
 from typing import TypeVar
 
@@ -18,6 +18,7 @@ from skyline.capture.request import CaptureRequest, Progress, ProgressCallback
 from skyline.capture.script_launcher import ScriptLauncher
 from skyline.capture.turns import Turn, in_turns, trial
 from skyline.errors import Cancelled, ScriptFailed, SkylineError, UsageError
+from skyline.lazy_dataclass import dataclass
 from skyline.trace.trial import Choices, Trial
 
 LEAST_ROUNDS_ASKED = 6

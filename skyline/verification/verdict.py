@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from skyline.interval import Interval, bootstrap
+from skyline.lazy_dataclass import dataclass
 from skyline.trace.trial import Trial
 
 NULL_TOLERANCE = 0.05

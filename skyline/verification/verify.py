@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import secrets
 import threading
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from skyline.capture.process import Starter, start_fresh
 from skyline.capture.request import CaptureRequest, Progress, ProgressCallback
 from skyline.errors import Cancelled, SkylineError, UsageError
 from skyline.interval import Interval
+from skyline.lazy_dataclass import dataclass
 from skyline.ledger.ledger import (
     Conditions,
     Ledger,

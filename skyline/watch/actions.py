@@ -8,9 +8,9 @@ import subprocess
 import threading
 import urllib.request
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
+from skyline.lazy_dataclass import dataclass
 from skyline.watch.rule import Alert
 
 _WEBHOOK_TIMEOUT_S = 10.0

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
 
+from skyline.lazy_dataclass import dataclass
 from skyline.trace.record import CodeLine
 from skyline.watch.course import Course
 

@@ -7,13 +7,13 @@ import os
 import platform
 import shutil
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
 import psutil
 
 from skyline.errors import UsageError
+from skyline.lazy_dataclass import dataclass
 from skyline.ledger.ledger import ledger_path
 from skyline.watch.heard_run import SOCKETS
 

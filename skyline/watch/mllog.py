@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from typing import Any, cast
+
+from skyline.lazy_dataclass import dataclass
 
 MARK = ":::MLLOG"
 _COUNTS_FROM = 100_000.0

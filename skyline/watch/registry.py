@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pkgutil
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import fields, is_dataclass
 from functools import cache
 from importlib import import_module
 from typing import Any
@@ -14,6 +14,7 @@ import msgspec
 import skyline.watch.catalogue
 from skyline.entry_points import installed
 from skyline.errors import UsageError
+from skyline.lazy_dataclass import dataclass
 from skyline.watch.rule import WatchRule
 
 ENTRY_POINT_GROUP = "skyline.watch_rules"

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
+from skyline.lazy_dataclass import dataclass
 from skyline.watch.actions import profile_command
 from skyline.watch.clients import Message
 from skyline.watch.course import Course
@@ -12,8 +12,6 @@ from skyline.watch.watcher import Watcher
 
 PAUSE, CONTINUE, PROFILE, STOP = "pause", "continue", "profile", "stop"
 REQUESTS = (PAUSE, CONTINUE, PROFILE, STOP)
-TO_ALLOW = (PAUSE, PROFILE, STOP)
-"""Requests that the person allows when the run is started; going on only undoes a pause."""
 
 
 @dataclass(frozen=True, slots=True)

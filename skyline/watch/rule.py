@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from skyline.lazy_dataclass import dataclass
 from skyline.trace.record import CodeLine
 
 if TYPE_CHECKING:

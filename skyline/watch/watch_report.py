@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
 from skyline.errors import UsageError
+from skyline.lazy_dataclass import dataclass
 from skyline.watch.diary import entries, histories
 from skyline.watch.mllog import LoggedTraining
 

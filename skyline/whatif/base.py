@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import Enum
 from math import hypot
 from typing import Protocol
 
 from skyline.graph.graph import Graph
 from skyline.interval import Interval
+from skyline.lazy_dataclass import dataclass
 from skyline.whatif.subject import Grain, Memory, MemoryChange, Subject
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from skyline.errors import SkylineError
+from skyline.lazy_dataclass import dataclass
 from skyline.memory.peak import Fit, fit, usable_bytes
 from skyline.stage_failures import failure
 from skyline.whatif.base import Applicability, Grain, Scenario, Semantics, Stage, Subject, WhatIf

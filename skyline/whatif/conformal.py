@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
 from math import ceil, exp, log
 
 from skyline.interval import Interval
+from skyline.lazy_dataclass import dataclass
 from skyline.whatif.constant import Constant
 
 COVERAGE = Constant.at(0.9, "the share of measurements that ranges are meant to hold")

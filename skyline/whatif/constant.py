@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from skyline.interval import Interval
+from skyline.lazy_dataclass import dataclass
 
 XEON = "two cores of an Intel Xeon"
 EXAMPLES = ("examples/image_classifier.py", "examples/recommender.py", "examples/small_gpt.py")

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import ceil
 from typing import Literal
 
 from skyline.interval import Interval
+from skyline.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from skyline.graph.graph import Graph, scale
 from skyline.graph.launching import ending_waits
 from skyline.graph.part import PARTS, Part, parts_of
 from skyline.interval import Interval, median
+from skyline.lazy_dataclass import dataclass
 from skyline.simulate.engine import Timeline, simulate, steady_step_ms
 from skyline.trace.profile import Profile
 from skyline.trace.record import BareTimes

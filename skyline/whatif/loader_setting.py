@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from skyline.graph.graph import Graph, scale
 from skyline.graph.selection import select
 from skyline.interval import Interval
+from skyline.lazy_dataclass import dataclass
 from skyline.trace.facts import Environment, LoaderFact
 from skyline.whatif.base import Scenario
 from skyline.whatif.subject import Subject

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache, lru_cache
 
 import numpy as np
@@ -15,6 +15,7 @@ from skyline.graph.column import Indices
 from skyline.graph.graph import Graph, scale
 from skyline.graph.task import WORK, WorkClass
 from skyline.interval import Interval
+from skyline.lazy_dataclass import dataclass
 from skyline.predict.gpu_spec import GpuSpec
 from skyline.predict.gpus import gpu_named
 from skyline.predict.registry import predictor_for

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from skyline.errors import UsageError
+from skyline.lazy_dataclass import dataclass
 
 MOST = 1_000_000_000
 """No batch, number of processes or size in MB comes near; sums of bytes still fit into 64 bits."""

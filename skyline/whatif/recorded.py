@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from skyline.errors import UsageError
 from skyline.graph.from_kineto import built
 from skyline.graph.graph import Graph
 from skyline.interval import Interval, interval_of_series
+from skyline.lazy_dataclass import dataclass
 from skyline.simulate.engine import simulate
 from skyline.trace.kineto.profiler_trace import ProfilerTrace
 from skyline.whatif.composition import compose

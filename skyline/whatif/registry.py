@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import pkgutil
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from importlib import import_module
 from typing import Any
 
-import skyline.whatif.catalogue
 from skyline.entry_points import installed, said
 from skyline.errors import SkylineError, UsageError
+from skyline.lazy_dataclass import dataclass
+from skyline.whatif import catalogue
 from skyline.whatif.base import Applicability, Grain, Scenario, Semantics, Stage, Subject, WhatIf
 
 _KINDS = {"semantics": Semantics, "stage": Stage, "grain": Grain}
@@ -100,26 +101,37 @@ ENTRY_POINT_GROUP = "skyline.whatifs"
 
 
 @cache
+def _modules() -> dict[str, str]:
+    """The modules of the catalogue by their last name, which is also that of the what-if that a module binds."""
+    found = pkgutil.walk_packages(catalogue.__path__, f"{catalogue.__name__}.")
+    return {one.name.rpartition(".")[2]: one.name for one in found if not one.ispkg}
+
+
+def _own(name: str) -> WhatIf | None:
+    """The what-if of the catalogue with that name; no other module is imported."""
+    module = _modules().get(name)
+    return None if module is None else getattr(import_module(module), "WHATIF", None)
+
+
+@cache
 def _found() -> tuple[dict[str, WhatIf], tuple[str, ...]]:
+    """The what-ifs of other packages, and the problems of those that cannot be used."""
     found: dict[str, WhatIf] = {}
-    for module in pkgutil.walk_packages(skyline.whatif.catalogue.__path__, "skyline.whatif.catalogue."):
-        whatif: WhatIf | None = getattr(import_module(module.name), "WHATIF", None)
-        if whatif is not None:
-            found[whatif.name] = whatif
     others = installed(ENTRY_POINT_GROUP, lacking)
     problems = list(others.problems)
     for addition in others.additions:
         plugin = PluginWhatIf(addition.value, addition.source)
-        if plugin.name in found:
+        if plugin.name in found or _own(plugin.name) is not None:
             problems.append(f"{plugin.source} is left out: there is a what-if {plugin.name!r} already")
         else:
             found[plugin.name] = plugin
-    return dict(sorted(found.items(), key=lambda item: (item[1].stage, item[0]))), tuple(problems)
+    return found, tuple(problems)
 
 
 def whatifs() -> dict[str, WhatIf]:
     """All known what-ifs by name, in the order in which they are applied together."""
-    return _found()[0]
+    own = {name: whatif for name in _modules() if (whatif := _own(name)) is not None}
+    return dict(sorted((own | _found()[0]).items(), key=lambda item: (item[1].stage, item[0])))
 
 
 def problems() -> tuple[str, ...]:
@@ -133,11 +145,12 @@ def whatif_named(name: str) -> WhatIf:
     Raises:
         UsageError: there is none.
     """
-    known = whatifs()
-    if name not in known:
+    found = _own(name) or _found()[0].get(name)
+    if found is None:
         from difflib import get_close_matches
 
+        known = whatifs()
         near = get_close_matches(name, known, n=1)
         hint = f"Did you mean {near[0]}?" if near else f"Known: {', '.join(sorted(known))}."
         raise UsageError(f"there is no what-if {name!r}", hint=hint)
-    return known[name]
+    return found

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import field, fields, replace
 from enum import Enum
 from functools import cached_property
 
@@ -16,6 +16,7 @@ from skyline.graph.launching import one_iteration_ahead
 from skyline.graph.part import Part
 from skyline.graph.threads import ThreadUse, thread_use
 from skyline.interval import Interval, median
+from skyline.lazy_dataclass import dataclass
 from skyline.memory.peak import MemoryBreakdown
 from skyline.memory.recomputation import RecordedLevels, recorded_levels
 from skyline.predict.batch_curve import BatchCurve, batch_curve

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
@@ -63,6 +64,36 @@ def test_little_work_imports_nothing_and_much_work_compiles():
         "assert 'numba' in sys.modules\n"
     )
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_code_from_the_cache_gives_the_same(tmp_path):
+    pytest.importorskip("numba")
+    program = (
+        "import numpy as np\n"
+        "from skyline.compiled import Way, run_loops\n"
+        "from skyline.graph import dependency\n"
+        "from skyline.simulate import engine\n"
+        "edge, far = np.array([5], np.int32), np.full(9, -1, np.int32)\n"
+        "one, ends, no = np.zeros(1, np.int32), np.zeros(1), np.zeros(1, bool)\n"
+        "with run_loops(Way.COMPILED):\n"
+        "    print(dependency.topological_order(far, edge, edge - 2).tolist())\n"
+        "    engine._pass(1, one, one, np.zeros(2, np.int32), one, ends, no, ends + 0.1, ends, ends, ends, ends)\n"
+        "print(ends.tolist())\n"
+        "loops = dependency._kahn, engine._pass\n"
+        "print([sum(loop._compiled.stats.cache_hits.values()) for loop in loops])\n"
+    )
+    runs = [
+        subprocess.run(
+            [sys.executable, "-c", program],
+            env={**os.environ, "XDG_CACHE_HOME": str(tmp_path)},
+            check=True,
+            capture_output=True,
+            text=True,
+        ).stdout.splitlines()
+        for _ in range(2)
+    ]
+    assert runs[0][:2] == runs[1][:2]
+    assert [run[2] for run in runs] == ["[0, 0]", "[1, 1]"]
 
 
 def test_without_numba_everything_runs_as_written(monkeypatch):

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
 from skyline.bounded_read import LARGEST_TEXT_BYTES, read_bounded
+from skyline.lazy_dataclass import dataclass
 
 if sys.version_info >= (3, 11):
     import tomllib

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from lsprotocol import types
 from pygls.uris import to_fs_path
 
 from skyline.errors import RewriteRefused
+from skyline.lazy_dataclass import dataclass
 from skyline.source.cells import cell_line, is_notebook
 from skyline.source.text import SourceSpan, SourceText, TextEdit
 

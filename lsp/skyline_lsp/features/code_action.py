@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from lsprotocol import types
 
 from skyline import units
 from skyline.errors import SkylineError
+from skyline.lazy_dataclass import dataclass
 from skyline.memory.peak import Fit, fit
 from skyline.report import basis, protocol
 from skyline.report.schema import EstimateReport

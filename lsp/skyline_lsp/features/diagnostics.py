@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from lsprotocol import types
 from pygls.workspace import PositionCodec
 
 from skyline import units
+from skyline.lazy_dataclass import dataclass
 from skyline.report.schema import FindingReport
 from skyline.settings.model import DiagnosticSettings
 from skyline.source.line_map import line_map

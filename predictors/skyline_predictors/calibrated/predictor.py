@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from itertools import product
 from math import exp, log
@@ -16,6 +16,7 @@ from skyline.calibrate.designs import DEVICE_CALLS, HOST, TRAINING
 from skyline.calibrate.machine import CalibratedDevice
 from skyline.calibrate.store import CaseTime, stamps, stored
 from skyline.interval import Interval, median
+from skyline.lazy_dataclass import dataclass
 from skyline.predict.gpu_spec import GpuSpec
 from skyline.predict.gpus import is_called
 from skyline.predict.host_cost import HostCost

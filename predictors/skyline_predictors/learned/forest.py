@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
+
+from skyline.lazy_dataclass import dataclass
 
 _ROWS_AT_ONCE = 64
 """Few enough that what is looked at stays in the processor's cache."""

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from skyline.lazy_dataclass import dataclass
 from skyline_predictors.call_time import shown_us
 from skyline_predictors.constants import Spread
 from skyline_predictors.learned import boosting

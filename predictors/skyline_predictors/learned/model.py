@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -13,6 +12,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from skyline.lazy_dataclass import dataclass
 from skyline.predict.gpu_spec import GpuSpec
 from skyline_predictors.constants import Spread
 from skyline_predictors.learned import family as families

@@ -7,12 +7,11 @@ are handed out to multiprocessors in waves, the last of which costs as much as a
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from skyline.lazy_dataclass import dataclass
 from skyline_predictors.learned.machine import LearnedGpu, RateConstants
 
 Floats = NDArray[np.float64]

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from skyline.lazy_dataclass import dataclass
 from skyline_predictors.learned.machine import LearnedGpu
 
 Floats = NDArray[np.float64]

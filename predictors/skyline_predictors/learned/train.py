@@ -6,13 +6,13 @@ import argparse
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 
 import numpy as np
 
 from skyline.errors import SkylineError
+from skyline.lazy_dataclass import dataclass
 from skyline_predictors.constants import Spread
 from skyline_predictors.learned import boosting
 from skyline_predictors.learned import model as models

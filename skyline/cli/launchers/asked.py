@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
 
 from skyline.errors import UsageError
+from skyline.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

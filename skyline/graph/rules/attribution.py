@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ from skyline.graph.rules.pieces import Pieces
 from skyline.graph.rules.recorded_tasks import RecordedTasks
 from skyline.graph.rules.threads import HostThreads
 from skyline.graph.task import PHASE
+from skyline.lazy_dataclass import dataclass
 from skyline.trace.kineto.category import Category
 from skyline.trace.kineto.profiler_trace import MarkedSteps, ProfilerTrace
 from skyline.trace.record import CodeLine, Phase

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from skyline.graph.column import Flags, Ids, Times
+from skyline.lazy_dataclass import dataclass
 from skyline.trace.kineto.category import GPU_WORK, Category
 from skyline.trace.kineto.profiler_trace import ProfilerTrace
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from skyline.graph.column import Times
 from skyline.graph.rules.calls import GpuWork
+from skyline.lazy_dataclass import dataclass
 from skyline.trace.kineto.profiler_trace import ProfilerTrace
 
 USUAL_LATENCY_US = 7.0

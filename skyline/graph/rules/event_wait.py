@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from skyline.graph.column import Flags, Indices
@@ -12,6 +10,7 @@ from skyline.graph.rules.calls import GpuWork
 from skyline.graph.rules.constants import LaunchConstants
 from skyline.graph.rules.names import Names
 from skyline.graph.rules.stream_wait import StreamWork, stream_waits
+from skyline.lazy_dataclass import dataclass
 from skyline.trace.kineto.category import Category
 from skyline.trace.kineto.profiler_trace import ProfilerTrace
 

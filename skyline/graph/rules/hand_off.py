@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from skyline.graph.column import Ids, Indices, Times
 from skyline.graph.dependency import Cause, Dependencies
 from skyline.graph.rules.pieces import Pieces
+from skyline.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True, eq=False)

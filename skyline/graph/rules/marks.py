@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from skyline.graph.column import Ids, Indices
@@ -12,6 +10,7 @@ from skyline.graph.rules.hand_off import Bursts
 from skyline.graph.rules.names import Names
 from skyline.graph.rules.pieces import Pieces, Role
 from skyline.graph.rules.synchronisation import BlockingCopies
+from skyline.lazy_dataclass import dataclass
 from skyline.trace.kineto.category import Category
 from skyline.trace.kineto.profiler_trace import MarkedSteps, ProfilerTrace
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
 from skyline.graph.column import Flags
+from skyline.lazy_dataclass import dataclass
 from skyline.trace.kineto.profiler_trace import ProfilerTrace
 
 _CONTEXTS = ("ProfilerStep", "Optimizer.", "DistributedDataParallel.", "## ", "torch/", "nn.Module: ")

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import IntEnum
 
 import numpy as np
 
 from skyline.graph.column import Codes, Flags, Ids, Indices, Times
 from skyline.graph.rules.names import Names
+from skyline.lazy_dataclass import dataclass
 from skyline.trace.kineto.category import Category
 from skyline.trace.kineto.profiler_trace import ProfilerTrace
 

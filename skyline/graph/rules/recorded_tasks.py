@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from skyline.graph.column import Ids, Times
 from skyline.graph.rules.calls import GpuWork
 from skyline.graph.rules.names import Names
 from skyline.graph.rules.pieces import Pieces
+from skyline.lazy_dataclass import dataclass
 from skyline.trace.kineto.profiler_trace import ProfilerTrace
 
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from skyline.graph.column import Flags, Ids, Indices, Times
 from skyline.graph.rules.constants import LaunchConstants
+from skyline.lazy_dataclass import dataclass
 
 _ROUNDING_US = 2.0
 _PASSING_US = 15.0

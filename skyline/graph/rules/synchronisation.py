@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from skyline.graph.column import Ids, Indices, Times
@@ -13,6 +11,7 @@ from skyline.graph.rules.event_wait import WAIT_EVENT
 from skyline.graph.rules.names import Names
 from skyline.graph.rules.pieces import Role
 from skyline.graph.rules.recorded_tasks import RecordedTasks
+from skyline.lazy_dataclass import dataclass
 from skyline.trace.kineto.category import Category
 from skyline.trace.kineto.profiler_trace import ProfilerTrace
 

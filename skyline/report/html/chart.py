@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from skyline import units
 from skyline.interval import Interval
+from skyline.lazy_dataclass import dataclass
 from skyline.memory.timeline import MemoryPoint
 from skyline.report.basis import point_basis
 from skyline.report.place import place_of

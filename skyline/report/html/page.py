@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,6 +16,7 @@ from pygments.formatters import HtmlFormatter
 from pygments.lexers.python import PythonLexer  # pyright: ignore[reportMissingTypeStubs]
 
 from skyline import units
+from skyline.lazy_dataclass import dataclass
 from skyline.report.basis import command_line, headline
 from skyline.report.document import Block, Cell, Document
 from skyline.report.html.chart import BOX, charts, memory_chart

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 
 from skyline import units
 from skyline.interval import Interval
+from skyline.lazy_dataclass import dataclass
 from skyline.report.document import Document
 from skyline.report.html.chart import BOX, LOGARITHMIC_FROM, Chart, Dot, Tick, nice_ticks, tick_label, x_scale
 from skyline.report.html.page import PageNames, as_script, filled

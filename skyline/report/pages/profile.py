@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from skyline import units
 from skyline.interval import Interval
+from skyline.lazy_dataclass import dataclass
 from skyline.report.basis import (
     basis_parts,
     busy_words,

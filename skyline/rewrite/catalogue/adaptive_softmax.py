@@ -8,9 +8,9 @@ probabilities as logits: a cross entropy over them is the same.
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
 
 from skyline.errors import RewriteRefused
+from skyline.lazy_dataclass import dataclass
 from skyline.rewrite.blocks import replace, statement_of
 from skyline.rewrite.context import RewriteContext, refusal, whole_number
 from skyline.rewrite.imports import usable

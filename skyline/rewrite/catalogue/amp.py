@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
 from functools import partial
 from typing import Literal
 
 from skyline.errors import RewriteRefused
+from skyline.lazy_dataclass import dataclass
 from skyline.rewrite.argument import keyword_of, set_argument, without_argument
 from skyline.rewrite.blocks import wrap
 from skyline.rewrite.context import RewriteContext, refusal

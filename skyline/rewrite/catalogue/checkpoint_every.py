@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import ast
 import re
-from dataclasses import dataclass
 from pathlib import PurePath
 
 from skyline.errors import RewriteRefused
 from skyline.interval import median
+from skyline.lazy_dataclass import dataclass
 from skyline.predict.checkpoint_interval import Failures, saving
 from skyline.rewrite.argument import set_literal
 from skyline.rewrite.context import RewriteContext, refusal

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import TypeGuard
 
+from skyline.lazy_dataclass import dataclass
 from skyline.rewrite.blocks import (
     insert_after,
     insert_before,

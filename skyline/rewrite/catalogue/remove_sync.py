@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Literal
 
 from skyline.errors import RewriteRefused
+from skyline.lazy_dataclass import dataclass
 from skyline.rewrite.blocks import replace, statement_of, wrap, wrap_expression
 from skyline.rewrite.context import RewriteContext, refusal, whole_number
 from skyline.rewrite.imports import free_name

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
 from typing import NoReturn, TypeVar
 
 from skyline.errors import RewriteRefused
+from skyline.lazy_dataclass import dataclass
 from skyline.rewrite.argument import add_keyword
 from skyline.rewrite.blocks import replace, statement_of, wrap, wrap_expression
 from skyline.rewrite.context import RewriteContext, refusal

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
 
+from skyline.lazy_dataclass import dataclass
 from skyline.rewrite.blocks import statement_of, suite_of
 from skyline.rewrite.context import RewriteContext, refusal
 from skyline.source.arguments import qualified_name

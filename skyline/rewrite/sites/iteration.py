@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Literal, TypeVar
 
 from skyline.errors import RewriteRefused
+from skyline.lazy_dataclass import dataclass
 from skyline.rewrite.argument import keyword_of
 from skyline.rewrite.context import RewriteContext, refusal
 from skyline.source.arguments import qualified_name

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
 
 from skyline.errors import RewriteRefused
+from skyline.lazy_dataclass import dataclass
 from skyline.rewrite.blocks import statement_of
 from skyline.rewrite.context import RewriteContext, refusal
 from skyline.rewrite.sites.iteration import ROUTE

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from skyline.errors import RewriteRefused
+from skyline.lazy_dataclass import dataclass
 from skyline.rewrite.blocks import statement_of
 from skyline.rewrite.context import RewriteContext, refusal
 from skyline.rewrite.sites.iteration import Iteration, Region, iteration
@@ -81,7 +81,19 @@ def _optimizer_names(context: RewriteContext) -> set[str]:
 
 def step(context: RewriteContext, within: Iteration | None = None) -> StepSite:
     """The one step of an iteration; raises RewriteRefused where there is none, or more than one."""
-    return _only(context, steps(context, within), "`optimizer.step()`")
+    sites = steps(context, within)
+    if not sites:
+        raise RewriteRefused(
+            "No `optimizer.step()` was found in the training loop", file=context.profile.script
+        )
+    if len(sites) > 1:
+        lines, first = ", ".join(str(site.call.lineno) for site in sites), sites[0]
+        raise refusal(
+            f"The loop has more than one `optimizer.step()`, on lines {lines}",
+            first.region.module,
+            first.call,
+        )
+    return sites[0]
 
 
 def zero_grads(context: RewriteContext, within: Iteration | None = None) -> tuple[StepSite, ...]:
@@ -91,20 +103,6 @@ def zero_grads(context: RewriteContext, within: Iteration | None = None) -> tupl
         for region, call in (within or iteration(context)).nodes(ast.Call)
         if isinstance(call.func, ast.Attribute) and call.func.attr == "zero_grad"
     )
-
-
-def zero_grad(context: RewriteContext, within: Iteration | None = None) -> StepSite:
-    """The one ``zero_grad()`` of an iteration; raises RewriteRefused where there is none, or more than one."""
-    return _only(context, zero_grads(context, within), "`zero_grad()`")
-
-
-def _only(context: RewriteContext, sites: tuple[StepSite, ...], what: str) -> StepSite:
-    if not sites:
-        raise RewriteRefused(f"No {what} was found in the training loop", file=context.profile.script)
-    if len(sites) > 1:
-        lines, first = ", ".join(str(site.call.lineno) for site in sites), next(iter(sites))
-        raise refusal(f"The loop has more than one {what}, on lines {lines}", first.region.module, first.call)
-    return next(iter(sites))
 
 
 _DRIVERS = {"accelerator", "fabric", "engine", "model_engine", "manager", "booster"}

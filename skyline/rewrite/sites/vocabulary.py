@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
 
+from skyline.lazy_dataclass import dataclass
 from skyline.rewrite.context import RewriteContext, refusal
 from skyline.rewrite.sites.layers import layer_class
 from skyline.source.program import Module

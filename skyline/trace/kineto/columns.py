@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from decimal import Decimal
 from itertools import compress
 from operator import attrgetter
@@ -67,6 +67,13 @@ def integers(values: Sequence[int]) -> NDArray[np.int64]:
         return np.fromiter(values, np.int64, len(values))
     except OverflowError:
         return np.array([value if -_GREATEST <= value <= _GREATEST else 0 for value in values], np.int64)
+
+
+def _plain(get: Callable[[Arguments], int], arguments: Sequence[Arguments]) -> NDArray[np.int64]:
+    try:
+        return np.fromiter(map(get, arguments), np.int64, len(arguments))
+    except OverflowError:
+        return integers(list(map(get, arguments)))
 
 
 def chosen(where: NDArray[np.bool_]) -> list[int]:
@@ -179,7 +186,7 @@ class Columns:
             types=self.strings.numbers_of_json([given.types for given in arguments]),
             external_id=integers([given.external or given.external_2020 for given in arguments]),
             occupancy=np.array([given.occupancy for given in arguments], np.float32),
-            **{name: integers(list(map(get, arguments))) for name, get in _PLAIN.items()},
+            **{name: _plain(get, arguments) for name, get in _PLAIN.items()},
         )
         self._take_waits(arguments, kinds)
         self._take_collectives(arguments)

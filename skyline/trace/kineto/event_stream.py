@@ -114,7 +114,7 @@ def stretches(window: TextWindow, notes: Notes) -> Iterator[Stretch]:
         cut, after = _last_boundary(window.data, window.at, window.at + size)
         if cut:
             try:
-                found = decoder.decode(b"[" + window.data[window.at : cut] + b"]")
+                found = decoder.decode(b"".join((b"[", memoryview(window.data)[window.at : cut], b"]")))
             except UNREADABLE:
                 if size > _SHORTEST_STRETCH:
                     size = max(_SHORTEST_STRETCH, size // 8)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import floor
 from pathlib import Path
 from typing import Any, cast
@@ -13,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skyline.errors import UsageError
+from skyline.lazy_dataclass import dataclass
 from skyline.trace.kineto.category import Category
 from skyline.trace.kineto.columns import Columns, small
 from skyline.trace.kineto.container import pieces

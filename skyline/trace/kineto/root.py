@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
 import msgspec
 
 from skyline.errors import UsageError
+from skyline.lazy_dataclass import dataclass
 from skyline.trace.kineto.event_stream import UNREADABLE, Stretch, stretches
 from skyline.trace.kineto.notes import NoteKind, Notes
 from skyline.trace.kineto.profiler_trace import RecordedDevice

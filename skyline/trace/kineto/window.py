@@ -45,6 +45,8 @@ class TextWindow:
 
     def fill(self, size: int) -> None:
         """Load chunks until ``size`` bytes are available or the text ends."""
+        if len(self) >= size:
+            return
         taken = [self.data[self.at :]]
         length = len(taken[0])
         while length < size and not self.ended:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 from skyline.interval import median
+from skyline.lazy_dataclass import dataclass
 from skyline.watch.course import Course
 from skyline.watch.rule import Alert
 

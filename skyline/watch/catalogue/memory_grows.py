@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
 
 from skyline.interval import median
+from skyline.lazy_dataclass import dataclass
 from skyline.units import format_bytes
 from skyline.watch.course import Course, MemoryLevel
 from skyline.watch.rule import Alert

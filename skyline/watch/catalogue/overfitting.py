@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
+from skyline.lazy_dataclass import dataclass
 from skyline.watch.course import Course, mean
 from skyline.watch.rule import Alert
 

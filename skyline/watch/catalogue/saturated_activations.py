@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from skyline.lazy_dataclass import dataclass
 from skyline.units import format_share
 from skyline.watch.course import Course
 from skyline.watch.layers import shares_of_activations

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from skyline.interval import median
+from skyline.lazy_dataclass import dataclass
 from skyline.units import format_ms, format_share
 from skyline.watch.course import Course
 from skyline.watch.rule import Alert

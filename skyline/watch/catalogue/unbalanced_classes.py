@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 
+from skyline.lazy_dataclass import dataclass
 from skyline.units import format_share
 from skyline.watch.course import Course
 from skyline.watch.rule import Alert

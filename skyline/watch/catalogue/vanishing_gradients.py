@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from skyline.lazy_dataclass import dataclass
 from skyline.watch.course import Course
 from skyline.watch.records import Sample
 from skyline.watch.rule import Alert

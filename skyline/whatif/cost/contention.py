@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import comb
 
 from skyline.graph.threads import ThreadUse
+from skyline.lazy_dataclass import dataclass
 
 USUAL_CROWDING = 1.4
 """The loss of computing on all cores to a worker that works little, over the worker's work. Handing out the cores in

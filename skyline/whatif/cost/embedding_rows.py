@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
 
 import numpy as np
@@ -11,6 +11,7 @@ from skyline.graph.column import Indices, Times
 from skyline.graph.graph import Graph
 from skyline.graph.selection import select
 from skyline.interval import Interval
+from skyline.lazy_dataclass import dataclass
 from skyline.trace.facts import ModuleFact
 from skyline.trace.profile import Profile
 from skyline.trace.record import Phase, Trace

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Literal
 
@@ -15,6 +14,7 @@ from skyline.graph.graph import Graph, scale
 from skyline.graph.selection import select
 from skyline.graph.task import ON_GPU, TaskKind, WorkClass
 from skyline.interval import Interval
+from skyline.lazy_dataclass import dataclass
 from skyline.predict.gpu_spec import GpuSpec
 from skyline.predict.predicted_times import in_allowed_format
 from skyline.predict.registry import predictor_for

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from skyline.graph.graph import Graph, scale
 from skyline.graph.insertion import Insertion, insert
 from skyline.graph.selection import select
 from skyline.graph.task import TaskKind
+from skyline.lazy_dataclass import dataclass
 from skyline.predict.fetching_costs import FetchingCosts
 from skyline.simulate.engine import simulate
 from skyline.trace.kineto.profiler_trace import ProfilerTrace

@@ -6,9 +6,10 @@ Wang, Bai, Pekhimenko, Scaling back-propagation by parallel scan algorithm, MLSy
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import ceil, expm1, log1p, sqrt
 
+from skyline.lazy_dataclass import dataclass
 from skyline.whatif.constant import Constant
 
 _NUMBER_BYTES = Constant.at(4.0, "the width of a number in float32")

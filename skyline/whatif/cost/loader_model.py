@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from skyline.graph.graph import Graph, scale
 from skyline.graph.selection import select
 from skyline.graph.task import TaskKind
 from skyline.interval import median
+from skyline.lazy_dataclass import dataclass
 from skyline.predict.fetching_costs import FetchingCosts
 from skyline.simulate.engine import simulate
 from skyline.whatif.base import Scenario

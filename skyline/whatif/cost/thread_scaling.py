@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
 from typing import TypeVar
 
@@ -15,6 +15,7 @@ from skyline.graph.selection import select
 from skyline.graph.task import PHASE, WORK, WORKS, TaskKind, WorkClass, work_class
 from skyline.graph.threads import is_split
 from skyline.interval import Interval
+from skyline.lazy_dataclass import dataclass
 from skyline.trace.record import OperatorShape, Phase, Record, Trace
 from skyline.trace.trial import ProductTrial, TriedTimes, divided_part
 from skyline.whatif.constant import EXAMPLES, XEON, Constant

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +15,7 @@ from skyline.graph.column import Indices, Times
 from skyline.graph.graph import Graph
 from skyline.graph.task import PHASE
 from skyline.interval import median
+from skyline.lazy_dataclass import dataclass
 from skyline.trace.profile import Profile
 from skyline.trace.record import Phase, RecordKind, Trace
 from skyline.trace.trial import Trial

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from skyline.graph.column import Indices
 from skyline.graph.graph import Graph
 from skyline.graph.selection import select
 from skyline.graph.task import Task, TaskKind, WorkClass
+from skyline.lazy_dataclass import dataclass
 from skyline.trace.record import Phase
 from skyline.whatif.constant import Constant
 from skyline.whatif.subject import Subject

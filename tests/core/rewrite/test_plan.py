@@ -14,7 +14,7 @@ from skyline.errors import RewriteRefused
 from skyline.rewrite.argument import add_keyword
 from skyline.rewrite.context import RewriteContext
 from skyline.rewrite.plan import diff, edits_for, plan
-from skyline.rewrite.registry import rewrites
+from skyline.rewrite.registry import entries
 from skyline.source.text import SourceText, parse
 from skyline.trace.profile import Profile
 from skyline.trace.record import CodeLine
@@ -88,9 +88,9 @@ def test_attempts_tell_missing_from_refused(workshop) -> None:
 
 
 def test_every_rewrite_of_an_iteration_belongs_to_a_whatif() -> None:
-    assert set(rewrites()) >= {"batch_size", "num_workers", "fused_optimizer"}
+    assert set(entries()) >= {"batch_size", "num_workers", "fused_optimizer"}
     # Saving less often changes no iteration, and shards are planned: rewrites without a what-if.
-    assert set(rewrites()) <= set(whatifs()) | {"checkpoint_every", "fsdp"}
+    assert set(entries()) <= set(whatifs()) | {"checkpoint_every", "fsdp"}
 
 
 @pytest.mark.parametrize("source", [SOURCE, SOURCE.replace("\n", "\r\n"), SOURCE.rstrip("\n")])

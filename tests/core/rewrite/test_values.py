@@ -7,13 +7,13 @@ import pytest
 from skyline.errors import RewriteRefused, UsageError
 from skyline.rewrite.context import RewriteContext
 from skyline.rewrite.plan import edits_for
-from skyline.rewrite.registry import rewrites
+from skyline.rewrite.registry import entries
 from skyline.source.text import SourceText
 from skyline.whatif.baseline import baseline
 from skyline.whatif.registry import whatifs
 
 
-@pytest.mark.parametrize("name", sorted(set(rewrites()) & set(whatifs())))
+@pytest.mark.parametrize("name", sorted(set(entries()) & set(whatifs())))
 def test_offered_values_are_taken(name, profile, gpu_profile) -> None:
     def read(path: str) -> SourceText:
         raise UsageError(f"{path} is not there")

@@ -107,7 +107,6 @@ def outsiders(tmp_path, monkeypatch):
 def _forget():
     registry._found.cache_clear()
     rewrites._found.cache_clear()
-    rewrites.rewrites.cache_clear()
 
 
 def test_what_works_is_found_and_what_does_not_is_named(outsiders):
@@ -146,9 +145,9 @@ def test_what_fails_later_is_told_as_an_answer(outsiders, profile):
 
 
 def test_rewrites_of_others_are_guarded_too(outsiders):
-    found = rewrites.rewrites()
+    found = rewrites.entries()
     with pytest.raises(RewriteRefused, match=r"broken \(from outsiders\) failed: AttributeError"):
-        found["fine"](object(), "")
+        found["fine"].rewrite(object(), "")
     said = "\n".join(rewrites.problems())
     assert "nothing (from outsiders) is left out: a module with NAME" in said
     assert "taken (from outsiders) is left out: there is a rewrite of that name already" in said

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import subprocess
+import sys
 from dataclasses import replace
 
 import pytest
@@ -44,6 +46,22 @@ def test_every_module_with_a_whatif_is_found():
     with pytest.raises(UsageError) as misspelt:
         whatif_named("fused_optimiser")
     assert misspelt.value.hint == "Did you mean fused_optimizer?"
+
+
+def test_a_whatif_is_called_like_its_module():
+    own = [one for one in whatifs().values() if type(one).__module__.startswith("skyline.whatif.catalogue")]
+    assert len(own) > 40
+    assert [one.name for one in own] == [type(one).__module__.rpartition(".")[2] for one in own]
+
+
+def test_one_whatif_is_found_without_the_others():
+    program = (
+        "import sys\n"
+        "from skyline.whatif.registry import problems, whatif_named\n"
+        "assert whatif_named('amp').name == 'amp' and not problems()\n"
+        "assert 'skyline.whatif.catalogue.host.compile' not in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
 
 
 def test_the_baseline_simulates_to_the_bare_time(profile):

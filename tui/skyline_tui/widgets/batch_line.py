@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import PurePath
 
 from textual.content import Content
 
 from skyline.interval import Interval
+from skyline.lazy_dataclass import dataclass
 from skyline.report.basis import Direction, direction
 from skyline.report.place import middle
 from skyline.report.schema import EstimateReport, ProfileReport

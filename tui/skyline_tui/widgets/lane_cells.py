@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from dataclasses import dataclass
 
+from skyline.lazy_dataclass import dataclass
 from skyline.report.timeline_report import LaneReport
 
 NOTHING = -1

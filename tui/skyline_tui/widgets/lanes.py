@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from rich.segment import Segment
@@ -16,6 +15,7 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from skyline import units
+from skyline.lazy_dataclass import dataclass
 from skyline.report.place import middle
 from skyline.report.timeline_report import LaneReport, TimelineReport, TimelineSide
 from skyline_tui.widgets.lane_cells import NOTHING, TimeWindow, cells_of, neighbour, piece_at

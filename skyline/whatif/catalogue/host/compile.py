@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
 
 import numpy as np
@@ -14,6 +14,7 @@ from skyline.graph.graph import Graph
 from skyline.graph.launching import launches
 from skyline.graph.task import KIND, ON_GPU, PHASE, WORK, TaskKind, WorkClass
 from skyline.interval import Interval
+from skyline.lazy_dataclass import dataclass
 from skyline.trace.profile import Profile
 from skyline.trace.record import OperatorShape, Phase
 from skyline.whatif.base import Applicability, Grain, Scenario, Stage, Subject, UsualWhatIf

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable
 
 import numpy as np
 
@@ -62,10 +61,10 @@ def shapes_change(subject: Subject) -> bool:
 
     A trace without shapes shows at least whether other operators were called.
     """
-    called: dict[int, Counter[Hashable]] = {}
     if subject.recording is not None:
-        called = _called(subject.recording)
-    elif subject.profile is not None:
+        return len(_called(subject.recording)) > 1
+    called: dict[int, Counter[int]] = {}
+    if subject.profile is not None:
         for record in subject.profile.trace.records:
             if record.phase is Phase.FORWARD and record.shape >= 0 and record.kind is not RecordKind.KERNEL:
                 called.setdefault(record.iteration, Counter())[record.shape] += 1
@@ -73,15 +72,19 @@ def shapes_change(subject: Subject) -> bool:
     return any(one != each[0] for one in each[1:])
 
 
-def _called(recording: Recording) -> dict[int, Counter[Hashable]]:
-    """By counted step, how often the forward pass called each operator with each of its shapes."""
+def _called(recording: Recording) -> set[bytes]:
+    """The operators that the forward passes of counted steps called, each with its shapes and how often."""
     trace, tasks = recording.trace, recording.graph.tasks
     forward = select(recording.graph, phase=Phase.FORWARD, kind=TaskKind.CPU, lane=recording.lane)
-    rows = recording.kineto.event[forward].astype(np.int64)
-    called: dict[int, Counter[Hashable]] = {}
-    seen = dict.fromkeys(zip(tasks.iteration[forward].tolist(), rows.tolist(), strict=True))
-    for iteration, row in seen:
-        if trace.category[row] == Category.CPU_OP:
-            one = int(trace.name[row]), int(trace.shapes[row])
-            called.setdefault(iteration, Counter())[one] += 1
-    return dict(sorted(called.items())[recording.counted]) if recording.has_steps else {}
+    if not recording.has_steps:
+        return set()
+    # An event may be several tasks; it counts once in each iteration.
+    size = np.int64(len(trace) + 1)
+    iteration, row = np.divmod(
+        np.unique(tasks.iteration[forward] * size + recording.kineto.event[forward] + 1), size
+    )
+    operators = trace.category[row - 1] == Category.CPU_OP
+    iteration, row = iteration[operators], row[operators] - 1
+    called = trace.name[row] * np.int64(len(trace.strings)) + trace.shapes[row]
+    counted = np.unique(iteration)[recording.counted]
+    return {np.sort(called[iteration == one]).tobytes() for one in counted}

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from skyline.graph.graph import Graph, scale
+from skyline.lazy_dataclass import dataclass
 from skyline.whatif.base import (
     Applicability,
     Provenance,

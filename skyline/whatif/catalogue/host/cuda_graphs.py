@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from skyline.graph.column import Indices
@@ -11,6 +9,7 @@ from skyline.graph.graph import Graph, scale
 from skyline.graph.selection import select
 from skyline.graph.task import PHASE, TaskKind
 from skyline.interval import Interval
+from skyline.lazy_dataclass import dataclass
 from skyline.trace.record import Phase
 from skyline.whatif.base import Applicability, Grain, Scenario, Stage, Subject, UsualWhatIf
 from skyline.whatif.catalogue.host.compiling import compiling_s, shapes_change

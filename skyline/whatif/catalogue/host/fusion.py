@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
@@ -11,6 +10,7 @@ import numpy as np
 from skyline.graph.column import Flags, Indices, Times
 from skyline.graph.graph import Graph
 from skyline.graph.task import KIND, ON_GPU, PHASE, WORK, TaskKind, WorkClass
+from skyline.lazy_dataclass import dataclass
 from skyline.trace.record import OperatorShape, Phase
 from skyline.whatif.catalogue.host.operator_class import CostClass, kernel_class, operator_class
 from skyline.whatif.catalogue.host.pooling import POOLING, PoolingFactors, PoolingKind, pooling_kinds

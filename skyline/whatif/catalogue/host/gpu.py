@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from skyline.graph.column import Flags, Indices, Times
 from skyline.graph.graph import scale
 from skyline.graph.selection import select
 from skyline.graph.task import WORK, TaskKind, WorkClass
+from skyline.lazy_dataclass import dataclass
 from skyline.predict.gpu_spec import GpuSpec
 from skyline.predict.gpus import gpu_named, gpus
 from skyline.predict.wave_scaling import carried_factor, share_of_memory, sustained_rates

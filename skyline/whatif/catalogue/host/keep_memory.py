@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from skyline.interval import Interval
+from skyline.lazy_dataclass import dataclass
 from skyline.whatif.base import Applicability, Scenario, Subject, UsualWhatIf
 from skyline.whatif.constant import Constant
 from skyline.whatif.cost.large_blocks import getting_us, without_getting

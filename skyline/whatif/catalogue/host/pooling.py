@@ -9,12 +9,12 @@ maximum in each window, where PyTorch's own goes to it. ``benchmarks/compiled_po
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import IntEnum
 
 import numpy as np
 
 from skyline.graph.column import Indices, Times
+from skyline.lazy_dataclass import dataclass
 from skyline.trace.record import OperatorShape
 
 _FINDS_MAXIMA = ("max_pool", "maxpool")

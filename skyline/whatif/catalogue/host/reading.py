@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from skyline.graph.column import Indices
 from skyline.graph.graph import Graph
 from skyline.graph.task import ON_GPU, PHASE
+from skyline.lazy_dataclass import dataclass
 from skyline.trace.record import CodeLine, Phase
 from skyline.whatif.subject import Subject
 

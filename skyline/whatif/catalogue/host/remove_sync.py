@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -14,6 +13,7 @@ from skyline.graph.launching import ending_waits, launches
 from skyline.graph.python_frames import file_of, frames, in_library, innermost
 from skyline.graph.selection import select
 from skyline.graph.task import KIND, ON_GPU, TaskKind
+from skyline.lazy_dataclass import dataclass
 from skyline.trace.kineto.profiler_trace import ProfilerTrace
 from skyline.whatif.base import Applicability, Grain, Scenario, Stage, Subject, UsualWhatIf
 from skyline.whatif.catalogue.host.reading import READS, ReadingLine, reading_lines, total_ms

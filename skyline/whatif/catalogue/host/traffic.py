@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import cache
 from math import prod
 
 from skyline.interval import median
+from skyline.lazy_dataclass import dataclass
 from skyline.trace.record import OperatorShape
 
 _SIZES = {

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from skyline.lazy_dataclass import dataclass
 from skyline.whatif.base import Applicability, Grain, Scenario, Stage, Subject, UsualWhatIf
 from skyline.whatif.loader_setting import iterations_per_epoch, shorter_on_average, start_ms, training_loader
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from skyline.graph.column import Flags, Indices
@@ -12,6 +10,7 @@ from skyline.graph.graph import Graph, cut_dependencies
 from skyline.graph.launching import launches
 from skyline.graph.selection import select
 from skyline.graph.task import TaskKind
+from skyline.lazy_dataclass import dataclass
 from skyline.whatif.base import Applicability, Scenario, Stage, Subject, UsualWhatIf
 from skyline.whatif.loader_setting import training_loader
 from skyline.whatif.subject import bytes_moved

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from skyline.graph.selection import select
 from skyline.graph.task import TaskKind
+from skyline.lazy_dataclass import dataclass
 from skyline.whatif.base import Applicability, Grain, Scenario, Stage, Subject, UsualWhatIf
 from skyline.whatif.cost.contention import Computing
 from skyline.whatif.cost.loader_model import COSTS, core_bound_ms, inferred_load_us

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import sqrt
 
 import numpy as np
@@ -12,6 +12,7 @@ from skyline.graph.part import PARTS, Part, parts_of
 from skyline.graph.selection import select
 from skyline.graph.task import TaskKind
 from skyline.interval import Interval
+from skyline.lazy_dataclass import dataclass
 from skyline.memory.peak import Fit, fit, usable_bytes
 from skyline.predict.batch_curve import sizes_to_show
 from skyline.whatif.base import (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,7 @@ from skyline.graph.recomputation import Recomputed, recompute
 from skyline.graph.selection import select
 from skyline.graph.task import KIND, ON_GPU, PHASE, TaskKind
 from skyline.interval import Interval
+from skyline.lazy_dataclass import dataclass
 from skyline.memory.peak import usable_bytes
 from skyline.memory.recomputation import RecordedLevels
 from skyline.trace.facts import ModuleFact

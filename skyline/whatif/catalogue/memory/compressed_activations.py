@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from math import prod
 
 from skyline.errors import UsageError
@@ -13,6 +12,7 @@ from skyline.graph.launching import launches
 from skyline.graph.selection import select
 from skyline.graph.task import PHASE, Task, TaskKind, WorkClass
 from skyline.interval import Interval
+from skyline.lazy_dataclass import dataclass
 from skyline.trace.record import Phase
 from skyline.whatif.base import Applicability, Scenario, Semantics, Subject, UsualWhatIf
 from skyline.whatif.constant import Constant

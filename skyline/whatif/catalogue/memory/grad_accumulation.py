@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from skyline.graph.replication import replicate
 from skyline.graph.selection import select
 from skyline.graph.task import KIND, PHASE, TaskKind
 from skyline.interval import Interval
+from skyline.lazy_dataclass import dataclass
 from skyline.predict.batch_curve import BatchCurve
 from skyline.trace.record import Phase
 from skyline.whatif.base import (

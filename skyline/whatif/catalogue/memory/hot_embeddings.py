@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from skyline.graph.column import Indices
@@ -13,6 +11,7 @@ from skyline.graph.insertion import Insertion, insert
 from skyline.graph.selection import select
 from skyline.graph.task import Task, TaskKind, WorkClass
 from skyline.interval import Interval
+from skyline.lazy_dataclass import dataclass
 from skyline.trace.profile import Profile
 from skyline.trace.record import Phase
 from skyline.trace.tensor_values import TensorValues, hot_at

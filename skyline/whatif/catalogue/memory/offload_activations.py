@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import prod
 
 from skyline.graph.dependency import Cause, Dependency
@@ -13,6 +12,7 @@ from skyline.graph.insertion import Insertion, insert
 from skyline.graph.selection import select
 from skyline.graph.task import PHASE, Task, TaskKind, WorkClass
 from skyline.interval import Interval
+from skyline.lazy_dataclass import dataclass
 from skyline.trace.record import OperatorShape, Phase
 from skyline.whatif.base import Applicability, Scenario, Subject, UsualWhatIf
 from skyline.whatif.constant import Constant

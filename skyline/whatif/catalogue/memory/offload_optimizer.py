@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from skyline.graph.dependency import Cause, Dependency
@@ -13,6 +11,7 @@ from skyline.graph.launching import launches_of
 from skyline.graph.selection import select
 from skyline.graph.task import Task, TaskKind, WorkClass
 from skyline.interval import Interval
+from skyline.lazy_dataclass import dataclass
 from skyline.trace.facts import OptimizerFact
 from skyline.trace.record import Phase
 from skyline.whatif.base import Applicability, Provenance, Scenario, Stage, Subject, UsualWhatIf

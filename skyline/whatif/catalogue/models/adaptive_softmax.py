@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
 from math import prod
@@ -15,6 +14,7 @@ from skyline.graph.column import Indices
 from skyline.graph.graph import Graph, scale
 from skyline.graph.selection import select
 from skyline.interval import Interval
+from skyline.lazy_dataclass import dataclass
 from skyline.memory.growth import LARGE_BYTES
 from skyline.memory.peak import live_blocks
 from skyline.trace.facts import LabelFact, ModuleFact

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import prod
 
 import numpy as np
@@ -12,6 +12,7 @@ from skyline.graph.column import Indices
 from skyline.graph.graph import Graph
 from skyline.graph.selection import select
 from skyline.graph.task import WORK, TaskKind, WorkClass
+from skyline.lazy_dataclass import dataclass
 from skyline.trace.record import OperatorShape, Phase
 from skyline.whatif.subject import Subject, shapes
 

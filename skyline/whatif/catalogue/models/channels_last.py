@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
 
 import numpy as np
@@ -14,6 +14,7 @@ from skyline.graph.launching import launches_of
 from skyline.graph.selection import Criteria, select
 from skyline.graph.task import TaskKind, WorkClass
 from skyline.interval import Interval
+from skyline.lazy_dataclass import dataclass
 from skyline.trace.facts import ModuleFact
 from skyline.trace.record import OperatorShape, Phase
 from skyline.whatif.base import (

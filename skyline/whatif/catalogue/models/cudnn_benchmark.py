@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from skyline.graph.graph import scale
 from skyline.graph.selection import Criteria, select
 from skyline.graph.task import TaskKind, WorkClass
 from skyline.interval import Interval
+from skyline.lazy_dataclass import dataclass
 from skyline.whatif.base import (
     Applicability,
     Provenance,

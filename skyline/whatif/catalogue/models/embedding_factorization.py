@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
 
 import numpy as np
 
 from skyline.graph.column import Indices
 from skyline.graph.graph import Graph
+from skyline.lazy_dataclass import dataclass
 from skyline.trace.profile import Profile
 from skyline.trace.record import OperatorShape, Phase
 from skyline.whatif.base import Applicability, Grain, Provenance, Scenario, Semantics, Subject, UsualWhatIf

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from skyline.errors import UsageError
 from skyline.graph.graph import scale
 from skyline.graph.selection import select
 from skyline.graph.task import TaskKind
 from skyline.interval import Interval
+from skyline.lazy_dataclass import dataclass
 from skyline.units import format_ms
 from skyline.whatif.base import Applicability, Scenario, Semantics, Stage, Subject, UsualWhatIf
 from skyline.whatif.catalogue.models.batched_operators import batched_on_cpu, batched_on_gpu

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from math import prod
 
 import numpy as np
@@ -14,6 +13,7 @@ from skyline.graph.launching import launches_of
 from skyline.graph.selection import select
 from skyline.graph.task import PHASE, TaskKind, WorkClass
 from skyline.interval import Interval
+from skyline.lazy_dataclass import dataclass
 from skyline.trace.record import Phase
 from skyline.whatif.base import Applicability, Provenance, Scenario, Stage, Subject, UsualWhatIf
 from skyline.whatif.constant import Constant

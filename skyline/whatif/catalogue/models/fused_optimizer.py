@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from skyline.graph.part import Part
 from skyline.graph.selection import select
 from skyline.graph.task import TaskKind
 from skyline.interval import Interval
+from skyline.lazy_dataclass import dataclass
 from skyline.trace.facts import OptimizerFact
 from skyline.trace.record import Phase
 from skyline.whatif.base import Applicability, Grain, Scenario, Stage, Subject, UsualWhatIf

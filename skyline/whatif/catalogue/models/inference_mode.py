@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from skyline.graph.column import Indices
 from skyline.graph.graph import Graph, scale
 from skyline.graph.task import KIND, PHASE, TaskKind
 from skyline.interval import Interval
+from skyline.lazy_dataclass import dataclass
 from skyline.trace.facts import CallFact
 from skyline.trace.profile import Profile
 from skyline.trace.record import Phase

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from skyline.errors import UsageError
 from skyline.graph.graph import Graph
 from skyline.graph.selection import select
 from skyline.graph.task import TaskKind
 from skyline.interval import Interval
+from skyline.lazy_dataclass import dataclass
 from skyline.trace.facts import ModuleFact
 from skyline.trace.profile import Profile
 from skyline.trace.record import Phase

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from skyline.graph.graph import Graph
+from skyline.lazy_dataclass import dataclass
 from skyline.trace.profile import Profile
 from skyline.trace.record import Phase
 from skyline.whatif.base import Applicability, Grain, Scenario, Semantics, Subject, UsualWhatIf

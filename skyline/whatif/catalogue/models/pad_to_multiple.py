@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from skyline.errors import UsageError
 from skyline.graph.column import Indices
 from skyline.graph.graph import Graph, scale
 from skyline.graph.selection import select
 from skyline.graph.task import TaskKind, WorkClass
 from skyline.interval import Interval
+from skyline.lazy_dataclass import dataclass
 from skyline.trace.record import Phase
 from skyline.whatif.base import Applicability, Scenario, Semantics, Subject, UsualWhatIf
 from skyline.whatif.catalogue.models.alignment import Odd, element_bytes, odd_layers

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from math import sqrt
 
@@ -14,6 +14,7 @@ from skyline.graph.graph import Graph, scale
 from skyline.graph.selection import select
 from skyline.graph.task import WORK, TaskKind, WorkClass
 from skyline.interval import Interval
+from skyline.lazy_dataclass import dataclass
 from skyline.trace.record import OperatorShape, Phase
 from skyline.units import format_ms, format_share
 from skyline.whatif.base import Applicability, Scenario, Semantics, Subject, UsualWhatIf

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from skyline.graph.graph import Graph, scale
 from skyline.graph.launching import launches_of
 from skyline.graph.task import WORK, WorkClass
 from skyline.interval import Interval
+from skyline.lazy_dataclass import dataclass
 from skyline.whatif.base import Applicability, Scenario, Subject, UsualWhatIf
 from skyline.whatif.catalogue.models.attention import AttentionCall, Site, written_out
 from skyline.whatif.constant import EXAMPLES, XEON, Constant

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from skyline.errors import UsageError
@@ -12,6 +10,7 @@ from skyline.graph.graph import Graph, scale
 from skyline.graph.selection import select
 from skyline.graph.task import TaskKind
 from skyline.interval import Interval
+from skyline.lazy_dataclass import dataclass
 from skyline.trace.facts import OptimizerFact
 from skyline.trace.record import Phase
 from skyline.whatif.base import Applicability, Scenario, Stage, Subject, UsualWhatIf

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import isfinite
 
 from skyline.errors import UsageError
@@ -10,6 +9,7 @@ from skyline.graph.column import Indices
 from skyline.graph.graph import Graph, scale
 from skyline.graph.selection import select
 from skyline.graph.task import TaskKind
+from skyline.lazy_dataclass import dataclass
 from skyline.trace.record import Phase
 from skyline.trace.tensor_values import TableAccess, steady_at
 from skyline.units import format_share

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -11,6 +10,7 @@ from skyline.graph.column import Indices
 from skyline.graph.graph import Graph, scale
 from skyline.graph.selection import select
 from skyline.graph.task import TaskKind
+from skyline.lazy_dataclass import dataclass
 from skyline.trace.facts import OptimizerFact
 from skyline.trace.kineto.category import Category
 from skyline.trace.record import Phase

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from skyline.graph.launching import launches
 from skyline.graph.selection import select
 from skyline.graph.task import Task, TaskKind, WorkClass, work_class
 from skyline.interval import Interval
+from skyline.lazy_dataclass import dataclass
 from skyline.trace.record import Phase
 from skyline.whatif.base import (
     Applicability,

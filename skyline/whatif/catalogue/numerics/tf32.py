@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -10,6 +10,7 @@ from skyline.graph.column import Indices
 from skyline.graph.graph import Graph, scale
 from skyline.graph.selection import Criteria, select
 from skyline.graph.task import TaskKind, WorkClass
+from skyline.lazy_dataclass import dataclass
 from skyline.whatif.base import (
     Applicability,
     Provenance,

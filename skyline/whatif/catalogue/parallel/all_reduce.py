@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+
+from skyline.lazy_dataclass import dataclass
 
 MIB = 1 << 20
 DEFAULT_CAP_MB = 25.0

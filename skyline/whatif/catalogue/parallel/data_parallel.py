@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from skyline.graph.dependency import Cause, Dependency
 from skyline.graph.graph import Graph
 from skyline.graph.insertion import Insertion, insert
 from skyline.interval import Interval
+from skyline.lazy_dataclass import dataclass
 from skyline.whatif.base import Applicability, Provenance, Scenario, Semantics, Stage, Subject, UsualWhatIf
 from skyline.whatif.catalogue.parallel.all_reduce import DEFAULT_CAP_MB, Link, buckets_of, latency_us
 from skyline.whatif.cost.worker_exchange import (

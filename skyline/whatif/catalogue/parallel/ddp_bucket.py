@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from skyline.errors import UsageError
+from skyline.lazy_dataclass import dataclass
 from skyline.trace.facts import ParallelFact
 from skyline.whatif.base import Applicability, Scenario, Stage, Subject, UsualWhatIf
 from skyline.whatif.catalogue.parallel.all_reduce import DEFAULT_CAP_MB, MIB

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from skyline.errors import UsageError
@@ -12,6 +10,7 @@ from skyline.graph.selection import select
 from skyline.graph.task import TaskKind
 from skyline.interval import Interval
 from skyline.job.exchanges import kind_of
+from skyline.lazy_dataclass import dataclass
 from skyline.trace.record import Phase
 from skyline.whatif.base import (
     Applicability,

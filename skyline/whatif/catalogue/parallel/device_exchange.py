@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from skyline.graph.column import Indices
 from skyline.graph.graph import Graph
 from skyline.graph.removal import remove
 from skyline.graph.selection import select
 from skyline.graph.task import TaskKind
+from skyline.lazy_dataclass import dataclass
 from skyline.trace.facts import ParallelFact
 from skyline.trace.record import Phase
 from skyline.whatif.catalogue.parallel.all_reduce import DEFAULT_CAP_MB, Link, buckets_of, latency_us

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from math import prod
 
 import numpy as np
@@ -14,6 +13,7 @@ from skyline.graph.graph import Graph, scale
 from skyline.graph.insertion import Insertion, insert
 from skyline.graph.selection import select
 from skyline.graph.task import Task, TaskKind, WorkClass
+from skyline.lazy_dataclass import dataclass
 from skyline.trace.facts import ParallelFact
 from skyline.trace.record import Phase
 from skyline.whatif.catalogue.parallel.all_reduce import (

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from skyline.errors import UsageError
@@ -11,6 +9,7 @@ from skyline.graph.column import Indices
 from skyline.graph.graph import Graph, scale
 from skyline.graph.selection import select
 from skyline.graph.task import TaskKind
+from skyline.lazy_dataclass import dataclass
 from skyline.trace.record import Phase
 from skyline.whatif.base import Applicability, Grain, Provenance, Scenario, Stage, Subject, UsualWhatIf
 from skyline.whatif.catalogue.parallel.all_reduce import Link, latency_us

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import ceil
 
 from skyline.graph.dependency import Cause, Dependency
@@ -10,6 +10,7 @@ from skyline.graph.graph import Graph
 from skyline.graph.insertion import Insertion, insert
 from skyline.graph.replication import stitch
 from skyline.graph.scheduling import prioritise
+from skyline.lazy_dataclass import dataclass
 from skyline.whatif.base import Applicability, Provenance, Scenario, Semantics, Stage, Subject, UsualWhatIf
 from skyline.whatif.catalogue.parallel.all_reduce import latency_us
 from skyline.whatif.constant import Constant

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from skyline.graph.selection import select
 from skyline.interval import Interval
+from skyline.lazy_dataclass import dataclass
 from skyline.trace.record import Phase, RecordKind, Trace
 from skyline.whatif.base import (
     Applicability,

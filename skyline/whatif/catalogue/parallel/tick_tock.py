@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +14,7 @@ from skyline.graph.insertion import Insertion, insert
 from skyline.graph.selection import select
 from skyline.graph.task import Task, TaskKind, WorkClass
 from skyline.interval import Interval
+from skyline.lazy_dataclass import dataclass
 from skyline.memory.recomputation import RecordedLevels
 from skyline.trace.record import Phase
 from skyline.units import format_share

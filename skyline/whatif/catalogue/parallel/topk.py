@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -10,6 +10,7 @@ from skyline.errors import UsageError
 from skyline.graph.graph import Graph, scale
 from skyline.graph.selection import select
 from skyline.interval import Interval
+from skyline.lazy_dataclass import dataclass
 from skyline.whatif.base import Applicability, Provenance, Scenario, Semantics, Stage, Subject, UsualWhatIf
 from skyline.whatif.catalogue.parallel.all_reduce import DEFAULT_CAP_MB, Link, latency_us
 from skyline.whatif.catalogue.parallel.data_parallel import with_all_reduces
