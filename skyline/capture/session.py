@@ -277,7 +277,7 @@ class _Later:
     notes: tuple[str, ...] = ()
 
     def ended_with(self, ended: Ended) -> _Later:
-        """The same of a script that ended meanwhile, with the values that were seen until then."""
+        """These results for a script that ended meanwhile, with the values that were seen until then."""
         if ended.values is None:
             return replace(self, ended_after=ended.boundaries)
         seen = plural(ended.values.iterations, "iteration")
