@@ -31,6 +31,7 @@ from skyline.watch.diary import Diary, entries
 from skyline.watch.registry import known_rules, made_rules
 from skyline.watch.rule import Alert, WatchRule
 from skyline.watch.run import WatchedProcess
+from skyline.watch.run_load import RunLoadMeter, family_s
 from skyline.watch.watcher import Watcher
 
 CASES = Path(__file__).resolve().parent.parent / "tests" / "core" / "watch"
@@ -130,11 +131,18 @@ def watched(text: str, arguments: Iterable[str], exit_code: int) -> set[str]:
             history = Path(folder) / "history.jsonl"
             process = WatchedProcess(command, share=_SHARE, every_s=_EVERY_S)
             rules: dict[str, WatchRule] = {**made_rules({}, ""), BASELINE: LossThreshold()}
+            meter = RunLoadMeter(lambda: family_s(process.root()))
             watcher = Watcher(
-                rules, Diary(history, command), Actions(), lambda _: None, process.command, process.pause
+                rules,
+                Diary(history, command),
+                Actions(),
+                lambda _: None,
+                process.command,
+                process.pause,
+                meter.read,
             )
             try:
-                code = process.listen(watcher.hear, watcher.read_memory)
+                code = process.listen(watcher.hear, watcher.read_host)
             finally:
                 process.close()
             watcher.end(code)
@@ -146,6 +154,8 @@ def watched(text: str, arguments: Iterable[str], exit_code: int) -> set[str]:
     problems = [one["message"] for one in kept if one.get("kind") == "report"]
     if problems or not any(one.get("kind") == "course" for one in kept):
         raise SystemExit(f"a training was not watched: {problems}\n{text}")
+    for note in (one for one in kept if one.get("kind") == "note"):
+        print(f"    {note['title']}: {'; '.join(note['evidence'])}", file=sys.stderr)
     return {one["rule"] for one in kept if one.get("kind") == "alert"}
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from skyline.capture.child_process import ChildProcess
+from skyline.capture.child_process import ChildProcess, ScriptEnded
 from skyline.capture.events import BareSteps, StepRow
 from skyline.capture.request import CaptureRequest
 from skyline.trace.record import BareTimes
@@ -174,12 +174,16 @@ def settle(child: ChildProcess, request: CaptureRequest, into: BareRows) -> None
     """Measure further into ``into`` until the median is known well or the time is spent.
 
     Well known: the middle half of the steps, over the square root of their number, is within 1.5 % of the
-    median.
+    median. Raises ScriptEnded where the script ends meanwhile, with its iterations until then in ``into``.
     """
     budget_ms = request.settle_s * 1e3 - sum(into.steps_ms)
     while _spread(into.steps_ms) > _SMALL_SPREAD and budget_ms > into.median_ms * 2:
         turn = max(2, int(min(_TURN_S * 1e3, budget_ms) / into.median_ms))
-        rows = run_bare(child, turn + 1)
+        try:
+            rows = run_bare(child, turn + 1)
+        except ScriptEnded as ended:
+            into.rows += ended.ended.rows[1:]
+            raise
         into.rows += rows[1:]
         budget_ms -= sum(row.step_ms for row in rows)
 

@@ -6,6 +6,7 @@ from skyline.lazy_dataclass import dataclass
 from skyline.trace.facts import Environment, LabelFact
 from skyline.trace.observed_training import ObservedSave
 from skyline.trace.record import CodeLine
+from skyline.trace.tensor_values import TensorValues
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +143,10 @@ class Ended:
     processes: tuple[str, ...] = ()
     """Processes that the script started, as far as they were seen."""
     saves: tuple[ObservedSave, ...] = ()
+    values: TensorValues | None = None
+    """Of the iterations until then, if it ended while values of its tensors were looked at."""
+    rows: tuple[StepRow, ...] = ()
+    """The bare iterations of a turn that its end cut short."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import time
+from typing import TYPE_CHECKING
 
 import psutil
 
-from skyline.capture.child_process import ChildProcess
 from skyline.trace.facts import MachineLoad
+
+if TYPE_CHECKING:
+    from skyline.capture.child_process import ChildProcess
 
 _SHORTEST_S = 0.2
 """The system counts processor time in hundredths of a second."""

@@ -32,7 +32,7 @@ from skyline.capture.config_trials import (
 )
 from skyline.capture.early_facts import from_first_iterations, from_source
 from skyline.capture.ended_early import LEAST_ITERATIONS, too_few
-from skyline.capture.events import Ready
+from skyline.capture.events import Ended, Ready
 from skyline.capture.held_run import HeldRun
 from skyline.capture.iteration import notes_on_cutting
 from skyline.capture.load_meter import LoadMeter
@@ -50,6 +50,7 @@ from skyline.trace.facts import ModuleFact, PowerFact
 from skyline.trace.profile import Profile
 from skyline.trace.tensor_values import TensorValues
 from skyline.trace.trial import ProductTrial, Trial, joined
+from skyline.units import plural
 
 _SPARING_ITERATIONS = 4
 """One to warm up, one to drop after it, two to record; with four in all one is left to record."""
@@ -219,6 +220,7 @@ class CaptureSession:
                 *notes_on_cutting(ready.facts),
                 *notes_on(recording, ready.facts.environment.device.kind),
                 *slower,
+                *later.notes,
                 *late.notes,
             ),
             ended_after=later.ended_after,
@@ -244,13 +246,14 @@ class CaptureSession:
             on_device = ready.facts.environment.device.kind != "cpu"
             paired = beside_recording(child, self._request, rows, self._request.recorded, on_device=on_device)
             later = replace(later, paired_ms=paired)
-            settle(child, self._request, rows)
-            later = replace(later, power=self._power(child, ready, rows))
+            # Before the longest of the stages, in which a short script ends.
             values = tensor_values(child, self._request, recording, ready.facts.styles, rows.median_ms)
-            return replace(later, values=values)
+            later = replace(later, values=values)
+            settle(child, self._request, rows)
+            return replace(later, power=self._power(child, ready, rows))
         except ScriptEnded as ended:
             # It had enough for a profile; the curve will need a fresh run.
-            return replace(later, ended_after=ended.ended.boundaries)
+            return later.ended_with(ended.ended)
 
     def _power(self, child: ChildProcess, ready: Ready, rows: BareRows) -> PowerFact | None:
         device = ready.facts.environment.device
@@ -272,6 +275,15 @@ class _Later:
     values: TensorValues | None = None
     ended_after: int | None = None
     failed: bool = False
+    notes: tuple[str, ...] = ()
+
+    def ended_with(self, ended: Ended) -> _Later:
+        """These results for a script that ended meanwhile, with the values that were seen until then."""
+        if ended.values is None:
+            return replace(self, ended_after=ended.boundaries)
+        seen = plural(ended.values.iterations, "iteration")
+        note = f"The script ended while the values in its tensors were looked at: they are those of {seen}."
+        return replace(self, ended_after=ended.boundaries, values=ended.values, notes=(note,))
 
 
 _SHARE = 0.25

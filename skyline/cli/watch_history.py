@@ -47,6 +47,9 @@ def _told(entry: dict[str, Any], base: Path, *, several: bool) -> str:
             where = f" ({place(entry['file'], entry['line'], base)})" if entry["file"] else ""
             first = f"{at}{rank}iteration {entry['iteration']}: {entry['rule']}: {entry['title']}{where}"
             return "\n".join([first, *(f"{'':>12}{one}" for one in entry["evidence"])])
+        case "note":
+            first = f"{at}{rank}iteration {entry['iteration']}: note: {entry['title']}"
+            return "\n".join([first, *(f"{'':>12}{one}" for one in entry["evidence"])])
         case "over":
             return f"{at}{rank}iteration {entry['iteration']}: {entry['rule']}: over"
         case "logged":

@@ -36,6 +36,7 @@ class Watching:
     ) -> None:
         from skyline.watch.actions import Actions
         from skyline.watch.requests import Requests
+        from skyline.watch.run_load import RunLoadMeter, family_s
         from skyline.watch.watcher import Watcher
 
         self.run = run
@@ -49,7 +50,8 @@ class Watching:
             frozenset(options.pause_on),
             beside,
         )
-        self.watcher: Watcher = Watcher(rules, diary, actions, self._say, run.command, run.pause)
+        meter = RunLoadMeter(lambda: family_s(run.root()))
+        self.watcher: Watcher = Watcher(rules, diary, actions, self._say, run.command, run.pause, meter.read)
         self.requests: Requests = Requests(self.watcher, frozenset(options.allow), run.go_on)
 
     def open_to_clients(self, live: LiveRun) -> None:
@@ -83,7 +85,7 @@ class Watching:
         return code
 
     def _tick(self) -> None:
-        self.watcher.read_memory()
+        self.watcher.read_host()
         state = self.watcher.status()
         self.status.draw(state)
         if self.clients is not None:

@@ -51,7 +51,7 @@ class SkewedLookups:
             cost_ms,
             name,
             tuple(
-                Evidence.at(_evidence(table), place_of_module(subject, table.path))
+                Evidence.at(_evidence(table, profile.values.basis), place_of_module(subject, table.path))
                 for table in skewed[:_TABLES]
             ),
         )
@@ -66,11 +66,11 @@ def _words(table: TableAccess) -> str:
     return f"{_FEW:.0%} of the rows of {table.path} take {share:.0%} of its lookups"
 
 
-def _evidence(table: TableAccess) -> str:
+def _evidence(table: TableAccess, basis: str) -> str:
     tenth = hot_at(table.hot, 0.1 * table.size_bytes).hit_share
     return (
         f"{_words(table)}, a tenth takes {format_share(tenth)}; {table.rows:,} rows, {format_bytes(table.size_bytes)}, "
-        f"{table.lookups:,.0f} lookups of {table.distinct_rows:,.0f} rows in an iteration"
+        f"{table.lookups:,.0f} lookups of {table.distinct_rows:,.0f} rows in an iteration, by {basis}"
     )
 
 

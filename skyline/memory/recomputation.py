@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
@@ -112,8 +113,11 @@ def recorded_levels(end: MemoryFact, trace: Trace, blocks: Sequence[str]) -> Rec
         if block.freed is not None:
             owner[block.freed] -= block.size_bytes
     new = gradients.sum()
+    # A block from before the recording that is as large as a gradient is that of the iteration before.
+    sizes = Counter(gradients[gradients > 0].tolist())
     for index, one in enumerate(allocations):
-        if one.size_bytes < 0 and index not in paired:
+        if one.size_bytes < 0 and index not in paired and sizes[-one.size_bytes] > 0:
+            sizes[-one.size_bytes] -= 1
             gradients[index] += one.size_bytes
     older = min(end.gradient_bytes, new, -gradients[gradients < 0].sum())
     level_of_gradients = np.maximum(0.0, max(0.0, end.gradient_bytes - new) + older + np.cumsum(gradients))

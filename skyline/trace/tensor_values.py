@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from skyline.lazy_dataclass import dataclass
 
+from skyline.units import plural
+
 _ROUNDING = 1e-9
 
 
@@ -122,7 +124,7 @@ class TensorValues:
     def basis(self) -> str:
         """The iterations that showed them, as the end of a sentence."""
         where = f" of a run on {self.seen_on}" if self.seen_on else ""
-        return f"{self.iterations} iterations{where}"
+        return f"{plural(self.iterations, 'iteration')}{where}"
 
 
 def hot_at(points: tuple[HotRows, ...], size_bytes: float) -> HotRows:

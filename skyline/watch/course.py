@@ -9,6 +9,7 @@ from itertools import islice
 from typing import TypeVar
 
 from skyline.lazy_dataclass import dataclass
+from skyline.trace.facts import MachineLoad
 from skyline.trace.record import CodeLine
 from skyline.watch.mllog import LoggedTraining, read_entry
 from skyline.watch.records import (
@@ -40,6 +41,14 @@ class MemoryLevel:
     where: str
 
 
+@dataclass(frozen=True, slots=True)
+class LoadReading:
+    """The load of the machine from the reading before until ``iteration``."""
+
+    iteration: int
+    load: MachineLoad
+
+
 @dataclass(slots=True)
 class Course:
     """Grows by ``add``. ``peers`` are the courses of all processes of the run, this one among them."""
@@ -51,6 +60,7 @@ class Course:
     validations: deque[Validation] = field(default_factory=lambda: deque[Validation](maxlen=_OTHERS))
     saves: deque[Save] = field(default_factory=lambda: deque[Save](maxlen=_OTHERS))
     memory: deque[MemoryLevel] = field(default_factory=lambda: deque[MemoryLevel](maxlen=_WINDOWS))
+    loads: deque[LoadReading] = field(default_factory=lambda: deque[LoadReading](maxlen=_WINDOWS))
     lines: dict[str, CodeLine] = field(default_factory=dict[str, CodeLine])
     parameters: list[ParameterRow] = field(default_factory=list[ParameterRow])
     first_losses: list[float] = field(default_factory=list[float])
@@ -84,6 +94,15 @@ class Course:
     def add_memory(self, level: MemoryLevel) -> None:
         """Take a reading of memory in."""
         self.memory.append(level)
+
+    def add_load(self, load: MachineLoad) -> None:
+        """Take a reading of the machine's load in."""
+        self.loads.append(LoadReading(self.iteration, load))
+
+    def loads_between(self, first: int, last: int) -> list[MachineLoad]:
+        """The loads that were read in these iterations; the last one before if there is none."""
+        known = [one for one in self.loads if one.iteration <= last]
+        return [one.load for one in known if one.iteration >= first] or [one.load for one in known[-1:]]
 
     @property
     def rank(self) -> int:

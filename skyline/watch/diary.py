@@ -18,7 +18,7 @@ from skyline.bounded_read import LARGEST_TEXT_BYTES, read_bounded
 from skyline.errors import UsageError
 from skyline.watch.course import Course
 from skyline.watch.mllog import LoggedTraining
-from skyline.watch.rule import Alert
+from skyline.watch.rule import Alert, Note
 
 SCHEMA = "skyline.watch/1"
 _FOLDER = ".skyline"
@@ -102,6 +102,17 @@ class Diary:
             evidence=list(alert.evidence),
             file=place.file if place is not None else "",
             line=place.line if place is not None else 0,
+        )
+
+    def note_cause(self, name: str, note: Note, course: Course) -> None:
+        """A rule found a cause outside of the training."""
+        self.note(
+            "note",
+            rule=name,
+            rank=course.rank,
+            iteration=course.iteration,
+            title=note.title,
+            evidence=list(note.evidence),
         )
 
     def close(self) -> None:

@@ -34,9 +34,9 @@ class Window(msgspec.Struct, frozen=True, tag="window", tag_field="kind"):
 
     ``at_s`` is the time since the first iteration, ``wait_s`` that in which the loop waited for its loaders, ``own_s``
     that until backward passes began, ``watching_s`` that of the hooks since the start. ``processor_s`` is the processor
-    time of the thread that trains. ``idle_s`` is the part of one
-    iteration in which the device had no work before the batch arrived; None if unknown. ``earlier``: one of the first
-    windows, sent again to a watcher that came later.
+    time of the thread that trains, ``delayed_s`` the time in which that thread was ready and had no processor; None if
+    unknown. ``idle_s`` is the part of one iteration in which the device had no work before the batch arrived; None if
+    unknown. ``earlier``: one of the first windows, sent again to a watcher that came later.
     """
 
     iteration: int
@@ -49,6 +49,7 @@ class Window(msgspec.Struct, frozen=True, tag="window", tag_field="kind"):
     fetches: int = 0
     own_s: float = 0.0
     processor_s: float | None = None
+    delayed_s: float | None = None
     loss: float | None = None
     largest_loss: float | None = None
     idle_s: float | None = None

@@ -1,4 +1,4 @@
-"""Definition of a rule over a training run, and of its alert."""
+"""Definition of a rule over a training run, of its alert, and of its note."""
 
 from __future__ import annotations
 
@@ -20,6 +20,17 @@ class Alert:
     place: CodeLine | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Note:
+    """A cause outside of the training: the title with its main number, and evidence in words.
+
+    It is said and kept in the history. It is no alert, and no action follows from it.
+    """
+
+    title: str
+    evidence: tuple[str, ...] = ()
+
+
 class WatchRule(Protocol):
     """A rule for one kind of problem: a frozen dataclass whose fields are its thresholds, each with a default.
 
@@ -27,6 +38,9 @@ class WatchRule(Protocol):
     ``skyline.watch_rules``. The name of the rule is that of the module or the entry point.
     """
 
-    def check(self, course: Course) -> Alert | None:
-        """The alert if the problem is there now; None otherwise, or if the necessary facts are unknown."""
+    def check(self, course: Course) -> Alert | Note | None:
+        """The alert if the problem is there now; None otherwise, or if the necessary facts are unknown.
+
+        A note if it only looks like the problem, because of a cause outside of the training.
+        """
         ...

@@ -115,11 +115,22 @@ def watch_report(
         ranks=len(ranks),
         points=points,
         alerts=_alerts(rest),
-        messages=tuple(str(one["message"]) for one in rest if one.get("kind") == "report"),
+        messages=tuple(filter(None, map(_message, rest))),
         watching_share=_watching_share(own),
         logged=None if logged is None else LoggedTraining.of_history(logged),
         names=names,
     )
+
+
+def _message(entry: dict[str, Any]) -> str:
+    """A message, or a note with its iteration; empty for anything else."""
+    match entry.get("kind"):
+        case "report":
+            return str(entry["message"])
+        case "note":
+            return f"iteration {entry['iteration']}: {'; '.join([entry['title'], *entry['evidence']])}"
+        case _:
+            return ""
 
 
 def _point(entry: dict[str, Any]) -> WatchPoint:

@@ -13,6 +13,7 @@ import psutil
 
 from skyline.entry_points import said
 from skyline.report.place import place
+from skyline.trace.facts import MachineLoad
 from skyline.watch.actions import Actions
 from skyline.watch.course import Course, MemoryLevel
 from skyline.watch.diary import Diary
@@ -29,10 +30,10 @@ from skyline.watch.records import (
     Validation,
     Window,
 )
-from skyline.watch.rule import Alert, WatchRule
+from skyline.watch.rule import Alert, Note, WatchRule
 
 _QUIET_S = 60.0
-"""A rule that holds again sooner is not reported again."""
+"""A rule that holds again sooner is not reported again, nor is a note."""
 _OVER_AFTER = 10
 """Number of looks in a row that find nothing, after which an alert is over."""
 _MEMORY_EVERY_S = 1.0
@@ -42,6 +43,7 @@ _Noted = tuple[float, LoggedTraining]
 Say = Callable[[str], None]
 Command = Callable[[int, dict[str, object]], None]
 Pause = Callable[[Sequence[int]], None]
+ReadLoad = Callable[[], MachineLoad | None]
 
 
 @dataclass(slots=True)
@@ -57,6 +59,7 @@ class _State:
 class Watcher:
     """Hears the records of all processes of a run. ``command`` passes commands on to a process, ``pause`` stops some.
 
+    ``load`` gives the load of the machine since it was asked last, None if it has nothing new.
     A rule that raises an exception is left out from then on; the others go on.
     """
 
@@ -66,10 +69,12 @@ class Watcher:
     say: Say
     command: Command
     pause: Pause = lambda _: None
+    load: ReadLoad = lambda: None
     courses: dict[int, Course] = field(default_factory=dict[int, Course])
     alerts: int = 0
     _peers: list[Course] = field(default_factory=list[Course])
     _states: dict[tuple[int, str], _State] = field(default_factory=dict[tuple[int, str], _State])
+    _noted_at: dict[str, float] = field(default_factory=dict[str, float])
     _stopped: bool = False
     _memory_at: float = 0.0
     _logged: dict[int, _Noted] = field(default_factory=dict[int, _Noted])
@@ -103,8 +108,15 @@ class Watcher:
             case _:
                 pass
 
-    def read_memory(self) -> None:
-        """Read the host memory of the processes, once a second: the run itself has no work with it."""
+    def read_host(self) -> None:
+        """Read the load of the machine and the host memory of the processes: the run itself has no work with it."""
+        load = self.load()
+        if load is not None:
+            for course in self.courses.values():
+                course.add_load(load)
+        self._read_memory()
+
+    def _read_memory(self) -> None:
         now = time.monotonic()
         if now - self._memory_at < _MEMORY_EVERY_S:
             return
@@ -177,12 +189,14 @@ class Watcher:
     def _look(self, process: int, course: Course) -> None:
         for name, rule in list(self.rules.items()):
             try:
-                alert = rule.check(course)
+                found = rule.check(course)
             except Exception as error:
                 del self.rules[name]
                 self.report(f"rule {name} is left out: {said(error)}")
                 continue
-            self._follow(process, course, name, alert)
+            self._follow(process, course, name, None if isinstance(found, Note) else found)
+            if isinstance(found, Note):
+                self._note(course, name, found)
 
     def _follow(self, process: int, course: Course, name: str, alert: Alert | None) -> None:
         state = self._states.get((process, name))
@@ -205,6 +219,15 @@ class Watcher:
         self.say(alert_text(name, alert, course))
         self._act(process, course, name, alert)
 
+    def _note(self, course: Course, name: str, note: Note) -> None:
+        """Say and keep it, once for all processes: it is about their machine."""
+        now = time.monotonic()
+        held_at = self._noted_at.get(name, -math.inf)
+        self._noted_at[name] = now
+        if now - held_at >= _QUIET_S:
+            self.diary.note_cause(name, note, course)
+            self.say("\n".join([f"{_beginning(course)}: note: {note.title}", *_indented(note.evidence)]))
+
     def _act(self, process: int, course: Course, name: str, alert: Alert) -> None:
         self.actions.tell(name, alert, course.iteration, course.rank, self.report)
         for command in self.actions.commands(name, course.iteration, course.rank):
@@ -221,10 +244,17 @@ class Watcher:
 
 def alert_text(name: str, alert: Alert, course: Course) -> str:
     """An alert as it is printed."""
-    rank = f"rank {course.rank}, " if len(course.peers) > 1 else ""
     where = f" ({_shown(alert.place.file, alert.place.line)})" if alert.place is not None else ""
-    lines = [f"skyline watch: {rank}iteration {course.iteration}: {name}: {alert.title}{where}"]
-    return "\n".join([*lines, *(f"    {one}" for one in alert.evidence)])
+    return "\n".join([f"{_beginning(course)}: {name}: {alert.title}{where}", *_indented(alert.evidence)])
+
+
+def _beginning(course: Course) -> str:
+    rank = f"rank {course.rank}, " if len(course.peers) > 1 else ""
+    return f"skyline watch: {rank}iteration {course.iteration}"
+
+
+def _indented(evidence: Sequence[str]) -> list[str]:
+    return [f"    {one}" for one in evidence]
 
 
 def _shown(file: str, line: int) -> str:

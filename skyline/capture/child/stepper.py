@@ -81,7 +81,7 @@ class Stepper:
             self.evaluation.install()
 
     def ended(self):
-        """The counts at the end of the script; its recording so far is kept."""
+        """The counts at the end of the script; its recording so far is kept, and what a pass or a turn has seen."""
         observer = self.observer
         if self._recordings is not None:
             self._recordings.end(self._loop)
@@ -94,7 +94,14 @@ class Stepper:
             "fetches": observer.loaders.fetches,
             "modules": user_code.imported_files(),
             "saves": self._saves.taken(),
+            "values": self._values_seen(),
+            "rows": self._timed_rows() if self._rows else [],
         }
+
+    def _values_seen(self):
+        """Those of a pass that the end of the script cuts short; None if no iteration of one has ended."""
+        found, self.observer.pass_under_way = self.observer.pass_under_way, None
+        return found.end() if isinstance(found, ValuesPass) and found.done else None
 
     def _boundary(self, frame):
         channel = self._claim.channel()
@@ -177,12 +184,16 @@ class Stepper:
         if self._remaining:
             self._show_life()
             return
+        self._channel.send("steps", rows=self._timed_rows(), saves=self._saves.taken())
+        self._wait(frame)
+
+    def _timed_rows(self):
+        """The iterations of this turn so far."""
         rows, self._rows = self._rows, []
         # The device's clock tells them apart without having been waited for at each: only now it is.
         for row, step_ms in zip(rows, self._clock.steps_ms(), strict=True):
             row["step_ms"] = step_ms
-        self._channel.send("steps", rows=rows, saves=self._saves.taken())
-        self._wait(frame)
+        return rows
 
     def _passing(self, frame):
         found = self.observer.pass_under_way

@@ -6,10 +6,11 @@ from itertools import islice
 
 from skyline.interval import median
 from skyline.lazy_dataclass import dataclass
+from skyline.trace.facts import MachineLoad
 from skyline.units import format_ms, format_share
-from skyline.watch.course import Course
+from skyline.watch.course import Course, mean
 from skyline.watch.records import Window
-from skyline.watch.rule import Alert
+from skyline.watch.rule import Alert, Note
 
 _WARM_UP = 4
 """Windows left out at the start."""
@@ -17,12 +18,15 @@ _WARM_UP = 4
 
 @dataclass(frozen=True, slots=True)
 class ThroughputFalls:
-    """Compares the last ``windows`` windows with the fastest earlier ones of that number, by their medians."""
+    """Compares the last ``windows`` windows with the fastest earlier ones of that number, by their medians.
+
+    If other programs took the processors, it is a note and no alert.
+    """
 
     slower: float = 0.3
     windows: int = 20
 
-    def check(self, course: Course) -> Alert | None:
+    def check(self, course: Course) -> Alert | Note | None:
         """Refers to the loader if the waits for data grew as much, else to the optimizer step."""
         known = list(islice(course.windows, _WARM_UP, None))
         if len(known) < 2 * self.windows:
@@ -33,15 +37,22 @@ class ThroughputFalls:
         now, before = times[0], min(times[1:])
         if now < before * (1 + self.slower):
             return None
+        fastest = times.index(before, 1)
+        longer = f"iterations take {format_ms(now * 1e3)}, {format_share(now / before - 1)} more than before"
+        load = _busier_half(course, blocks[0])
+        taken = _taken(load)
+        own_s = _without_others(course, load, (blocks[0], now), (blocks[fastest], before))
+        if own_s is not None and own_s[0] < own_s[1] * (1 + self.slower):
+            without = f"{format_ms(own_s[0] * 1e3)}, {format_ms(own_s[1] * 1e3)} before"
+            return Note(taken, (longer, f"without the time for which they had its processor: {without}"))
         waits = [
             sum(window.wait_s for window in block) / sum(window.iterations for window in block)
             for block in blocks
         ]
-        fastest = times.index(before, 1)
         by_data = waits[0] - waits[fastest]
         computed = [_computed_ms(blocks[0]), _computed_ms(blocks[fastest])]
         return Alert(
-            f"iterations take {format_ms(now * 1e3)}, {format_share(now / before - 1)} more than before",
+            longer,
             (
                 f"{format_ms(before * 1e3)} in iterations up to {blocks[fastest][-1].iteration}",
                 f"waiting for data accounts for {format_ms(max(by_data, 0.0) * 1e3)} of the difference",
@@ -52,6 +63,7 @@ class ThroughputFalls:
                     if all(computed)
                     else ()
                 ),
+                *((taken,) if taken else ()),
             ),
             course.line("loader", "step")
             if by_data > (now - before) / 2
@@ -62,6 +74,65 @@ class ThroughputFalls:
 def _computed_ms(block: list[Window]) -> float:
     """Processor time of an iteration in ms; 0 if unknown. If it is as before, waits or other programs are the cause."""
     return 1e3 * median([(window.processor_s or 0.0) / window.iterations for window in block])
+
+
+def _busier_half(course: Course, block: list[Window]) -> MachineLoad | None:
+    """The mean of the readings with most load by others, since a median is slow if half of the windows are."""
+    loads = course.loads_between(block[0].iteration, block[-1].iteration)
+    loads.sort(key=lambda one: -one.others_cores)
+    half = loads[: -(-len(loads) // 2)]
+    if not half:
+        return None
+    own, others = mean(one.own_cores for one in half), mean(one.others_cores for one in half)
+    return MachineLoad(own, others, half[0].cores)
+
+
+def _taken(load: MachineLoad | None) -> str:
+    """The part of the machine that others take, in words; empty if they leave room, or it is unknown."""
+    if load is None or not load.busy:
+        return ""
+    return f"other programs take {format_share(load.others_cores / load.cores)} of the machine"
+
+
+def _without_others(
+    course: Course, load: MachineLoad | None, *timed: tuple[list[Window], float]
+) -> list[float] | None:
+    """The time of an iteration in each block without the part in which other programs had its processor.
+
+    None if they leave room on the machine, or if something is unknown. While the thread that trains is ready and has no
+    processor, other programs and further threads of the run have it, each in proportion to its processor time.
+    """
+    if load is None or not load.busy:
+        return None
+    block = timed[0][0]
+    thread_cores = sum(one.processor_s or 0.0 for one in block) / sum(one.seconds for one in block)
+    further = max(0.0, load.own_cores - thread_cores)
+    share = load.others_cores / (load.others_cores + further)
+    found: list[float] = []
+    for block, iteration_s in timed:
+        delay_s = _delay_s(course, block)
+        if delay_s is None:
+            return None
+        found.append(iteration_s - share * delay_s)
+    return found
+
+
+def _delay_s(course: Course, block: list[Window]) -> float | None:
+    """Time of an iteration in which the thread that trains was ready and had no processor; None if unknown.
+
+    Of several ranks it is the longest: the others wait for that one.
+    """
+    first, last = block[0].iteration, block[-1].iteration
+    found: list[float] = []
+    for peer in course.peers or [course]:
+        delays = [
+            one.delayed_s / one.iterations
+            for one in peer.windows
+            if one.delayed_s is not None and first <= one.iteration <= last
+        ]
+        if delays:
+            found.append(median(delays))
+    return max(found, default=None)
 
 
 RULE = ThroughputFalls

@@ -23,7 +23,7 @@ from skyline.trace.profile import Profile
 from skyline.trace.record import OperatorShape, Phase
 from skyline.whatif.base import Applicability
 from skyline.whatif.constant import XEON, Constant
-from skyline.whatif.cost.optimizer_step import update_of
+from skyline.whatif.cost.optimizer_step import temporary_factor, update_of
 from skyline.whatif.cost.streaming import relieved
 from skyline.whatif.cost.thread_scaling import CALL_US
 from skyline.whatif.number_formats import gpu
@@ -386,7 +386,8 @@ def with_weights(subject: Subject, layers: Sequence[Replaced], kept_bytes: float
             made = _moved(made, "gradients", -share * memory.gradients.value)
             return _moved(made, "activations", kept_bytes)
         kept = kept_bytes * levels.activations / max(1.0, float(levels.activations.max()))
-        stepping = _step_factor(subject, layers, share) * levels.stepping
+        largest = {layer.module.path: layer.largest for layer in layers}
+        stepping = temporary_factor(subject, largest, share) * levels.stepping
         then = levels.live - share * levels.gradients - levels.stepping + stepping + kept
         now = int(levels.live.argmax())
         gradients, activations = -share * float(levels.gradients[now]), float(kept[now])
@@ -401,17 +402,6 @@ def _moved(memory: Memory, owner: str, change: float) -> Memory:
     if change >= 0:
         return memory.more(owner, Interval.exact(change))
     return memory.less(owner, Interval.exact(-change))
-
-
-def _step_factor(subject: Subject, layers: Sequence[Replaced], share: float) -> float:
-    """Temporary memory of a step over that of now: on a processor it is as large as the largest tensor."""
-    if subject.on_gpu:
-        return max(0.0, 1 - share)
-    split = {layer.module.path: layer.largest for layer in layers}
-    modules = subject.script.modules
-    largest = max((one.parameter_count for one in modules), default=0)
-    then = max((split.get(one.path, one.parameter_count) for one in modules), default=0)
-    return then / largest if largest else 1.0
 
 
 def is_worth_asking(

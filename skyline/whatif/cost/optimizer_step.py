@@ -1,6 +1,8 @@
-"""The cost of an optimizer step: calls per tensor, and bytes per parameter."""
+"""The cost of an optimizer step: calls per tensor, bytes per parameter, and temporary memory."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 from skyline.graph.part import Part
 from skyline.interval import Interval
@@ -119,3 +121,19 @@ def moved_bytes(fact: OptimizerFact) -> int:
     """Bytes that an iteration's steps move, operator by operator."""
     update = update_of(fact)
     return max(1, fact.steps_per_iteration) * fact.parameter_count * (update.unfused_bytes if update else 80)
+
+
+def temporary_factor(subject: Subject, largest: Mapping[str, int], share: float) -> float:
+    """Temporary memory of a step over that of now, if this share of the parameters goes.
+
+    A step that takes all tensors at once, which is the default on a GPU, holds results for all of them. One that takes
+    them one after another holds those of the largest tensor. ``largest`` is the number of parameters of the largest
+    tensor to come, by path of the module that changes.
+    """
+    asked = [fact.options.get("foreach") for fact in subject.script.optimizers] or [None]
+    if any(subject.on_gpu if one is None else one for one in asked):
+        return max(0.0, 1 - share)
+    modules = subject.script.modules
+    now = max((one.parameter_count for one in modules), default=0)
+    then = max((largest.get(one.path, one.parameter_count) for one in modules), default=0)
+    return then / now if now else 1.0

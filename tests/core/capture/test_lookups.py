@@ -13,6 +13,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+from skyline.capture import bare
 from skyline.capture.child.values.access_shares import Accesses, access_shares, hot_rows
 from skyline.capture.child.values.lookups import Lookups
 from skyline.capture.child.values.values_pass import Table, large_tables, trained_modules
@@ -175,6 +176,42 @@ def test_the_training_goes_on_as_if_nothing_had_been_seen(
     ).stdout.splitlines()
     assert len(rows) > 20
     assert rows == plain[: len(rows)]
+
+
+ENDING = """
+with torch.no_grad():
+    model(torch.arange(4000).view(1000, 4))
+"""
+"""Lookups behind the last iteration."""
+
+
+@pytest.mark.capture
+@pytest.mark.parametrize(("steps", "meanwhile"), [(50, True), (110, False)])
+def test_a_script_that_ends_early_keeps_what_was_seen(
+    script: Callable[..., Path],
+    run: Callable[..., Profile],
+    monkeypatch: pytest.MonkeyPatch,
+    steps: int,
+    *,
+    meanwhile: bool,
+) -> None:
+    """The script ends in the pass, which would take 64 iterations, or in the timing behind it."""
+    monkeypatch.setattr(bare, "_SMALL_SPREAD", 0.0)
+    path = script(ZIPF.format(steps=steps) + ENDING)
+    profile = run(path, settle_s=60.0, warmup=2, steps=4)
+    values = profile.values
+    assert values is not None
+    assert 2 <= values.iterations < (steps if meanwhile else 65)
+    [found] = values.tables
+    assert found.lookups == 256.0
+    assert found.distinct_rows <= 256
+    assert found.hot
+    # Four before the recording, three behind it, and those until the end.
+    assert meanwhile or len(profile.times.steps_ms) > 12
+    noted = [note for note in profile.notes if "ended while the values in its tensors" in note]
+    assert bool(noted) == meanwhile
+    if meanwhile:
+        assert noted[0].endswith(f"they are those of {values.iterations} iterations.")
 
 
 @pytest.mark.capture

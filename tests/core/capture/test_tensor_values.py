@@ -106,6 +106,24 @@ def test_widths_come_with_the_zeros_of_the_same_iteration() -> None:
     assert first["gradients"]["numbers"] == 2 * 16 * 4
 
 
+def test_an_iteration_that_does_not_end_counts_nothing() -> None:
+    """Two iterations look up four rows each; the script ends in the third, behind its last step."""
+    words = nn.Embedding(10_000, 32)
+    optimizers = trains(words)
+    values = ValuesPass(optimizers, 64, 60.0)
+    for first in (0, 4, 8):
+        words(torch.arange(first, first + 4)).sum().backward()
+        values.after_backward([])
+        if first < 8:
+            values.before_step(optimizers[0][1])
+            values.after_step(optimizers[0][1])
+            values.end_iteration()
+    told = values.end()
+    assert (told["iterations"], told["problem"]) == (2, "")
+    [row] = told["tables"]
+    assert (row["lookups"], row["distinct_rows"]) == (4, 4)
+
+
 def test_a_pass_reads_and_writes_nothing() -> None:
     torch.manual_seed(0)
     model = nn.Sequential(nn.Embedding(10_000, 32), nn.Flatten(), nn.Dropout(0.5), nn.Linear(64, 1))

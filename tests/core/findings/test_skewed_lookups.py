@@ -54,6 +54,7 @@ def test_the_table_with_most_lookups_is_named_with_its_line(recommender, checked
     assert found.title == "1% of the rows of Net.items take 90% of its lookups"
     assert (found.line, found.whatif) == (script.trace.lines[2].line, "hot_embeddings")
     assert "a tenth takes 97 %; 100,000 rows, 25.6 MB, 20,000 lookups of 5,000 rows" in found.evidence[0].text
+    assert found.evidence[0].text.endswith("in an iteration, by 8 iterations")
 
 
 def test_even_lookups_and_small_tables_are_left_alone(recommender, checked):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from skyline.memory.recomputation import recorded_levels
@@ -77,7 +79,17 @@ def test_larger_activations_grow_what_is_saved(trace) -> None:
     assert levels.peak(["m.0"], 2.0).peak_bytes == (100 + 2 * 55 + 4) * MB
 
 
-def test_without_allocations_nothing_is_known(trace) -> None:
-    from dataclasses import replace
+def test_an_older_block_of_another_size_is_no_gradient(trace) -> None:
+    """Of two blocks from before the recording the smaller one is as large as the gradient that takes its place."""
+    allocations = (
+        allocation(1, -50, 99, Phase.FORWARD),
+        allocation(2, -4, 98, Phase.OTHER),
+        allocation(31, 4, 8, Phase.BACKWARD),
+    )
+    levels = recorded_levels(END, replace(trace, allocations=allocations), ())
+    assert levels is not None
+    assert levels.gradients.tolist() == [4 * MB, 0, 4 * MB]
 
+
+def test_without_allocations_nothing_is_known(trace) -> None:
     assert recorded_levels(END, replace(trace, allocations=()), ("m.0",)) is None

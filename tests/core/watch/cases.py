@@ -8,14 +8,15 @@ from __future__ import annotations
 import importlib.util
 import math
 import random
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from skyline.watch.course import MemoryLevel
+from skyline.trace.facts import MachineLoad
+from skyline.watch.course import LoadReading, MemoryLevel
 from skyline.watch.records import Record, Save, Validation
 from skyline.watch.registry import known_rules
-from skyline.watch.rule import Alert, WatchRule
+from skyline.watch.rule import Alert, Note, WatchRule
 
 _spec = importlib.util.spec_from_file_location("watch_streams", Path(__file__).with_name("streams.py"))
 assert _spec is not None
@@ -27,11 +28,12 @@ course_of, windows, samples = streams.course_of, streams.windows, streams.sample
 
 @dataclass(frozen=True)
 class Stream:
-    """Records as they arrive, in order; ``memory`` levels and ``peers`` are there from the start."""
+    """Records as they arrive, in order; ``memory`` levels, ``loads`` and ``peers`` are there from the start."""
 
     records: tuple[Record, ...] = ()
     memory: tuple[MemoryLevel, ...] = ()
     peers: tuple[tuple[Record, ...], ...] = ()
+    loads: tuple[LoadReading, ...] = ()
 
     def first_alert(self, name: str) -> Alert | None:
         """The first alert of the rule of this name, with its usual thresholds."""
@@ -39,18 +41,25 @@ class Stream:
 
     def alert_of(self, rule: WatchRule) -> Alert | None:
         """The first alert of a rule while the records arrive."""
+        return next((one for one in self._found(rule) if isinstance(one, Alert)), None)
+
+    def note_of(self, rule: WatchRule) -> Note | None:
+        """The first note of a rule while the records arrive."""
+        return next((one for one in self._found(rule) if isinstance(one, Note)), None)
+
+    def _found(self, rule: WatchRule) -> Iterator[Alert | Note]:
         course = course_of(memory=self.memory)
+        course.loads.extend(self.loads)
         for records in self.peers:
             peer = course_of(*records)
             peer.peers = course.peers
             course.peers.append(peer)
-        if alert := rule.check(course):
-            return alert
+        if found := rule.check(course):
+            yield found
         for record in self.records:
             course.add(record)
-            if alert := rule.check(course):
-                return alert
-        return None
+            if found := rule.check(course):
+                yield found
 
 
 def of(*groups: Iterable[Record] | Record) -> Stream:
@@ -66,6 +75,15 @@ def levels(used: Iterable[float], *, total: float = 64e9, where: str = "host") -
         for n, value in enumerate(used)
     ]
     return Stream(memory=tuple(made))
+
+
+def loads(
+    count: int, own_cores: float, others_cores: Callable[[int], float], cores: int = 2
+) -> tuple[LoadReading, ...]:
+    """Readings, one for each window of ``windows``; others take what a function of the window's number says."""
+    return tuple(
+        LoadReading(50 * (n + 1), MachineLoad(own_cores, others_cores(n), cores)) for n in range(count)
+    )
 
 
 NOISE = random.Random(5)
@@ -87,6 +105,18 @@ def trained(count: int, validation: float) -> Stream:
     return Stream(tuple(records))
 
 
+OTHERS_LOAD = replace(
+    of(
+        windows(
+            60,
+            seconds=lambda n: noisy(0.5 if n < 40 else 0.9),
+            delayed_s=lambda n: noisy(0.02 if n < 40 else 0.4),
+            processor_s=0.3,
+        )
+    ),
+    loads=loads(60, 0.4, lambda n: 0.1 if n < 38 else 1.6),
+)
+"""Other programs begin to take 80 % of the machine."""
 GRADIENTS = ((0, 1.0), (1, 2.0), (2, 0.5), (3, 3.0))
 UPDATES = ((0, 1e-3, 1.0, 0.5), (3, 1e-3, 2.0, 0.5))
 
@@ -94,6 +124,27 @@ SHOWS: dict[str, list[Stream]] = {
     "throughput_falls": [
         of(windows(60, seconds=lambda n: noisy(0.5 if n < 40 else 0.9))),
         of(windows(80, seconds=lambda n: 0.5 + 0.01 * n)),
+        # It became slower by itself; other programs have run from the start.
+        replace(
+            of(
+                windows(
+                    60,
+                    seconds=lambda n: noisy(0.6 if n < 40 else 1.0),
+                    delayed_s=lambda n: noisy(0.1),
+                    processor_s=0.2,
+                )
+            ),
+            loads=loads(60, 0.4, lambda n: 1.6),
+        ),
+        # More threads of the run share its processors; other programs take little.
+        replace(
+            of(
+                windows(
+                    60, seconds=lambda n: 0.5 if n < 40 else 0.9, delayed_s=lambda n: 0.0 if n < 40 else 0.4
+                )
+            ),
+            loads=loads(60, 1.9, lambda n: 0.1),
+        ),
     ],
     "loader_stalls": [
         of(windows(12, wait_s=0.3, longest_wait_s=0.02)),
@@ -155,6 +206,8 @@ SHOWS_NOT: dict[str, list[Stream]] = {
         of(windows(120, seconds=lambda n: 5.0 if n % 10 == 0 else 0.5)),
         # The first iterations are slower.
         of(windows(120, seconds=lambda n: 2.0 if n < 10 else 0.5)),
+        # Other programs take the processors, as nearly all of the difference shows.
+        OTHERS_LOAD,
     ],
     "loader_stalls": [
         of(windows(60, wait_s=lambda n: noisy(0.05))),

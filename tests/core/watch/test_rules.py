@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import importlib.util
 import sys
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import pytest
 
 from skyline.watch.course import Course
@@ -69,6 +72,38 @@ def test_places_are_those_of_the_cause() -> None:
     # The line on which the layer was made.
     assert line("vanishing_gradients", 0) == 20
     assert line("dead_units", 0) == 22
+
+
+def test_a_machine_busy_with_other_programs_is_a_note() -> None:
+    rule = known_rules().classes["throughput_falls"]()
+    note = cases.OTHERS_LOAD.note_of(rule)
+    assert note is not None
+    assert note.title == "other programs take 80 % of the machine"
+    longer, without = note.evidence
+    assert longer.endswith("more than before")
+    assert without.startswith("without the time for which they had its processor: ")
+    assert not any(stream.note_of(rule) for stream in SHOWS["throughput_falls"])
+
+
+@pytest.mark.parametrize("unknown", [{"delayed_s": None}, {"loads": ()}])
+def test_without_a_fact_about_other_programs_a_slowdown_is_an_alert(unknown: dict[str, Any]) -> None:
+    fields = {key: value for key, value in unknown.items() if key != "loads"}
+    records = tuple(
+        msgspec.structs.replace(one, **fields) if fields else one for one in cases.OTHERS_LOAD.records
+    )
+    loads = unknown.get("loads", cases.OTHERS_LOAD.loads)
+    alert = replace(cases.OTHERS_LOAD, records=records, loads=loads).first_alert("throughput_falls")
+    assert alert is not None
+    named = "other programs take 80 % of the machine" in alert.evidence
+    assert named == bool(loads)
+
+
+def test_a_rank_that_waits_for_a_delayed_one_is_not_slower_itself() -> None:
+    others = cases.OTHERS_LOAD
+    own = tuple(msgspec.structs.replace(one, delayed_s=0.0) for one in others.records)
+    waiting = replace(others, records=own)
+    assert waiting.first_alert("throughput_falls") is not None
+    assert replace(waiting, peers=(others.records,)).first_alert("throughput_falls") is None
 
 
 def test_an_empty_course_has_no_rank_of_its_own() -> None:

@@ -16,6 +16,9 @@ from typing import Any
 import psutil
 import pytest
 
+from skyline.watch.records import Record, Window
+from skyline.watch.run import WatchedProcess
+
 pytestmark = [pytest.mark.capture, pytest.mark.skipif(sys.platform == "win32", reason="no Unix sockets")]
 
 
@@ -89,6 +92,23 @@ def test_a_healthy_run_has_the_same_losses_output_and_exit_code(tmp_path: Path, 
     last = next(entry for entry in reversed(entries) if entry["kind"] == "course")
     assert last["iteration"] > 0.5 * EPOCHS * 8
     assert 0 < float(last["loss"]) < 2
+
+
+@pytest.mark.skipif(
+    not Path("/proc/thread-self/schedstat").exists(), reason="the kernel counts no delays of threads"
+)
+def test_windows_have_the_delay_of_their_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "train.py").write_text(DIVERGES)
+    monkeypatch.chdir(tmp_path)
+    heard: list[Record] = []
+    process = WatchedProcess([sys.executable, "train.py", "3000"], share=0.1, every_s=0.05)
+    try:
+        process.listen(lambda _, record: heard.append(record), lambda: None)
+    finally:
+        process.close()
+    delays = [one.delayed_s for one in heard if isinstance(one, Window)]
+    assert delays
+    assert all(one is not None and one >= 0 for one in delays)
 
 
 def test_the_hooks_of_a_real_run_show_its_problems(tmp_path: Path) -> None:

@@ -17,12 +17,14 @@ from skyline.cli.main import main
 from skyline.entry_points import Addition, Installed
 from skyline.errors import UsageError
 from skyline.settings.pyproject import project_settings, watch_settings_of
+from skyline.trace.facts import MachineLoad
 from skyline.watch.actions import Actions
 from skyline.watch.course import Course
 from skyline.watch.diary import Diary, entries
 from skyline.watch.records import Line, Start, Window, parsed
 from skyline.watch.registry import known_rules, lacking, made_rules
 from skyline.watch.rule import Alert, WatchRule
+from skyline.watch.watch_report import watch_report
 from skyline.watch.watcher import Watcher
 
 
@@ -104,6 +106,81 @@ def test_a_rule_that_fails_is_left_out_and_the_others_go_on(heard: Heard) -> Non
         watcher.hear(0, window)
     assert heard.said[0] == "skyline watch: rule broken is left out: RuntimeError: no luck"
     assert "loader_stalls" in heard.said[1]
+
+
+class Clock:
+    """The time, which a test sets."""
+
+    now_s = 0.0
+
+    def monotonic(self) -> float:
+        return self.now_s
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    made = Clock()
+    monkeypatch.setattr("skyline.watch.watcher.time", made)
+    return made
+
+
+def hear_on_a_busy_machine(watcher: Watcher, clock: Clock, count: int, **fields: object) -> None:
+    """Other programs take 1.6 of two cores from the 40th window on; the load is read with each window."""
+    begin(watcher)
+    for number, window in enumerate(windows(count, **fields)):
+        clock.now_s = window.at_s
+        others = 0.1 if number < 40 else 1.6
+        watcher.load = lambda others=others: MachineLoad(0.4, others, 2)
+        watcher.hear(0, window)
+        watcher.read_host()
+
+
+def test_a_busy_machine_is_noted_once_and_starts_no_action(
+    heard: Heard, clock: Clock, tmp_path: Path
+) -> None:
+    history = tmp_path / "history.jsonl"
+    rules = {"throughput_falls": made_rules({}, "")["throughput_falls"]}
+    actions = Actions(stop_on=frozenset(rules), profile_on=frozenset(rules), beside=tmp_path / "run")
+    watcher = heard.watcher(rules, actions, history)
+    hear_on_a_busy_machine(
+        watcher,
+        clock,
+        100,
+        seconds=lambda n: 0.5 if n < 42 else 0.9,
+        delayed_s=lambda n: 0.0 if n < 42 else 0.4,
+        processor_s=0.3,
+    )
+    watcher.end(0)
+    (told,) = heard.said
+    first, second, third = told.splitlines()
+    assert first.endswith(": note: other programs take 80 % of the machine")
+    # Half of the last windows are slow by then.
+    assert second == "    iterations take 14.0 ms, 40 % more than before"
+    assert third == "    without the time for which they had its processor: 10.0 ms, 10.0 ms before"
+    assert (watcher.alerts, heard.commands) == (0, [])
+    assert "alerts: 0" in watcher.status()
+    (note,) = (entry for entry in entries(history) if entry.get("kind") == "note")
+    assert (note["rule"], note["title"]) == ("throughput_falls", "other programs take 80 % of the machine")
+    report = watch_report("a.jsonl", list(entries(history)), 0.0, ())
+    assert report.alerts == ()
+    (message,) = report.messages
+    assert message.startswith(f"iteration {note['iteration']}: other programs take 80 % of the machine; iter")
+
+
+def test_a_slower_training_on_a_busy_machine_is_an_alert(heard: Heard, clock: Clock) -> None:
+    watcher = heard.watcher({"throughput_falls": made_rules({}, "")["throughput_falls"]})
+    hear_on_a_busy_machine(
+        watcher,
+        clock,
+        100,
+        seconds=lambda n: 0.5 if n < 42 else 1.1,
+        delayed_s=lambda n: 0.0 if n < 42 else 0.2,
+        processor_s=0.3,
+    )
+    (told,) = heard.said
+    assert ": throughput_falls: iterations take " in told
+    assert told.splitlines()[-1] == "    other programs take 80 % of the machine"
+    assert watcher.alerts == 1
 
 
 def test_a_stop_is_asked_of_every_rank_once(heard: Heard, tmp_path: Path) -> None:

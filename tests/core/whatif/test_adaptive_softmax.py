@@ -201,6 +201,90 @@ def test_the_logits_are_no_longer_the_peak(classifier):
     assert changed.memory.peak_bytes.low < changed.memory.peak_bytes.value < changed.memory.peak_bytes.high
 
 
+WEIGHT_BYTES = 4 * prod(WEIGHT)
+IN_HEAD = LabelFact(4000, (1, 400, 4000, 40_000), (0, 4000, 4000, 4000))
+"""No label is outside the head: 402 of 40,000 logits are left."""
+
+
+@pytest.fixture
+def with_adam(classifier):
+    """The peak is in the update of the layer, which holds two results as large as its weight."""
+
+    def made(**options):
+        held = 4 * (prod(WEIGHT) + prod(BODY))
+        trace = classifier.trace
+        last = trace.iterations[-1].start_us
+        step = tuple(
+            Allocation(last + at, sign * WEIGHT_BYTES, address, Phase.OPTIMIZER)
+            for at, sign, address in ((18_200, 1, 4), (18_300, 1, 5), (23_000, -1, 4), (23_100, -1, 5))
+        )
+        return replace(
+            classifier,
+            trace=replace(trace, allocations=trace.allocations + step),
+            optimizers=(OptimizerFact("Adam", 1, 2, held // 4, 2 * held, options),),
+            memory=MemoryFact(held, held, 2 * held, 0),
+            labels=IN_HEAD,
+        )
+
+    return made
+
+
+@pytest.mark.parametrize(
+    ("options", "left"),
+    [
+        # The weight of the second cluster is the largest one to come.
+        ({}, 36_000 * 8 / prod(WEIGHT)),
+        ({"foreach": False}, 36_000 * 8 / prod(WEIGHT)),
+        # The numbers of the head, of the clusters and of the other layer.
+        (
+            {"foreach": True},
+            (402 * 128 + 32 * (128 + 3600) + 8 * (128 + 36_000) + prod(BODY)) / (prod(WEIGHT) + prod(BODY)),
+        ),
+    ],
+)
+def test_the_temporary_memory_of_a_step_shrinks_with_its_tensors(with_adam, options, left):
+    start, changed = transformed(with_adam(**options))
+    before, after = start.memory, changed.memory
+    assert before.peak_bytes.value == 4 * before.parameters.value + 2 * WEIGHT_BYTES
+    stays = sum(getattr(after, owner).value for owner in ("parameters", "gradients", "optimizer"))
+    assert stays == pytest.approx(4 * after.parameters.value)
+    assert after.peak_bytes.value - stays == pytest.approx(left * 2 * WEIGHT_BYTES)
+
+
+def test_the_peak_of_small_steps_is_that_of_the_logits(with_adam):
+    """With labels by Zipf's law a fifth of the logits is left, which is more than what is left of the step."""
+    start, changed = transformed(replace(with_adam(), labels=None))
+    logits = by_name(start, changed)["LogSoftmaxBackward0"] * 3 * LOGIT_BYTES
+    after = changed.memory
+    assert logits > 36_000 * 8 / prod(WEIGHT) * 2 * WEIGHT_BYTES
+    assert after.peak_bytes.value - 4 * after.parameters.value == pytest.approx(logits)
+
+
+def test_logits_that_the_script_holds_until_the_next_iteration_shrink(classifier):
+    """Those of the iteration before are freed once those of this one are there, which stay."""
+    last = classifier.trace.iterations[-1].start_us
+    passing = (
+        Allocation(last + 600, LOGIT_BYTES, 1, Phase.FORWARD),
+        Allocation(last + 4600, LOGIT_BYTES, 2, Phase.FORWARD),
+        Allocation(last + 7400, -LOGIT_BYTES, 9, Phase.FORWARD),
+        Allocation(last + 7600, LOGIT_BYTES, 3, Phase.BACKWARD),
+        Allocation(last + 9500, -LOGIT_BYTES, 2, Phase.BACKWARD),
+        Allocation(last + 17000, -LOGIT_BYTES, 3, Phase.BACKWARD),
+    )
+    start, changed = transformed(
+        replace(
+            classifier,
+            trace=replace(classifier.trace, allocations=passing),
+            memory=replace(classifier.memory, other_bytes=LOGIT_BYTES),
+        )
+    )
+    left = by_name(start, changed)["LogSoftmaxBackward0"]
+    before, after = start.memory, changed.memory
+    weights = 2 * (before.parameters.value - after.parameters.value)
+    less = before.peak_bytes.value - after.peak_bytes.value - weights
+    assert less == pytest.approx(3 * (1 - left) * LOGIT_BYTES)
+
+
 def test_an_update_of_all_tensors_at_once_loses_the_part_of_the_layer(classifier):
     each = OperatorShape("aten::_foreach_add_", (BODY, WEIGHT, BODY, WEIGHT), ("float32",) * 4)
     work = (*WORK[:6], ("aten::_foreach_add_", Phase.OPTIMIZER, 6100, 3, 6))

@@ -67,7 +67,10 @@ class Lookups:
         return rows - table.first, counts
 
     def end(self):
-        """Watch no longer; the lookups that were seen."""
+        """Watch no longer; the lookups of the iterations that have ended.
+
+        Behind the last iteration of a script there may be others, such as those of a test.
+        """
         for name, original in self._originals.items():
             setattr(functional, name, original)
         return self._accesses()
@@ -104,12 +107,13 @@ class Lookups:
 
     def _accesses(self):
         """All lookups in one piece; those of calls with another number of samples than most have no sample."""
+        seen = [one for one in self._seen if one.iteration < self._iteration]
         counts = Counter()
-        for one in self._seen:
+        for one in seen:
             counts[one.count] += len(one.rows)
         usual = max(counts, key=counts.get, default=0)
         keys, samples, iterations = [], [], []
-        for one in self._seen:
+        for one in seen:
             known = one.count == usual
             keys.append(one.rows)
             samples.append(one.samples + one.number * usual if known else torch.full_like(one.samples, -1))

@@ -25,7 +25,7 @@ _LEAST = 2
 class ValuesPass:
     """One iteration; with large embeddings so many, or as many as begin within ``seconds``, but two at least.
 
-    Zeros are counted, and bits of values, in the first one.
+    Zeros are counted, and bits of values, in the first one. ``done`` is the number of iterations that have ended.
     """
 
     event = "values"
@@ -35,7 +35,7 @@ class ValuesPass:
         self._tables = large_tables(modules)
         self.remaining = iterations if self._tables else 1
         self.problem = ""
-        self._done = 0
+        self.done = 0
         self._deadline = _clock() + seconds
         self._lookups = Lookups(self._tables)
         self._changes = RowChanges(self._tables, self._lookups)
@@ -57,23 +57,24 @@ class ValuesPass:
         """An iteration ends here."""
         self._zeros.stop()
         self._lookups.end_iteration()
-        self._done += 1
+        self.done += 1
         self.remaining -= 1
-        if self._done >= _LEAST and (self._lookups.enough or _clock() > self._deadline):
+        if self.done >= _LEAST and (self._lookups.enough or _clock() > self._deadline):
             self.remaining = 0
 
     def end(self):
-        """In the shape of ``skyline.trace.tensor_values.TensorValues``."""
+        """In the shape of ``skyline.trace.tensor_values.TensorValues``; of whole iterations alone."""
+        self._zeros.stop()
         told = {"tables": [], "hot": [], "zeros": [], "widths": []}
         try:
             told = self._told(self._lookups.end())
         except Exception as error:
             # The script goes on.
             self._lookups.problem = f"{type(error).__name__}: {error}"
-        return {"iterations": self._done, "problem": self._lookups.problem, **told}
+        return {"iterations": self.done, "problem": self._lookups.problem, **told}
 
     def _told(self, accesses):
-        told = access_shares(self._tables, accesses, self._done)
+        told = access_shares(self._tables, accesses, self.done)
         for row, table in zip(told["tables"], self._tables, strict=True):
             row["steady"] = self._changes.rows(table)
         if self._zeros.problem:

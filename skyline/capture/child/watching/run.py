@@ -220,7 +220,7 @@ class WatchedRun:
         device, memory = _look_at_device()
         record = window.record(now, self.iteration)
         record.update(memory, optimizers=len(self._steps), watching_s=self._budget.spent_s)
-        record["processor_s"] = window.processor_s()
+        record["processor_s"], record["delayed_s"] = window.processor_s(), window.delayed_s()
         record["at_s"] = now - self._began
         record["idle_s"] = None if self._idle is None else self._idle.seconds()
         budget, hooks_s = self._budget, HOOKS_S * record["iterations"]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 import time
 
+from .processor_delay import delayed_s
+
 
 class Window:
     """Sums over the iterations since ``began``."""
@@ -12,6 +14,7 @@ class Window:
     def __init__(self, began):
         self.began = began
         self._processor_began = time.thread_time()
+        self._delay_began = delayed_s()
         self._last = began
         self._iterations = []
         self.fetches = 0
@@ -59,6 +62,11 @@ class Window:
     def processor_s(self):
         """Processor time of this thread since the window began."""
         return time.thread_time() - self._processor_began
+
+    def delayed_s(self):
+        """Time since the window began in which this thread was ready and had no processor; None if unknown."""
+        now = delayed_s()
+        return None if now is None or self._delay_began is None else now - self._delay_began
 
     def record(self, now, iteration):
         """The record; times in seconds."""

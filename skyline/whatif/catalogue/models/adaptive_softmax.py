@@ -16,13 +16,14 @@ from skyline.graph.selection import select
 from skyline.interval import Interval
 from skyline.lazy_dataclass import dataclass
 from skyline.memory.growth import LARGE_BYTES
-from skyline.memory.peak import live_blocks
 from skyline.trace.facts import LabelFact, ModuleFact
 from skyline.trace.profile import Profile
 from skyline.trace.record import OperatorShape, Phase, RecordKind
 from skyline.whatif.base import Applicability, Provenance, Scenario, Semantics, Subject, UsualWhatIf
 from skyline.whatif.constant import XEON, Constant
 from skyline.whatif.cost.large_blocks import Share, without_getting, without_returning
+from skyline.whatif.cost.optimizer_step import temporary_factor
+from skyline.whatif.cost.shrunk_blocks import holds, less_at_peak
 from skyline.whatif.question import whole_number
 from skyline.whatif.subject import Memory, shapes
 
@@ -67,8 +68,6 @@ _LOSS_KERNEL = re.compile(r"softmax|nll_?loss", re.IGNORECASE)
 _PASSES = (Phase.FORWARD, Phase.BACKWARD)
 _UPDATES = (Phase.OPTIMIZER, Phase.OTHER)
 _NUMBER_BYTES = Constant.at(4, "the width of a number in float32")
-_WIDTHS = (_NUMBER_BYTES.value, _NUMBER_BYTES.value / 2)
-_SIZE_TOLERANCE = Constant.at(0.01, "an assumption: allocators round sizes up by less than this share")
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +191,7 @@ class AdaptiveSoftmax(UsualWhatIf):
         return Applicability(True, values=values, default=str(default_head(layer.classes)))
 
     def transform(self, scenario: Scenario, value: str, subject: Subject) -> Scenario:
-        """Scale each part of the layer's work, and take the logits out of the memory."""
+        """Scale each part of the layer's work, and take its logits, weight and update out of the memory."""
         layer = output_layer(subject.script)
         assert layer is not None
         head = whole_number(self.name, value or str(default_head(layer.classes)), most=layer.classes // 2)
@@ -201,7 +200,7 @@ class AdaptiveSoftmax(UsualWhatIf):
         ends = [shares_left(layer, head, rows, below, end) for below, end in zip(spread, ENDS, strict=True)]
         calls = scenario.parts * max(1.0, layer.module.calls_per_iteration)
         likely, least, most = (_changed(subject, scenario.graph, layer, one, calls) for one in ends)
-        freed = _freed(subject, layer, ends)
+        freed = _freed(subject, layer, head, ends)
         factor = scenario.pass_factor(subject)
         return scenario.between(
             subject,
@@ -335,17 +334,12 @@ def _saved(layer: OutputLayer, left: SharesLeft) -> Share:
 
     def share(size_bytes: int) -> float:
         for count, part in numbers.items():
-            if any(_is_of(size_bytes, count, width) for width in _WIDTHS):
+            if holds(size_bytes, count):
                 stays = 0.0 if part * size_bytes < LARGE_BYTES else part
                 return left.saved * (1 - stays)
         return 0.0
 
     return share
-
-
-def _is_of(size_bytes: int, numbers: int, width: float) -> bool:
-    """True if a block holds so many numbers of a width in bytes, and little else."""
-    return 1 <= size_bytes / (numbers * width) <= 1 + _SIZE_TOLERANCE.value
 
 
 def _places(graph: Graph, chosen: Indices) -> list[tuple[int, int]]:
@@ -414,38 +408,35 @@ def _with_calls(
     return scale(graph, forward, 1 + more_us / now_us) if now_us > 0 else graph
 
 
-def _freed(subject: Subject, layer: OutputLayer, ends: Sequence[SharesLeft]) -> list[dict[str, float]]:
+def _freed(
+    subject: Subject, layer: OutputLayer, head: int, ends: Sequence[SharesLeft]
+) -> list[dict[str, float]]:
     """Bytes less at the peak by owner, for each of the shares."""
     size = prod(layer.shape) * _NUMBER_BYTES.value
     held = sum(one.parameter_count for one in subject.script.optimizers) * _NUMBER_BYTES.value
+    largest = _largest_tensor(layer, head)
     state = sum(one.state_bytes for one in subject.script.optimizers) * (
         min(1.0, size / held) if held else 0.0
     )
     found: list[dict[str, float]] = []
     for left in ends:
         gone = {"parameters": size * (1 - left.parameters), "optimizer": state * (1 - left.parameters)}
-        gone |= _passing(subject, layer, left, gone["parameters"])
+        share = min(1.0, gone["parameters"] / held) if held else 1 - left.parameters
+        step = temporary_factor(subject, {layer.module.path: largest}, share)
+        gone |= less_at_peak(
+            subject, layer.rows * layer.classes, left.numbers, gradient=gone["parameters"], step=step
+        )
         found.append(gone)
     return found
 
 
-def _passing(subject: Subject, layer: OutputLayer, left: SharesLeft, gradient: float) -> dict[str, float]:
-    """Gradients and activations that are less at the peak, which may then be at another moment."""
-    levels = subject.levels
-    if levels is None:
-        return {"gradients": gradient, "activations": 0.0}
-    logits = layer.rows * layer.classes
-    change = np.zeros(len(levels.live) + 1)
-    for block in live_blocks(subject.script.trace.allocations):
-        if block.phase in _PASSES and any(_is_of(block.size_bytes, logits, width) for width in _WIDTHS):
-            less = block.size_bytes * (1 - left.numbers)
-            change[block.taken] += less
-            change[len(levels.live) if block.freed is None else block.freed] -= less
-    dense = np.minimum(levels.gradients, gradient)
-    then = float((levels.live - np.cumsum(change)[:-1] - dense).max())
-    less = max(0.0, float(levels.live.max()) - then)
-    of_gradients = min(less, float(dense[int(levels.live.argmax())]))
-    return {"gradients": of_gradients, "activations": less - of_gradients}
+def _largest_tensor(layer: OutputLayer, head: int) -> int:
+    """The numbers of the largest weight to come."""
+    clusters = _clusters(layer, head)
+    made = [(head + len(clusters)) * layer.width]
+    for first, last, width in clusters:
+        made += [width * layer.width, width * (last - first)]
+    return max(made)
 
 
 def _memory(memory: Memory, freed: Sequence[dict[str, float]], factor: float) -> Memory:

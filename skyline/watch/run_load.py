@@ -1,0 +1,69 @@
+"""The load of the machine while a run is watched: by its processes, and by other programs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import psutil
+
+from skyline.capture.load_meter import busy_s
+from skyline.trace.facts import MachineLoad
+
+_EVERY_S = 0.5
+"""The system counts processor time in hundredths of a second."""
+_COST_SHARE = 0.002
+"""Share of a processor that reading may take: a fifth of the one per cent that watching may cost."""
+_COUNTED_LATE = 1.05
+"""Processor time is counted in ticks, so that a reading may exceed all cores by a little."""
+
+
+class RunLoadMeter:
+    """Measures from one reading to the next; ``run_s`` gives the processor time of the run so far, None if unknown.
+
+    Finding the processes of a run takes longer the more processes there are. Readings are as far apart as their share
+    of a processor allows.
+    """
+
+    def __init__(self, run_s: Callable[[], float | None]) -> None:
+        self._run_s = run_s
+        self._last: tuple[float, float, float] | None = None
+        self._due_s = 0.0
+
+    def read(self) -> MachineLoad | None:
+        """The load since the last reading; None if the next one is not due yet, or the run's part is unknown."""
+        now_s = time.monotonic()
+        if now_s < self._due_s:
+            return None
+        began_s = time.thread_time()
+        last, run_s = self._last, self._run_s()
+        # The watcher is no other program.
+        self._last = None if run_s is None else (now_s, busy_s() - time.process_time(), run_s)
+        self._due_s = now_s + max(_EVERY_S, (time.thread_time() - began_s) / _COST_SHARE)
+        if last is None or self._last is None:
+            return None
+        elapsed, busy, run = (now - before for now, before in zip(self._last, last, strict=True))
+        cores = psutil.cpu_count() or 1
+        if elapsed <= 0 or not 0 <= run <= _COUNTED_LATE * cores * elapsed:
+            # A process has ended, and nobody has taken its time over yet.
+            return None
+        return MachineLoad(run / elapsed, max(0.0, busy - run) / elapsed, cores)
+
+
+def family_s(root: int) -> float | None:
+    """Processor time of a process and of all below it, those that ended included; None if it has ended itself."""
+    try:
+        first = psutil.Process(root)
+        members = [first, *first.children(recursive=True)]
+    except psutil.Error:
+        return None
+    used_s = 0.0
+    for one in members:
+        try:
+            times = one.cpu_times()
+        except psutil.Error:
+            continue
+        used_s += times.user + times.system
+        # Those that ended belong to the process that waited for them; only Linux and macOS count them.
+        used_s += getattr(times, "children_user", 0.0) + getattr(times, "children_system", 0.0)
+    return used_s

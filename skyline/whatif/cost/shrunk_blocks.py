@@ -1,0 +1,62 @@
+"""The peak of memory where blocks of one size shrink, and a gradient and the temporary memory of a step with them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from skyline.graph.column import Times
+from skyline.memory.peak import live_blocks
+from skyline.trace.record import Allocation, Phase
+from skyline.whatif.constant import Constant
+from skyline.whatif.subject import Subject
+
+_WIDTHS = (
+    Constant.at(4, "the width of a number in float32"),
+    Constant.at(2, "the width of a number in 16 bits"),
+)
+_SIZE_TOLERANCE = Constant.at(0.01, "an assumption: allocators round sizes up by less than this share")
+_PASSES = (Phase.FORWARD, Phase.BACKWARD)
+
+
+def holds(size_bytes: int, numbers: int) -> bool:
+    """True if a block holds so many numbers in 32 or 16 bits, and little else."""
+    return any(1 <= size_bytes / (numbers * width.value) <= 1 + _SIZE_TOLERANCE.value for width in _WIDTHS)
+
+
+def less_at_peak(
+    subject: Subject, numbers: int, left: float, *, gradient: float, step: float
+) -> dict[str, float]:
+    """Bytes less at the peak, by owner; the new peak may be at another moment.
+
+    Of blocks of both passes that hold so many ``numbers`` the part ``left`` stays, of a step's temporary memory the
+    part ``step``. Gradients shrink by ``gradient`` bytes. Activations bear the difference between both moments.
+    """
+    levels = subject.levels
+    if levels is None:
+        return {"gradients": gradient, "activations": 0.0, "other": 0.0}
+    dense, stepping = np.minimum(levels.gradients, gradient), (1 - step) * levels.stepping
+    blocks = _level_of(subject.script.trace.allocations, numbers)
+    then = levels.live - (1 - left) * blocks - dense - stepping
+    now = int(levels.live.argmax())
+    gradients, other = float(dense[now]), float(stepping[now])
+    less = float(levels.live[now] - then.max())
+    return {"gradients": gradients, "activations": less - gradients - other, "other": other}
+
+
+def _level_of(allocations: tuple[Allocation, ...], numbers: int) -> Times:
+    """Bytes in blocks of so many numbers, after each allocation.
+
+    A block from before the recording is among them: a script may hold the result of an iteration until the next one's.
+    """
+    blocks = live_blocks(allocations)
+    change = np.zeros(len(allocations) + 1)
+    for block in blocks:
+        if block.phase in _PASSES and holds(block.size_bytes, numbers):
+            change[block.taken] += block.size_bytes
+            change[len(allocations) if block.freed is None else block.freed] -= block.size_bytes
+    known = {block.freed for block in blocks}
+    for index, one in enumerate(allocations):
+        if index not in known and holds(-one.size_bytes, numbers):
+            change[0] -= one.size_bytes
+            change[index] += one.size_bytes
+    return np.cumsum(change)[:-1]
