@@ -165,8 +165,8 @@ class ParallelBranches(UsualWhatIf):
         )
 
 
-def _saved_us(stretches: Iterable[_Stretch]) -> float:
-    return sum(one.saved_us for one in stretches)
+def _saved_us(chosen: Iterable[_Stretch]) -> float:
+    return sum(one.saved_us for one in chosen)
 
 
 def _threads(subject: Subject, count: int) -> int:
@@ -193,17 +193,17 @@ def _regions(subject: Subject, graph: Graph) -> list[_Region] | str:
         except NotFollowed as unknown:
             reason = f"the branches of {module.path} are not known: {unknown}"
             continue
-        region = _region(subject, graph, module, steps, children)
-        if region is None:
-            reason = (
-                f"the branches of {module.path} are not known: its steps are not those that were recorded"
-            )
-        elif any(schedules([Work(1.0, 1.0, needs) for needs in region.needs], Workers(2, 0.0, 1.0))):
-            found.append(region)
-        elif not found:
+        several = any(ANY in path.split(".") for step in steps for path in step.members)
+        if not several and not stretches([step.needs for step in steps]):
             reason = (
                 f"each step of {module.path} needs what the one before it gives: no branch is independent"
             )
+            continue
+        region = _region(subject, graph, module, steps, children)
+        if region is None:
+            reason = f"the branches of {module.path} are not known: much of its recorded work is in none of its steps"
+        else:
+            found.append(region)
     return found or reason
 
 
@@ -225,11 +225,8 @@ def _region(
     made: dict[int, list[int]] = {}
     for number, step in enumerate(steps):
         needed = frozenset(one for before in step.needs for one in made[before])
-        apart = [
-            _resolved(module.path, one, children)
-            for path in step.members
-            for one in _each(module.path, path, children)
-        ]
+        named = [one for path in step.members for one in _each(module.path, path, children)]
+        apart = [one for path in named if (one := _resolved(module.path, path, children)) != module.path]
         several = any(ANY in path.split(".") for path in step.members)
         parts = [[one] for one in apart] if several and apart else [apart]
         made[number] = []
