@@ -73,6 +73,7 @@ def test_sub_batches_that_take_longer_bring_nothing():
     assert Serialization((), 4, 10, 1).groups() == ()
 
 
+FLOP = 8_000_000_000
 WIDE = (16, 62_500)
 """4 MB in float32."""
 LINEAR = OperatorShape(
