@@ -168,7 +168,9 @@ def _why_not(subject: Subject) -> str:
         return "it is answered for runs on a CPU alone: the caches of GPUs are not modelled"
     mixing = mixes_samples(profile)
     if mixing:
-        return f"{mixing} takes mean and variance over the whole batch, which sub-batches do not see: {_ADVICE}"
+        return (
+            f"{mixing} takes mean and variance over the whole batch, which sub-batches do not see: {_ADVICE}"
+        )
     if curve.base is None or curve.reason:
         return curve.reason
     if curve.base < 2:
@@ -281,15 +283,19 @@ def _layers(graph: Graph, lane: str) -> _Layers | None:
     for iteration in graph.iterations:
         chosen = select(graph, kind=TaskKind.CPU, phase=Phase.FORWARD, lane=lane, iteration=iteration)
         chosen = chosen[tasks.module[chosen] >= 0]
-        if not len(chosen):
+        if not (graph.durations[chosen] > 0).any():
             return None
-        of = tasks.module[chosen]
+        # Python between operators, which may be that of a container, goes with the layer before.
+        working = graph.durations[chosen] > 0
+        of = tasks.module[chosen[working]]
         starts = np.concatenate(([True], of[1:] != of[:-1]))
         found: list[int] = of[starts].tolist()
         if modules and found != modules:
             return None
         modules = found
-        placed[chosen] = np.cumsum(starts) - 1
+        begins = np.zeros(len(chosen), np.int64)
+        begins[np.flatnonzero(working)[starts]] = 1
+        placed[chosen] = np.maximum(0, np.cumsum(begins) - 1)
     spent: list[float] = np.bincount(placed[placed >= 0], durations[placed >= 0], len(modules)).tolist()
     by_module: dict[int, list[int]] = {}
     for layer, module in enumerate(modules):
@@ -319,7 +325,9 @@ def _tensors(subject: Subject, graph: Graph, layers: _Layers, samples: int) -> t
         dimensions, written = traffic(shape).writes
         last = float(written) if _has_samples(dimensions, samples) else 0.0
         held[layer] = max(held[layer], read + last)
-    given = np.append(taken[1:], last)
+    given, after = np.zeros(count), last
+    for layer in range(count - 1, -1, -1):
+        given[layer], after = after, taken[layer] or after
     return taken, given, np.maximum(held, taken + given)
 
 

@@ -460,6 +460,8 @@ def _why_not(subject: Subject, scenario: Scenario, regions: Sequence[_Region], c
     turns, span = format_ms(one.schedule.alone_us / 1e3), format_ms(one.schedule.span_us / 1e3)
     threads = plural(_threads(subject, count), "thread")
     start = f"{one.said or one.region.path} take {turns} in turns and {span} on {count} workers of {threads}"
+    if one.saved_us > 0:
+        return f"{start}: too little for an iteration of {format_ms(subject.iteration_ms.value)}"
     return f"{start}: {_LIMITS[one.schedule.limit]}"
 
 
