@@ -14,7 +14,7 @@ from . import user_code, variant
 from .recording import memory
 
 # Kept from before the script could put something else in its place.
-_open = open
+_open, _listdir = open, os.listdir
 
 _OPTIONS = ("fused", "foreach", "capturable", "differentiable")
 _FEATURES = ("avx2", "avx512f", "avx512_bf16", "amx_bf16", "amx_tile", "bf16", "sve")
@@ -120,7 +120,7 @@ def cache_bytes(folder=_CACHES):
     """Of the last-level cache the part that belongs to the cores of this process; 0 where the system does not say."""
     largest, sharers = 0, 1
     try:
-        for name in os.listdir(folder):
+        for name in _listdir(folder):
             if name.startswith("index"):
                 size, shared = (_text(os.path.join(folder, name, one)) for one in ("size", "shared_cpu_list"))
                 found = int(size.rstrip("KMG")) * {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}.get(size[-1:], 1)
