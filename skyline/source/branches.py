@@ -261,10 +261,13 @@ class _Reader:
         inside = list(ast.walk(node))
         calls = [one for one in inside if isinstance(one, ast.Call)]
         for call in calls:
-            func = call.func
-            of_self = isinstance(func, ast.Attribute) and isinstance(func.value, ast.Name)
-            if of_self and func.value.id == self.own and func.attr not in self.names_of_members:
-                raise NotFollowed(f"line {call.lineno} calls a method of its own, {func.attr}")
+            match call.func:
+                case ast.Attribute(value=ast.Name(id=name), attr=attribute) if (
+                    name == self.own and attribute not in self.names_of_members
+                ):
+                    raise NotFollowed(f"line {call.lineno} calls a method of its own, {attribute}")
+                case _:
+                    pass
         members: list[str] = []
         for one in inside:
             if (

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from skyline.graph.column import Flags, Indices, Times
+from skyline.graph.column import Flags, Ids, Indices, Times
 from skyline.graph.graph import Graph
 from skyline.graph.selection import select
 from skyline.graph.task import PHASE, WORK, TaskKind, WorkClass
@@ -264,7 +264,7 @@ def _region(
     )
 
 
-def _flag(table: Flags, codes: Indices) -> Flags:
+def _flag(table: Flags, codes: Ids) -> Flags:
     return np.append(table, False)[np.where(codes < len(table), codes, -1)]
 
 
