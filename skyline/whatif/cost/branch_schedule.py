@@ -126,7 +126,7 @@ def scheduled(works: Sequence[Work], steps: Sequence[int], workers: Workers) -> 
     }
     limit = max(bounds, key=bounds.__getitem__)
     span = max(span, *bounds.values())
-    # A bound that is not nearly reached is none: then the steps gain by all threads as much as by others beside them.
+    # A bound that is not nearly reached is none: then all threads gain as much as several steps at a time.
     close = bounds[limit] >= 0.9 * span
     return Schedule(tuple(steps), alone, span, limit if close else "threads", len(used))
 
