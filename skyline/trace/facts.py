@@ -30,6 +30,8 @@ class Environment:
     memory_capacity_bytes: int
     cpu_features: tuple[str, ...] = ()
     """Instruction sets that determine the fast number formats, such as ``avx512_bf16`` or ``amx_bf16``."""
+    cache_bytes: int = 0
+    """The part of the last-level cache that belongs to the cores of the script; 0 if unknown."""
 
 
 @dataclass(frozen=True, slots=True)

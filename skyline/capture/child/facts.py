@@ -14,7 +14,7 @@ from . import user_code, variant
 from .recording import memory
 
 # Kept from before the script could put something else in its place.
-_open = open
+_open, _listdir = open, os.listdir
 
 _OPTIONS = ("fused", "foreach", "capturable", "differentiable")
 _FEATURES = ("avx2", "avx512f", "avx512_bf16", "amx_bf16", "amx_tile", "bf16", "sve")
@@ -33,6 +33,7 @@ def environment(devices):
         "intraop_threads": torch.get_num_threads(),
         "memory_capacity_bytes": _capacity(devices),
         "cpu_features": _cpu_features(),
+        "cache_bytes": cache_bytes(),
     }
 
 
@@ -110,6 +111,36 @@ def _cpuinfo():
             return lines.read().splitlines()
     except OSError:
         return []
+
+
+_CACHES = "/sys/devices/system/cpu/cpu0/cache"
+
+
+def cache_bytes(folder=_CACHES):
+    """Of the last-level cache the part that belongs to the cores of this process; 0 where the system does not say."""
+    largest, sharers = 0, 1
+    try:
+        for name in _listdir(folder):
+            if name.startswith("index"):
+                size, shared = (_text(os.path.join(folder, name, one)) for one in ("size", "shared_cpu_list"))
+                found = int(size.rstrip("KMG")) * {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}.get(size[-1:], 1)
+                if found > largest:
+                    largest, sharers = found, _count(shared)
+    except (OSError, ValueError):
+        return 0
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else sharers
+    return largest * min(cores, sharers) // sharers
+
+
+def _text(path):
+    with _open(path) as file:
+        return file.read().strip()
+
+
+def _count(ranges):
+    """The number of processors in a list such as ``0-3,8``."""
+    ends = [part.partition("-") for part in ranges.split(",") if part]
+    return max(1, sum(int(last or first) - int(first) + 1 for first, _, last in ends))
 
 
 _BYTES = 40 << 20
