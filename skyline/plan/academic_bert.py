@@ -21,7 +21,7 @@ _MASKED = 20 / 128
 """Predicted tokens of a sequence: the most that the code of Izsak et al. prepares for 128 tokens."""
 _STEPS, _BATCH = 1_000_000, 256
 _SHORT_SHARE, _SHORT, _LONG = 0.9, 128, 512
-"""BERT's own training (Devlin et al. 2019): nine tenths of its steps with short sequences, the others with long ones."""
+"""BERT's own training (Devlin et al. 2019): nine tenths of the steps have short sequences, others long ones."""
 _STOP_EVERY_S = 1800.0
 """Assumed habit of a script that nobody has tuned."""
 
