@@ -3,7 +3,7 @@
     python benchmarks/plan_academic_bert.py
 
 Published beside it: 24 hours on eight Titan V (Izsak and others 2021), which end by the clock, and 12 days on a cluster
-whose size the abstract does not state (Lin and others 2020). Neither is a throughput: so the page has the steps of a day
+whose size the abstract does not state (Lin and others 2020). Neither is a throughput: the page has the steps of a day
 on the first, and the number of T4 with which BERT's own amount of training takes as long as on the second.
 """
 
