@@ -147,8 +147,8 @@ class _Split:
 
     @property
     def fused(self) -> bool:
-        """True if normalization and GELU are one kernel each."""
-        return self.model.fused or self.strategy.compiled
+        """True unless normalization and GELU are written out; gated layers have neither."""
+        return self.model.fused or self.model.gated or self.strategy.compiled
 
     @property
     def width(self) -> int:
@@ -200,7 +200,7 @@ class _Split:
         """Inputs of products, of normalizations, of the activation and of attention, and its output."""
         # Written out, a normalization keeps two differences, its quotient and its output, GELU four numbers.
         norms = (4 if self.fused else 8) * whole
-        activation = (4 if self.model.gated or not self.fused else 2) * inner
+        activation = (2 if self.fused and not self.model.gated else 4) * inner
         rotated = 0 if self.model.learned_positions else tokens * (width + keys)
         return (
             norms
