@@ -29,7 +29,7 @@ CHECKPOINT_BYTES = 12
 DISK_BYTES_PER_S = Constant(
     0.5e9, 0.1e9, 2e9, "assumed: a solid-state disk that the servers of a group share"
 )
-VALIDATION_SAMPLES = Constant.at(100_000, "assumed")
+VALIDATION_SAMPLES = Constant.at(800, "100 batches of 8, the evaluation of BERT's own run_pretraining.py")
 """Sequences of a validation pass."""
 
 
@@ -44,8 +44,8 @@ class Job:
     parallel: bool = True
     """False: one GPU of the cluster."""
     fused_optimizer: bool = True
-    stop_every_s: float = 0.0
-    """Training time between stops for a checkpoint and a validation pass; 0 for none."""
+    stop_every: int = 0
+    """Sequences between stops for a checkpoint and a validation pass; 0 for none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +133,7 @@ def timed(job: Job, cluster: ClusterSpec, kernels: KernelTimes) -> TimedJob | No
             factor = UNFUSED_UPDATE.value / OPTIMIZER_PASSES.value
             total = _later(total, step.optimizer_us * (factor - 1))
         if best is None or total.value < best.step_us.value:
-            best = TimedJob(job, strategy, there, total, memory, _stopped(job, work, strategy))
+            best = TimedJob(job, strategy, there, total, memory, _stopped(job, work, strategy, total.value))
     return best
 
 
@@ -141,16 +141,17 @@ def _later(time_us: Interval, by_us: float) -> Interval:
     return Interval(time_us.value + by_us, time_us.low + by_us, time_us.high + by_us)
 
 
-def _stopped(job: Job, work: Work, strategy: Strategy) -> float:
+def _stopped(job: Job, work: Work, strategy: Strategy, step_us: float) -> float:
     """The share of the time in which a rank writes a checkpoint while the others wait, or all validate."""
-    if not job.stop_every_s:
+    if not job.stop_every:
         return 0.0
+    training_s = step_us / 1e6 * job.stop_every / job.batch
     forward_us = work.block.forward.total_us * work.layers.blocks
     forward_us += work.first.forward.total_us + work.last.forward.total_us
     validation_s = forward_us / 1e6 * VALIDATION_SAMPLES.value / (strategy.micro_batch * strategy.data)
     checkpoint_s = CHECKPOINT_BYTES * work.layers.parameters / DISK_BYTES_PER_S.value
     stop_s = validation_s + checkpoint_s
-    return stop_s / (job.stop_every_s + stop_s)
+    return stop_s / (training_s + stop_s)
 
 
 @dataclass(frozen=True, slots=True)
