@@ -22,7 +22,7 @@ from skyline.report.preset_report import MeasureRow, PresetReport, PresetStep
 
 
 def preset_page(report: PresetReport) -> Document:
-    """The verdict, a row for each measure, and the published figures beside it."""
+    """The verdict, a row for each measure, and the published figures."""
     basis = f"{gpus_words(report.gpus)} of {report.cluster} ({report.gpu}), figures are {report.provenance}"
     meaning = (
         "gain: over the row before; alone: over the start; in the stack: all measures over all but this one. "
@@ -40,7 +40,7 @@ def preset_page(report: PresetReport) -> Document:
 
 
 def verdict(report: PresetReport) -> tuple[str, ...]:
-    """The joint gain beside the product of single gains, the steps of a day, and the time of the whole training."""
+    """The joint gain and the product of single gains, the steps of a day, and the time of the whole training."""
     joint = report.joint
     if joint is None:
         return ("The training with all measures does not fit the GPU's memory.",)
