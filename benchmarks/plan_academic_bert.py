@@ -121,9 +121,9 @@ def _cells(
 
 def _clusters(rows: list[Days]) -> str:
     said = (
-        f"Published are {PUBLISHED_DAYS} days on a cluster whose size the abstract does not state, so that no row can "
-        "be compared with them. A T4 lowers its clock to stay within 70 W, and dropout and launches take time: neither is "
-        "modelled, so the days are a lower bound"
+        f"Published are {PUBLISHED_DAYS} days on a cluster whose size the abstract does not state, so no row can be "
+        "compared with them. A T4 lowers its clock to stay within 70 W, and dropout and launches take time. None of it "
+        "is modelled: the days are a lower bound"
     )
     head = ("T4", *(f"days, {rate} Gbit/s" for rate in GBIT_S))
     cells = [(str(one.gpus), *(_words(one.days[rate]) for rate in GBIT_S)) for one in rows]
