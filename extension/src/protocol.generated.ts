@@ -876,7 +876,7 @@ export interface PlanParams {
   readonly budget?: string;
   readonly deadline?: string;
   readonly globalBatch?: number | null;
-  readonly precision?: "amp_bf16" | "bf16" | "float8";
+  readonly precision?: "amp_bf16" | "bf16" | "float8" | "amp_fp16" | "fp32";
   readonly compiled?: boolean;
   readonly rows?: number;
 }
@@ -941,7 +941,7 @@ export interface Strategy {
   readonly schedule: "gpipe" | "1f1b" | "interleaved" | "zero-bubble" | "async";
   readonly chunks: number;
   readonly recompute: "none" | "selective" | "full";
-  readonly precision: "amp_bf16" | "bf16" | "float8";
+  readonly precision: "amp_bf16" | "bf16" | "float8" | "amp_fp16" | "fp32";
   readonly offload: boolean;
   readonly compiled: boolean;
   readonly async_tensor: boolean;

@@ -25,14 +25,16 @@ _EXAMPLES = """\
   skyline plan train.py --cluster dgx-a100 --gpus 8 --batch-size 16
   skyline plan train.py --cluster g4dn.12xlarge,p4d.24xlarge --samples 10M --deadline 3d
   skyline plan --model gpt2 --cluster mine.toml --budget '$500' --deadline 3d --tokens 10B
-  skyline plan --model llama3-70b --cluster dgx-h100 --gpus 256 --perfetto 1 step.json.gz"""
+  skyline plan --model llama3-70b --cluster dgx-h100 --gpus 256 --perfetto 1 step.json.gz
+  skyline plan --preset academic-bert --cluster g4dn.12xlarge --nodes 8"""
 
 
 def run(arguments: Sequence[str]) -> int:
     """Run the command."""
     command = parser(
         "plan",
-        "[options] (SCRIPT | PROFILE | --model NAME) --cluster NAME [ARGS...]",
+        "[options] (SCRIPT | PROFILE | --model NAME) --cluster NAME [ARGS...]\n"
+        "       skyline plan --preset NAME [--without MEASURE,...] [--cluster NAME]",
         "Rank parallel strategies for a model on a cluster that need not be present: step\n"
         "time with its range, throughput, memory of a rank, time and cost. The model is a\n"
         "described transformer, or a script, which is traced by shape for the cluster's\n"
@@ -45,12 +47,20 @@ def run(arguments: Sequence[str]) -> int:
     command.set_defaults(budget=None)
     _add_own(command)
     options, script_arguments = parse_after_names(arguments, command, names=False)
+    if options.nodes and options.gpus:
+        raise UsageError("--nodes and --gpus exclude each other", hint="Name one of them.")
+    if options.preset is not None:
+        from skyline.cli.plan_preset import run_preset
+
+        return run_preset(options)
+    if options.without:
+        raise UsageError("--without is for presets", hint="As in: --preset academic-bert --without amp")
+    if options.cluster is None:
+        raise UsageError("name a cluster", hint="As in: skyline plan --model llama3-8b --cluster dgx-h100")
     if (options.source is None) == (options.model is None):
         raise UsageError(
             "name a script or a model", hint="As in: skyline plan --model llama3-8b --cluster dgx-h100"
         )
-    if options.nodes and options.gpus:
-        raise UsageError("--nodes and --gpus exclude each other", hint="Name one of them.")
     names = [name for name in options.cluster.split(",") if name]
     if len(names) > 1:
         return _compared(options, names, script_arguments)
@@ -133,18 +143,24 @@ def _add_own(command: argparse.ArgumentParser) -> None:
     group = command.add_argument_group("planning")
     group.add_argument(
         "--cluster",
-        required=True,
         metavar="NAME|FILE[,...]",
         help="a described cluster, or a .toml file; several, separated by commas, are compared",
     )
     group.add_argument("--model", metavar="NAME|FILE", help="a described transformer, or a .json file")
+    group.add_argument(
+        "--preset",
+        metavar="NAME",
+        help="the measures of a published training, timed one by one and together:\n"
+        "academic-bert; on its own cluster unless --cluster names another",
+    )
+    group.add_argument("--without", metavar="MEASURE[,...]", help="measures of the preset to leave out")
     group.add_argument("--sequence", type=positive, metavar="N", help="sequence length of a described model")
     group.add_argument("--gpus", metavar="N|A..B", help="how many GPUs (default: those of the description)")
     group.add_argument("--nodes", type=positive, metavar="N", help="how many nodes, in place of --gpus")
     group.add_argument("--global-batch", type=positive, metavar="N", help="samples per step, over all ranks")
     group.add_argument(
         "--precision",
-        choices=("amp_bf16", "bf16", "float8"),
+        choices=("amp_bf16", "bf16", "float8", "amp_fp16", "fp32"),
         default="amp_bf16",
         help="number formats (default: amp_bf16)",
     )

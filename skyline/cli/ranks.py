@@ -69,6 +69,7 @@ def run(arguments: Sequence[str]) -> int:
 
     from skyline.job.job import job_of
     from skyline.job.rank_reader import RankReader, ScaleNamed, trace_files
+    from skyline.job.sub_model import sub_model
     from skyline.job.workers import fitting_processes, on_this_machine
     from skyline.report.pages.ranks import ranks_page
     from skyline.report.ranks import ranks_report
@@ -94,7 +95,8 @@ def run(arguments: Sequence[str]) -> int:
     reader = RankReader(question, None if options.rank is None else tuple(options.rank), asked)
     with readers as workers:
         job = job_of(workers.map(reader, [str(path) for path in files]))
-    report = ranks_report(job, _asked(options))
+        smaller = sub_model(job, workers)
+    report = ranks_report(job, _asked(options), smaller)
     deliver(report, lambda: ranks_page(report), options.json)
     return int(ExitCode.OK)
 

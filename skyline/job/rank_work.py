@@ -10,13 +10,34 @@ import numpy as np
 from skyline.graph.column import Indices, Times
 from skyline.graph.rules.names import names_of
 from skyline.graph.spans import Spans, merged
+from skyline.graph.task import WorkClass, work_class
 from skyline.job.exchanges import Exchanges, exchanges
 from skyline.lazy_dataclass import dataclass
 from skyline.trace.kineto.category import GPU_WORK, Category
 from skyline.trace.kineto.profiler_trace import ProfilerTrace
 
 _EXCHANGE_OPERATORS = ("c10d::", "record_param_comms")
+_PRODUCTS = (WorkClass.MATMUL, WorkClass.CONVOLUTION)
 _RANK_IN_NAME = re.compile(r"(?:rank|worker)[-_ .]?(\d+)", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class WidthTime:
+    """Time of kernels in µs by the way in which it falls with the width of the model's layers."""
+
+    squared_us: float = 0.0
+    """Matrix products and convolutions: inputs and outputs are narrower."""
+    linear_us: float = 0.0
+    """Other computation."""
+
+    @property
+    def total_us(self) -> float:
+        """Both."""
+        return self.squared_us + self.linear_us
+
+    def scaled(self, factor: float) -> WidthTime:
+        """Both times multiplied."""
+        return WidthTime(self.squared_us * factor, self.linear_us * factor)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -44,6 +65,8 @@ class RankWork:
     on_gpu: bool
     device: str
     notes: tuple[str, ...]
+    by_width: WidthTime = WidthTime()
+    """Kernels within the steps, without collectives and copies; nothing without a GPU."""
 
     @property
     def begin_us(self) -> float:
@@ -78,6 +101,7 @@ def rank_work(trace: ProfilerTrace, file: str) -> RankWork:
         on_gpu=on_gpu,
         device=trace.devices[0].name if trace.devices else "",
         notes=tuple(map(str, trace.notes)),
+        by_width=_by_width(trace, float(begin[0]), float(end[-1])),
     )
 
 
@@ -93,6 +117,18 @@ def _computing(trace: ProfilerTrace) -> tuple[Spans, bool]:
         rows = trace.of(Category.CPU_OP)
         rows = rows[~exchanging[trace.name[rows]]]
     return merged(trace.start_us[rows], trace.end_us[rows]), on_gpu
+
+
+def _by_width(trace: ProfilerTrace, begin_us: float, end_us: float) -> WidthTime:
+    rows = trace.of(Category.KERNEL)
+    rows = rows[~names_of(trace).collective[rows]]
+    names, of_row = np.unique(trace.name[rows], return_inverse=True)
+    product = np.array([work_class(trace.strings[int(name)]) in _PRODUCTS for name in names], np.bool_)
+    inside_us = np.clip(trace.end_us[rows], begin_us, end_us) - np.clip(
+        trace.start_us[rows], begin_us, end_us
+    )
+    squared_us = float(inside_us[product[of_row]].sum())
+    return WidthTime(squared_us, float(inside_us.sum()) - squared_us)
 
 
 def _rank_named(file: str) -> int:

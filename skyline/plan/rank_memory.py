@@ -13,7 +13,6 @@ from skyline.plan.strategy import PipelineSchedule, Precision, Recompute, Shardi
 _STATES_FP32 = (4.0, 4.0, 8.0)
 _STATES_BF16 = (2.0, 2.0, 4.0)
 """Bytes for each parameter: itself, its gradient, two moments of Adam."""
-_WORKING_BYTES = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +75,7 @@ def rank_memory(layers: Layers, strategy: Strategy, stage: int = 0) -> RankMemor
         optimizer,
         activation_bytes(layers, strategy, blocks, stage),
         _buffers(layers, strategy, blocks)
-        + (strategy.weight_versions(stage) - 1) * _WORKING_BYTES * sum(weights),
+        + (strategy.weight_versions(stage) - 1) * strategy.precision.width_bytes * sum(weights),
     )
 
 
@@ -124,13 +123,13 @@ def activation_bytes(layers: Layers, strategy: Strategy, blocks: int, stage: int
 
 
 def _buffers(layers: Layers, strategy: Strategy, blocks: int) -> float:
-    mixed = strategy.precision is not Precision.PURE
+    working, gradient = strategy.precision.width_bytes, strategy.precision.gradient_bytes
     if strategy.sharding is Sharding.ZERO_3 and strategy.data * strategy.context > 1:
         if strategy.pipeline > 1:
             # Stages keep gathered parameters and unreduced gradients for all micro-batches of a step.
-            return layers.block.parameters * blocks * (_WORKING_BYTES + (4.0 if mixed else 2.0))
+            return layers.block.parameters * blocks * (working + gradient)
         largest = max(layers.block.parameters, layers.first.parameters + layers.last.parameters)
-        gathered = _WORKING_BYTES * (2 * layers.block.parameters + largest)
-        return gathered + (4.0 if mixed else 2.0) * layers.block.parameters
+        gathered = working * (2 * layers.block.parameters + largest)
+        return gathered + gradient * layers.block.parameters
     # Autocast keeps a copy of the weights in 16 bits.
-    return layers.block.parameters * blocks * _WORKING_BYTES if mixed else 0.0
+    return layers.block.parameters * blocks * working if strategy.precision.copies_weights else 0.0

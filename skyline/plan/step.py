@@ -316,15 +316,12 @@ class _Stage:
         experts = group_of(
             self.cluster, max(1, group.size // strategy.expert), strategy.tensor * strategy.expert
         )
-        gather = all_gather_us(self.fabric, group, 2 * numbers)
-        gather += all_gather_us(self.fabric, experts, 2 * layers.expert_parameters)
-        reduce = reduce_scatter_us(self.fabric, group, self._gradient_width * numbers)
-        reduce += reduce_scatter_us(self.fabric, experts, self._gradient_width * layers.expert_parameters)
+        width, gradient = strategy.precision.width_bytes, strategy.precision.gradient_bytes
+        gather = all_gather_us(self.fabric, group, width * numbers)
+        gather += all_gather_us(self.fabric, experts, width * layers.expert_parameters)
+        reduce = reduce_scatter_us(self.fabric, group, gradient * numbers)
+        reduce += reduce_scatter_us(self.fabric, experts, gradient * layers.expert_parameters)
         return gather * self.factors.link, reduce * self.factors.link
-
-    @property
-    def _gradient_width(self) -> float:
-        return 2.0 if self.strategy.precision is Precision.PURE else 4.0
 
     def _tensor_us(self) -> float:
         """Two reductions of the activation in each direction, as gathers and scatters of parts of the sequence."""
@@ -361,7 +358,7 @@ class _Stage:
         layers = self.work.layers
         ends = (layers.first.parameters + layers.last.parameters) / strategy.pipeline
         numbers = layers.block.parameters * self.blocks + ends
-        width = 2.0 if strategy.precision is Precision.PURE else 4.0
+        width = strategy.precision.gradient_bytes
         if strategy.sent < 1:
             choosing = SELECTION_PASSES.value * width * numbers / sparse_parts(group)
             after = choosing / (self.cluster.gpu.bandwidth_gb_s * 1e3)
@@ -372,7 +369,7 @@ class _Stage:
             last = reduce / max(1, self.blocks)
         else:
             reduce = reduce_scatter_us(self.fabric, group, width * numbers)
-            after = all_gather_us(self.fabric, group, 2 * numbers)
+            after = all_gather_us(self.fabric, group, strategy.precision.width_bytes * numbers)
             last = reduce / max(1, self.blocks)
         reduce, after, last = (one * self.factors.link for one in (reduce, after, last))
         hidden = min(max(0.0, reduce - last), busy_us)
@@ -388,7 +385,7 @@ class _Stage:
         numbers = layers.block.parameters * self.blocks + ends
         if strategy.sharding is not Sharding.NONE:
             numbers /= strategy.data * strategy.context
-        width = 2 if strategy.precision is Precision.PURE else 4
+        width = strategy.precision.gradient_bytes
         if strategy.offload:
             # Gradients to the host and parameters back; the update there is bound by the host's memory.
             bus = (self.cluster.gpu.pcie_gb_s or 32.0) / 2

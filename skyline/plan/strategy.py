@@ -55,6 +55,30 @@ class Precision(str, Enum):
     """Everything in bfloat16."""
     FLOAT8 = "float8"
     """Products in float8, all else as in mixed precision."""
+    HALF = "amp_fp16"
+    """As mixed precision, with products in float16: for GPUs that have no bfloat16."""
+    SINGLE = "fp32"
+    """Everything in float32."""
+
+    @property
+    def number_format(self) -> str:
+        """The format of activations."""
+        return {Precision.HALF: "float16", Precision.SINGLE: "float32"}.get(self, "bfloat16")
+
+    @property
+    def width_bytes(self) -> int:
+        """Bytes of an activation, and of a parameter that is gathered."""
+        return 4 if self is Precision.SINGLE else 2
+
+    @property
+    def gradient_bytes(self) -> int:
+        """Bytes of a gradient."""
+        return 2 if self is Precision.PURE else 4
+
+    @property
+    def copies_weights(self) -> bool:
+        """True if products use a copy of the parameters in another format."""
+        return self not in (Precision.PURE, Precision.SINGLE)
 
 
 @dataclass(frozen=True, slots=True)

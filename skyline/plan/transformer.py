@@ -11,20 +11,19 @@ from skyline.bounded_read import read_bounded
 from skyline.errors import UsageError
 from skyline.lazy_dataclass import dataclass
 from skyline.plan.layers import LayerPart, Layers
-from skyline.plan.strategy import Strategy
+from skyline.plan.strategy import Precision, Strategy
 from skyline.trace.record import OperatorShape
 
 _BYTES_OF_A_MODEL = 1 << 20
-_FORMAT = "bfloat16"
-_WIDTH = 2
-"""Bytes of a bfloat16 number."""
 
 
 class Transformer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A configuration as model cards state it.
 
     ``gated`` is a feed-forward layer of three products (SwiGLU), else of two (GELU). ``learned_positions`` adds a
-    table of positions, else rotary embeddings are applied. ``tied`` shares the embedding with the output.
+    table of positions, else rotary embeddings are applied. ``tied`` shares the embedding with the output. ``causal``
+    attention looks at earlier tokens only. ``predicted`` is the share of the tokens that the output layer predicts.
+    Without ``fused``, normalization and GELU are written out as elementwise operators.
     """
 
     name: str
@@ -41,6 +40,9 @@ class Transformer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     tied: bool = True
     experts: int = 1
     active_experts: int = 1
+    causal: bool = True
+    predicted: float = 1.0
+    fused: bool = True
     source: str = ""
 
     @property
@@ -97,6 +99,7 @@ class Transformer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def flops_per_sample(self) -> float:
         """Six per parameter and token, and attention without regard to the causal mask, as is the custom for MFU."""
         idle = (self.experts - self.active_experts) * self.feed_forward_parameters * self.blocks
+        idle += (1 - self.predicted) * self.vocabulary * self.width
         used = self.parameters - idle - (0 if self.tied else self.vocabulary * self.width)
         return 6.0 * used * self.sequence + 12.0 * self.blocks * self.width * self.sequence**2
 
@@ -115,14 +118,15 @@ class Transformer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def layers(self, strategy: Strategy) -> Layers:
         """The work of one rank at the strategy's micro-batch."""
         split = _Split(self, strategy)
-        routed = split.tokens * self.active_experts * self.width * _WIDTH if strategy.expert > 1 else 0.0
+        width = strategy.precision.width_bytes
+        routed = split.tokens * self.active_experts * self.width * width if strategy.expert > 1 else 0.0
         return Layers(
             block=split.block(),
             blocks=self.blocks,
             first=split.first(),
             last=split.last(),
-            tensor_bytes=split.tokens * self.width * _WIDTH if strategy.tensor > 1 else 0.0,
-            context_bytes=2 * split.tokens * self.key_width * _WIDTH / strategy.tensor,
+            tensor_bytes=split.tokens * self.width * width if strategy.tensor > 1 else 0.0,
+            context_bytes=2 * split.tokens * self.key_width * width / strategy.tensor,
             expert_bytes=routed,
             expert_parameters=self.experts * self.feed_forward_parameters / strategy.expert / strategy.tensor
             if strategy.expert > 1
@@ -141,6 +145,28 @@ class _Split:
     def tokens(self) -> int:
         return self.strategy.micro_batch * self.model.sequence // self.strategy.context
 
+    @property
+    def fused(self) -> bool:
+        """True unless normalization and GELU are written out; gated layers have neither."""
+        return self.model.fused or self.model.gated or self.strategy.compiled
+
+    @property
+    def width(self) -> int:
+        """Bytes of an activation."""
+        return self.strategy.precision.width_bytes
+
+    def product(self, rows: int, inner: int, columns: int) -> OperatorShape:
+        """A matrix product."""
+        return product(rows, inner, columns, self.strategy.precision)
+
+    def product_backward(self, rows: int, inner: int, columns: int) -> tuple[OperatorShape, OperatorShape]:
+        """The products for the gradients of the input and of the weight."""
+        return self.product(rows, columns, inner), self.product(inner, rows, columns)
+
+    def passing(self, numbers: float) -> OperatorShape:
+        """An elementwise operator that reads and writes ``numbers`` activations in all."""
+        return passing(numbers, self.strategy.precision)
+
     def block(self) -> LayerPart:
         model, ways, tokens = self.model, self.strategy.tensor, self.tokens
         attention_width, keys, hidden = model.width // ways, model.key_width // ways, model.hidden // ways
@@ -151,13 +177,13 @@ class _Split:
         # Sequence parallelism: what is not split by heads or hidden width is split by tokens.
         whole = tokens * model.width / ways
         inner, keyed = routed * hidden, tokens * (attention_width + keys)
-        forward = [product(*sizes) for sizes in products]
+        forward = [self.product(*sizes) for sizes in products]
         forward.append(attention(self.strategy, model, backward=False))
         forward += self._passes(whole, inner, keyed)
-        backward = [one for sizes in products for one in product_backward(*sizes)]
+        backward = [one for sizes in products for one in self.product_backward(*sizes)]
         backward.append(attention(self.strategy, model, backward=True))
         backward += self._passes(whole, inner, keyed, backward=True)
-        saved = _WIDTH * self._saved_numbers(whole, inner, tokens, attention_width, keys)
+        saved = self.width * self._saved_numbers(whole, inner, tokens, attention_width, keys)
         own_experts = model.experts / self.strategy.expert
         return LayerPart(
             tuple(forward),
@@ -167,23 +193,27 @@ class _Split:
             (model.attention_parameters + own_experts * model.feed_forward_parameters) / ways,
             saved,
             (saved - self._copied_bytes(whole)) / 2,
-            whole * _WIDTH,
+            whole * self.width,
         )
 
     def _saved_numbers(self, whole: float, inner: float, tokens: int, width: int, keys: int) -> float:
         """Inputs of products, of normalizations, of the activation and of attention, and its output."""
-        norms, rotated = 4 * whole, 0 if self.model.learned_positions else tokens * (width + keys)
+        # Written out, a normalization keeps two differences, its quotient and its output, GELU four numbers.
+        norms = (4 if self.fused else 8) * whole
+        activation = (2 if self.fused and not self.model.gated else 4) * inner
+        rotated = 0 if self.model.learned_positions else tokens * (width + keys)
         return (
             norms
-            + self._copied_bytes(whole) / _WIDTH
+            + self._copied_bytes(whole) / self.width
             + rotated
             + tokens * (2 * width + 2 * keys)
-            + (4 if self.model.gated else 2) * inner
+            + activation
         )
 
     def _copied_bytes(self, whole: float) -> float:
         """Float32 copies of the inputs of two normalizations, which uncompiled RMS normalization makes."""
-        return 8 * whole if self.model.gated and not self.strategy.compiled else 0.0
+        copied = self.model.gated and not self.strategy.compiled and self.width < 4
+        return 8 * whole if copied else 0.0
 
     def _passes(
         self, whole: float, inner: float, keyed: float, *, backward: bool = False
@@ -194,79 +224,93 @@ class _Split:
             counts = [(whole, 9 if backward else 6), (inner, 5 if backward else 3), (keyed, 2)]
         elif gated:
             counts = [(whole, 42 if backward else 28), (inner, 8 if backward else 5), (keyed, 14)]
-        else:
+        elif self.fused:
             counts = [(whole, 17 if backward else 10), (inner, 4 if backward else 2)]
+        else:
+            counts = _written_out(whole, inner, backward=backward)
         if self.strategy.context > 1:
             # Each hop of the ring adds a part of the output to what is there, in float32.
             counts.append((whole * (self.strategy.context - 1), 6))
-        return [passing(count * numbers) for numbers, count in counts]
+        return [self.passing(count * numbers) for numbers, count in counts]
 
     def first(self) -> LayerPart:
         model = self.model
         moved = self.tokens * model.width / self.strategy.tensor
         table = model.vocabulary * model.width / self.strategy.tensor
         positions = model.sequence * model.width if model.learned_positions else 0
-        return LayerPart((passing(3 * moved),), (passing(4 * moved),), (), table + positions, 0.0, 0.0, 0.0)
+        forward, backward = (self.passing(3 * moved),), (self.passing(4 * moved),)
+        return LayerPart(forward, backward, (), table + positions, 0.0, 0.0, 0.0)
 
     def last(self) -> LayerPart:
-        model, tokens = self.model, self.tokens
+        model, tokens = self.model, max(1, round(self.tokens * self.model.predicted))
         share = model.vocabulary // self.strategy.tensor
         logits = float(tokens * share)
-        # Logits in bfloat16, converted to float32 for the loss; compiled code keeps fewer copies.
+        # Logits in 16 bits, converted to float32 for the loss; compiled code keeps fewer copies.
         forward, backward = (4, 5) if self.strategy.compiled else (7, 9)
         kept = logits * (6 if self.strategy.compiled else 9)
+        if self.width == 4:
+            # The logarithm of the softmax is read and written; its gradient takes one more.
+            forward, backward, kept = 2, 3, logits * 8
         return LayerPart(
-            (product(tokens, model.width, share), passing(forward * logits)),
-            (*product_backward(tokens, model.width, share), passing(backward * logits)),
+            (self.product(tokens, model.width, share), self.passing(forward * logits)),
+            (*self.product_backward(tokens, model.width, share), self.passing(backward * logits)),
             (),
             0.0 if model.tied else model.vocabulary * model.width / self.strategy.tensor,
             kept,
             kept,
-            tokens * model.width * _WIDTH / self.strategy.tensor,
+            tokens * model.width * self.width / self.strategy.tensor,
         )
 
 
-def product(rows: int, inner: int, columns: int) -> OperatorShape:
-    """A matrix product in bfloat16."""
-    moved = _WIDTH * (rows * inner + inner * columns + rows * columns)
+def _written_out(whole: float, inner: float, *, backward: bool) -> list[tuple[float, int]]:
+    """Numbers read and written by normalizations and GELU as one operator after the other, as in BERT's first code.
+
+    Normalization: mean 1, difference 2, square 2, mean 1, difference 2, quotient 2, weight 2, bias 2, in place of 2 in
+    one kernel; backward 28 in place of 3. GELU: quotient 2, error function 2, sum 2, half 2, product 3, in place of 2;
+    backward product 5, half 2, error function 11, quotient 2, sum of gradients 3, bias 1, in place of 4.
+    """
+    return [(whole, 17 + 2 * 25), (inner, 24)] if backward else [(whole, 10 + 2 * 12), (inner, 11)]
+
+
+def product(rows: int, inner: int, columns: int, precision: Precision) -> OperatorShape:
+    """A matrix product."""
+    moved = precision.width_bytes * (rows * inner + inner * columns + rows * columns)
+    number_format = precision.number_format
     return OperatorShape(
         "aten::mm",
         ((rows, inner), (inner, columns)),
-        (_FORMAT, _FORMAT),
+        (number_format, number_format),
         ((rows, columns),),
-        (_FORMAT,),
+        (number_format,),
         2 * rows * inner * columns,
         moved,
     )
 
 
-def product_backward(rows: int, inner: int, columns: int) -> tuple[OperatorShape, OperatorShape]:
-    """The products for the gradients of the input and of the weight."""
-    return product(rows, columns, inner), product(inner, rows, columns)
-
-
 def attention(strategy: Strategy, model: Transformer, *, backward: bool) -> OperatorShape:
-    """Fused causal attention: two products forward, five backward, over half of the pairs of tokens."""
+    """Fused attention: two products forward, five backward; causal over half of the pairs of tokens."""
     sequence = model.sequence // strategy.context
     heads = model.heads // strategy.tensor
     query = (strategy.micro_batch, heads, sequence, model.head_width)
-    pairs = strategy.micro_batch * heads * sequence * model.sequence // 2
+    pairs = strategy.micro_batch * heads * sequence * model.sequence // (2 if model.causal else 1)
+    number_format = strategy.precision.number_format
     numbers = strategy.micro_batch * heads * sequence * model.head_width
     return OperatorShape(
         f"aten::_scaled_dot_product_flash_attention{'_backward' if backward else ''}",
         (query,) * 3,
-        (_FORMAT,) * 3,
+        (number_format,) * 3,
         (query,) * (3 if backward else 1),
-        (_FORMAT,) * (3 if backward else 1),
+        (number_format,) * (3 if backward else 1),
         (5 if backward else 2) * 2 * pairs * model.head_width,
-        _WIDTH * numbers * (8 if backward else 4),
+        strategy.precision.width_bytes * numbers * (8 if backward else 4),
     )
 
 
-def passing(numbers: float) -> OperatorShape:
-    """An elementwise operator that reads and writes ``numbers`` bfloat16 numbers in all."""
-    count = max(1, round(numbers / 2))
-    return OperatorShape("aten::mul", ((count,),), (_FORMAT,), ((count,),), (_FORMAT,), 0, 2 * count * _WIDTH)
+def passing(numbers: float, precision: Precision) -> OperatorShape:
+    """An elementwise operator that reads and writes ``numbers`` activations in all."""
+    count, formats = max(1, round(numbers / 2)), (precision.number_format,)
+    moved = 2 * count * precision.width_bytes
+    return OperatorShape("aten::mul", ((count,),), formats, ((count,),), formats, 0, moved)
 
 
 def transformer_names() -> tuple[str, ...]:
@@ -314,6 +358,8 @@ def transformer_from(data: bytes, where: str) -> Transformer:
     )
     if min(sizes) < 1 or found.width % found.heads or not 1 <= found.active_experts <= found.experts:
         raise UsageError(f"{where}: sizes must be 1 or more, and heads must divide the width")
+    if not 0 < found.predicted <= 1:
+        raise UsageError(f"{where}: predicted must be a share of the tokens, more than 0 and at most 1")
     return found
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from math import inf
 
 from skyline.lazy_dataclass import dataclass
+from skyline.report.plan_order import Standing, ordered
 from skyline.report.plan_report import PlanReport, PlanRow
 
 OFFERS_SCHEMA = "skyline.plan-clusters/1"
@@ -37,8 +38,8 @@ class ClusterOffers:
 
 
 def offer_of(report: PlanReport) -> ClusterOffer:
-    """The best of all rows of a plan: by cost where it is known, then by throughput."""
-    ranked = sorted(report.rows, key=_rank)
+    """The best of all rows of a plan: by cost where it is known, else by throughput; see ``plan_order``."""
+    ranked = [report.rows[at] for at in ordered([_standing(row) for row in report.rows])]
     written = [row for row in ranked if row.whatifs]
     return ClusterOffer(
         report.cluster,
@@ -59,6 +60,12 @@ def offers_of(reports: Sequence[PlanReport], failed: Sequence[ClusterOffer] = ()
     first = reports[0]
     offers = sorted((*map(offer_of, reports), *failed), key=_order)
     return ClusterOffers(OFFERS_SCHEMA, first.provenance, first.model, first.unit, tuple(offers))
+
+
+def _standing(row: PlanRow) -> Standing:
+    if row.usd is not None:
+        return Standing(bool(row.objection), row.usd, bool(row.whatifs))
+    return Standing(bool(row.objection), row.units_per_s.inverse(1.0), bool(row.whatifs), row.gpus)
 
 
 def _rank(row: PlanRow) -> tuple[bool, float, float]:

@@ -21,6 +21,7 @@ from skyline.plan.traced import TracedProgram
 from skyline.plan.transformer import transformer_names
 from skyline.predict.operator_time import OperatorPredictor
 from skyline.report.chrome_events import document, headings, lanes_of, simulated_events
+from skyline.report.plan_order import Standing, ordered
 from skyline.report.plan_report import (
     PLAN_SCHEMA,
     ClusterReport,
@@ -142,20 +143,19 @@ def ranked(
 ) -> Plan:
     """The best ``most`` rows, by throughput, or by cost if there is a deadline; rows with an objection come last.
 
-    Each size of the cluster has a row.
+    Of equally good ones the one that Skyline writes comes first. Each size of the cluster has a row.
     """
     billed = [
         (row, bill(row.cluster, terms.units, row.units_per_s) if terms.units else None) for row in found.rows
     ]
     objections = [_objection(one, terms) for _, one in billed]
-    cheapest = terms.deadline_s is not None
-
-    def key(index: int) -> tuple[bool, float]:
-        cost = billed[index][1]
-        usd = cost.usd.value if cheapest and cost and cost.usd else 0.0
-        return bool(objections[index]), usd
-
-    order = sorted(range(len(billed)), key=key)
+    written = [_written(model, row.strategy) for row in found.rows]
+    order = ordered(
+        [
+            _standing(row, cost, bool(objections[index]), bool(written[index]), terms)
+            for index, (row, cost) in enumerate(billed)
+        ]
+    )
     fastest: dict[int, StrategyRow] = {}
     for row in found.rows:
         fastest.setdefault(row.cluster.gpus, row)
@@ -175,6 +175,7 @@ def ranked(
             objections[index],
             best,
             fastest[billed[index][0].cluster.gpus],
+            written[index],
         )
         for number, index in enumerate(order, start=1)
     )
@@ -199,6 +200,13 @@ def ranked(
         rows,
     )
     return Plan(model, predictor, report, tuple(billed[index][0] for index in order))
+
+
+def _standing(row: StrategyRow, cost: Bill | None, objection: bool, written: bool, terms: Terms) -> Standing:
+    """By cost, all sizes of the cluster compare; by throughput, a larger cluster is no equal of a smaller one."""
+    if terms.deadline_s is not None and cost is not None and cost.usd is not None:
+        return Standing(objection, cost.usd, written)
+    return Standing(objection, row.units_per_s.inverse(1.0), written, row.cluster.gpus)
 
 
 def choices(folder: Path | None = None) -> PlanChoices:
@@ -263,6 +271,7 @@ def _row(
     objection: str,
     best: float,
     fastest: StrategyRow,
+    whatifs: tuple[str, ...],
 ) -> PlanRow:
     memory, step = row.memory, row.step
     moving = FRAGMENTATION.value
@@ -290,7 +299,7 @@ def _row(
         cost.usd if cost else None,
         objection,
         "" if row is fastest else _why(row, fastest),
-        _whatifs(row.strategy, model.passes) if isinstance(model, TracedProgram) else (),
+        whatifs,
         _stages(model, row.strategy),
     )
 
@@ -325,17 +334,22 @@ def _why(row: StrategyRow, fastest: StrategyRow) -> str:
     return f"{slower}: {', '.join(causes)}" if causes else slower
 
 
-def _whatifs(strategy: Strategy, passes: int) -> tuple[str, ...]:
-    """``data_parallel`` and ``fsdp`` write strategies whose ranks step after as many ``passes`` as the script does."""
+def _written(model: ModelWork, strategy: Strategy) -> tuple[str, ...]:
+    """The what-ifs whose rewrites make a script this strategy.
+
+    ``data_parallel`` and ``fsdp`` write strategies whose ranks step after as many passes as the script does.
+    """
+    if not isinstance(model, TracedProgram):
+        return ()
     name = _WRITTEN.get(strategy.sharding)
-    written = Strategy(
+    plain = Strategy(
         data=strategy.data,
         sharding=strategy.sharding,
         micro_batch=strategy.micro_batch,
-        accumulation=passes,
+        accumulation=model.passes,
         schedule=strategy.schedule,
         recompute=Recompute.NONE,
         precision=strategy.precision,
         compiled=strategy.compiled,
     )
-    return (f"{name}={strategy.data}",) if name and strategy.data > 1 and strategy == written else ()
+    return (f"{name}={strategy.data}",) if name and strategy.data > 1 and strategy == plain else ()

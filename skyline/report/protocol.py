@@ -274,7 +274,7 @@ class PlanParams:
     budget: str = ""
     deadline: str = ""
     globalBatch: int | None = None
-    precision: Literal["amp_bf16", "bf16", "float8"] = "amp_bf16"
+    precision: Literal["amp_bf16", "bf16", "float8", "amp_fp16", "fp32"] = "amp_bf16"
     compiled: bool = False
     rows: int = 20
 

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Literal
 
 import numpy as np
 
 from skyline import units
 from skyline.findings.base import Finding
 from skyline.findings.registry import find_in_job
+from skyline.interval import Interval
 from skyline.job.job import Evened, Job
+from skyline.job.sub_model import SubModel
 from skyline.job.waiting import Shares
 from skyline.lazy_dataclass import dataclass
 
 RANKS_SCHEMA = "skyline.ranks/1"
 _DOUBTFUL_REPLAY = 0.05
 _ENTRY_MATTERS = 0.02
+_EVEN = 0.01
+"""Relative difference from the step of an even job up to which a step counts as even."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +51,23 @@ class RankReport:
 
 
 @dataclass(frozen=True, slots=True)
+class SubModelReport:
+    """A smaller model for the straggler alone, which evens the step (FLuID), and the resulting step of the job.
+
+    ``kept_width`` is the share of the width of the layers. It ends where all kernels fall with the width (low) and
+    with its square (high). ``kernels_ms`` is the time per step of the straggler's kernels, in the whole model.
+    """
+
+    kept_width: Interval
+    kernels_ms: float
+    step_ms: float
+    gain_ms: float
+    evens: bool
+    """False where the step stays longer than that of an even job: the straggler is late for other reasons, too."""
+    semantics: Literal["convergence"]
+
+
+@dataclass(frozen=True, slots=True)
 class StragglerReport:
     """The rank that the others wait for. ``step_ms`` is null where no other rank does the same work."""
 
@@ -53,6 +75,8 @@ class StragglerReport:
     as_fast_as: int | None
     step_ms: float | None
     gain_ms: float | None
+    sub_model: SubModelReport | None = None
+    """Null where the kernels of the rank are not the cause, or not known by themselves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,8 +119,11 @@ class RanksReport:
     findings: tuple[Finding, ...] = ()
 
 
-def ranks_report(job: Job, asked: str = "") -> RanksReport:
-    """The report of a job; ``asked`` is the what-if that its traces were read with, in words."""
+def ranks_report(job: Job, asked: str = "", smaller: SubModel | None = None) -> RanksReport:
+    """The report of a job; ``asked`` is the what-if that its traces were read with, in words.
+
+    ``smaller`` is the sub-model that evens the step, if there is one.
+    """
     traces = [one.work for one in job.members.traces]
     return RanksReport(
         RANKS_SCHEMA,
@@ -109,7 +136,7 @@ def ranks_report(job: Job, asked: str = "") -> RanksReport:
         job.replay_error,
         tuple(_rank(job, place) for place in range(len(traces))),
         _kinds(job),
-        None if job.straggler is None else _straggler(job, job.straggler, job.evened),
+        None if job.straggler is None else _straggler(job, job.straggler, job.evened, smaller),
         _change(job, asked),
         tuple(_notes(job, asked)),
         find_in_job(job),
@@ -174,16 +201,25 @@ def _kinds(job: Job) -> tuple[KindReport, ...]:
     return tuple(sorted(found, key=lambda one: -(one.transfer_ms + one.waiting_ms)))
 
 
-def _straggler(job: Job, place: int, evened: Evened | None) -> StragglerReport:
+def _straggler(job: Job, place: int, evened: Evened | None, smaller: SubModel | None) -> StragglerReport:
     rank = job.alignment.ranks[place].rank
     if evened is None or job.simulated is None:
         return StragglerReport(rank, None, None, None)
-    step_ms = evened.times.step_us / 1e3
+    step_ms, now_ms = evened.times.step_us / 1e3, job.simulated.step_us / 1e3
     return StragglerReport(
         rank,
         job.alignment.ranks[evened.model].rank,
         step_ms,
-        job.simulated.step_us / 1e3 - step_ms,
+        now_ms - step_ms,
+        None if smaller is None else _sub_model(smaller, now_ms, step_ms),
+    )
+
+
+def _sub_model(smaller: SubModel, now_ms: float, even_ms: float) -> SubModelReport:
+    step_ms = smaller.times.step_us / 1e3
+    evens = step_ms <= (1 + _EVEN) * even_ms
+    return SubModelReport(
+        smaller.width, smaller.kernels_us / 1e3, step_ms, now_ms - step_ms, evens, "convergence"
     )
 
 

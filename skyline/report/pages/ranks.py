@@ -17,7 +17,7 @@ from skyline.report.document import (
     said,
 )
 from skyline.report.pages.findings import findings_section
-from skyline.report.ranks import RankReport, RanksReport
+from skyline.report.ranks import RankReport, RanksReport, SubModelReport
 
 _SHOWN = 16
 
@@ -125,7 +125,23 @@ def _straggler(report: RanksReport) -> str:
     return (
         f"{late} If it were as fast as rank {found.as_fast_as}, a step of the job would take "
         f"{units.format_ms(found.step_ms)} instead of {units.format_ms(before_ms)}: "
-        f"{units.format_share(share)} less."
+        f"{units.format_share(share)} less.{_sub_model(found.sub_model)}"
+    )
+
+
+def _sub_model(smaller: SubModelReport | None) -> str:
+    if smaller is None:
+        return ""
+    width = smaller.kept_width
+    ends = f"{units.format_share(width.low)} to {units.format_share(width.high)}"
+    effect = (
+        f"would even the step ({units.format_ms(smaller.step_ms)})"
+        if smaller.evens
+        else f"would take a step to {units.format_ms(smaller.step_ms)}: the rank is late for other reasons, too"
+    )
+    return (
+        f" A sub-model of {units.format_share(width.value)} of the width ({ends}) on it alone {effect}; "
+        "it changes convergence (FLuID)."
     )
 
 

@@ -47,6 +47,9 @@ def test_what_a_person_reads(skyline: Run, job: Path) -> None:
     assert "rank 1 arrives last at 2 of 2 collectives" in ran.out
     assert "If it were as fast as rank 2" in ran.out or "If it were as fast as rank 0" in ran.out
     assert "No trace of rank 3 of 4" in ran.out
+    said = " ".join(ran.out.split())
+    assert "A sub-model of 71 % of the width (50 % to 71 %) on it alone would even the step (6.00 ms)" in said
+    assert "it changes convergence (FLuID)" in said
 
 
 def test_what_a_program_reads(skyline: Run, job: Path) -> None:
@@ -64,6 +67,11 @@ def test_what_a_program_reads(skyline: Run, job: Path) -> None:
         assert sum(parts) == pytest.approx(one["step_ms"])
     assert report["straggler"]["rank"] == 1
     assert report["straggler"]["gain_ms"] == pytest.approx(4.0, abs=0.05)
+    smaller = report["straggler"]["sub_model"]
+    assert smaller["kept_width"]["value"] == pytest.approx(0.5**0.5, rel=0.01)
+    assert smaller["kernels_ms"] == pytest.approx(8.0)
+    assert smaller["step_ms"] == pytest.approx(report["straggler"]["step_ms"], rel=0.01)
+    assert (smaller["evens"], smaller["semantics"]) == (True, "convergence")
     assert report["replay_error"] < 0.01
     assert report["whatif"] is None
 

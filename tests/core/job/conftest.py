@@ -131,8 +131,12 @@ def write_job(
     leave_out: Sequence[int] = (),
     world_size: int = 0,
     told: dict[str, Any] | None = None,
+    busy_us: Sequence[float] = (),
 ) -> list[Path]:
-    """Traces of a job whose rank ``r`` computes ``compute_us[r]`` a step, and whose clock is ``ahead_us[r]`` ahead."""
+    """Traces of a job whose rank ``r`` computes ``compute_us[r]`` a step, and whose clock is ``ahead_us[r]`` ahead.
+
+    The host of rank ``r`` is busy for ``busy_us[r]`` between the kernels and the all-reduce.
+    """
     ranks = range(len(compute_us))
     writers = [
         RankWriter(
@@ -146,11 +150,12 @@ def write_job(
     for step in range(steps):
         began = [writer.clock_us for writer in writers]
         arrivals: list[float] = []
-        for writer, compute in zip(writers, compute_us, strict=True):
+        for rank, writer, compute in zip(ranks, writers, compute_us, strict=True):
             writer.clock_us += PYTHON_US
             for _ in range(2):
                 _, end = writer.launch("sgemm", compute / 2)
                 writer.done(end)
+            writer.clock_us += busy_us[rank] if busy_us else 0.0
             arrivals.append(writer.launch("ncclDevKernel_AllReduce_Sum_f32_RING_LL(x)", 0.0)[0])
         for writer, begin in zip(writers, began, strict=True):
             writer.done(max(arrivals) + transfer_us, **(told or {}))

@@ -67,6 +67,15 @@ def test_the_best_strategy_that_is_written_stands_beside_one_that_is_not():
     assert said.endswith("skyline apply train.py data_parallel=8")
 
 
+def test_of_equal_prices_the_strategy_with_code_is_the_offer():
+    report = _report("a", _row(60, 100, label="zero2 8"), _row(59.8, 100.3, whatifs=("data_parallel=8",)))
+    offer = offer_of(report)
+    assert offer.row is offer.writable is report.rows[1]
+    assert verdict(offers_of([report]), "train.py")[-1].startswith(
+        "The code: skyline apply train.py data_parallel=8"
+    )
+
+
 def test_a_cluster_within_the_range_is_as_good():
     near = offers_of([_report("a", _row(50, 100)), _report("b", _row(50, 115))])
     assert "b is as good within the ranges." in verdict(near, None)

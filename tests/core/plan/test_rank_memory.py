@@ -34,6 +34,19 @@ def test_bfloat16_halves_states_and_offload_takes_the_optimizer_away():
     assert rank_memory(LAYERS, Strategy(offload=True)).optimizer == 0
 
 
+def test_float32_needs_no_copies_and_wider_gathers():
+    single, half = Strategy(precision=Precision.SINGLE), Strategy(precision=Precision.HALF)
+    assert rank_memory(LAYERS, half) == rank_memory(LAYERS, Strategy())
+    assert rank_memory(LAYERS, single).buffers == 0
+    assert rank_memory(LAYERS, half).buffers == 2 * 1000
+    assert rank_memory(LAYERS, single).optimizer == rank_memory(LAYERS, half).optimizer == 8000
+    # Three blocks in the format of the products, and a gradient of 4 bytes.
+    sharded = [
+        rank_memory(LAYERS, replace(one, data=4, sharding=Sharding.ZERO_3)).buffers for one in (single, half)
+    ]
+    assert sharded == [100 * (3 * 4 + 4), 100 * (3 * 2 + 4)]
+
+
 def test_recomputation_keeps_inputs_and_one_block():
     strategy = Strategy()
     assert activation_bytes(LAYERS, strategy, 10) == 400

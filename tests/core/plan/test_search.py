@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from skyline.errors import Cancelled, UsageError
+from skyline.interval import Interval
 from skyline.plan.cluster import cluster_named, cluster_names
 from skyline.plan.search import Request, search
 from skyline.plan.strategy import Recompute, Sharding
@@ -201,6 +202,25 @@ def test_repeated_module_of_a_trace_is_the_block(counted):
         "ddp 8, micro-batch 4 x 1": ("data_parallel=8",),
         "fsdp 8, micro-batch 4 x 1": ("fsdp=8",),
     }
+
+
+def test_of_equally_good_strategies_the_written_one_comes_first(counted):
+    program, cluster = traced_program(_profile()), cluster_named("dgx-a100").with_gpus(8)
+    found = search(program, [cluster], counted, Request(micro_batch=program.batch))
+    written = next(row for row in found.rows if row.strategy.label() == "ddp 8, micro-batch 4 x 1")
+    others = [row for row in found.rows if row.strategy.sharding is Sharding.ZERO_2][:1]
+
+    def first(slower):
+        us = slower * others[0].step_us.value * written.units_per_step / others[0].units_per_step
+        equal = replace(written, step_us=Interval(us, 0.8 * us, 1.2 * us))
+        found.rows[:] = sorted([*others, equal], key=lambda row: -row.units_per_s.value)
+        return ranked(program, cluster, found, counted, Terms(), 9).report.rows[0]
+
+    others[0] = replace(others[0], step_us=Interval(1e4, 0.8e4, 1.2e4))
+    best = first(slower=1.004)
+    assert (best.rank, best.whatifs) == (1, ("data_parallel=8",))
+    assert best.slower_than_best == pytest.approx(1.004)
+    assert first(slower=1.006).whatifs == ()
 
 
 def test_a_step_of_several_passes_is_described_by_one_of_them(counted):

@@ -1,0 +1,56 @@
+"""The order of strategies: by time or cost; of equally good ones the one whose code Skyline writes comes first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from skyline.interval import Interval
+
+EQUAL = 0.005
+"""Largest relative difference of equally good strategies: a sixth of the planner's mean error on published runs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """The facts that decide the place of a strategy."""
+
+    objection: bool
+    """True if it misses the budget or the deadline: it comes after all that do not."""
+    cost: Interval
+    """The time of a unit or the money, with its range; the least comes first."""
+    written: bool
+    """True if Skyline writes its code."""
+    group: int = 0
+    """Strategies of different groups are never equally good."""
+
+
+def ordered(standings: Sequence[Standing]) -> list[int]:
+    """The places of the strategies, best first.
+
+    A strategy that Skyline writes comes before those that it does not write and that are equally good. Otherwise equal
+    strategies keep their order.
+    """
+    ranked = sorted(range(len(standings)), key=lambda at: (standings[at].objection, standings[at].cost.value))
+    found: list[int] = []
+    last_written = -1
+    for at in ranked:
+        place = len(found)
+        if standings[at].written:
+            equal = (
+                before
+                for before in range(last_written + 1, len(found))
+                if equally_good(standings[found[before]], standings[at])
+            )
+            place = last_written = next(equal, place)
+        found.insert(place, at)
+    return found
+
+
+def equally_good(one: Standing, other: Standing) -> bool:
+    """True if each lies inside the range of the other, half a per cent away at most."""
+    if (one.objection, one.group) != (other.objection, other.group):
+        return False
+    mine, theirs = one.cost, other.cost
+    near = abs(mine.value - theirs.value) <= EQUAL * min(mine.value, theirs.value)
+    return near and mine.low <= theirs.value <= mine.high and theirs.low <= mine.value <= theirs.high
