@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import ceil
+from functools import lru_cache
+
+import numpy as np
 
 from skyline.interval import Interval
 from skyline.plan.constant import FIXED_BYTES, FRAGMENTATION
 from skyline.plan.layers import LayerPart, Layers
+from skyline.plan.stage_cut import Numbers, StageSizes
 from skyline.plan.strategy import PipelineSchedule, Precision, Recompute, Sharding, Strategy
 
 _STATES_FP32 = (4.0, 4.0, 8.0)
@@ -28,32 +31,77 @@ class RankMemory:
     fixed: float = FIXED_BYTES.value
 
     @property
+    def state_bytes(self) -> float:
+        """The memory that micro-batches do not move."""
+        return self.parameters + self.gradients + self.optimizer
+
+    @property
     def peak_bytes(self) -> float:
         """Allocated memory and the allocator's fragmentation."""
-        states = self.parameters + self.gradients + self.optimizer
-        return states + (self.activations + self.buffers) * FRAGMENTATION.value + self.fixed
+        return self.state_bytes + (self.activations + self.buffers) * FRAGMENTATION.value + self.fixed
 
     @property
     def peak(self) -> Interval:
         """The peak with the range of its constants, and a tenth of the activations either way."""
-        states = self.parameters + self.gradients + self.optimizer
         moving = self.activations + self.buffers
         return Interval(
             self.peak_bytes,
-            states + moving * 0.9 * FRAGMENTATION.low + FIXED_BYTES.low,
-            states + moving * 1.1 * FRAGMENTATION.high + FIXED_BYTES.high,
+            self.state_bytes + moving * 0.9 * FRAGMENTATION.low + FIXED_BYTES.low,
+            self.state_bytes + moving * 1.1 * FRAGMENTATION.high + FIXED_BYTES.high,
         )
 
 
 def largest_rank(layers: Layers, strategy: Strategy) -> RankMemory:
     """The memory of the stage with the most: the first keeps more micro-batches, the last has the output layer."""
-    ends = {0, strategy.pipeline - 1}
-    return max((rank_memory(layers, strategy, stage) for stage in ends), key=lambda one: one.peak_bytes)
+    stages = {0, strategy.pipeline - 1}
+    if strategy.stage_blocks:
+        # Of inner stages with the same blocks the first one keeps the most micro-batches.
+        again = strategy.stage_recomputed or strategy.stage_blocks
+        loads = list(zip(strategy.stage_blocks, again, strict=True))
+        stages |= {loads.index(load, 1) for load in {*loads[1:-1]}}
+    return max((rank_memory(layers, strategy, stage) for stage in stages), key=lambda one: one.peak_bytes)
 
 
 def rank_memory(layers: Layers, strategy: Strategy, stage: int = 0) -> RankMemory:
     """The memory of one stage."""
-    blocks = ceil(layers.blocks / strategy.pipeline)
+    blocks = strategy.blocks_on(stage, layers.blocks)
+    return _stage_memory(layers, strategy, stage, blocks, strategy.recomputed_on(stage, layers.blocks))
+
+
+def stage_sizes(layers: Layers, strategy: Strategy) -> StageSizes:
+    """The memory of each stage of a pipeline without a cut, as it grows with the blocks of the stage."""
+    last = strategy.pipeline - 1
+    # The last stage has one version of the weights.
+    one, none = (_stage_memory(layers, strategy, last, blocks, 0) for blocks in (1, 0))
+    states = one.state_bytes - none.state_bytes
+    held, older = _in_flight(strategy.schedule, strategy.pipeline, strategy.accumulation, strategy.chunks)
+    block = layers.block
+    moving = held * block.saved_bytes + one.buffers - none.buffers + older * _WORKING_BYTES * block.parameters
+    fixed = np.full(strategy.pipeline, FIXED_BYTES.value)
+    fixed[0] = _stage_memory(layers, strategy, 0, 0, 0).peak_bytes
+    fixed[-1] = none.peak_bytes
+    again = np.full(strategy.pipeline, block.saved_bytes)
+    again[-1] = max(0.0, block.saved_bytes - layers.last.saved_bytes)
+    spared = held * (block.saved_bytes - block_saved_bytes(block, strategy.recompute))
+    return StageSizes(
+        fixed,
+        states + FRAGMENTATION.value * moving,
+        FRAGMENTATION.value * spared,
+        FRAGMENTATION.value * again,
+    )
+
+
+@lru_cache(maxsize=1024)
+def _in_flight(
+    schedule: PipelineSchedule, stages: int, micro_batches: int, chunks: int
+) -> tuple[Numbers, Numbers]:
+    """The micro-batches that each stage keeps, and its older versions of the weights."""
+    strategy = Strategy(pipeline=stages, accumulation=micro_batches, schedule=schedule, chunks=chunks)
+    held = [float(micro_batches_held(strategy, stage)) for stage in range(stages)]
+    return np.array(held), np.array([strategy.weight_versions(stage) - 1.0 for stage in range(stages)])
+
+
+def _stage_memory(layers: Layers, strategy: Strategy, stage: int, blocks: int, recomputed: int) -> RankMemory:
     first, last = _ends(layers, strategy, stage)
     ends = first.parameters + last.parameters
     experts = layers.expert_parameters * blocks
@@ -74,7 +122,7 @@ def rank_memory(layers: Layers, strategy: Strategy, stage: int = 0) -> RankMemor
         # Gradients that are not sent wait for a later step.
         kept(Sharding.ZERO_2, states[1]) * (2 if strategy.sent < 1 else 1),
         optimizer,
-        activation_bytes(layers, strategy, blocks, stage),
+        activation_bytes(layers, strategy, blocks, stage, recomputed),
         _buffers(layers, strategy, blocks)
         + (strategy.weight_versions(stage) - 1) * _WORKING_BYTES * sum(weights),
     )
@@ -114,11 +162,19 @@ def block_saved_bytes(part: LayerPart, recompute: Recompute) -> float:
     return part.selective_bytes if recompute is Recompute.SELECTIVE else part.saved_bytes
 
 
-def activation_bytes(layers: Layers, strategy: Strategy, blocks: int, stage: int = 0) -> float:
-    """Activations at the peak: all micro-batches in flight, one block that is recomputed, and the loss."""
+def activation_bytes(
+    layers: Layers, strategy: Strategy, blocks: int, stage: int = 0, recomputed: int | None = None
+) -> float:
+    """Activations at the peak: all micro-batches in flight, one block that is recomputed, and the loss.
+
+    ``recomputed`` of the blocks keep less: all of them by default, where the strategy recomputes.
+    """
     held = micro_batches_held(strategy, stage)
-    kept = held * blocks * block_saved_bytes(layers.block, strategy.recompute)
-    again = 0.0 if strategy.recompute is Recompute.NONE else layers.block.saved_bytes
+    if recomputed is None:
+        recomputed = 0 if strategy.recompute is Recompute.NONE else blocks
+    less = block_saved_bytes(layers.block, strategy.recompute)
+    kept = held * ((blocks - recomputed) * layers.block.saved_bytes + recomputed * less)
+    again = layers.block.saved_bytes if recomputed else 0.0
     first, last = _ends(layers, strategy, stage)
     return kept + first.saved_bytes * held + max(last.saved_bytes, again)
 

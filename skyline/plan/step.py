@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from math import ceil, sqrt
 
 from skyline.graph.graph import Graph
@@ -31,6 +31,7 @@ from skyline.plan.constant import (
 from skyline.plan.kernel_time import KernelTimes, PartTime, WorkTime
 from skyline.plan.layers import Layers
 from skyline.plan.schedule import StageTime, orders, pipeline_bound_us, pipeline_graph, step_us
+from skyline.plan.stage_cut import BlockTimes, slowest_stage_us
 from skyline.plan.strategy import Precision, Recompute, Sharding, Strategy
 from skyline.predict.gpus import gpu_named
 from skyline.simulate.engine import simulate
@@ -152,18 +153,19 @@ def step_time(
     """The step on the slowest stage. ``exact`` simulates a pipeline, else a closed form stands for it."""
     stage = _Stage(work, strategy, cluster, Fabric.of(cluster), factors or StepFactors())
     optimizer = stage.optimizer_us()
-    forward, backward = stage.micro_batch()
-    compute = stage.compute_us() * strategy.accumulation
     if strategy.pipeline == 1:
-        busy = forward + backward
+        busy = sum(stage.micro_batch())
+        compute = stage.compute_us() * strategy.accumulation
         sync = stage.gradient_us(busy_us=stage.blocks * stage.block_backward_us)
         moving = busy * strategy.accumulation + sync
         if work.single_device and strategy.ranks > 1:
             moving += compute * STRAGGLING.value
         return StepTime(compute, max(0.0, moving - compute), 0.0, optimizer)
-    ideal = (forward + backward) * strategy.accumulation
+    loads = stage.loads()
+    slowest = max(loads, key=lambda load: load.time.both_us)
+    compute, ideal = (one * strategy.accumulation for one in (slowest.compute_us, slowest.time.both_us))
     sync = stage.gradient_us(busy_us=0.0)
-    step = stage.pipeline_us(forward, backward, sync, optimizer, exact=exact)
+    step = stage.pipeline_us(loads, sync, optimizer, exact=exact)
     bubble = max(0.0, step - ideal - sync - optimizer)
     return StepTime(compute, max(0.0, ideal - compute) + sync, bubble, optimizer)
 
@@ -174,11 +176,15 @@ def pipeline_timeline(work: Work, strategy: Strategy, cluster: ClusterSpec) -> G
     One rank stands for the equal ranks of its stage.
     """
     stage = _Stage(work, strategy, cluster, Fabric.of(cluster), StepFactors())
-    return stage.graph(
-        *stage.micro_batch(),
-        exchange_us=stage.gradient_us(busy_us=0.0),
-        optimizer_us=stage.optimizer_us(),
-    )
+    return stage.graph(stage.loads(), stage.gradient_us(busy_us=0.0), stage.optimizer_us())
+
+
+def block_times(work: Work, strategy: Strategy, cluster: ClusterSpec) -> BlockTimes:
+    """The times by which blocks are cut into stages."""
+    stage = _Stage(work, strategy, cluster, Fabric.of(cluster), StepFactors())
+    forward, kept = stage.block_us(Recompute.NONE)
+    _, again = stage.block_us()
+    return BlockTimes(forward + kept, again - kept, work.first.total_us, work.last.total_us)
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,6 +224,14 @@ def stream_times(work: Work, strategy: Strategy, cluster: ClusterSpec) -> Stream
 
 
 @dataclass(frozen=True, slots=True)
+class _Load:
+    """A micro-batch on one stage, and the computation in it."""
+
+    time: StageTime
+    compute_us: float
+
+
+@dataclass(frozen=True, slots=True)
 class _Stage:
     work: Work
     strategy: Strategy
@@ -227,15 +241,16 @@ class _Stage:
 
     @property
     def blocks(self) -> int:
-        return ceil(self.work.layers.blocks / self.strategy.pipeline)
+        """Those of the stage with the most."""
+        cut = self.strategy.stage_blocks
+        return max(cut) if cut else ceil(self.work.layers.blocks / self.strategy.pipeline)
 
-    @property
-    def _recomputed_us(self) -> float:
+    def _recomputed_us(self, recompute: Recompute) -> float:
         """Computation that the backward pass of a block repeats."""
         forward = self.work.block.forward
-        if self.strategy.recompute is Recompute.FULL:
+        if recompute is Recompute.FULL:
             return self.factors.compute(self.work.block.again)
-        if self.strategy.recompute is Recompute.SELECTIVE:
+        if recompute is Recompute.SELECTIVE:
             return self.factors.compute(WorkTime(forward.product_us / 2, 0.0, forward.other_us))
         return 0.0
 
@@ -247,8 +262,8 @@ class _Stage:
                 compute(first.forward) + compute(last.forward),
                 compute(first.backward) + compute(last.backward),
             )
-        block = compute(self.work.block.forward) + compute(self.work.block.backward) + self._recomputed_us
-        load = _slowest(
+        block = self._block_compute_us(self.strategy.recompute)
+        load = slowest_stage_us(
             self.work.layers.blocks,
             self.strategy.pipeline,
             block,
@@ -263,18 +278,45 @@ class _Stage:
         """The backward time of one block, under which gradients of the blocks behind it are reduced."""
         return self.factors.compute(self.work.block.backward)
 
+    def _block_compute_us(self, recompute: Recompute) -> float:
+        block, compute = self.work.block, self.factors.compute
+        return compute(block.forward) + compute(block.backward) + self._recomputed_us(recompute)
+
     def compute_us(self) -> float:
         """Computation of one micro-batch on the stage."""
-        block = self.factors.compute(self.work.block.forward) + self.factors.compute(self.work.block.backward)
-        return self.blocks * (block + self._recomputed_us) + sum(self.ends_us())
+        return self.blocks * self._block_compute_us(self.strategy.recompute) + sum(self.ends_us())
 
-    def block_us(self) -> tuple[float, float]:
-        """Forward and backward time of a block with the communication inside it."""
+    def loads(self) -> list[_Load]:
+        """A micro-batch on each stage of a pipeline. Stages without a cut are equal to the slowest one."""
+        strategy, compute = self.strategy, self.factors.compute
+        weights = compute(self.work.block.backward) / 2
+        if not strategy.stage_blocks:
+            time = StageTime(*self.micro_batch(), weights * self.blocks)
+            return [_Load(time, self.compute_us())] * strategy.pipeline
+        forward, kept = self.block_us(Recompute.NONE)
+        _, again = self.block_us()
+        plain, more = self._block_compute_us(Recompute.NONE), self._recomputed_us(strategy.recompute)
+        found: list[_Load] = []
+        for stage, blocks in enumerate(strategy.stage_blocks):
+            recomputed = strategy.recomputed_on(stage, blocks)
+            ends = [self.work.first] * (stage == 0) + [self.work.last] * (stage == strategy.pipeline - 1)
+            ahead, back = (
+                sum(compute(end.forward) for end in ends),
+                sum(compute(end.backward) for end in ends),
+            )
+            behind = (blocks - recomputed) * kept + recomputed * again + back
+            time = StageTime(blocks * forward + ahead, behind, blocks * weights)
+            found.append(_Load(time, blocks * plain + recomputed * more + ahead + back))
+        return found
+
+    def block_us(self, recompute: Recompute | None = None) -> tuple[float, float]:
+        """Forward and backward time of a block with the communication inside it, by the strategy's recomputation."""
+        recompute = recompute or self.strategy.recompute
         inside = self._tensor_us() + self._expert_us()
         context = self._context_us()
         forward = self.factors.compute(self.work.block.forward)
-        backward = self.factors.compute(self.work.block.backward) + self._recomputed_us
-        repeats = 2 if self.strategy.recompute is Recompute.FULL else 1
+        backward = self.factors.compute(self.work.block.backward) + self._recomputed_us(recompute)
+        repeats = 2 if recompute is Recompute.FULL else 1
         around = (1 + repeats) * context
         slowed = self.factors.contention
         return (
@@ -402,39 +444,28 @@ class _Stage:
         near = ranks * 2 <= self.cluster.gpus_per_node
         return send_us(self.fabric, layers.block.input_bytes, same_node=near) * self.factors.link
 
-    def _chunk(self, forward: float, backward: float, chunks: int) -> StageTime:
-        weights = self.factors.compute(self.work.block.backward) * self.blocks / 2
-        return StageTime(forward / chunks, backward / chunks, weights / chunks)
-
     def pipeline_us(
-        self, forward: float, backward: float, exchange_us: float, optimizer_us: float, *, exact: bool
+        self, loads: Sequence[_Load], exchange_us: float, optimizer_us: float, *, exact: bool
     ) -> float:
         """The step with its exchange of gradients and its update."""
         if exact:
-            graph = self.graph(forward, backward, exchange_us=exchange_us, optimizer_us=optimizer_us)
-            return step_us(simulate(graph))
-        strategy = self.strategy
-        time = self._chunk(forward, backward, 1)
+            return step_us(simulate(self.graph(loads, exchange_us, optimizer_us)))
         return pipeline_bound_us(
-            strategy.schedule,
-            time,
-            strategy.pipeline,
-            strategy.accumulation,
-            strategy.chunks,
+            self.strategy.schedule,
+            [load.time for load in loads],
+            self.strategy.accumulation,
+            self.strategy.chunks,
             self._send_us(),
             exchange_us + optimizer_us,
         )
 
-    def graph(
-        self, forward: float, backward: float, *, exchange_us: float = 0.0, optimizer_us: float = 0.0
-    ) -> Graph:
-        """The stages with equal times."""
+    def graph(self, loads: Sequence[_Load], exchange_us: float, optimizer_us: float) -> Graph:
+        """The schedule of the stages."""
         strategy = self.strategy
         order = orders(strategy.schedule, strategy.pipeline, strategy.accumulation, strategy.chunks)
-        times = [self._chunk(forward, backward, strategy.chunks)] * strategy.pipeline
         return pipeline_graph(
             order,
-            times,
+            [load.time.part(strategy.chunks) for load in loads],
             self._send_us(),
             strategy.chunks,
             exchange_us=exchange_us,
@@ -449,19 +480,3 @@ def streamed(count: int, compute_us: float, communicate_us: float, contention: f
     """
     slowed = compute_us + contention * min(compute_us, communicate_us)
     return communicate_us + (count - 1) * max(slowed, communicate_us) + compute_us
-
-
-@lru_cache(maxsize=4096)
-def _slowest(blocks: int, stages: int, block_us: float, first_us: float, last_us: float) -> float:
-    return slowest_stage_us(blocks, stages, block_us, first_us, last_us)
-
-
-def slowest_stage_us(blocks: int, stages: int, block_us: float, first_us: float, last_us: float) -> float:
-    """The load of the slowest stage when whole blocks are spread best around the first and the last part."""
-    ends = [first_us, *([0.0] * (stages - 2)), last_us]
-    loads = sorted({end + count * block_us for end in ends for count in range(blocks + 1)})
-    for load in loads:
-        room = sum(int((load - end) / block_us + 1e-9) for end in ends if load >= end)
-        if room >= blocks and load >= max(ends):
-            return load
-    return loads[-1]
