@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
@@ -10,6 +10,7 @@ import numpy as np
 from skyline.interval import Interval
 from skyline.plan.constant import FIXED_BYTES, FRAGMENTATION
 from skyline.plan.layers import LayerPart, Layers
+from skyline.plan.placement import GraphLayer
 from skyline.plan.stage_cut import Numbers, StageSizes
 from skyline.plan.strategy import PipelineSchedule, Precision, Recompute, Sharding, Strategy
 
@@ -17,6 +18,8 @@ _STATES_FP32 = (4.0, 4.0, 8.0)
 _STATES_BF16 = (2.0, 2.0, 4.0)
 """Bytes for each parameter: itself, its gradient, two moments of Adam."""
 _WORKING_BYTES = 2.0
+_MANY = 1e9
+"""Parameters of which each has its share of the memory of all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +57,9 @@ class RankMemory:
 def largest_rank(layers: Layers, strategy: Strategy) -> RankMemory:
     """The memory of the stage with the most: the first keeps more micro-batches, the last has the output layer."""
     stages = {0, strategy.pipeline - 1}
-    if strategy.stage_blocks:
+    if layers.chain:
+        stages |= {*range(strategy.pipeline)}
+    elif strategy.stage_blocks:
         # Of inner stages with the same blocks the first one keeps the most micro-batches.
         again = strategy.stage_recomputed or strategy.stage_blocks
         loads = list(zip(strategy.stage_blocks, again, strict=True))
@@ -64,8 +69,49 @@ def largest_rank(layers: Layers, strategy: Strategy) -> RankMemory:
 
 def rank_memory(layers: Layers, strategy: Strategy, stage: int = 0) -> RankMemory:
     """The memory of one stage."""
+    if layers.chain and strategy.stage_blocks:
+        return _chain_memory(layers, strategy, stage)
     blocks = strategy.blocks_on(stage, layers.blocks)
     return _stage_memory(layers, strategy, stage, blocks, strategy.recomputed_on(stage, layers.blocks))
+
+
+def stage_parts(layers: Layers, strategy: Strategy, stage: int) -> tuple[LayerPart, ...]:
+    """The layers of a stage, of a model of layers that differ."""
+    start = sum(strategy.stage_blocks[:stage])
+    return layers.chain[start : start + strategy.stage_blocks[stage]]
+
+
+def _chain_memory(layers: Layers, strategy: Strategy, stage: int) -> RankMemory:
+    parts = stage_parts(layers, strategy, stage)
+    states = _states_of(sum(part.parameters for part in parts), strategy, stage)
+    recompute, again = Recompute.NONE, 0.0
+    if strategy.recomputed_on(stage, len(parts)):
+        recompute, again = strategy.recompute, max(part.saved_bytes for part in parts)
+    kept = sum(block_saved_bytes(part, recompute) for part in parts)
+    return replace(states, activations=micro_batches_held(strategy, stage) * kept + again)
+
+
+def chain_layers(layers: Layers, strategy: Strategy) -> tuple[GraphLayer, ...]:
+    """The memory of layers that differ, for their placement. Versions of weights are those of the first stage."""
+    states = _states_of(_MANY, strategy, 0)
+    moving = FRAGMENTATION.value
+    per_parameter = (states.state_bytes + moving * states.buffers) / _MANY
+    return tuple(
+        GraphLayer(
+            0.0,
+            part.parameters * per_parameter,
+            moving * part.saved_bytes,
+            0.0,
+            moving * block_saved_bytes(part, strategy.recompute),
+        )
+        for part in layers.chain
+    )
+
+
+def _states_of(parameters: float, strategy: Strategy, stage: int) -> RankMemory:
+    """The memory of a stage that keeps no activations."""
+    only = Layers(LayerPart(parameters=parameters), 1, LayerPart(), LayerPart())
+    return _stage_memory(only, strategy, stage, 1, 0)
 
 
 def stage_sizes(layers: Layers, strategy: Strategy) -> StageSizes:

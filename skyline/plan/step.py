@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import ceil, sqrt
 
 from skyline.graph.graph import Graph
@@ -28,12 +28,12 @@ from skyline.plan.constant import (
     SELECTION_PASSES,
     STRAGGLING,
 )
-from skyline.plan.kernel_time import KernelTimes, PartTime, WorkTime
-from skyline.plan.layers import Layers
+from skyline.plan.kernel_time import PartTime, WorkTime
+from skyline.plan.rank_memory import stage_parts
 from skyline.plan.schedule import StageTime, orders, pipeline_bound_us, pipeline_graph, step_us
 from skyline.plan.stage_cut import BlockTimes, slowest_stage_us
 from skyline.plan.strategy import Precision, Recompute, Sharding, Strategy
-from skyline.predict.gpus import gpu_named
+from skyline.plan.work import Work
 from skyline.simulate.engine import simulate
 
 _SPREAD = {"product": 0.12, "attention": 0.25, "other": 0.3, "link": 0.35}
@@ -72,58 +72,6 @@ class StepTime:
     def total_us(self) -> float:
         """The step."""
         return self.compute_us + self.exposed_us + self.bubble_us + self.optimizer_us
-
-
-@dataclass(frozen=True, slots=True)
-class Work:
-    """Layers of one rank with their times."""
-
-    layers: Layers
-    block: PartTime
-    first: PartTime
-    last: PartTime
-    single_device: bool = False
-    """True if the times are those of one device alone, without the spread of several ranks."""
-
-    @property
-    def total_us(self) -> float:
-        """The forward and backward pass of one micro-batch."""
-        return self.block.total_us * self.layers.blocks + self.first.total_us + self.last.total_us
-
-
-def work_of(layers: Layers, kernels: KernelTimes, precision: Precision) -> Work:
-    """The times of a rank's layers; those of a script add up to the pass that was predicted for it."""
-    work = Work(
-        layers,
-        kernels.part(layers.block, precision),
-        kernels.part(layers.first, precision),
-        # The output layer stays in bfloat16, as do embeddings.
-        kernels.part(layers.last, Precision.MIXED if precision is Precision.FLOAT8 else precision),
-        layers.single_device,
-    )
-    factor = _as_predicted(work, kernels, precision)
-    return replace(
-        work,
-        block=work.block.scaled(factor),
-        first=work.first.scaled(factor),
-        last=work.last.scaled(factor),
-    )
-
-
-def _as_predicted(work: Work, kernels: KernelTimes, precision: Precision) -> float:
-    """The factor to a pass that was predicted as a whole: operators fuse, and kernels wait for their launches.
-
-    On another GPU kernels keep their share of the sum of operators, and the host's own time stays.
-    """
-    layers, total_us, known = work.layers, work.total_us, work.layers.known
-    if known is None or not total_us:
-        return 1.0
-    there_us = total_us
-    if known.gpu != kernels.gpu.name:
-        there = KernelTimes(gpu_named(known.gpu), kernels.predictor)
-        there_us = work_of(replace(layers, known=None), there, precision).total_us
-    host_us = max(0.0, known.pass_us - known.kernels_us)
-    return known.kernels_us / there_us + host_us / total_us
 
 
 def step_range(
@@ -187,6 +135,16 @@ def block_times(work: Work, strategy: Strategy, cluster: ClusterSpec) -> BlockTi
     return BlockTimes(forward + kept, again - kept, work.first.total_us, work.last.total_us)
 
 
+def again_us(part: PartTime, recompute: Recompute, factors: StepFactors | None = None) -> float:
+    """Computation that the backward pass of a part repeats, in µs."""
+    compute = (factors or StepFactors()).compute
+    if recompute is Recompute.FULL:
+        return compute(part.again)
+    if recompute is Recompute.SELECTIVE:
+        return compute(WorkTime(part.forward.product_us / 2, 0.0, part.forward.other_us))
+    return 0.0
+
+
 @dataclass(frozen=True, slots=True)
 class StreamTimes:
     """Times in µs of one of equal blocks of a rank without a pipeline, and of the rest of its step."""
@@ -247,12 +205,7 @@ class _Stage:
 
     def _recomputed_us(self, recompute: Recompute) -> float:
         """Computation that the backward pass of a block repeats."""
-        forward = self.work.block.forward
-        if recompute is Recompute.FULL:
-            return self.factors.compute(self.work.block.again)
-        if recompute is Recompute.SELECTIVE:
-            return self.factors.compute(WorkTime(forward.product_us / 2, 0.0, forward.other_us))
-        return 0.0
+        return again_us(self.work.block, recompute, self.factors)
 
     def ends_us(self) -> tuple[float, float]:
         """Forward and backward time of the first and last part; in a pipeline, what the slowest stage has of them."""
@@ -293,6 +246,8 @@ class _Stage:
         if not strategy.stage_blocks:
             time = StageTime(*self.micro_batch(), weights * self.blocks)
             return [_Load(time, self.compute_us())] * strategy.pipeline
+        if self.work.chain:
+            return self._chain_loads()
         forward, kept = self.block_us(Recompute.NONE)
         _, again = self.block_us()
         plain, more = self._block_compute_us(Recompute.NONE), self._recomputed_us(strategy.recompute)
@@ -300,13 +255,30 @@ class _Stage:
         for stage, blocks in enumerate(strategy.stage_blocks):
             recomputed = strategy.recomputed_on(stage, blocks)
             ends = [self.work.first] * (stage == 0) + [self.work.last] * (stage == strategy.pipeline - 1)
-            ahead, back = (
-                sum(compute(end.forward) for end in ends),
-                sum(compute(end.backward) for end in ends),
-            )
+            ahead, back = self._computed_us(ends)
             behind = (blocks - recomputed) * kept + recomputed * again + back
             time = StageTime(blocks * forward + ahead, behind, blocks * weights)
             found.append(_Load(time, blocks * plain + recomputed * more + ahead + back))
+        return found
+
+    def _computed_us(self, parts: Sequence[PartTime]) -> tuple[float, float]:
+        """Forward and backward pass of parts, without recomputation."""
+        compute = self.factors.compute
+        return sum(compute(part.forward) for part in parts), sum(compute(part.backward) for part in parts)
+
+    def _chain_loads(self) -> list[_Load]:
+        """A micro-batch on each stage of layers that differ: all of a stage recompute, or none."""
+        found: list[_Load] = []
+        start = 0
+        for stage, count in enumerate(self.strategy.stage_blocks):
+            parts = self.work.chain[start : start + count]
+            start += count
+            ahead, back = self._computed_us(parts)
+            again = self.strategy.recomputed_on(stage, count)
+            more = (
+                sum(again_us(part, self.strategy.recompute, self.factors) for part in parts) if again else 0.0
+            )
+            found.append(_Load(StageTime(ahead, back + more, back / 2), ahead + back + more))
         return found
 
     def block_us(self, recompute: Recompute | None = None) -> tuple[float, float]:
@@ -392,6 +364,15 @@ class _Stage:
         group = group_of(self.cluster, self.strategy.expert, self.strategy.tensor)
         return 2 * all_to_all_us(self.fabric, group, self.work.layers.expert_bytes) * self.factors.link
 
+    def _parameters(self) -> float:
+        """Parameters of the stage with the most; both ends are shared by all stages."""
+        layers, strategy = self.work.layers, self.strategy
+        if layers.chain and strategy.stage_blocks:
+            stages = (stage_parts(layers, strategy, stage) for stage in range(strategy.pipeline))
+            return max(sum(part.parameters for part in parts) for parts in stages)
+        ends = (layers.first.parameters + layers.last.parameters) / strategy.pipeline
+        return layers.block.parameters * self.blocks + ends
+
     def gradient_us(self, busy_us: float) -> float:
         """Gradients once a step where blocks do not scatter them; ``busy_us`` of backward pass hides them."""
         strategy = self.strategy
@@ -399,9 +380,7 @@ class _Stage:
         if size == 1 or (strategy.sharding is Sharding.ZERO_3 and strategy.pipeline == 1):
             return 0.0
         group = group_of(self.cluster, size, strategy.tensor)
-        layers = self.work.layers
-        ends = (layers.first.parameters + layers.last.parameters) / strategy.pipeline
-        numbers = layers.block.parameters * self.blocks + ends
+        numbers = self._parameters()
         width = 2.0 if strategy.precision is Precision.PURE else 4.0
         if strategy.sent < 1:
             choosing = SELECTION_PASSES.value * width * numbers / sparse_parts(group)
@@ -424,9 +403,7 @@ class _Stage:
 
         Without flushes it also writes predicted weights, those at the time of the gradient (Kosson et al. 2021).
         """
-        strategy, layers = self.strategy, self.work.layers
-        ends = (layers.first.parameters + layers.last.parameters) / strategy.pipeline
-        numbers = layers.block.parameters * self.blocks + ends
+        strategy, numbers = self.strategy, self._parameters()
         if strategy.sharding is not Sharding.NONE:
             numbers /= strategy.data * strategy.context
         width = 2 if strategy.precision is Precision.PURE else 4
@@ -442,7 +419,11 @@ class _Stage:
         layers = self.work.layers
         ranks = self.strategy.tensor * self.strategy.data * self.strategy.context
         near = ranks * 2 <= self.cluster.gpus_per_node
-        return send_us(self.fabric, layers.block.input_bytes, same_node=near) * self.factors.link
+        sent = layers.block.input_bytes
+        if layers.chain and self.strategy.stage_blocks:
+            behind = range(1, self.strategy.pipeline)
+            sent = max(stage_parts(layers, self.strategy, stage)[0].input_bytes for stage in behind)
+        return send_us(self.fabric, sent, same_node=near) * self.factors.link
 
     def pipeline_us(
         self, loads: Sequence[_Load], exchange_us: float, optimizer_us: float, *, exact: bool

@@ -12,13 +12,15 @@ from skyline.plan.constant import FRAGMENTATION
 from skyline.plan.kernel_time import KernelTimes
 from skyline.plan.layers import ModelWork
 from skyline.plan.money import Bill, bill, read_budget_usd, read_count, read_deadline_s
+from skyline.plan.pipeline_cut import stage_layers
 from skyline.plan.rank_memory import rank_memory
 from skyline.plan.search import USABLE, Found, Request, StrategyRow, TooLarge, search
-from skyline.plan.step import StepTime, work_of
+from skyline.plan.step import StepTime
 from skyline.plan.strategy import Recompute, Sharding, Strategy
 from skyline.plan.timeline import strategy_graph
 from skyline.plan.traced import TracedProgram
 from skyline.plan.transformer import transformer_names
+from skyline.plan.work import work_of
 from skyline.predict.operator_time import OperatorPredictor
 from skyline.report.chrome_events import document, headings, lanes_of, simulated_events
 from skyline.report.plan_report import (
@@ -292,6 +294,7 @@ def _row(
         "" if row is fastest else _why(row, fastest),
         _whatifs(row.strategy, model.passes) if isinstance(model, TracedProgram) else (),
         _stages(model, row.strategy),
+        stage_layers(model.layers(row.strategy), row.strategy),
     )
 
 
