@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import prod
 
 from skyline.plan.layers import LayerPart
 from skyline.trace.facts import ModuleFact
@@ -44,7 +45,7 @@ def chain_of(modules: Sequence[ModuleFact], forward: Operators, backward: Operat
             parameters[number],
             saved[number],
             saved[number] / 2,
-            float(input_bytes(ahead[number])),
+            float(_passed_bytes(ahead, number)),
             group[0].partition(".")[2],
         )
         for number, group in enumerate(groups)
@@ -53,14 +54,20 @@ def chain_of(modules: Sequence[ModuleFact], forward: Operators, backward: Operat
 
 def input_bytes(shapes: Sequence[OperatorShape]) -> int:
     """The bytes of the largest input of the first operator: what passes from stage to stage."""
-    sizes: list[int] = []
-    for shape in shapes[:1]:
-        for dimensions, dtype in zip(shape.inputs, shape.dtypes, strict=False):
-            numbers = 1
-            for one in dimensions:
-                numbers *= one
-            sizes.append(numbers * (2 if "16" in dtype else 4))
-    return max(sizes, default=0)
+    return max((_largest_bytes(shape.inputs, shape.dtypes) for shape in shapes[:1]), default=0)
+
+
+def _passed_bytes(ahead: Sequence[Sequence[OperatorShape]], number: int) -> int:
+    """The output of the layer before: the largest input of the first operator may be its weight."""
+    before = [shape for shapes in ahead[:number] for shape in shapes]
+    if not before:
+        return input_bytes(ahead[number])
+    return _largest_bytes(before[-1].outputs, before[-1].output_dtypes)
+
+
+def _largest_bytes(sizes: Sequence[Sequence[int]], dtypes: Sequence[str]) -> int:
+    widths = (2 if "16" in dtype else 4 for dtype in dtypes)
+    return max((prod(size) * width for size, width in zip(sizes, widths, strict=False)), default=0)
 
 
 def _layer(path: str, facts: Mapping[str, ModuleFact]) -> str:
