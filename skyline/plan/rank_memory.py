@@ -18,6 +18,8 @@ _STATES_FP32 = (4.0, 4.0, 8.0)
 _STATES_BF16 = (2.0, 2.0, 4.0)
 """Bytes for each parameter: itself, its gradient, two moments of Adam."""
 _WORKING_BYTES = 2.0
+_LEVELS = {sharding: level for level, sharding in enumerate(Sharding)}
+"""Each kind of sharding divides what those before it divide, and more."""
 _MANY = 1e9
 """Parameters of which each has its share of the memory of all."""
 
@@ -154,13 +156,13 @@ def _stage_memory(layers: Layers, strategy: Strategy, stage: int, blocks: int, r
     shared = layers.block.parameters * blocks - experts + ends
     states = _STATES_BF16 if strategy.precision is Precision.PURE else _STATES_FP32
     # Experts are replicated only over the ranks that have the same ones.
-    weights = [shared, experts]
-    ways = [strategy.data * strategy.context, max(1, strategy.data * strategy.context // strategy.expert)]
+    ways = strategy.data * strategy.context
+    weights = shared + experts
+    spread = shared / ways + experts / max(1, ways // strategy.expert)
+    level = _LEVELS[strategy.sharding]
 
     def kept(sharded_from: Sharding, size: float) -> float:
-        order = list(Sharding)
-        sharded = order.index(strategy.sharding) >= order.index(sharded_from)
-        return sum(weight * size / (way if sharded else 1) for weight, way in zip(weights, ways, strict=True))
+        return size * (spread if level >= _LEVELS[sharded_from] else weights)
 
     optimizer = 0.0 if strategy.offload else kept(Sharding.ZERO_1, states[2])
     return RankMemory(
@@ -169,8 +171,7 @@ def _stage_memory(layers: Layers, strategy: Strategy, stage: int, blocks: int, r
         kept(Sharding.ZERO_2, states[1]) * (2 if strategy.sent < 1 else 1),
         optimizer,
         activation_bytes(layers, strategy, blocks, stage, recomputed),
-        _buffers(layers, strategy, blocks)
-        + (strategy.weight_versions(stage) - 1) * _WORKING_BYTES * sum(weights),
+        _buffers(layers, strategy, blocks) + (strategy.weight_versions(stage) - 1) * _WORKING_BYTES * weights,
     )
 
 
