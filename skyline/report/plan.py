@@ -105,7 +105,8 @@ class Plan:
         name = f"{self.model.name} on {row.cluster.gpus} x {row.cluster.gpu.name} ({PROVENANCE})"
         events = [*headings(_PROCESS, name, lanes), *simulated_events(_PROCESS, timeline, lanes)]
         about = {"model": self.model.name, "strategy": row.strategy.label(), "provenance": PROVENANCE}
-        return document(events, about)
+        stages = stage_layers(self.model.layers(row.strategy), row.strategy)
+        return document(events, {**about, **({"stages": stages} if stages else {})})
 
     def _row(self, number: int) -> StrategyRow:
         if not 1 <= number <= len(self._rows):

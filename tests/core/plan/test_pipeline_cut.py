@@ -1,3 +1,5 @@
+import gzip
+import json
 from dataclasses import replace
 from itertools import product
 
@@ -137,9 +139,12 @@ def test_rows_say_which_layers_their_stages_have(counted):
             assert sum(strategy.stage_blocks) == MODEL.blocks
             assert row.memory.peak_bytes == max(peaks(strategy)) <= ROOM
             assert len(stage_layers(layers, strategy)) == strategy.pipeline
-    report = ranked(MODEL, CLUSTER, found, counted, Terms(), 100).report
+    plan = ranked(MODEL, CLUSTER, found, counted, Terms(), 100)
+    report = plan.report
     partly = next(row for row in report.rows if row.strategy.stage_recomputed)
     assert "of 32 blocks" in partly.label
     page = str(row_page(report, partly))
     assert f"Layers of the stages: {'; '.join(partly.stage_layers)}." in page
+    written = json.loads(gzip.decompress(plan.perfetto(partly.rank)))
+    assert written["otherData"]["stages"] == list(partly.stage_layers)
     assert all(row.stage_layers == () for row in report.rows if row.strategy.pipeline == 1)
