@@ -18,6 +18,7 @@ _STATES_FP32 = (4.0, 4.0, 8.0)
 _STATES_BF16 = (2.0, 2.0, 4.0)
 """Bytes for each parameter: itself, its gradient, two moments of Adam."""
 _WORKING_BYTES = 2.0
+_NOTHING = LayerPart()
 _LEVELS = {sharding: level for level, sharding in enumerate(Sharding)}
 """Each kind of sharding divides what those before it divide, and more."""
 _MANY = 1e9
@@ -178,8 +179,8 @@ def _stage_memory(layers: Layers, strategy: Strategy, stage: int, blocks: int, r
 def _ends(layers: Layers, strategy: Strategy, stage: int) -> tuple[LayerPart, LayerPart]:
     """The first and the last part, as far as the stage has them."""
     return (
-        layers.first if stage == 0 else LayerPart(),
-        layers.last if stage == strategy.pipeline - 1 else LayerPart(),
+        layers.first if stage == 0 else _NOTHING,
+        layers.last if stage == strategy.pipeline - 1 else _NOTHING,
     )
 
 
