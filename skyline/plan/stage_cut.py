@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -134,7 +133,8 @@ def _within_least(time_us: Numbers, least: npt.NDArray[np.int64]) -> npt.NDArray
         bound = max(bound, float(np.partition(further, left - 1)[left - 1]))
     if not np.isfinite(bound):
         return None
-    chosen: Any = np.maximum(least, (time_us <= bound * (1 + _CLOSE)).sum(axis=1) - 1)
+    within = time_us <= bound * (1 + _CLOSE)
+    chosen = np.maximum(least, np.count_nonzero(within, axis=1) - 1)
     rows = np.arange(stages)
     for _ in range(int(chosen.sum()) - blocks):
         # Of equally slow stages the first is spared, which keeps the most micro-batches.

@@ -85,7 +85,7 @@ class Strategy:
     stage_blocks: tuple[int, ...] = ()
     """The blocks of each stage of a pipeline; empty if they are spread evenly."""
     stage_recomputed: tuple[int, ...] = ()
-    """How many blocks of each stage recompute; empty if all do, where ``recompute`` says so."""
+    """The number of blocks of each stage that recompute; empty if all do, where ``recompute`` says so."""
 
     @property
     def ranks(self) -> int:

@@ -35,7 +35,7 @@ def chain_of(modules: Sequence[ModuleFact], forward: Operators, backward: Operat
         # Parameters of the model itself are most often positions, which the first layers need.
         parameters[place.get(_layer(module.path, facts), 0)] += module.parameter_count
     saved = [float(sum(kept[path] or 0 for path in group)) for group in groups]
-    # What the model keeps outside of its layers is kept for the loss.
+    # The rest of the kept memory is kept for the loss.
     saved[-1] += max(0.0, max(one.kept_bytes or 0 for one in modules) - sum(saved))
     return tuple(
         LayerPart(

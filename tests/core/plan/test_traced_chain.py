@@ -92,7 +92,7 @@ def test_modules_that_differ_are_a_chain(program):
     assert rows == [[64], [512], [256], [256], [128], [32, 32]]
     assert [[shape.flops >> 21 for shape in part.backward] for part in chain] == rows
     assert [part.parameters for part in chain] == [7, 1000, 2000, 3000, 4000, 5000]
-    # What the model keeps beside its layers is kept for the loss.
+    # The rest of the model's memory is kept for the loss.
     assert [part.saved_bytes for part in chain] == [64, 512, 256, 256, 128, 32 + 2000 - 1248]
     # The outputs of the layers before; the weight of a product is larger.
     assert [part.input_bytes for part in chain[1:]] == [size * 4096 for size in [64, 512, 256, 256, 128]]
