@@ -1,4 +1,4 @@
-"""The cut of equal blocks between two ends into stages, in closed form: how many blocks each stage has and recomputes.
+"""The cut of equal blocks between two ends into stages, in closed form: the blocks that each stage has and recomputes.
 
 Time and memory of a stage grow with its blocks. Within a bound on the slowest stage each stage therefore takes a number
 of blocks that does not depend on the others, and the least bound that places all blocks is one of the times.
@@ -113,7 +113,7 @@ def _most(sizes: StageSizes, room_bytes: float) -> npt.NDArray[np.int64]:
 
 
 def _recomputed(over_bytes: Numbers, sizes: StageSizes, counts: Numbers) -> Numbers:
-    """How many blocks must recompute so that each number of blocks fits each stage; more than all if none fits."""
+    """The blocks that must recompute so that each number of blocks fits each stage; more than all if it cannot fit."""
     spared = sizes.spared_bytes[:, None]
     needed = np.ceil((over_bytes + sizes.again_bytes[:, None]) / np.where(spared > 0, spared, 1.0))
     return np.where(over_bytes <= 0, 0.0, np.where(spared > 0, needed, counts + 1))
@@ -124,7 +124,7 @@ def _within_least(time_us: Numbers, least: npt.NDArray[np.int64]) -> npt.NDArray
 
     A row rises with the number of blocks, from 0 to all.
     """
-    stages, blocks = time_us.shape[0], time_us.shape[1] - 1
+    stages, blocks = len(time_us), len(time_us[0]) - 1
     bound = float(np.max(time_us[np.arange(stages), least]))
     left = blocks - int(least.sum())
     if left:
