@@ -251,14 +251,18 @@ class _Stage:
         forward, kept = self.block_us(Recompute.NONE)
         _, again = self.block_us()
         plain, more = self._block_compute_us(Recompute.NONE), self._recomputed_us(strategy.recompute)
+        known: dict[tuple[int, int, bool, bool], _Load] = {}
         found: list[_Load] = []
         for stage, blocks in enumerate(strategy.stage_blocks):
             recomputed = strategy.recomputed_on(stage, blocks)
-            ends = [self.work.first] * (stage == 0) + [self.work.last] * (stage == strategy.pipeline - 1)
-            ahead, back = self._computed_us(ends)
-            behind = (blocks - recomputed) * kept + recomputed * again + back
-            time = StageTime(blocks * forward + ahead, behind, blocks * weights)
-            found.append(_Load(time, blocks * plain + recomputed * more + ahead + back))
+            key = blocks, recomputed, stage == 0, stage == strategy.pipeline - 1
+            if key not in known:
+                ends = [self.work.first] * key[2] + [self.work.last] * key[3]
+                ahead, back = self._computed_us(ends)
+                behind = (blocks - recomputed) * kept + recomputed * again + back
+                time = StageTime(blocks * forward + ahead, behind, blocks * weights)
+                known[key] = _Load(time, blocks * plain + recomputed * more + ahead + back)
+            found.append(known[key])
         return found
 
     def _computed_us(self, parts: Sequence[PartTime]) -> tuple[float, float]:
