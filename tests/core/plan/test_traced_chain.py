@@ -4,9 +4,10 @@ from types import SimpleNamespace
 import pytest
 
 from skyline.plan.cluster import cluster_named
+from skyline.plan.constant import FIXED_BYTES
 from skyline.plan.kernel_time import KernelTimes
 from skyline.plan.layers import KnownPass
-from skyline.plan.pipeline_cut import stage_layers
+from skyline.plan.pipeline_cut import cut, stage_layers
 from skyline.plan.placement import GraphLayer, LayerGraph, StageLimits, place
 from skyline.plan.rank_memory import largest_rank, rank_memory
 from skyline.plan.search import Request, search
@@ -153,6 +154,17 @@ def test_the_memory_of_a_stage_is_that_of_its_layers(program):
     # Half of the activations of two micro-batches, and all of the larger layer once.
     assert rank_memory(program.whole, again, 1).activations == 768 + 512
     assert rank_memory(program.whole, again, 0) == memory[0]
+
+
+def test_layers_that_fit_no_stage_are_spread_by_their_number(program, counted):
+    cluster = cluster_named("dgx-a100").with_gpus(2)
+    work = work_of(program.whole, KernelTimes(cluster.gpu, counted), Precision.MIXED)
+    asked = Strategy(pipeline=2, accumulation=8, micro_batch=4, recompute=Recompute.FULL)
+    found = cut(work, asked, cluster, FIXED_BYTES.value + 1.0)
+    assert (found.stage_blocks, found.stage_recomputed) == ((3, 3), ())
+    assert largest_rank(program.whole, found).peak_bytes > FIXED_BYTES.value + 1.0
+    roomy = cut(work, asked, cluster, FIXED_BYTES.value + 1e6)
+    assert (roomy.stage_blocks, roomy.recompute) == ((2, 4), Recompute.NONE)
 
 
 def test_a_stage_of_layers_recomputes_where_it_must():
