@@ -11,8 +11,9 @@ from plan_rows import PublishedRun
 
 from skyline.plan.constant import ATTENTION_SHARE, CONTENTION, ELEMENTWISE_PASSES, EXPOSED_LATENCY, PEAK_SHARE
 from skyline.plan.kernel_time import KernelTimes
-from skyline.plan.step import StepFactors, Work, step_time, work_of
+from skyline.plan.step import StepFactors, step_time
 from skyline.plan.strategy import Precision
+from skyline.plan.work import Work, work_of
 from skyline.predict.operator_time import OperatorPredictor
 
 _ROUNDS = 14

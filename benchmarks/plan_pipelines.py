@@ -16,9 +16,10 @@ from result_file import table, write
 from skyline.plan.cluster import cluster_named
 from skyline.plan.kernel_time import KernelTimes
 from skyline.plan.rank_memory import rank_memory
-from skyline.plan.step import step_time, work_of
+from skyline.plan.step import step_time
 from skyline.plan.strategy import PipelineSchedule, Strategy
 from skyline.plan.transformer import transformer_named
+from skyline.plan.work import work_of
 from skyline.predict.registry import predictor_for
 
 MODEL, CLUSTER, STAGES = "llama3-8b", "dgx-a100", 8

@@ -26,8 +26,9 @@ from skyline.plan.cluster import cluster_named
 from skyline.plan.kernel_time import KernelTimes
 from skyline.plan.rank_memory import largest_rank
 from skyline.plan.search import Request, search
-from skyline.plan.step import step_range, work_of
+from skyline.plan.step import step_range
 from skyline.plan.transformer import transformer_named
+from skyline.plan.work import work_of
 from skyline.predict.operator_time import OperatorPredictor
 from skyline.predict.registry import predictor_named
 

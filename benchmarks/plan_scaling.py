@@ -13,8 +13,9 @@ from plan_rows import cluster_of
 from skyline.errors import SkylineError
 from skyline.plan.kernel_time import PartTime, WorkTime
 from skyline.plan.layers import LayerPart, Layers
-from skyline.plan.step import Work, step_time
+from skyline.plan.step import step_time
 from skyline.plan.strategy import Precision, Strategy
+from skyline.plan.work import Work
 
 _FILE = "nvidia_examples.json"
 _MODELS = {

@@ -18,9 +18,10 @@ from result_file import table, write
 
 from skyline.plan.cluster import ClusterLink, cluster_named
 from skyline.plan.kernel_time import KernelTimes
-from skyline.plan.step import step_time, work_of
+from skyline.plan.step import step_time
 from skyline.plan.strategy import Strategy
 from skyline.plan.transformer import Transformer
+from skyline.plan.work import work_of
 from skyline.predict.registry import predictor_for
 
 MODEL = Transformer(

@@ -926,6 +926,7 @@ export interface PlanRow {
   readonly why: string;
   readonly whatifs: readonly string[];
   readonly stage_memory_bytes: readonly number[];
+  readonly stage_layers: readonly string[];
 }
 
 /** Sizes of the kinds of parallelism multiply to the number of ranks. */
@@ -946,6 +947,8 @@ export interface Strategy {
   readonly compiled: boolean;
   readonly async_tensor: boolean;
   readonly sent: number;
+  readonly stage_blocks: readonly number[];
+  readonly stage_recomputed: readonly number[];
 }
 
 /** A row of a plan by its number, and what to show of its timeline, as in `TimelineParams`. */

@@ -110,7 +110,8 @@ export class PlanPanel {
   #row(row: Row, timeline: TimelineReport | null, hindered: string): HTMLElement[] {
     const sizes = row.stage_memory_bytes.map((value) => text(value, byteUnit(value)));
     const stages = sizes.length > 0 && `Memory of the stages: ${sizes.join(", ")}`;
-    const words = [row.why || "The fastest on as many GPUs", row.objection && `The training ${row.objection}`, stages, `MFU ${share(row.mfu)}`].filter(Boolean).join(". ");
+    const layers = row.stage_layers.length > 0 && `Layers of the stages: ${row.stage_layers.join("; ")}`;
+    const words = [row.why || "The fastest on as many GPUs", row.objection && `The training ${row.objection}`, stages, layers, `MFU ${share(row.mfu)}`].filter(Boolean).join(". ");
     const save = h("button", { class: "secondary", "data-key": "plan perfetto", onclick: () => this.post({ type: "planPerfetto", row: row.rank }) }, "Save for Perfetto…");
     const question = { batchSize: null, whatifs: row.whatifs };
     const write = h("button", { "data-key": "plan write", title: row.whatifs.join(" "), onclick: () => this.post({ type: "applyTogether", question }) }, "Write the code");

@@ -25,6 +25,7 @@ class LayerPart:
     saved_bytes: float = 0.0
     selective_bytes: float = 0.0
     input_bytes: float = 0.0
+    name: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +57,9 @@ class Layers:
     single_device: bool = False
     """True if times without other ranks are asked for: fitted constants of transformers include their spread."""
     known: KnownPass | None = None
+    chain: tuple[LayerPart, ...] = ()
+    """The model as layers that differ, in the order in which they run; a pipeline is cut out of them, if there are any.
+    """
 
     @property
     def parameters(self) -> float:
@@ -88,7 +92,7 @@ class ModelWork(Protocol):
 
     @property
     def block_count(self) -> int:
-        """The number of repeated blocks."""
+        """The number of repeated blocks, or of layers that differ: the most stages of a pipeline."""
         ...
 
     def refusal(self, strategy: Strategy) -> str:

@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
-from math import ceil
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+import numpy as np
 
 from skyline.interval import Interval
 from skyline.lazy_dataclass import dataclass
 from skyline.plan.constant import FIXED_BYTES, FRAGMENTATION
 from skyline.plan.layers import LayerPart, Layers
+from skyline.plan.placement import GraphLayer
+from skyline.plan.stage_cut import Numbers, StageSizes
 from skyline.plan.strategy import PipelineSchedule, Precision, Recompute, Sharding, Strategy
 
 _STATES_FP32 = (4.0, 4.0, 8.0)
 _STATES_BF16 = (2.0, 2.0, 4.0)
 """Bytes for each parameter: itself, its gradient, two moments of Adam."""
+_WORKING_BYTES = 2.0
+_NOTHING = LayerPart()
+_LEVELS = {sharding: level for level, sharding in enumerate(Sharding)}
+"""Each kind of sharding divides what those before it divide, and more."""
+_MANY = 1e9
+"""Parameters of which each has its share of the memory of all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,45 +38,133 @@ class RankMemory:
     fixed: float = FIXED_BYTES.value
 
     @property
+    def state_bytes(self) -> float:
+        """The memory that micro-batches do not move."""
+        return self.parameters + self.gradients + self.optimizer
+
+    @property
     def peak_bytes(self) -> float:
         """Allocated memory and the allocator's fragmentation."""
-        states = self.parameters + self.gradients + self.optimizer
-        return states + (self.activations + self.buffers) * FRAGMENTATION.value + self.fixed
+        return self.state_bytes + (self.activations + self.buffers) * FRAGMENTATION.value + self.fixed
 
     @property
     def peak(self) -> Interval:
         """The peak with the range of its constants, and a tenth of the activations either way."""
-        states = self.parameters + self.gradients + self.optimizer
         moving = self.activations + self.buffers
         return Interval(
             self.peak_bytes,
-            states + moving * 0.9 * FRAGMENTATION.low + FIXED_BYTES.low,
-            states + moving * 1.1 * FRAGMENTATION.high + FIXED_BYTES.high,
+            self.state_bytes + moving * 0.9 * FRAGMENTATION.low + FIXED_BYTES.low,
+            self.state_bytes + moving * 1.1 * FRAGMENTATION.high + FIXED_BYTES.high,
         )
 
 
 def largest_rank(layers: Layers, strategy: Strategy) -> RankMemory:
     """The memory of the stage with the most: the first keeps more micro-batches, the last has the output layer."""
-    ends = {0, strategy.pipeline - 1}
-    return max((rank_memory(layers, strategy, stage) for stage in ends), key=lambda one: one.peak_bytes)
+    stages = {0, strategy.pipeline - 1}
+    if layers.chain:
+        stages |= {*range(strategy.pipeline)}
+    elif strategy.stage_blocks:
+        # Of inner stages with the same blocks the first one keeps the most micro-batches.
+        again = strategy.stage_recomputed or strategy.stage_blocks
+        loads = list(zip(strategy.stage_blocks, again, strict=True))
+        stages |= {loads.index(load, 1) for load in {*loads[1:-1]}}
+    return max((rank_memory(layers, strategy, stage) for stage in stages), key=lambda one: one.peak_bytes)
 
 
 def rank_memory(layers: Layers, strategy: Strategy, stage: int = 0) -> RankMemory:
     """The memory of one stage."""
-    blocks = ceil(layers.blocks / strategy.pipeline)
+    if layers.chain and strategy.stage_blocks:
+        return _chain_memory(layers, strategy, stage)
+    blocks = strategy.blocks_on(stage, layers.blocks)
+    return _stage_memory(layers, strategy, stage, blocks, strategy.recomputed_on(stage, layers.blocks))
+
+
+def stage_parts(layers: Layers, strategy: Strategy, stage: int) -> tuple[LayerPart, ...]:
+    """The layers of a stage, of a model of layers that differ."""
+    start = sum(strategy.stage_blocks[:stage])
+    return layers.chain[start : start + strategy.stage_blocks[stage]]
+
+
+def _chain_memory(layers: Layers, strategy: Strategy, stage: int) -> RankMemory:
+    parts = stage_parts(layers, strategy, stage)
+    states = _states_of(sum(part.parameters for part in parts), strategy, stage)
+    recompute, again = Recompute.NONE, 0.0
+    if strategy.recomputed_on(stage, len(parts)):
+        recompute, again = strategy.recompute, max(part.saved_bytes for part in parts)
+    kept = sum(block_saved_bytes(part, recompute) for part in parts)
+    return replace(states, activations=micro_batches_held(strategy, stage) * kept + again)
+
+
+def chain_layers(layers: Layers, strategy: Strategy) -> tuple[GraphLayer, ...]:
+    """The memory of layers that differ, for their placement. Versions of weights are those of the first stage."""
+    states = _states_of(_MANY, strategy, 0)
+    moving = FRAGMENTATION.value
+    per_parameter = (states.state_bytes + moving * states.buffers) / _MANY
+    return tuple(
+        GraphLayer(
+            0.0,
+            part.parameters * per_parameter,
+            moving * part.saved_bytes,
+            0.0,
+            moving * block_saved_bytes(part, strategy.recompute),
+        )
+        for part in layers.chain
+    )
+
+
+def _states_of(parameters: float, strategy: Strategy, stage: int) -> RankMemory:
+    """The memory of a stage that keeps no activations."""
+    only = Layers(LayerPart(parameters=parameters), 1, LayerPart(), LayerPart())
+    return _stage_memory(only, strategy, stage, 1, 0)
+
+
+def stage_sizes(layers: Layers, strategy: Strategy) -> StageSizes:
+    """The memory of each stage of a pipeline without a cut, as it grows with the blocks of the stage."""
+    last = strategy.pipeline - 1
+    # The last stage has one version of the weights.
+    one, none = (_stage_memory(layers, strategy, last, blocks, 0) for blocks in (1, 0))
+    states = one.state_bytes - none.state_bytes
+    held, older = _in_flight(strategy.schedule, strategy.pipeline, strategy.accumulation, strategy.chunks)
+    block = layers.block
+    moving = held * block.saved_bytes + one.buffers - none.buffers + older * _WORKING_BYTES * block.parameters
+    fixed = np.full(strategy.pipeline, FIXED_BYTES.value)
+    fixed[0] = _stage_memory(layers, strategy, 0, 0, 0).peak_bytes
+    fixed[-1] = none.peak_bytes
+    again = np.full(strategy.pipeline, block.saved_bytes)
+    again[-1] = max(0.0, block.saved_bytes - layers.last.saved_bytes)
+    spared = held * (block.saved_bytes - block_saved_bytes(block, strategy.recompute))
+    return StageSizes(
+        fixed,
+        states + FRAGMENTATION.value * moving,
+        FRAGMENTATION.value * spared,
+        FRAGMENTATION.value * again,
+    )
+
+
+@lru_cache(maxsize=1024)
+def _in_flight(
+    schedule: PipelineSchedule, stages: int, micro_batches: int, chunks: int
+) -> tuple[Numbers, Numbers]:
+    """The micro-batches that each stage keeps, and its older versions of the weights."""
+    strategy = Strategy(pipeline=stages, accumulation=micro_batches, schedule=schedule, chunks=chunks)
+    held = [float(micro_batches_held(strategy, stage)) for stage in range(stages)]
+    return np.array(held), np.array([strategy.weight_versions(stage) - 1.0 for stage in range(stages)])
+
+
+def _stage_memory(layers: Layers, strategy: Strategy, stage: int, blocks: int, recomputed: int) -> RankMemory:
     first, last = _ends(layers, strategy, stage)
     ends = first.parameters + last.parameters
     experts = layers.expert_parameters * blocks
     shared = layers.block.parameters * blocks - experts + ends
     states = _STATES_BF16 if strategy.precision is Precision.PURE else _STATES_FP32
     # Experts are replicated only over the ranks that have the same ones.
-    weights = [shared, experts]
-    ways = [strategy.data * strategy.context, max(1, strategy.data * strategy.context // strategy.expert)]
+    ways = strategy.data * strategy.context
+    weights = shared + experts
+    spread = shared / ways + experts / max(1, ways // strategy.expert)
+    level = _LEVELS[strategy.sharding]
 
     def kept(sharded_from: Sharding, size: float) -> float:
-        order = list(Sharding)
-        sharded = order.index(strategy.sharding) >= order.index(sharded_from)
-        return sum(weight * size / (way if sharded else 1) for weight, way in zip(weights, ways, strict=True))
+        return size * (spread if level >= _LEVELS[sharded_from] else weights)
 
     optimizer = 0.0 if strategy.offload else kept(Sharding.ZERO_1, states[2])
     return RankMemory(
@@ -76,14 +175,16 @@ def rank_memory(layers: Layers, strategy: Strategy, stage: int = 0) -> RankMemor
         activation_bytes(layers, strategy, blocks, stage),
         _buffers(layers, strategy, blocks)
         + (strategy.weight_versions(stage) - 1) * strategy.precision.width_bytes * sum(weights),
+        activation_bytes(layers, strategy, blocks, stage, recomputed),
+        _buffers(layers, strategy, blocks) + (strategy.weight_versions(stage) - 1) * _WORKING_BYTES * weights,
     )
 
 
 def _ends(layers: Layers, strategy: Strategy, stage: int) -> tuple[LayerPart, LayerPart]:
     """The first and the last part, as far as the stage has them."""
     return (
-        layers.first if stage == 0 else LayerPart(),
-        layers.last if stage == strategy.pipeline - 1 else LayerPart(),
+        layers.first if stage == 0 else _NOTHING,
+        layers.last if stage == strategy.pipeline - 1 else _NOTHING,
     )
 
 
@@ -113,11 +214,19 @@ def block_saved_bytes(part: LayerPart, recompute: Recompute) -> float:
     return part.selective_bytes if recompute is Recompute.SELECTIVE else part.saved_bytes
 
 
-def activation_bytes(layers: Layers, strategy: Strategy, blocks: int, stage: int = 0) -> float:
-    """Activations at the peak: all micro-batches in flight, one block that is recomputed, and the loss."""
+def activation_bytes(
+    layers: Layers, strategy: Strategy, blocks: int, stage: int = 0, recomputed: int | None = None
+) -> float:
+    """Activations at the peak: all micro-batches in flight, one block that is recomputed, and the loss.
+
+    ``recomputed`` of the blocks keep less: all of them by default, where the strategy recomputes.
+    """
     held = micro_batches_held(strategy, stage)
-    kept = held * blocks * block_saved_bytes(layers.block, strategy.recompute)
-    again = 0.0 if strategy.recompute is Recompute.NONE else layers.block.saved_bytes
+    if recomputed is None:
+        recomputed = 0 if strategy.recompute is Recompute.NONE else blocks
+    less = block_saved_bytes(layers.block, strategy.recompute)
+    kept = held * ((blocks - recomputed) * layers.block.saved_bytes + recomputed * less)
+    again = layers.block.saved_bytes if recomputed else 0.0
     first, last = _ends(layers, strategy, stage)
     return kept + first.saved_bytes * held + max(last.saved_bytes, again)
 

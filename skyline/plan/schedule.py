@@ -34,6 +34,15 @@ class StageTime:
     backward_us: float
     weights_us: float = 0.0
 
+    @property
+    def both_us(self) -> float:
+        """Forward and backward pass."""
+        return self.forward_us + self.backward_us
+
+    def part(self, chunks: int) -> StageTime:
+        """One of equal chunks of a stage with these times."""
+        return StageTime(self.forward_us / chunks, self.backward_us / chunks, self.weights_us / chunks)
+
 
 def steps_in(schedule: PipelineSchedule, stages: int, micro_batches: int) -> int:
     """Steps that ``orders`` has: one, or without flushes as many as fill the pipeline, and as many more."""
@@ -175,22 +184,29 @@ def step_us(timeline: Timeline) -> float:
 
 def pipeline_bound_us(
     schedule: PipelineSchedule,
-    time: StageTime,
-    stages: int,
+    times: Sequence[StageTime],
     micro_batches: int,
     chunks: int,
     send_us: float,
     update_us: float = 0.0,
 ) -> float:
-    """The step with equal stages in closed form; ``time`` is that of a whole stage, ``update_us`` that of an update."""
-    both = time.forward_us + time.backward_us
+    """The step in closed form; ``times`` are those of whole stages, ``update_us`` that of an update.
+
+    The slowest stage waits while the first micro-batch comes through all other stages, and the last one goes back.
+    """
+    stages = len(times)
+    slowest = max(times, key=lambda time: time.both_us)
     if not schedule.flushes:
         # As many micro-batches as stages are in flight: so often a stage waits for one to go around.
         rounds = micro_batches / stages
         around = rounds * 2 * (stages - 1) * send_us + min(1.0, rounds) * update_us
-        return micro_batches * both + max(update_us, around)
-    if schedule is PipelineSchedule.ZERO_BUBBLE:
-        bubble = (stages - 1) * max(0.0, both - 2 * time.weights_us)
-    else:
-        bubble = (stages - 1) * both / max(1, chunks)
-    return micro_batches * both + bubble + 2 * (stages - 1) * send_us + update_us
+        return micro_batches * slowest.both_us + max(update_us, around)
+    deferred = 2 if schedule is PipelineSchedule.ZERO_BUBBLE else 0
+    waits = sum(max(0.0, time.both_us - deferred * time.weights_us) for time in times)
+    waits -= max(0.0, slowest.both_us - deferred * slowest.weights_us)
+    return (
+        micro_batches * slowest.both_us
+        + waits / (1 if deferred else max(1, chunks))
+        + 2 * (stages - 1) * send_us
+        + update_us
+    )

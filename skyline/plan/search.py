@@ -13,10 +13,12 @@ from skyline.lazy_dataclass import dataclass
 from skyline.plan.cluster import ClusterSpec
 from skyline.plan.kernel_time import KernelTimes
 from skyline.plan.layers import Layers, ModelWork
+from skyline.plan.pipeline_cut import cut
 from skyline.plan.rank_memory import RankMemory, largest_rank
 from skyline.plan.schedule import usable_interleaving
-from skyline.plan.step import StepTime, Work, step_range, step_time, work_of
+from skyline.plan.step import StepTime, step_range, step_time
 from skyline.plan.strategy import PipelineSchedule, Precision, Recompute, Sharding, Strategy
+from skyline.plan.work import Work, work_of
 from skyline.predict.operator_time import OperatorPredictor
 
 _EXACT = 24
@@ -111,21 +113,22 @@ def search(
     for cluster in clusters:
         kernels = KernelTimes(cluster.gpu, predictor)
         split: dict[tuple[object, ...], tuple[Layers, Work]] = {}
-        for strategy in strategies(model, cluster, request):
+        for asked in strategies(model, cluster, request):
             _check(cancel)
             if found.considered >= most:
                 found.refuse(f"not searched: the search ends after {most:,} strategies")
                 continue
             found.considered += 1
-            reason = model.refusal(strategy)
+            reason = model.refusal(asked)
             if reason:
                 found.refuse(reason)
                 continue
-            key = (strategy.micro_batch, strategy.tensor, strategy.context, strategy.expert)
+            key = (asked.micro_batch, asked.tensor, asked.context, asked.expert)
             if key not in split:
-                layers = model.layers(strategy)
-                split[key] = layers, work_of(layers, kernels, strategy.precision)
+                layers = model.layers(asked)
+                split[key] = layers, work_of(layers, kernels, asked.precision)
             layers, work = split[key]
+            strategy = cut(work, asked, cluster, USABLE * cluster.gpu.memory_bytes)
             memory = largest_rank(layers, strategy)
             if memory.peak_bytes > USABLE * cluster.gpu.memory_bytes:
                 found.refuse("does not fit the GPU's memory")

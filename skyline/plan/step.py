@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from functools import lru_cache
+from collections.abc import Sequence
 from math import ceil, sqrt
 
 from skyline.graph.graph import Graph
@@ -29,11 +28,12 @@ from skyline.plan.constant import (
     SELECTION_PASSES,
     STRAGGLING,
 )
-from skyline.plan.kernel_time import KernelTimes, PartTime, WorkTime
-from skyline.plan.layers import Layers
+from skyline.plan.kernel_time import PartTime, WorkTime
+from skyline.plan.rank_memory import stage_parts
 from skyline.plan.schedule import StageTime, orders, pipeline_bound_us, pipeline_graph, step_us
+from skyline.plan.stage_cut import BlockTimes, slowest_stage_us
 from skyline.plan.strategy import Precision, Recompute, Sharding, Strategy
-from skyline.predict.gpus import gpu_named
+from skyline.plan.work import Work
 from skyline.simulate.engine import simulate
 
 _SPREAD = {"product": 0.12, "attention": 0.25, "other": 0.3, "link": 0.35}
@@ -74,58 +74,6 @@ class StepTime:
         return self.compute_us + self.exposed_us + self.bubble_us + self.optimizer_us
 
 
-@dataclass(frozen=True, slots=True)
-class Work:
-    """Layers of one rank with their times."""
-
-    layers: Layers
-    block: PartTime
-    first: PartTime
-    last: PartTime
-    single_device: bool = False
-    """True if the times are those of one device alone, without the spread of several ranks."""
-
-    @property
-    def total_us(self) -> float:
-        """The forward and backward pass of one micro-batch."""
-        return self.block.total_us * self.layers.blocks + self.first.total_us + self.last.total_us
-
-
-def work_of(layers: Layers, kernels: KernelTimes, precision: Precision) -> Work:
-    """The times of a rank's layers; those of a script add up to the pass that was predicted for it."""
-    work = Work(
-        layers,
-        kernels.part(layers.block, precision),
-        kernels.part(layers.first, precision),
-        # The output layer stays in bfloat16, as do embeddings.
-        kernels.part(layers.last, Precision.MIXED if precision is Precision.FLOAT8 else precision),
-        layers.single_device,
-    )
-    factor = _as_predicted(work, kernels, precision)
-    return replace(
-        work,
-        block=work.block.scaled(factor),
-        first=work.first.scaled(factor),
-        last=work.last.scaled(factor),
-    )
-
-
-def _as_predicted(work: Work, kernels: KernelTimes, precision: Precision) -> float:
-    """The factor to a pass that was predicted as a whole: operators fuse, and kernels wait for their launches.
-
-    On another GPU kernels keep their share of the sum of operators, and the host's own time stays.
-    """
-    layers, total_us, known = work.layers, work.total_us, work.layers.known
-    if known is None or not total_us:
-        return 1.0
-    there_us = total_us
-    if known.gpu != kernels.gpu.name:
-        there = KernelTimes(gpu_named(known.gpu), kernels.predictor)
-        there_us = work_of(replace(layers, known=None), there, precision).total_us
-    host_us = max(0.0, known.pass_us - known.kernels_us)
-    return known.kernels_us / there_us + host_us / total_us
-
-
 def step_range(
     work: Work, strategy: Strategy, cluster: ClusterSpec, *, exact: bool = True
 ) -> tuple[StepTime, Interval]:
@@ -153,18 +101,19 @@ def step_time(
     """The step on the slowest stage. ``exact`` simulates a pipeline, else a closed form stands for it."""
     stage = _Stage(work, strategy, cluster, Fabric.of(cluster), factors or StepFactors())
     optimizer = stage.optimizer_us()
-    forward, backward = stage.micro_batch()
-    compute = stage.compute_us() * strategy.accumulation
     if strategy.pipeline == 1:
-        busy = forward + backward
+        busy = sum(stage.micro_batch())
+        compute = stage.compute_us() * strategy.accumulation
         sync = stage.gradient_us(busy_us=stage.blocks * stage.block_backward_us)
         moving = busy * strategy.accumulation + sync
         if work.single_device and strategy.ranks > 1:
             moving += compute * STRAGGLING.value
         return StepTime(compute, max(0.0, moving - compute), 0.0, optimizer)
-    ideal = (forward + backward) * strategy.accumulation
+    loads = stage.loads()
+    slowest = max(loads, key=lambda load: load.time.both_us)
+    compute, ideal = (one * strategy.accumulation for one in (slowest.compute_us, slowest.time.both_us))
     sync = stage.gradient_us(busy_us=0.0)
-    step = stage.pipeline_us(forward, backward, sync, optimizer, exact=exact)
+    step = stage.pipeline_us(loads, sync, optimizer, exact=exact)
     bubble = max(0.0, step - ideal - sync - optimizer)
     return StepTime(compute, max(0.0, ideal - compute) + sync, bubble, optimizer)
 
@@ -175,11 +124,25 @@ def pipeline_timeline(work: Work, strategy: Strategy, cluster: ClusterSpec) -> G
     One rank stands for the equal ranks of its stage.
     """
     stage = _Stage(work, strategy, cluster, Fabric.of(cluster), StepFactors())
-    return stage.graph(
-        *stage.micro_batch(),
-        exchange_us=stage.gradient_us(busy_us=0.0),
-        optimizer_us=stage.optimizer_us(),
-    )
+    return stage.graph(stage.loads(), stage.gradient_us(busy_us=0.0), stage.optimizer_us())
+
+
+def block_times(work: Work, strategy: Strategy, cluster: ClusterSpec) -> BlockTimes:
+    """The times by which blocks are cut into stages."""
+    stage = _Stage(work, strategy, cluster, Fabric.of(cluster), StepFactors())
+    forward, kept = stage.block_us(Recompute.NONE)
+    _, again = stage.block_us()
+    return BlockTimes(forward + kept, again - kept, work.first.total_us, work.last.total_us)
+
+
+def again_us(part: PartTime, recompute: Recompute, factors: StepFactors | None = None) -> float:
+    """Computation that the backward pass of a part repeats, in µs."""
+    compute = (factors or StepFactors()).compute
+    if recompute is Recompute.FULL:
+        return compute(part.again)
+    if recompute is Recompute.SELECTIVE:
+        return compute(WorkTime(part.forward.product_us / 2, 0.0, part.forward.other_us))
+    return 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,6 +182,14 @@ def stream_times(work: Work, strategy: Strategy, cluster: ClusterSpec) -> Stream
 
 
 @dataclass(frozen=True, slots=True)
+class _Load:
+    """A micro-batch on one stage, and the computation in it."""
+
+    time: StageTime
+    compute_us: float
+
+
+@dataclass(frozen=True, slots=True)
 class _Stage:
     work: Work
     strategy: Strategy
@@ -228,17 +199,13 @@ class _Stage:
 
     @property
     def blocks(self) -> int:
-        return ceil(self.work.layers.blocks / self.strategy.pipeline)
+        """Those of the stage with the most."""
+        cut = self.strategy.stage_blocks
+        return max(cut) if cut else ceil(self.work.layers.blocks / self.strategy.pipeline)
 
-    @property
-    def _recomputed_us(self) -> float:
+    def _recomputed_us(self, recompute: Recompute) -> float:
         """Computation that the backward pass of a block repeats."""
-        forward = self.work.block.forward
-        if self.strategy.recompute is Recompute.FULL:
-            return self.factors.compute(self.work.block.again)
-        if self.strategy.recompute is Recompute.SELECTIVE:
-            return self.factors.compute(WorkTime(forward.product_us / 2, 0.0, forward.other_us))
-        return 0.0
+        return again_us(self.work.block, recompute, self.factors)
 
     def ends_us(self) -> tuple[float, float]:
         """Forward and backward time of the first and last part; in a pipeline, what the slowest stage has of them."""
@@ -248,8 +215,8 @@ class _Stage:
                 compute(first.forward) + compute(last.forward),
                 compute(first.backward) + compute(last.backward),
             )
-        block = compute(self.work.block.forward) + compute(self.work.block.backward) + self._recomputed_us
-        load = _slowest(
+        block = self._block_compute_us(self.strategy.recompute)
+        load = slowest_stage_us(
             self.work.layers.blocks,
             self.strategy.pipeline,
             block,
@@ -264,18 +231,68 @@ class _Stage:
         """The backward time of one block, under which gradients of the blocks behind it are reduced."""
         return self.factors.compute(self.work.block.backward)
 
+    def _block_compute_us(self, recompute: Recompute) -> float:
+        block, compute = self.work.block, self.factors.compute
+        return compute(block.forward) + compute(block.backward) + self._recomputed_us(recompute)
+
     def compute_us(self) -> float:
         """Computation of one micro-batch on the stage."""
-        block = self.factors.compute(self.work.block.forward) + self.factors.compute(self.work.block.backward)
-        return self.blocks * (block + self._recomputed_us) + sum(self.ends_us())
+        return self.blocks * self._block_compute_us(self.strategy.recompute) + sum(self.ends_us())
 
-    def block_us(self) -> tuple[float, float]:
-        """Forward and backward time of a block with the communication inside it."""
+    def loads(self) -> list[_Load]:
+        """A micro-batch on each stage of a pipeline. Stages without a cut are equal to the slowest one."""
+        strategy, compute = self.strategy, self.factors.compute
+        weights = compute(self.work.block.backward) / 2
+        if not strategy.stage_blocks:
+            time = StageTime(*self.micro_batch(), weights * self.blocks)
+            return [_Load(time, self.compute_us())] * strategy.pipeline
+        if self.work.chain:
+            return self._chain_loads()
+        forward, kept = self.block_us(Recompute.NONE)
+        _, again = self.block_us()
+        plain, more = self._block_compute_us(Recompute.NONE), self._recomputed_us(strategy.recompute)
+        known: dict[tuple[int, int, bool, bool], _Load] = {}
+        found: list[_Load] = []
+        for stage, blocks in enumerate(strategy.stage_blocks):
+            recomputed = strategy.recomputed_on(stage, blocks)
+            key = blocks, recomputed, stage == 0, stage == strategy.pipeline - 1
+            if key not in known:
+                ends = [self.work.first] * key[2] + [self.work.last] * key[3]
+                ahead, back = self._computed_us(ends)
+                behind = (blocks - recomputed) * kept + recomputed * again + back
+                time = StageTime(blocks * forward + ahead, behind, blocks * weights)
+                known[key] = _Load(time, blocks * plain + recomputed * more + ahead + back)
+            found.append(known[key])
+        return found
+
+    def _computed_us(self, parts: Sequence[PartTime]) -> tuple[float, float]:
+        """Forward and backward pass of parts, without recomputation."""
+        compute = self.factors.compute
+        return sum(compute(part.forward) for part in parts), sum(compute(part.backward) for part in parts)
+
+    def _chain_loads(self) -> list[_Load]:
+        """A micro-batch on each stage of layers that differ: all of a stage recompute, or none."""
+        found: list[_Load] = []
+        start = 0
+        for stage, count in enumerate(self.strategy.stage_blocks):
+            parts = self.work.chain[start : start + count]
+            start += count
+            ahead, back = self._computed_us(parts)
+            again = self.strategy.recomputed_on(stage, count)
+            more = (
+                sum(again_us(part, self.strategy.recompute, self.factors) for part in parts) if again else 0.0
+            )
+            found.append(_Load(StageTime(ahead, back + more, back / 2), ahead + back + more))
+        return found
+
+    def block_us(self, recompute: Recompute | None = None) -> tuple[float, float]:
+        """Forward and backward time of a block with the communication inside it, by the strategy's recomputation."""
+        recompute = recompute or self.strategy.recompute
         inside = self._tensor_us() + self._expert_us()
         context = self._context_us()
         forward = self.factors.compute(self.work.block.forward)
-        backward = self.factors.compute(self.work.block.backward) + self._recomputed_us
-        repeats = 2 if self.strategy.recompute is Recompute.FULL else 1
+        backward = self.factors.compute(self.work.block.backward) + self._recomputed_us(recompute)
+        repeats = 2 if recompute is Recompute.FULL else 1
         around = (1 + repeats) * context
         slowed = self.factors.contention
         return (
@@ -348,6 +365,15 @@ class _Stage:
         group = group_of(self.cluster, self.strategy.expert, self.strategy.tensor)
         return 2 * all_to_all_us(self.fabric, group, self.work.layers.expert_bytes) * self.factors.link
 
+    def _parameters(self) -> float:
+        """Parameters of the stage with the most; both ends are shared by all stages."""
+        layers, strategy = self.work.layers, self.strategy
+        if layers.chain and strategy.stage_blocks:
+            stages = (stage_parts(layers, strategy, stage) for stage in range(strategy.pipeline))
+            return max(sum(part.parameters for part in parts) for parts in stages)
+        ends = (layers.first.parameters + layers.last.parameters) / strategy.pipeline
+        return layers.block.parameters * self.blocks + ends
+
     def gradient_us(self, busy_us: float) -> float:
         """Gradients once a step where blocks do not scatter them; ``busy_us`` of backward pass hides them."""
         strategy = self.strategy
@@ -359,6 +385,8 @@ class _Stage:
         ends = (layers.first.parameters + layers.last.parameters) / strategy.pipeline
         numbers = layers.block.parameters * self.blocks + ends
         width = strategy.precision.gradient_bytes
+        numbers = self._parameters()
+        width = 2.0 if strategy.precision is Precision.PURE else 4.0
         if strategy.sent < 1:
             choosing = SELECTION_PASSES.value * width * numbers / sparse_parts(group)
             after = choosing / (self.cluster.gpu.bandwidth_gb_s * 1e3)
@@ -380,9 +408,7 @@ class _Stage:
 
         Without flushes it also writes predicted weights, those at the time of the gradient (Kosson et al. 2021).
         """
-        strategy, layers = self.strategy, self.work.layers
-        ends = (layers.first.parameters + layers.last.parameters) / strategy.pipeline
-        numbers = layers.block.parameters * self.blocks + ends
+        strategy, numbers = self.strategy, self._parameters()
         if strategy.sharding is not Sharding.NONE:
             numbers /= strategy.data * strategy.context
         width = strategy.precision.gradient_bytes
@@ -398,41 +424,34 @@ class _Stage:
         layers = self.work.layers
         ranks = self.strategy.tensor * self.strategy.data * self.strategy.context
         near = ranks * 2 <= self.cluster.gpus_per_node
-        return send_us(self.fabric, layers.block.input_bytes, same_node=near) * self.factors.link
-
-    def _chunk(self, forward: float, backward: float, chunks: int) -> StageTime:
-        weights = self.factors.compute(self.work.block.backward) * self.blocks / 2
-        return StageTime(forward / chunks, backward / chunks, weights / chunks)
+        sent = layers.block.input_bytes
+        if layers.chain and self.strategy.stage_blocks:
+            behind = range(1, self.strategy.pipeline)
+            sent = max(stage_parts(layers, self.strategy, stage)[0].input_bytes for stage in behind)
+        return send_us(self.fabric, sent, same_node=near) * self.factors.link
 
     def pipeline_us(
-        self, forward: float, backward: float, exchange_us: float, optimizer_us: float, *, exact: bool
+        self, loads: Sequence[_Load], exchange_us: float, optimizer_us: float, *, exact: bool
     ) -> float:
         """The step with its exchange of gradients and its update."""
         if exact:
-            graph = self.graph(forward, backward, exchange_us=exchange_us, optimizer_us=optimizer_us)
-            return step_us(simulate(graph))
-        strategy = self.strategy
-        time = self._chunk(forward, backward, 1)
+            return step_us(simulate(self.graph(loads, exchange_us, optimizer_us)))
         return pipeline_bound_us(
-            strategy.schedule,
-            time,
-            strategy.pipeline,
-            strategy.accumulation,
-            strategy.chunks,
+            self.strategy.schedule,
+            [load.time for load in loads],
+            self.strategy.accumulation,
+            self.strategy.chunks,
             self._send_us(),
             exchange_us + optimizer_us,
         )
 
-    def graph(
-        self, forward: float, backward: float, *, exchange_us: float = 0.0, optimizer_us: float = 0.0
-    ) -> Graph:
-        """The stages with equal times."""
+    def graph(self, loads: Sequence[_Load], exchange_us: float, optimizer_us: float) -> Graph:
+        """The schedule of the stages."""
         strategy = self.strategy
         order = orders(strategy.schedule, strategy.pipeline, strategy.accumulation, strategy.chunks)
-        times = [self._chunk(forward, backward, strategy.chunks)] * strategy.pipeline
         return pipeline_graph(
             order,
-            times,
+            [load.time.part(strategy.chunks) for load in loads],
             self._send_us(),
             strategy.chunks,
             exchange_us=exchange_us,
@@ -447,19 +466,3 @@ def streamed(count: int, compute_us: float, communicate_us: float, contention: f
     """
     slowed = compute_us + contention * min(compute_us, communicate_us)
     return communicate_us + (count - 1) * max(slowed, communicate_us) + compute_us
-
-
-@lru_cache(maxsize=4096)
-def _slowest(blocks: int, stages: int, block_us: float, first_us: float, last_us: float) -> float:
-    return slowest_stage_us(blocks, stages, block_us, first_us, last_us)
-
-
-def slowest_stage_us(blocks: int, stages: int, block_us: float, first_us: float, last_us: float) -> float:
-    """The load of the slowest stage when whole blocks are spread best around the first and the last part."""
-    ends = [first_us, *([0.0] * (stages - 2)), last_us]
-    loads = sorted({end + count * block_us for end in ends for count in range(blocks + 1)})
-    for load in loads:
-        room = sum(int((load - end) / block_us + 1e-9) for end in ends if load >= end)
-        if room >= blocks and load >= max(ends):
-            return load
-    return loads[-1]

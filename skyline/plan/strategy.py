@@ -107,6 +107,10 @@ class Strategy:
     async_tensor: bool = False
     sent: float = 1.0
     """Share of the gradients that ranks of ``ddp`` send, the largest ones. Less than 1 changes the training."""
+    stage_blocks: tuple[int, ...] = ()
+    """The blocks of each stage of a pipeline; empty if they are spread evenly."""
+    stage_recomputed: tuple[int, ...] = ()
+    """The number of blocks of each stage that recompute; empty if all do, where ``recompute`` says so."""
 
     @property
     def ranks(self) -> int:
@@ -133,6 +137,16 @@ class Strategy:
             return 1
         return 1 + ceil((self.pipeline - 1 - stage) / self.accumulation)
 
+    def blocks_on(self, stage: int, blocks: int) -> int:
+        """The blocks of a stage, of ``blocks`` in all."""
+        return self.stage_blocks[stage] if self.stage_blocks else ceil(blocks / self.pipeline)
+
+    def recomputed_on(self, stage: int, blocks: int) -> int:
+        """The blocks of a stage that recompute, of ``blocks`` in all."""
+        if self.recompute is Recompute.NONE:
+            return 0
+        return self.stage_recomputed[stage] if self.stage_recomputed else self.blocks_on(stage, blocks)
+
     def label(self) -> str:
         """A short name, such as ``fsdp 16 x tp 8, micro-batch 2 x 4, recompute full``."""
         sizes = [f"{self.sharding.value} {self.data}"]
@@ -150,7 +164,8 @@ class Strategy:
             if not self.schedule.flushes:
                 parts.append(f"{self.weight_versions()} weight versions (changes convergence)")
         if self.recompute is not Recompute.NONE:
-            parts.append(f"recompute {self.recompute.value}")
+            some = f" in {sum(self.stage_recomputed)} of {sum(self.stage_blocks)} blocks"
+            parts.append(f"recompute {self.recompute.value}{some if self.stage_recomputed else ''}")
         if self.offload:
             parts.append("offload")
         if self.sent < 1:

@@ -6,8 +6,9 @@ from skyline.graph.dependency import Cause, Dependency
 from skyline.graph.graph import Graph, Structure
 from skyline.graph.task import Task, TaskKind, WorkClass
 from skyline.plan.cluster import ClusterSpec
-from skyline.plan.step import StreamTimes, Work, pipeline_timeline, stream_times
+from skyline.plan.step import StreamTimes, pipeline_timeline, stream_times
 from skyline.plan.strategy import Strategy
+from skyline.plan.work import Work
 from skyline.trace.record import Phase
 
 _COMPUTE, _COMMUNICATE = "compute", "communication"

@@ -1,4 +1,7 @@
-"""A profiled or shape-traced script as layers: its repeated module is the block, the rest are the ends."""
+"""A profiled or shape-traced script as layers: its repeated module is the block, the rest are the ends.
+
+Where modules differ they are also a chain, out of which a pipeline is cut.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ from skyline.errors import UsageError
 from skyline.lazy_dataclass import dataclass
 from skyline.plan.layers import KnownPass, LayerPart, Layers
 from skyline.plan.strategy import Strategy
+from skyline.plan.traced_chain import chain_of, input_bytes
 from skyline.trace.profile import Profile
 from skyline.trace.record import OperatorShape, Phase, RecordKind
 
@@ -38,13 +42,15 @@ class TracedProgram:
 
     @property
     def block_count(self) -> int:
-        """The number of repeated blocks."""
-        return self.whole.blocks
+        """The number of repeated blocks, or of layers that differ."""
+        return len(self.whole.chain) or self.whole.blocks
 
     def refusal(self, strategy: Strategy) -> str:
         """Tensor, context and expert parallelism change operators inside a block, which a trace does not describe."""
         if strategy.tensor * strategy.context * strategy.expert > 1:
             return "tensor, context and expert parallelism need a described transformer (--model)"
+        if strategy.chunks > 1 and self.whole.chain:
+            return "interleaved stages need equal blocks"
         if strategy.micro_batch != self.batch:
             return f"the script was traced at a batch of {self.batch}"
         return ""
@@ -84,15 +90,21 @@ def traced_program(profile: Profile) -> TracedProgram:
     prefix, count = repeated_modules([path.path for path in profile.modules])
     inside: dict[Phase, list[OperatorShape]] = {Phase.FORWARD: [], Phase.BACKWARD: []}
     outside: dict[Phase, list[OperatorShape]] = {Phase.FORWARD: [], Phase.BACKWARD: []}
+    ordered: dict[Phase, list[tuple[str, OperatorShape]]] = {Phase.FORWARD: [], Phase.BACKWARD: []}
+    members: dict[int, list[OperatorShape]] = {}
     for record, shape in shapes:
         module = trace.modules[record.module] if 0 <= record.module < len(trace.modules) else ""
         number = _number(module, prefix)
+        ordered[record.phase].append((module, shape))
+        if number is not None and record.phase is Phase.FORWARD:
+            members.setdefault(number, []).append(shape)
         if number == 0:
             inside[record.phase].append(shape)
         elif number is None:
             outside[record.phase].append(shape)
     passes, batch = _passes(profile)
-    for found in (*inside.values(), *outside.values()):
+    repeats = _repeats(list(members.values()), outside[Phase.FORWARD])
+    for found in (*inside.values(), *outside.values(), *ordered.values()):
         # Each pass computes the same: the first one stands for all.
         del found[ceil(len(found) / passes) :]
     parameters = {True: 0.0, False: 0.0}
@@ -109,7 +121,7 @@ def traced_program(profile: Profile) -> TracedProgram:
         parameters[True] / max(1, count),
         saved,
         saved / 2,
-        float(_boundary(forward)),
+        float(input_bytes(forward)),
     )
     rest = LayerPart(
         tuple(outside[Phase.FORWARD]),
@@ -126,10 +138,20 @@ def traced_program(profile: Profile) -> TracedProgram:
             LayerPart(),
             1,
         )
+    chain = () if repeats else chain_of(profile.modules, ordered[Phase.FORWARD], ordered[Phase.BACKWARD])
     flops = float(sum(shape.flops for _, shape in shapes)) / passes
     name = profile.script.rpartition("/")[2] or profile.script
-    whole = Layers(block, count, LayerPart(), rest, single_device=True, known=_known(profile, passes))
+    known = _known(profile, passes)
+    whole = Layers(block, count, LayerPart(), rest, single_device=True, known=known, chain=chain)
     return TracedProgram(name, batch, whole, flops, passes)
+
+
+def _repeats(members: list[list[OperatorShape]], outside: list[OperatorShape]) -> bool:
+    """True if the repeated modules are equal, and have more of the arithmetic than all that does not repeat."""
+    if len(members) < 2 or any(one != members[0] for one in members):
+        return False
+    repeated = len(members) * sum(shape.flops for shape in members[0])
+    return repeated >= sum(shape.flops for shape in outside)
 
 
 def _passes(profile: Profile) -> tuple[int, int]:
@@ -181,15 +203,3 @@ def _number(path: str, prefix: str) -> int | None:
         return None
     digits = path[len(prefix) :].partition(".")[0]
     return int(digits) if digits.isdigit() else None
-
-
-def _boundary(shapes: tuple[OperatorShape, ...]) -> int:
-    """The bytes of the largest input of the block's first operator: what passes from stage to stage."""
-    sizes: list[int] = []
-    for shape in shapes[:1]:
-        for dimensions, dtype in zip(shape.inputs, shape.dtypes, strict=False):
-            numbers = 1
-            for one in dimensions:
-                numbers *= one
-            sizes.append(numbers * (2 if "16" in dtype else 4))
-    return max(sizes, default=0)

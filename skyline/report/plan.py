@@ -12,13 +12,15 @@ from skyline.plan.constant import FRAGMENTATION
 from skyline.plan.kernel_time import KernelTimes
 from skyline.plan.layers import ModelWork
 from skyline.plan.money import Bill, bill, read_budget_usd, read_count, read_deadline_s
+from skyline.plan.pipeline_cut import stage_layers
 from skyline.plan.rank_memory import rank_memory
 from skyline.plan.search import USABLE, Found, Request, StrategyRow, TooLarge, search
-from skyline.plan.step import StepTime, work_of
+from skyline.plan.step import StepTime
 from skyline.plan.strategy import Recompute, Sharding, Strategy
 from skyline.plan.timeline import strategy_graph
 from skyline.plan.traced import TracedProgram
 from skyline.plan.transformer import transformer_names
+from skyline.plan.work import work_of
 from skyline.predict.operator_time import OperatorPredictor
 from skyline.report.chrome_events import document, headings, lanes_of, simulated_events
 from skyline.report.plan_order import Standing, ordered
@@ -104,7 +106,8 @@ class Plan:
         name = f"{self.model.name} on {row.cluster.gpus} x {row.cluster.gpu.name} ({PROVENANCE})"
         events = [*headings(_PROCESS, name, lanes), *simulated_events(_PROCESS, timeline, lanes)]
         about = {"model": self.model.name, "strategy": row.strategy.label(), "provenance": PROVENANCE}
-        return document(events, about)
+        stages = stage_layers(self.model.layers(row.strategy), row.strategy)
+        return document(events, {**about, **({"stages": stages} if stages else {})})
 
     def _row(self, number: int) -> StrategyRow:
         if not 1 <= number <= len(self._rows):
@@ -301,6 +304,7 @@ def _row(
         "" if row is fastest else _why(row, fastest),
         whatifs,
         _stages(model, row.strategy),
+        stage_layers(model.layers(row.strategy), row.strategy),
     )
 
 

@@ -35,6 +35,8 @@ class PlanRow:
     """The changes of the script that make it this strategy; empty if no rewrite makes it."""
     stage_memory_bytes: tuple[float, ...] = ()
     """The peak of a rank of each stage of a pipeline; empty without one."""
+    stage_layers: tuple[str, ...] = ()
+    """The layers of each stage in words; empty without a pipeline, and where stages have several chunks each."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -111,10 +111,10 @@ describe("an opened row", () => {
     expect(key("plan row 2").getAttribute("aria-expanded")).toBe("true");
   });
 
-  it("of a pipeline lists the memory of its stages", () => {
-    const rows = report.rows.map((row) => ({ ...row, stage_memory_bytes: [31e9, 27e9] }));
+  it("of a pipeline lists the memory and the layers of its stages", () => {
+    const rows = report.rows.map((row) => ({ ...row, stage_memory_bytes: [31e9, 27e9], stage_layers: ["input, blocks 0-6", "blocks 7-11, output"] }));
     show({ asked, report: { ...report, rows }, opened: { row: 2, timeline } });
-    expect(words(".opened")[0]).toContain("Memory of the stages: 31.0 GB, 27.0 GB.");
+    expect(words(".opened")[0]).toContain("Memory of the stages: 31.0 GB, 27.0 GB. Layers of the stages: input, blocks 0-6; blocks 7-11, output.");
   });
 
   it("is written into the code where a rewrite makes it, in a workspace that is trusted", () => {

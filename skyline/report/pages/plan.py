@@ -69,6 +69,8 @@ def _row_section(row: PlanRow) -> Iterator[Section]:
         texts.append(f"The training {row.objection}.")
     if row.stage_memory_bytes:
         texts.append(f"Memory of the stages: {_listed(row.stage_memory_bytes)}.")
+    if row.stage_layers:
+        texts.append(f"Layers of the stages: {'; '.join(row.stage_layers)}.")
     if row.whatifs:
         texts.append(f"The code: skyline apply SCRIPT {' '.join(row.whatifs)}")
     step = [BreakdownPart(name, _TONES[name], part) for name, part in row.step_parts_ms.items() if part > 0]

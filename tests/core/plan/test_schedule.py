@@ -23,20 +23,22 @@ def test_bubble_is_one_pass_for_each_other_stage(schedule):
     # (m + p - 1)(f + b) = (8 + 3) * 3
     time = StageTime(1, 2)
     assert makespan(schedule, 4, 8, time) == pytest.approx(33)
-    assert pipeline_bound_us(schedule, time, 4, 8, 1, 0) == pytest.approx(33)
+    assert pipeline_bound_us(schedule, [time] * 4, 8, 1, 0) == pytest.approx(33)
 
 
 def test_interleaving_divides_the_bubble_by_the_chunks():
     # m(f + b) + (p - 1)(f + b) / v = 24 + 9/2, with chunks of half the stage's time
     assert makespan(PipelineSchedule.INTERLEAVED, 4, 8, StageTime(0.5, 1), chunks=2) == pytest.approx(28.5)
-    assert pipeline_bound_us(PipelineSchedule.INTERLEAVED, StageTime(1, 2), 4, 8, 2, 0) == pytest.approx(28.5)
+    assert pipeline_bound_us(PipelineSchedule.INTERLEAVED, [StageTime(1, 2)] * 4, 8, 2, 0) == pytest.approx(
+        28.5
+    )
 
 
 def test_zero_bubble_leaves_a_third_of_the_bubble():
     # With f = b = w the bubble of ZB-H1 is (p - 1)(f + b - w) = 3 where 1F1B has 9.
     time = StageTime(1, 2, 1)
     assert makespan(PipelineSchedule.ZERO_BUBBLE, 4, 8, time) == pytest.approx(24 + 3)
-    assert pipeline_bound_us(PipelineSchedule.ZERO_BUBBLE, time, 4, 8, 1, 0) == pytest.approx(27)
+    assert pipeline_bound_us(PipelineSchedule.ZERO_BUBBLE, [time] * 4, 8, 1, 0) == pytest.approx(27)
 
 
 @pytest.mark.parametrize("schedule", list(PipelineSchedule))
@@ -72,9 +74,9 @@ def test_without_flushes_there_is_no_bubble(stages, micro_batches):
     assert asynchronous_step(stages, micro_batches, update_us=0.5) == pytest.approx(3 * micro_batches + 0.5)
     time = StageTime(1, 2)
     assert pipeline_bound_us(
-        PipelineSchedule.ASYNCHRONOUS, time, stages, micro_batches, 1, 0, 0.5
+        PipelineSchedule.ASYNCHRONOUS, [time] * stages, micro_batches, 1, 0, 0.5
     ) == pytest.approx(3 * micro_batches + 0.5)
-    flushed = pipeline_bound_us(PipelineSchedule.ONE_F_ONE_B, time, stages, micro_batches, 1, 0, 0.5)
+    flushed = pipeline_bound_us(PipelineSchedule.ONE_F_ONE_B, [time] * stages, micro_batches, 1, 0, 0.5)
     assert flushed == pytest.approx(3 * (micro_batches + stages - 1) + 0.5)
 
 
@@ -83,7 +85,9 @@ def test_without_flushes_there_is_no_bubble(stages, micro_batches):
 def test_messages_are_waited_for_while_a_micro_batch_goes_around(stages, micro_batches, update_us):
     # With 4 stages and messages of 0.5 a micro-batch is away for 12 + 6 * 0.5, while four are under way: 3.75 each.
     time = StageTime(1, 2)
-    closed = pipeline_bound_us(PipelineSchedule.ASYNCHRONOUS, time, stages, micro_batches, 1, 0.5, update_us)
+    closed = pipeline_bound_us(
+        PipelineSchedule.ASYNCHRONOUS, [time] * stages, micro_batches, 1, 0.5, update_us
+    )
     assert asynchronous_step(stages, micro_batches, 0.5, update_us) == pytest.approx(closed)
     if (stages, micro_batches, update_us) == (4, 1, 0.0):
         assert closed == pytest.approx(3.75)

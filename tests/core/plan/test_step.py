@@ -8,19 +8,18 @@ from skyline.plan.constant import CONTENTION
 from skyline.plan.kernel_time import KernelTimes, PartTime, WorkTime
 from skyline.plan.layers import KnownPass, LayerPart, Layers
 from skyline.plan.rank_memory import rank_memory
+from skyline.plan.stage_cut import slowest_stage_us
 from skyline.plan.step import (
     StepFactors,
-    Work,
-    slowest_stage_us,
     step_range,
     step_time,
     stream_times,
     streamed,
-    work_of,
 )
 from skyline.plan.strategy import PipelineSchedule, Precision, Recompute, Sharding, Strategy
 from skyline.plan.timeline import strategy_graph, stream_graph
 from skyline.plan.transformer import transformer_named
+from skyline.plan.work import Work, work_of
 from skyline.predict.gpus import gpu_named
 from skyline.simulate.engine import simulate
 from skyline.trace.record import Phase
