@@ -11,7 +11,6 @@ from skyline.whatif.catalogue.models.saturation import EqualTerms, Node, Price, 
 from skyline.whatif.cost.factored_layers import ENDS, End
 
 PRODUCTS = (Op.PRODUCT, Op.AFFINE)
-_FREE = (Op.LEAF, Op.BESIDE)
 
 
 class Change(str, Enum):
@@ -192,10 +191,6 @@ def _change(terms: EqualTerms, gone: Sequence[int], made: Mapping[str, Node]) ->
     return Change.SWAPPED_BACK if Op.SWAPPED in leaving and not leaving & set(PRODUCTS) else Change.ONCE
 
 
-def _widest(terms: EqualTerms, made: Mapping[str, Node]) -> tuple[int, int]:
-    sizes = [
-        terms.traits[name].size
-        for name, node in made.items()
-        if node.op not in _FREE[:1] and not terms.traits[name].activation
-    ]
+def _widest(terms: EqualTerms, made: Collection[str]) -> tuple[int, int]:
+    sizes = [terms.traits[name].size for name in made if not terms.traits[name].activation]
     return max(((one[-2], one[-1]) for one in sizes if len(one) > 1), key=lambda one: one[1], default=(0, 0))
