@@ -60,11 +60,12 @@ RULES = """
        (= m (width a)) (= n (width b)) (= t (kind a)) (= t (kind b)))
       ((let w (Beside a b)) (set (last w) j) (set (width w) (+ m n)) (set (kind w) t)
        (let y (Product x w)) (union p (Columns 0 m y)) (union q (Columns m n y))))
-(rule ((= p (Affine c x a)) (= q (Affine d x b)) (single b)
+(rule ((= p (Affine c x a)) (= q (Affine d x b)) (single b) (vector c) (vector d)
        (= i (last a)) (= j (last b)) (< i j)
        (= m (width a)) (= n (width b)) (= t (kind a)) (= t (kind b)))
       ((let w (Beside a b)) (set (last w) j) (set (width w) (+ m n)) (set (kind w) t)
-       (let y (Affine (Beside c d) x w)) (union p (Columns 0 m y)) (union q (Columns m n y))))
+       (let e (Beside c d)) (vector e)
+       (let y (Affine e x w)) (union p (Columns 0 m y)) (union q (Columns m n y))))
 (rewrite (Columns i m (Columns j n y)) (Columns (+ i j) m y))
 
 ; Dimensions that are exchanged twice.
@@ -74,7 +75,8 @@ RULES = """
 (rewrite (Sum x y) (Sum y x))
 (rewrite (Sum (Product x a) (Product x b)) (Product x (Sum a b)))
 (rewrite (Sum (Product a x) (Product b x)) (Product (Sum a b) x))
-(rewrite (Sum (Affine c x a) (Affine d x b)) (Affine (Sum c d) x (Sum a b)) :when ((vector c) (vector d)))
+(rule ((= p (Sum (Affine c x a) (Affine d x b))) (vector c) (vector d))
+      ((let e (Sum c d)) (vector e) (union p (Affine e x (Sum a b)))))
 (rewrite (Sum (Affine c x a) (Product x b)) (Affine c x (Sum a b)) :when ((vector c)))
 (rewrite (Sum (Product x a) c) (Affine c x a) :when ((vector c)))
 (rewrite (Sum (Product x a) c) (Affine c x a) :when ((matrix c) (matrix x) (matrix a)))
@@ -84,8 +86,9 @@ RULES = """
 (rewrite (Product x (Product a b)) (Product (Product x a) b))
 (rewrite (Affine d (Product x a) b) (Affine d x (Product a b)))
 (rewrite (Affine d x (Product a b)) (Affine d (Product x a) b))
-(rewrite (Product (Affine c x a) b) (Affine (Product c b) x (Product a b)) :when ((vector c)))
-(rule ((= p (Affine d (Affine c x a) b)) (vector c) (vector d))
+(rule ((= p (Product (Affine c x a) b)) (vector c) (matrix b))
+      ((let e (Product c b)) (vector e) (union p (Affine e x (Product a b)))))
+(rule ((= p (Affine d (Affine c x a) b)) (vector c) (vector d) (matrix b))
       ((let e (Affine d c b)) (vector e) (union p (Affine e x (Product a b)))))
 
 ; Plain numbers.
