@@ -9,6 +9,8 @@ from math import inf, prod
 import pytest
 
 from skyline.analysis.estimate import answer
+from skyline.capture.request import CaptureRequest
+from skyline.capture.session import capture
 from skyline.trace.facts import CallFact, ModuleFact
 from skyline.trace.profile import SourceFile
 from skyline.trace.record import (
@@ -492,3 +494,39 @@ def test_a_normalization_is_folded_in_evaluations_alone(library, script) -> None
             changed = WHATIF.transform(before, "", start)
             assert start.step_ms(changed.graph) == pytest.approx(0.75 * start.step_ms(before.graph))
             assert "folded into the weights" in changed.assumptions[0]
+
+
+TRAINING = """
+model = Attention(64)
+optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
+for _ in range(500):
+    loss = model(torch.randn(4, 8, 64)).mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+WITH_PRODUCTS = SOURCE.replace(
+    "        self.v = nn.Linear(width, width)\n",
+    "        self.v = nn.Linear(width, width)\n"
+    "        self.a = nn.Parameter(torch.randn(width, 8))\n"
+    "        self.b = nn.Parameter(torch.randn(width, 8))\n",
+).replace("return torch.softmax(q * k, -1) * v", "h = q * k * v\n        return h @ self.a + h @ self.b")
+
+
+@pytest.mark.capture
+@pytest.mark.usefixtures("brief_start")
+@pytest.mark.parametrize("gpu", ["", "A100-80GB"])
+def test_the_products_of_a_real_script_are_read(tmp_path, resident, gpu) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(WITH_PRODUCTS + TRAINING, encoding="utf-8")
+    request = CaptureRequest(script, settle_s=0.1, batch_points=0, trials=False, gpu=gpu)
+    made = capture(request, progress=lambda _: None, starter=resident.start)
+    [block] = blocks(made)
+    assert block.paths == ("Attention",)
+    operations = [term for term in block.terms if term.op is not Op.LEAF]
+    assert [term.op for term in operations] == [Op.AFFINE] * 3 + [Op.PRODUCT] * 2 + [Op.SUM]
+    assert [term.place.line for term in operations] == [15, 16, 17, 19, 19, 19]
+    assert len({term.children[1] for term in operations[:3]}) == 1
+    assert {term.size[-1] for term in operations[3:]} == {8}
+    assert all(term.trained for term in block.terms)
+    assert may_gain(block)
