@@ -12,7 +12,7 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 class Made(str, Enum):
-    """How a value is made."""
+    """The way in which a value is made."""
 
     GIVEN = "given"
     """In a way that is not followed: an argument, a value of another stretch, the result of any other call."""
@@ -98,7 +98,7 @@ class _Open:
 
 _Place = tuple[_Open, int]
 _Names = dict[str, "_Place | None"]
-"""What each name of the function means; None for what is not followed yet."""
+"""The value of each name of the function; None for one that is not followed."""
 
 _PRODUCTS = ("matmul", "mm", "bmm")
 _SWAPS = ("transpose", "swapaxes", "swapdims")

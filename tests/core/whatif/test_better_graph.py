@@ -150,7 +150,7 @@ def numbers_of(torch, op, numbers, children):
             return 0.5 * children[0]
         case Op.SWAPPED:
             return children[0].transpose(*numbers)
-        case Op.BESIDE:
+        case Op.JOINED:
             return torch.cat(children, dim=-1)
         case Op.COLUMNS:
             return children[0].narrow(-1, *numbers)
@@ -209,7 +209,7 @@ def test_a_normalization_folded_into_a_convolution_gives_the_same_values(library
 
 def price(op, numbers, children, made):
     """A product its arithmetic and a call, all else a call."""
-    if op in (Op.LEAF, Op.BESIDE):
+    if op in (Op.LEAF, Op.JOINED):
         return 0.01
     if op in (Op.PRODUCT, Op.AFFINE):
         return 100 + prod(made.size) * children[-1].size[-2]

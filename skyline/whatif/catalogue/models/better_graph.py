@@ -111,14 +111,9 @@ class BetterGraph(UsualWhatIf):
         found.sort(key=lambda one: -_saved_ms(subject, recorded, one))
         if not found:
             return scenario
-        likely, least, most = (
-            _changed(subject, scenario.graph, found, end, reached)
-            for end, reached in (
-                ("value", _REACHED.value),
-                ("low", _REACHED.high),
-                ("high", _REACHED.low),
-            )
-        )
+        likely = _changed(subject, scenario.graph, found, "value", _REACHED.value)
+        least = _changed(subject, scenario.graph, found, "low", _REACHED.high)
+        most = _changed(subject, scenario.graph, found, "high", _REACHED.low)
         named = int(_NAMED.value)
         told = [_told(subject, recorded, one) for one in found[:named]]
         if len(found) > named:

@@ -84,7 +84,7 @@ def savings(terms: EqualTerms, prices: Mapping[End, Price]) -> tuple[Saving, ...
     for group in _groups(terms, gone, made):
         leaving = tuple(one for one in gone if terms.of_term[one] in group)
         coming = {name: made[name] for name in made if name in group}
-        share = {end: _share(terms, leaving, coming, prices[end]) for end in ENDS}
+        share: dict[End, float] = {end: _share(terms, leaving, coming, prices[end]) for end in ENDS}
         if leaving and share["value"] > 0:
             change = _change(terms, leaving, coming)
             found.append(
@@ -146,7 +146,7 @@ def _groups(terms: EqualTerms, gone: Sequence[int], made: Mapping[str, Node]) ->
 
 
 def place_key(place: Place) -> tuple[str, int, Op]:
-    """What recorded work is told apart by: the module; or the line and the operator."""
+    """The key of recorded work: its module; or its line and its operator."""
     if place.module:
         return place.module, 0, Op.LEAF
     return "", place.line, Op.PRODUCT if place.op in PRODUCTS else place.op
@@ -176,7 +176,7 @@ def _change(terms: EqualTerms, gone: Sequence[int], made: Mapping[str, Node]) ->
     prepared = {node.op for name, node in made.items() if not terms.traits[name].activation}
     if Op.FOLDED in ops:
         return Change.FOLDED
-    if Op.BESIDE in ops:
+    if Op.JOINED in ops:
         return Change.MERGED
     if Op.PRODUCT in prepared:
         return Change.WEIGHTS_FIRST

@@ -10,7 +10,7 @@ Size = tuple[int, ...]
 
 
 class Op(str, Enum):
-    """What a term does. The names are those of the constructors in the rules."""
+    """The operation of a term. The names are those of the constructors in the rules."""
 
     LEAF = "Leaf"
     """A value from elsewhere, by its number."""
@@ -22,7 +22,7 @@ class Op(str, Enum):
     """Times a plain number, which is known by its place in ``Block.numbers``."""
     SWAPPED = "Swapped"
     """With two dimensions exchanged."""
-    BESIDE = "Beside"
+    JOINED = "Joined"
     """The columns of two parameters as one parameter."""
     COLUMNS = "Columns"
     """Some columns: the first one, and how many."""
@@ -85,7 +85,7 @@ def size_of(op: Op, numbers: Sequence[int], sizes: Sequence[Size]) -> Size | Non
             return _product(*sizes[1:])
         case Op.SUM:
             return _broadcast(*sizes)
-        case Op.BESIDE:
+        case Op.JOINED:
             first, second = sizes
             return (*first[:-1], first[-1] + second[-1]) if first[:-1] == second[:-1] else None
         case Op.COLUMNS:

@@ -28,19 +28,21 @@ _MOST_NODES = Constant.at(
 )
 _MOST_SHARED = Constant.at(32, "values of one block that several others read; the search tries each of them")
 
-SORTS = """
-(sort M)
-(constructor Leaf (i64) M)
-(constructor Product (M M) M)
-(constructor Affine (M M M) M)
-(constructor Sum (M M) M)
-(constructor Scaled (i64 M) M)
-(constructor Swapped (i64 i64 M) M)
-(constructor Beside (M M) M)
-(constructor Columns (i64 i64 M) M)
-(constructor Convolved (i64 M) M)
-(constructor Normed (i64 M) M)
-(constructor Folded (i64 i64 M) M)
+_PARTS = {
+    Op.LEAF: (1, 0),
+    Op.PRODUCT: (0, 2),
+    Op.AFFINE: (0, 3),
+    Op.SUM: (0, 2),
+    Op.SCALED: (1, 1),
+    Op.SWAPPED: (2, 1),
+    Op.JOINED: (0, 2),
+    Op.COLUMNS: (2, 1),
+    Op.CONVOLVED: (1, 1),
+    Op.NORMED: (1, 1),
+    Op.FOLDED: (2, 1),
+}
+"""The numbers and the children of a term, counted."""
+_FACTS = """
 (sort Term)
 (constructor Named (i64 M) Term)
 (function last (M) i64 :merge (min old new))
@@ -58,13 +60,13 @@ RULES = """
 (rule ((= p (Product x a)) (= q (Product x b)) (single b)
        (= i (last a)) (= j (last b)) (< i j)
        (= m (width a)) (= n (width b)) (= t (kind a)) (= t (kind b)))
-      ((let w (Beside a b)) (set (last w) j) (set (width w) (+ m n)) (set (kind w) t)
+      ((let w (Joined a b)) (set (last w) j) (set (width w) (+ m n)) (set (kind w) t)
        (let y (Product x w)) (union p (Columns 0 m y)) (union q (Columns m n y))))
 (rule ((= p (Affine c x a)) (= q (Affine d x b)) (single b) (vector c) (vector d)
        (= i (last a)) (= j (last b)) (< i j)
        (= m (width a)) (= n (width b)) (= t (kind a)) (= t (kind b)))
-      ((let w (Beside a b)) (set (last w) j) (set (width w) (+ m n)) (set (kind w) t)
-       (let e (Beside c d)) (vector e)
+      ((let w (Joined a b)) (set (last w) j) (set (width w) (+ m n)) (set (kind w) t)
+       (let e (Joined c d)) (vector e)
        (let y (Affine e x w)) (union p (Columns 0 m y)) (union q (Columns m n y))))
 (rewrite (Columns i m (Columns j n y)) (Columns (+ i j) m y))
 
@@ -181,7 +183,7 @@ def saturated(block: Block) -> EqualTerms:
     def run(program: str) -> list[Any]:
         return graph.run_program(*graph.parse_program(program))
 
-    run(SORTS + RULES + _program(block))
+    run(_sorts() + _FACTS + RULES + _program(block))
     complete = False
     for _ in range(int(_MOST_ROUNDS.value)):
         [ran] = run("(run 1)")
@@ -192,6 +194,15 @@ def saturated(block: Block) -> EqualTerms:
         if sum(count for name, count in sizes.sizes if name in _OPS) > _MOST_NODES.value:
             break
     return _read(block, json.loads(graph.serialize([]).to_json())["nodes"], complete)
+
+
+def _sorts() -> str:
+    """Declarations of the terms in egglog's language."""
+    lines = ["(sort M)"]
+    for op, (numbers, children) in _PARTS.items():
+        parts = " ".join((*("i64",) * numbers, *("M",) * children))
+        lines.append(f"(constructor {op.value} ({parts}) M)")
+    return "\n".join(lines)
 
 
 def _program(block: Block) -> str:
@@ -293,7 +304,7 @@ class _Search:
         several = [
             name
             for name, each in readers.items()
-            if len(each) > 1 and any(node.op not in (Op.LEAF, Op.BESIDE) for _, node in self._priced[name])
+            if len(each) > 1 and any(node.op not in (Op.LEAF, Op.JOINED) for _, node in self._priced[name])
         ]
         return tuple(sorted(several, key=lambda name: (-len(readers[name]), name))[: int(_MOST_SHARED.value)])
 

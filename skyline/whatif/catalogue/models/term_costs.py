@@ -26,7 +26,7 @@ _VIEW_US = Constant.at(
 
 @dataclass(frozen=True, slots=True)
 class Traits:
-    """What is known of a value: its size, and whether it depends on more than parameters, and on trained ones.
+    """Facts of a value: its size, and whether it depends on more than parameters, and on trained ones.
 
     ``given`` is true of a value that no term makes.
     """
@@ -54,10 +54,10 @@ class TermCosts:
 
     def us(self, op: Op, numbers: Sequence[int], children: Sequence[Traits], made: Traits) -> float:
         """Time of a term in µs with its backward pass, never 0. An evaluation prepares its parameters once."""
-        if op in (Op.LEAF, Op.BESIDE) or (self.evaluating and not made.activation):
+        if op in (Op.LEAF, Op.JOINED) or (self.evaluating and not made.activation):
             return _VIEW_US.value
         if op in (Op.PRODUCT, Op.AFFINE):
-            return self._product_us(*children[-2:], made)
+            return self._product_us(children[-2], children[-1], made)
         if op in (Op.CONVOLVED, Op.NORMED, Op.FOLDED):
             return max(_VIEW_US.value, self.recorded_us.get(numbers[0], 0.0))
         if op is Op.SWAPPED:

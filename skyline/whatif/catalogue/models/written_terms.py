@@ -105,7 +105,7 @@ class _Recorded:
             for each in {0, line}:
                 found.setdefault((trace.modules[record.module], each), []).append(call)
         return {
-            # On a GPU the kernel of an operator is recorded beside it.
+            # On a GPU the kernel of an operator is recorded, too.
             key: [shape for iteration, kind, shape in calls if (iteration, kind) == calls[0][:2]]
             for key, calls in found.items()
         }
@@ -227,13 +227,13 @@ class _Reader:
             case Made.PRODUCT if call is not None:
                 return self._operation(Op.PRODUCT, value.arguments, place)
             case Made.LINEAR if call is not None and len(_operands(call)) == 2:
-                weight = self._weight(value.arguments[1], _operands(call)[1])
-                if len(value.arguments) < 3:
-                    return self._operation(Op.PRODUCT, (value.arguments[0],), place, after=(weight,))
-                bias = self._weight(value.arguments[2], _operands(call)[1][-1:])
-                return self._operation(
-                    Op.AFFINE, (value.arguments[0],), place, before=(bias,), after=(weight,)
-                )
+                size = _operands(call)[1]
+                given, weights, *biases = value.arguments
+                weight = self._weight(weights, size)
+                if not biases:
+                    return self._operation(Op.PRODUCT, (given,), place, after=(weight,))
+                bias = self._weight(biases[0], size[-1:])
+                return self._operation(Op.AFFINE, (given,), place, before=(bias,), after=(weight,))
             case Made.SUM:
                 return self._operation(Op.SUM, value.arguments, place)
             case Made.TIMES:
