@@ -276,9 +276,9 @@ class _Reader:
     def _call(self, node: ast.Call) -> int:
         given, function = tuple(node.args), node.func
         plain = not node.keywords and not any(isinstance(one, ast.Starred) for one in given)
-        name, attribute = dotted(function), _of_self(function)
+        attribute = _of_self(function)
         if _writes_in_place(node) or not plain:
-            return self._other(node, called=bool(name))
+            return self._other(node)
         if attribute and len(given) == 1 and f"self.{attribute}" not in self._stored:
             return self._made(Made.CALLED, node, given, name=attribute)
         if isinstance(function, ast.Attribute):
@@ -287,7 +287,7 @@ class _Reader:
                 return self._operator(node, method, given)
             if not attribute:
                 return self._operator(node, method, (function.value, *given))
-        return self._other(node, called=bool(name))
+        return self._other(node)
 
     def _operator(self, node: ast.Call, name: str, given: tuple[ast.expr, ...]) -> int:
         if name in _PRODUCTS and len(given) == 2:
@@ -304,12 +304,13 @@ class _Reader:
             dimensions = tuple(sorted(one for one in map(_whole, given[1:]) if one is not None))
             if len(dimensions) == 2:
                 return self._made(Made.SWAPPED, node, given[:1], dimensions=dimensions)
-        return self._other(node, called=True)
+        return self._other(node)
 
-    def _other(self, node: ast.expr, *, called: bool = False) -> int:
+    def _other(self, node: ast.expr) -> int:
         """The result of an expression that is not followed; what it reads is."""
         if isinstance(node, ast.Call):
-            if not called or dotted(node.func).split(".")[0] in self._names:
+            front = dotted(node.func).partition(".")[0]
+            if not front or front in self._names:
                 self._parts(node.func)
             for one in (*node.args, *(each.value for each in node.keywords)):
                 self._read(one.value if isinstance(one, ast.Starred) else one)

@@ -78,7 +78,12 @@ class TermCosts:
         if not self.evaluating:
             of_left, of_right = forward.backward
             products += [of_left] * left.trained + [of_right] * right.trained
-        return products_us(self.subject, products, Interval.exact(self.rate), self.number_format, self.end)
+        rate = Interval.exact(self.rate)
+        took_us = products_us(self.subject, products, rate, self.number_format, self.end)
+        if self.evaluating or not (left.given and left.activation):
+            return took_us
+        # Each reader of a value adds its part of the gradient: all but one, which both forms have alike.
+        return took_us + self._moving_us(3 * self._bytes(left.size))
 
     @property
     def _view_us(self) -> float:
