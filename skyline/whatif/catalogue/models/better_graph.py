@@ -35,7 +35,10 @@ from skyline.whatif.number_formats import gpu
 from skyline.whatif.subject import NEEDS_PROFILE
 
 _REACHED = Constant(
-    1.0, 0.25, 1.3, "an assumption: the gain over the modelled one; no rewritten script was measured"
+    1.0,
+    0.25,
+    1.3,
+    "an assumption: power of the ratio of the modelled times; no rewritten script had a valid measurement",
 )
 _WORTH_ASKING = Constant.at(0.001, "the share of the iteration below which a change is not worth a name")
 _MOST_NODES = Constant.at(
@@ -182,7 +185,7 @@ def _changed(subject: Subject, graph: Graph, found: Sequence[Saving], end: End, 
             "low": max(saving.share.values()),
             "high": min(saving.share.values()),
         }
-        left = 1 - min(1.0, reached * max(0.0, share[end]))
+        left = (1 - max(0.0, share[end])) ** reached
         durations[_tasks(subject, graph, saving.block, _there(saving))] *= left
     return graph.with_times(durations=durations)
 
