@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from skyline.lazy_dataclass import dataclass
-
 from skyline.units import plural
 
 _ROUNDING = 1e-9
