@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import sqrt
 
 import numpy as np
@@ -15,6 +14,7 @@ from skyline.job.rank_reader import RankReader, Unread
 from skyline.job.rank_work import WidthTime
 from skyline.job.times import JobTimes, simulated
 from skyline.job.workers import Workers
+from skyline.lazy_dataclass import dataclass
 from skyline.trace.record import Phase
 
 _MATTERS = 0.005

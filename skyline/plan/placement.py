@@ -8,11 +8,12 @@ difference of two ideals.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import inf
 
 import numpy as np
 import numpy.typing as npt
+
+from skyline.lazy_dataclass import dataclass
 
 MOST_IDEALS = 1000
 """Ideals of a graph that are all looked at: the program takes the square of their number for each stage."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
 
 from skyline.interval import Interval
+from skyline.lazy_dataclass import dataclass
 from skyline.plan.cluster import ClusterSpec
 from skyline.plan.constant import OPTIMIZER_PASSES
 from skyline.plan.kernel_time import KernelTimes

@@ -6,11 +6,12 @@ of blocks that does not depend on the others, and the least bound that places al
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
+
+from skyline.lazy_dataclass import dataclass
 
 Numbers = npt.NDArray[np.float64]
 _CLOSE = 1e-9

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from skyline.lazy_dataclass import dataclass
 from skyline.plan.kernel_time import KernelTimes, PartTime
 from skyline.plan.layers import Layers
 from skyline.plan.strategy import Precision

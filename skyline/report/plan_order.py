@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from skyline.interval import Interval
+from skyline.lazy_dataclass import dataclass
 
 EQUAL = 0.005
 """Largest relative difference of equally good strategies: a sixth of the planner's mean error on published runs."""

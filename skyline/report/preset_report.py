@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
 from math import prod
 from typing import Literal
 
 from skyline.errors import UsageError
 from skyline.interval import Interval
+from skyline.lazy_dataclass import dataclass
 from skyline.plan.cluster import ClusterSpec
 from skyline.plan.money import bill
 from skyline.plan.preset import Ladder, Preset, TimedJob, ladder

@@ -8,7 +8,8 @@ ends have other workers is cut: it costs a hand-over and its bytes, the weights 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from skyline.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,9 +7,9 @@ Here both follow from a shortest path over the layers, with measured times of sm
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from math import inf
 
+from skyline.lazy_dataclass import dataclass
 from skyline.whatif.constant import Constant
 
 _COPIES = Constant.at(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from skyline.graph.part import PARTS, Part, parts_of
 from skyline.graph.selection import select
 from skyline.graph.task import PHASE, WORK, TaskKind, WorkClass
 from skyline.interval import Interval
+from skyline.lazy_dataclass import dataclass
 from skyline.trace.facts import ModuleFact
 from skyline.trace.profile import Profile
 from skyline.trace.record import OperatorShape, Phase

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from skyline.graph.column import Flags, Ids, Indices, Times
 from skyline.graph.graph import Graph
 from skyline.graph.selection import select
 from skyline.graph.task import PHASE, WORK, TaskKind, WorkClass
+from skyline.lazy_dataclass import dataclass
 from skyline.source.branches import ANY, NotFollowed, Step, steps_of
 from skyline.trace.facts import ModuleFact
 from skyline.trace.record import Phase
