@@ -1,0 +1,264 @@
+"""Equal forms of terms: every rule keeps the values, and the cheapest form is found."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+from math import inf, prod
+
+import pytest
+
+from skyline.whatif.catalogue.models.leaner_terms import Change, may_gain, savings
+from skyline.whatif.catalogue.models.product_terms import Block, Op, Place, Term, size_of
+from skyline.whatif.catalogue.models.saturation import LIBRARY, cheapest, node_us, saturated
+
+
+@pytest.fixture
+def library():
+    """The library, without which there is nothing to ask."""
+    return pytest.importorskip(
+        LIBRARY, reason="egglog is not installed: pip install 'skyline-profiler[graph]'"
+    )
+
+
+class Written:
+    """A block in the making."""
+
+    def __init__(self):
+        self.terms = []
+
+    def leaf(self, *size, parameter=False):
+        self.terms.append(Term(Op.LEAF, (), (len(self.terms),), size, parameter=parameter))
+        return len(self.terms) - 1
+
+    def weight(self, *size):
+        return self.leaf(*size, parameter=True)
+
+    def __call__(self, op, *children, numbers=()):
+        size = size_of(op, numbers, [self.terms[one].size for one in children])
+        assert size is not None
+        self.terms.append(Term(op, children, numbers, size, Place("", len(self.terms), "", op)))
+        return len(self.terms) - 1
+
+    def block(self, *needed, evaluating=False):
+        return Block(tuple(self.terms), frozenset(needed), ("0.5",), "float32", evaluating)
+
+
+def one_input(count=3, rows=32):
+    made = Written()
+    x = made.leaf(4, rows, 8)
+    return made.block(*(made(Op.AFFINE, made.weight(6), x, made.weight(8, 6)) for _ in range(count)))
+
+
+def without_bias():
+    made = Written()
+    x = made.leaf(5, 8)
+    return made.block(*(made(Op.PRODUCT, x, made.weight(8, width)) for width in (3, 4, 5)))
+
+
+def adapter():
+    """x·A + 0.5·(x·B)·C + bias."""
+    made = Written()
+    x = made.leaf(64, 32)
+    low = made(Op.PRODUCT, made(Op.PRODUCT, x, made.weight(32, 2)), made.weight(2, 32))
+    whole = made(Op.SUM, made(Op.PRODUCT, x, made.weight(32, 32)), made(Op.SCALED, low, numbers=(0,)))
+    return made.block(made(Op.SUM, whole, made.weight(32)))
+
+
+def two_layers(inputs=6, between=200, outputs=4):
+    made = Written()
+    first = made(Op.AFFINE, made.weight(between), made.leaf(3, 50, inputs), made.weight(inputs, between))
+    return made.block(made(Op.AFFINE, made.weight(outputs), first, made.weight(between, outputs)))
+
+
+def common_factor():
+    made = Written()
+    x, y, a = made.leaf(9, 7), made.leaf(9, 7), made.weight(7, 5)
+    one = made(Op.SUM, made(Op.PRODUCT, x, a), made(Op.PRODUCT, y, a))
+    two = made(
+        Op.SUM, made(Op.AFFINE, made.weight(5), x, a), made(Op.AFFINE, made.weight(5), x, made.weight(7, 5))
+    )
+    three = made(Op.SUM, made(Op.AFFINE, made.weight(5), y, a), made(Op.PRODUCT, y, made.weight(7, 5)))
+    return made.block(one, two, three)
+
+
+def attention_in_order():
+    """(q·0.5 · kᵀ) · v, which without a softmax is q · (kᵀ · v)."""
+    made = Written()
+    q, k, v = (made.leaf(2, 64, 4) for _ in range(3))
+    scores = made(Op.PRODUCT, made(Op.SCALED, q, numbers=(0,)), made(Op.SWAPPED, k, numbers=(1, 2)))
+    return made.block(made(Op.PRODUCT, scores, v))
+
+
+def swapped_back():
+    made = Written()
+    x = made(Op.SWAPPED, made(Op.SWAPPED, made.leaf(2, 3, 4), numbers=(0, 1)), numbers=(0, 1))
+    return made.block(made(Op.SCALED, made(Op.AFFINE, made.weight(5), x, made.weight(4, 5)), numbers=(0,)))
+
+
+def added_matrix():
+    made = Written()
+    product = made(Op.PRODUCT, made.leaf(6, 7), made.leaf(7, 5))
+    return made.block(made(Op.SUM, made.leaf(6, 5), product))
+
+
+BLOCKS = {
+    one.__name__: one
+    for one in (
+        one_input, without_bias, adapter, two_layers, common_factor, attention_in_order, swapped_back, added_matrix,
+    )
+}  # fmt: skip
+
+
+def numbers_of(torch, op, numbers, children):
+    """A term computed by PyTorch."""
+    match op:
+        case Op.PRODUCT:
+            return children[0] @ children[1]
+        case Op.AFFINE:
+            return children[0] + children[1] @ children[2]
+        case Op.SUM:
+            return children[0] + children[1]
+        case Op.SCALED:
+            return 0.5 * children[0]
+        case Op.SWAPPED:
+            return children[0].transpose(*numbers)
+        case Op.JOINED:
+            return torch.cat(children, dim=-1)
+        case Op.COLUMNS:
+            return children[0].narrow(-1, *numbers)
+        case _:
+            raise AssertionError(op)
+
+
+@pytest.mark.parametrize("name", BLOCKS)
+def test_every_rule_keeps_the_values(library, name) -> None:
+    """All nodes of a class, computed from random numbers, are one value."""
+    torch = pytest.importorskip("torch")
+    terms = saturated(BLOCKS[name]())
+    random = torch.Generator().manual_seed(0)
+    values = {
+        terms.of_term[index]: torch.randn(*term.size, generator=random, dtype=torch.float64)
+        for index, term in enumerate(terms.block.terms)
+        if term.op is Op.LEAF
+    }
+    waiting = [
+        (each, node) for each, nodes in terms.classes.items() for node in nodes if node.op is not Op.LEAF
+    ]
+    compared = 0
+    while waiting:
+        ready = [one for one in waiting if all(child in values for child in one[1].children)]
+        assert ready
+        for each, node in ready:
+            found = numbers_of(torch, node.op, node.numbers, [values[child] for child in node.children])
+            assert tuple(found.shape) == terms.traits[each].size
+            compared += each in values
+            torch.testing.assert_close(found, values.setdefault(each, found))
+        waiting = [one for one in waiting if one not in ready]
+    assert compared > 0
+    assert terms.complete
+
+
+def test_a_normalization_folded_into_a_convolution_gives_the_same_values(library) -> None:
+    torch = pytest.importorskip("torch")
+    from torch.nn.utils.fusion import fuse_conv_bn_eval
+
+    made = Written()
+    image = made.leaf(1)
+    convolved = made(Op.CONVOLVED, image, numbers=(1,))
+    block = made.block(made(Op.NORMED, convolved, numbers=(2,)), evaluating=True)
+    form = cheapest(saturated(block), lambda op, *_: 0.1 if op is Op.LEAF else 1.0)
+    assert [node.op for node in form.values()] == [Op.FOLDED, Op.LEAF]
+    torch.manual_seed(0)
+    convolution, norm = torch.nn.Conv2d(3, 4, 3).double().eval(), torch.nn.BatchNorm2d(4).double().eval()
+    norm.running_mean.normal_()
+    norm.running_var.uniform_(0.5, 2)
+    x = torch.randn(2, 3, 8, 8, dtype=torch.float64)
+    torch.testing.assert_close(fuse_conv_bn_eval(convolution, norm)(x), norm(convolution(x)))
+
+
+# Prices by hand.
+
+
+def price(op, numbers, children, made):
+    """A product its arithmetic and a call, all else a call."""
+    if op in (Op.LEAF, Op.JOINED):
+        return 0.01
+    if op in (Op.PRODUCT, Op.AFFINE):
+        return 100 + prod(made.size) * children[-1].size[-2]
+    return 10.0
+
+
+PRICES = dict.fromkeys(("value", "low", "high"), price)
+
+
+def total(terms, form):
+    """The price of a form, by class its node."""
+    return sum(node_us(terms, name, node, price) for name, node in form.items())
+
+
+def least(terms):
+    """The least price of all forms, by trying every choice of nodes."""
+    names = list(terms.classes)
+    best = inf
+    for chosen in itertools.product(*(terms.classes[name] for name in names)):
+        form = dict(zip(names, chosen, strict=True))
+        used, waiting = {}, [(terms.of_term[one], ()) for one in terms.block.needed]
+        cyclic = False
+        while waiting and not cyclic:
+            name, above = waiting.pop()
+            cyclic = name in above
+            used[name] = form[name]
+            waiting += [(child, (*above, name)) for child in form[name].children]
+        best = min(best, inf if cyclic else total(terms, used))
+    return best
+
+
+@pytest.mark.parametrize("name", ["without_bias", "two_layers", "attention_in_order", "added_matrix"])
+def test_the_cheapest_of_all_forms_is_found(library, name) -> None:
+    made = BLOCKS[name]()
+    if name == "without_bias":
+        made = replace(made, terms=made.terms[:5], needed=frozenset((2, 4)))
+    terms = saturated(made)
+    assert prod(map(len, terms.classes.values())) < 200_000
+    assert total(terms, cheapest(terms, price)) == pytest.approx(least(terms))
+
+
+def test_eight_layers_of_one_input_become_one_though_each_alone_is_cheaper_by_itself(library) -> None:
+    [found] = savings(saturated(one_input(8, rows=1)), PRICES)
+    assert found.change is Change.MERGED
+    assert found.widest == (8, 48)
+    assert len(found.gone) == 8
+
+
+def test_the_search_ends_where_there_are_too_many_forms(library) -> None:
+    terms = saturated(one_input(14, rows=1))
+    assert not terms.complete
+    assert sum(map(len, terms.classes.values())) < 50_000
+    found = savings(terms, PRICES)
+    assert found
+    assert all(one.change is Change.MERGED for one in found)
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("without_bias", Change.MERGED),
+        ("adapter", Change.WEIGHTS_FIRST),
+        ("two_layers", Change.WEIGHTS_FIRST),
+        ("attention_in_order", Change.ORDER),
+        ("swapped_back", Change.SWAPPED_BACK),
+        ("added_matrix", Change.WITH_SUM),
+    ],
+)
+def test_the_kind_of_change(library, name, change) -> None:
+    block = BLOCKS[name]()
+    assert may_gain(block)
+    assert change in {one.change for one in savings(saturated(block), PRICES)}
+
+
+def test_a_value_that_something_else_reads_stays(library) -> None:
+    """Both layers as one are less arithmetic than both, and more than the second alone."""
+    block = two_layers(8, 6, 8)
+    assert savings(saturated(block), PRICES)
+    assert savings(saturated(replace(block, needed=block.needed | {3})), PRICES) == ()
