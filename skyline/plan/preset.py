@@ -11,9 +11,10 @@ from skyline.plan.constant import OPTIMIZER_PASSES
 from skyline.plan.kernel_time import KernelTimes
 from skyline.plan.rank_memory import RankMemory, largest_rank
 from skyline.plan.search import USABLE
-from skyline.plan.step import Work, step_range, work_of
+from skyline.plan.step import step_range
 from skyline.plan.strategy import Precision, Strategy
 from skyline.plan.transformer import Transformer
+from skyline.plan.work import Work, work_of
 from skyline.predict.operator_time import OperatorPredictor
 from skyline.whatif.base import Semantics
 from skyline.whatif.constant import Constant

@@ -18,7 +18,6 @@ from skyline.plan.strategy import PipelineSchedule, Precision, Recompute, Shardi
 _STATES_FP32 = (4.0, 4.0, 8.0)
 _STATES_BF16 = (2.0, 2.0, 4.0)
 """Bytes for each parameter: itself, its gradient, two moments of Adam."""
-_WORKING_BYTES = 2.0
 _NOTHING = LayerPart()
 _LEVELS = {sharding: level for level, sharding in enumerate(Sharding)}
 """Each kind of sharding divides what those before it divide, and more."""
@@ -126,7 +125,12 @@ def stage_sizes(layers: Layers, strategy: Strategy) -> StageSizes:
     states = one.state_bytes - none.state_bytes
     held, older = _in_flight(strategy.schedule, strategy.pipeline, strategy.accumulation, strategy.chunks)
     block = layers.block
-    moving = held * block.saved_bytes + one.buffers - none.buffers + older * _WORKING_BYTES * block.parameters
+    moving = (
+        held * block.saved_bytes
+        + one.buffers
+        - none.buffers
+        + older * strategy.precision.width_bytes * block.parameters
+    )
     fixed = np.full(strategy.pipeline, FIXED_BYTES.value)
     fixed[0] = _stage_memory(layers, strategy, 0, 0, 0).peak_bytes
     fixed[-1] = none.peak_bytes
@@ -172,11 +176,9 @@ def _stage_memory(layers: Layers, strategy: Strategy, stage: int, blocks: int, r
         # Gradients that are not sent wait for a later step.
         kept(Sharding.ZERO_2, states[1]) * (2 if strategy.sent < 1 else 1),
         optimizer,
-        activation_bytes(layers, strategy, blocks, stage),
-        _buffers(layers, strategy, blocks)
-        + (strategy.weight_versions(stage) - 1) * strategy.precision.width_bytes * sum(weights),
         activation_bytes(layers, strategy, blocks, stage, recomputed),
-        _buffers(layers, strategy, blocks) + (strategy.weight_versions(stage) - 1) * _WORKING_BYTES * weights,
+        _buffers(layers, strategy, blocks)
+        + (strategy.weight_versions(stage) - 1) * strategy.precision.width_bytes * weights,
     )
 
 

@@ -32,7 +32,7 @@ from skyline.plan.kernel_time import PartTime, WorkTime
 from skyline.plan.rank_memory import stage_parts
 from skyline.plan.schedule import StageTime, orders, pipeline_bound_us, pipeline_graph, step_us
 from skyline.plan.stage_cut import BlockTimes, slowest_stage_us
-from skyline.plan.strategy import Precision, Recompute, Sharding, Strategy
+from skyline.plan.strategy import Recompute, Sharding, Strategy
 from skyline.plan.work import Work
 from skyline.simulate.engine import simulate
 
@@ -381,12 +381,8 @@ class _Stage:
         if size == 1 or (strategy.sharding is Sharding.ZERO_3 and strategy.pipeline == 1):
             return 0.0
         group = group_of(self.cluster, size, strategy.tensor)
-        layers = self.work.layers
-        ends = (layers.first.parameters + layers.last.parameters) / strategy.pipeline
-        numbers = layers.block.parameters * self.blocks + ends
-        width = strategy.precision.gradient_bytes
         numbers = self._parameters()
-        width = 2.0 if strategy.precision is Precision.PURE else 4.0
+        width = strategy.precision.gradient_bytes
         if strategy.sent < 1:
             choosing = SELECTION_PASSES.value * width * numbers / sparse_parts(group)
             after = choosing / (self.cluster.gpu.bandwidth_gb_s * 1e3)

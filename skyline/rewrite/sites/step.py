@@ -86,14 +86,15 @@ def step(context: RewriteContext, within: Iteration | None = None) -> StepSite:
         raise RewriteRefused(
             "No `optimizer.step()` was found in the training loop", file=context.profile.script
         )
-    if len(sites) > 1:
-        lines, first = ", ".join(str(site.call.lineno) for site in sites), sites[0]
+    first, *others = sites
+    if others:
+        lines = ", ".join(str(site.call.lineno) for site in sites)
         raise refusal(
             f"The loop has more than one `optimizer.step()`, on lines {lines}",
             first.region.module,
             first.call,
         )
-    return sites[0]
+    return first
 
 
 def zero_grads(context: RewriteContext, within: Iteration | None = None) -> tuple[StepSite, ...]:

@@ -46,6 +46,7 @@ def brief_runs(resident: WarmPool, brief_start: None, monkeypatch: pytest.Monkey
     monkeypatch.setattr("skyline.capture.warm_pool.WarmPool", lambda: lent)
     monkeypatch.setattr("skyline.capture.session.capture", brief)
     monkeypatch.setattr("skyline.capture.batch_trials._MOST_ROUNDS", 3)
+    Effort()  # compiles its methods
     rounds, minutes, _ = Effort.__init__.__defaults__ or ()
     monkeypatch.setattr(Effort.__init__, "__defaults__", (rounds, minutes, 0.05))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import PurePath
 
 import numpy as np
@@ -12,7 +13,6 @@ from skyline.graph.column import Indices
 from skyline.graph.graph import Graph
 from skyline.graph.selection import select
 from skyline.graph.task import WORK, WorkClass
-from skyline.lazy_dataclass import dataclass
 from skyline.trace.record import Phase
 from skyline.units import format_ms, plural
 from skyline.whatif.base import Applicability, Scenario, Semantics, Subject, UsualWhatIf

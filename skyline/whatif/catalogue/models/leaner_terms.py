@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from enum import Enum
 
-from skyline.lazy_dataclass import dataclass
 from skyline.whatif.catalogue.models.product_terms import Block, Op, Place
 from skyline.whatif.catalogue.models.saturation import EqualTerms, Node, Price, cheapest, node_us, saturated
 from skyline.whatif.cost.factored_layers import ENDS, End

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from enum import Enum
-
-from skyline.lazy_dataclass import dataclass
 
 Size = tuple[int, ...]
 
