@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import ceil
 
 from skyline.interval import Interval
-from skyline.lazy_dataclass import dataclass
 from skyline.plan.constant import FIXED_BYTES, FRAGMENTATION
 from skyline.plan.layers import LayerPart, Layers
 from skyline.plan.strategy import PipelineSchedule, Precision, Recompute, Sharding, Strategy

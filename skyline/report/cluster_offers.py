@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from math import inf
 
-from skyline.lazy_dataclass import dataclass
 from skyline.report.plan_report import PlanReport, PlanRow
 
 OFFERS_SCHEMA = "skyline.plan-clusters/1"

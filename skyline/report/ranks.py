@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -12,7 +13,6 @@ from skyline.findings.base import Finding
 from skyline.findings.registry import find_in_job
 from skyline.job.job import Evened, Job
 from skyline.job.waiting import Shares
-from skyline.lazy_dataclass import dataclass
 
 RANKS_SCHEMA = "skyline.ranks/1"
 _DOUBTFUL_REPLAY = 0.05

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
-from dataclasses import field
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import TypeVar
 
-from skyline.lazy_dataclass import dataclass
 from skyline.trace.record import CodeLine
 from skyline.watch.mllog import LoggedTraining, read_entry
 from skyline.watch.records import (

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import islice
 
 from skyline.interval import median
-from skyline.lazy_dataclass import dataclass
 from skyline.units import format_ms, format_share
 from skyline.watch.course import Course
 from skyline.watch.records import Window
