@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from pathlib import Path
 
@@ -17,7 +17,6 @@ from skyline.capture.recording import ChildRecording
 from skyline.capture.redactor import Redactor, secret_free
 from skyline.capture.request import CaptureRequest
 from skyline.errors import SkylineError
-from skyline.lazy_dataclass import dataclass
 from skyline.source.knob import ConfiguredSetting, KnobSearch
 from skyline.source.setting_names import Setting
 from skyline.source.settings_file import is_settings_file, setting_places

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import PurePath
 from typing import Any, TypeVar
 
 from skyline.errors import SkylineError
-from skyline.lazy_dataclass import dataclass
 from skyline.source.cells import CellLine, cell_lines, is_notebook, left_out
 from skyline.source.text import SourceText
 from skyline.trace.profile import Profile, SourceFile

@@ -39,6 +39,7 @@ from skyline.whatif.catalogue.host.fusion import (
     regions,
 )
 from skyline.whatif.catalogue.host.traffic import most_numbers
+from skyline.whatif.constant import Constant
 from skyline.whatif.cost.thread_scaling import gained, threads_of
 from skyline.whatif.dropout import OTHER_DRAWS, draws
 from skyline.whatif.predicted_kernels import PredictedKernels
@@ -171,8 +172,9 @@ _REPLAY_US = 15.0
 """Copying the inputs in and launching one CUDA graph."""
 _TUNED = Interval(0.95, 0.8, 1.0)
 """Time of products and convolutions whose kernels were chosen by trying them."""
-_CALLING = Interval(1.0, 0.25, 1.6)
-"""Of the time of calls. The low end: small graphs on a quick processor (``benchmarks/compiled_calls.py``)."""
+_CALLING = Constant(
+    1.0, 0.25, 1.6, "of the time of calls; low: small graphs on an EPYC, benchmarks/compiled_calls.py"
+)
 _WORTH_ASKING = 0.02
 
 

@@ -12,14 +12,16 @@ from skyline.graph.task import PHASE
 from skyline.trace.facts import ModuleFact
 from skyline.trace.profile import Profile
 from skyline.trace.record import Phase
+from skyline.whatif.constant import Constant
 from skyline.whatif.subject import Subject
 
 _RECURRENT = ("RNN", "LSTM", "GRU")
 """Layers that the compiler leaves out of its graphs (``torch._dynamo.config.allow_rnn`` is false by default). Cells,
 which compute one step, are compiled. The rest of a function behind such a call begins with the layer again, and is not
 compiled either."""
-_MOST_ON_A_LINE = 8
-"""A line that reads more numbers than that in one call of its module is taken for one in a loop."""
+_MOST_ON_A_LINE = Constant.at(
+    8, "an assumption: a line that reads more numbers than that in one call of its module is in a loop"
+)
 
 
 def left_alone(subject: Subject, graph: Graph, reads: Flags) -> Flags:
@@ -80,7 +82,7 @@ def _looped(profile: Profile, graph: Graph, reads: Flags) -> list[int]:
     return [
         module
         for module, number in zip(modules, numbers.tolist(), strict=True)
-        if number > _MOST_ON_A_LINE * steps * calls.get(graph.structure.modules[module], 1.0)
+        if number > _MOST_ON_A_LINE.value * steps * calls.get(graph.structure.modules[module], 1.0)
     ]
 
 
