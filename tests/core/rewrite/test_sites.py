@@ -14,7 +14,7 @@ from skyline.rewrite.sites.forward import forward
 from skyline.rewrite.sites.iteration import framework, iteration
 from skyline.rewrite.sites.model import model
 from skyline.rewrite.sites.model_uses import model_uses
-from skyline.rewrite.sites.step import backward, optimizer_calls, step, steps, zero_grad, zero_grads
+from skyline.rewrite.sites.step import backward, optimizer_calls, step, steps, zero_grads
 from skyline.rewrite.sites.transfer import transfers
 
 PLAIN = """\
@@ -124,7 +124,8 @@ def test_every_site(
     assert lines(*forward(here, within).statements) == forward_lines
     assert backward(here, within).call.lineno == backward_line
     assert lines(*(site.call for site in steps(here, within))) == [step_line]
-    assert zero_grad(here, within).call.lineno == zero_line
+    (emptied,) = zero_grads(here, within)
+    assert emptied.call.lineno == zero_line
     assert lines(*(site.call for site in transfers(here, within))) == moved
     assert model(here).statement.lineno == ready
     assert lines(*(call for _, call in optimizer_calls(here))) == [made]
