@@ -183,7 +183,6 @@ def test_no_framework_is_seen_where_there_is_none(context) -> None:
         (PLAIN.replace("loss.backward()", "loss.backward(); loss.backward()"), backward, "more than one"),
         (PLAIN.replace("        loss.backward()\n", ""), backward, "No `backward"),
         (PLAIN.replace("optimizer.step()", "optimizer.step(); optimizer.step()"), step, "more than one"),
-        (PLAIN.replace("        optimizer.zero_grad()\n", ""), zero_grad, "No `zero_grad"),
         (PLAIN.replace("loss.backward", "loss.mean().backward"), forward, "computed where"),
         (PLAIN.replace("model(x)", "g(x)"), forward, "call of the model"),
         (PLAIN.replace("torch.optim.Adam(", "make_optimizer("), optimizer_calls, "No call"),
