@@ -114,7 +114,7 @@ def recorded_levels(end: MemoryFact, trace: Trace, blocks: Sequence[str]) -> Rec
             owner[block.freed] -= block.size_bytes
     new = gradients.sum()
     # A block from before the recording that is as large as a gradient is that of the iteration before.
-    sizes = Counter(gradients[gradients > 0].tolist())
+    sizes: Counter[float] = Counter(gradients[gradients > 0].tolist())
     for index, one in enumerate(allocations):
         if one.size_bytes < 0 and index not in paired and sizes[-one.size_bytes] > 0:
             sizes[-one.size_bytes] -= 1
