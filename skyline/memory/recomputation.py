@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from skyline.lazy_dataclass import dataclass
 from skyline.memory.peak import live_blocks
 from skyline.trace.facts import MemoryFact
 from skyline.trace.record import Phase, Trace
@@ -114,8 +114,7 @@ def recorded_levels(end: MemoryFact, trace: Trace, blocks: Sequence[str]) -> Rec
             owner[block.freed] -= block.size_bytes
     new = gradients.sum()
     # A block from before the recording that is as large as a gradient is that of the iteration before.
-    given: list[float] = gradients[gradients > 0].tolist()
-    sizes = Counter(given)
+    sizes: Counter[float] = Counter(gradients[gradients > 0].tolist())
     for index, one in enumerate(allocations):
         if one.size_bytes < 0 and index not in paired and sizes[-one.size_bytes] > 0:
             sizes[-one.size_bytes] -= 1
