@@ -209,6 +209,21 @@ def test_a_source_that_is_run_as_a_configuration_is_changed_there(
     assert batch_place(profile).reason == "The batch size is read from own.py, line 1 (`batch_size: 16`)."
 
 
+def test_a_constant_of_an_imported_module_is_no_option(script: Write, run: Run, tmp_path: Path) -> None:
+    (tmp_path / "plots.py").write_text("batch_size = 16\npictures = [None] * batch_size\n")
+    option = """
+import argparse, plots
+parser = argparse.ArgumentParser()
+parser.add_argument("--batch-size", type=int, default=16)
+config = parser.parse_args()
+"""
+    profile = run(script(HEAD + option + LOADER + TRAINING))
+    assert shown(profile) == (16, "16")
+    knob = batch_place(profile).knob
+    assert knob is not None
+    assert Path(knob.span.file).name == "train.py"
+
+
 def test_a_recurrent_network_has_its_batch_second(script: Write, run: Run) -> None:
     source = """
     import torch
