@@ -15,6 +15,7 @@ from skyline.analysis.analyse import Analysis
 from skyline.capture.request import CaptureRequest
 from skyline.capture.session import capture
 from skyline.errors import SkylineError
+from skyline.report.cells import CellPlaces
 from skyline.source.cells import cell_line, is_notebook
 from skyline.source.knob import KnobKind
 from skyline.source.text import SourceText
@@ -43,7 +44,8 @@ def batch_outcome(analysis: Analysis, request: CaptureRequest, size: int | None)
     found = profile.batch_size == size and held
     outcome["found"] = found
     if not found:
-        return outcome | {"rewritten": "", "said": batch_place(profile).reason}
+        said = CellPlaces.of(profile.sources).told(batch_place(profile).reason)
+        return outcome | {"rewritten": "", "said": said}
     rewritten, said = _rewritten(analysis, request, other_size(size))
     return outcome | {"rewritten": rewritten, "said": said}
 

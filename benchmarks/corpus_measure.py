@@ -32,6 +32,7 @@ from skyline.capture.session import capture
 from skyline.capture.turns import in_turns, trial
 from skyline.errors import SkylineError
 from skyline.report.build import profile_report
+from skyline.report.cells import CellPlaces, told_in_cells
 from skyline.trace.trial import Choices, Trial
 
 _ROUNDS = ((100.0, 5), (1000.0, 3))
@@ -77,7 +78,7 @@ def profiled(subject: TimedScript, size: int | None = None, *, timed: bool = Tru
         headline_s = time.monotonic() - begin
         report = profile_report(analysis)
     except SkylineError as error:
-        reason = str(error).replace("\n", " ")
+        reason = told_in_cells(str(error)).replace("\n", " ")
         return {"works": False, "reason": reason, "gave_up_s": time.monotonic() - begin}
     except Exception as error:
         reason = f"crash: {type(error).__name__}: {error}"
@@ -89,7 +90,7 @@ def profiled(subject: TimedScript, size: int | None = None, *, timed: bool = Tru
         "skyline_ms": report.iteration_ms.value,
         "overhead": analysis.overhead,
         "attributed": 1.0 - report.unattributed_share,
-        "meaning": iteration.meaning if iteration else "",
+        "meaning": CellPlaces.of(profile.sources).told(iteration.meaning) if iteration else "",
         "styles": list(iteration.styles) if iteration else [],
         "optimizer_steps": iteration.optimizer_steps if iteration else None,
         "warmup": profile.warmup_iterations,

@@ -17,7 +17,8 @@ from skyline.capture.recording import ChildRecording
 from skyline.capture.redactor import Redactor, secret_free
 from skyline.capture.request import CaptureRequest
 from skyline.errors import SkylineError
-from skyline.source.knob import ConfiguredSetting, KnobSearch
+from skyline.source.knob import ConfiguredSetting, Knob, KnobSearch
+from skyline.source.loop_literals import loop_literals
 from skyline.source.setting_names import Setting
 from skyline.source.settings_file import is_settings_file, setting_places
 from skyline.source.text import SourceText
@@ -105,6 +106,14 @@ class ScriptRun:
         """With the batch size that the run shows: candidates that hold exactly this size come first."""
         arguments = self.request.arguments
         found = batch_in_force(self.knobs.candidates, self.facts, self.rows, self._settings(), arguments)
+        if not found.knobs and not found.places and loop_loader(self.facts, self.rows) is None:
+            unnamed = self._unnamed()
+            if unnamed is not None:
+                return replace(
+                    self,
+                    knobs=self.knobs.with_first(unnamed),
+                    in_force=BatchInForce(unnamed.value, (unnamed,), sure=True),
+                )
         hidden = [knob for knob in self.knobs.candidates if knob not in found.knobs]
         knobs = self.knobs.preferring(found.knobs)
         notes = self.notes
@@ -112,6 +121,23 @@ class ScriptRun:
             names = ", ".join(f"{knob.name} = {knob.value} (line {knob.span.line})" for knob in hidden[:3])
             notes = (*notes, f"The run showed no batch of the size that the source seems to set: {names}.")
         return replace(self, knobs=knobs, in_force=found, notes=notes)
+
+    def _unnamed(self) -> Knob | None:
+        """The only literal in the training loop that is the first dimension of what the model was fed."""
+        line = self.ready.loop
+        if line is None:
+            return None
+        try:
+            literals = loop_literals(self.text_of(line.file), line.line)
+        except SkylineError:
+            return None
+        fitting = [knob for knob in literals if knob.value in self.facts.fed_dimensions]
+        return fitting[0] if len(fitting) == 1 else None
+
+    def text_of(self, file: str) -> SourceText:
+        """The text of a file as it ran; raises UsageError if it cannot be read."""
+        real = str(Path(file).resolve())
+        return SourceText.of(file, self.sources[real]) if real in self.sources else SourceText.read(file)
 
     def configured(self) -> tuple[ConfiguredSetting, ...]:
         """Workers of the loop's loader and accumulated batches, where opened files hold just these numbers."""
@@ -242,11 +268,7 @@ def _loop_line(run: ScriptRun) -> CodeLine | None:
     if line is None:
         return None
     try:
-        real = str(Path(line.file).resolve())
-        text = (
-            SourceText.of(line.file, run.sources[real]) if real in run.sources else SourceText.read(line.file)
-        )
-        header = find_loop(text, line.line)
+        header = find_loop(run.text_of(line.file), line.line)
     except SkylineError:
         header = None
     return CodeLine(line.file, header.line, line.function) if header else line

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields, is_dataclass, replace
+from functools import lru_cache
 from pathlib import PurePath
 from typing import Any, TypeVar
 
@@ -20,18 +21,29 @@ _BARE = re.compile(
     r"(?<!\.py )(?<!\.py, )(?<!\", )(?P<on>\bon )?\blines? (?P<numbers>\d+(?:(?:, | and )\d+)*)(?!\d)"
 )
 _NUMBER = re.compile(r"\d+")
+_BLANK = re.compile(r"[\s\"'`(]")
 _Places = dict[str, tuple[CellLine | None, ...]]
+
+
+@lru_cache(maxsize=16)
+def _places_of(names: tuple[str, ...]) -> re.Pattern[str]:
+    """Lines of these files in a text; a folder before a name has no blanks."""
+    known = "|".join(map(re.escape, sorted(names, key=len, reverse=True)))
+    file = rf"(?P<file>(?:[^\s\"'`(]*/)?(?<![^\s\"'`(/])(?:{known}))"
+    return re.compile(rf"{file}(?P<closing>\"?)(?::|,? line )(?P<line>\d+)")
 
 
 @dataclass(frozen=True, slots=True)
 class CellPlaces:
     """The places of all lines of some notebooks, by file name: the same file goes by several paths.
 
-    ``only`` is the notebook if a profile has no other source: every line that a text names is then one of it.
+    ``only`` is the notebook if a profile has no other source: every line that a text names is then one of it. ``paths``
+    are known paths of the notebooks; in a text only these, and names, may contain blanks.
     """
 
     places: _Places
     only: str = ""
+    paths: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, sources: Iterable[SourceFile]) -> CellPlaces:
@@ -39,7 +51,8 @@ class CellPlaces:
         every = tuple(sources)
         found = {PurePath(source.path).name: source.text for source in every if is_notebook(source.path)}
         only = next(iter(found), "") if len(every) == 1 else ""
-        return cls({name: cell_lines(text) for name, text in found.items()}, only)
+        paths = tuple(source.path for source in every if is_notebook(source.path))
+        return cls({name: cell_lines(text) for name, text in found.items()}, only, paths)
 
     def at(self, file: str, line: int) -> CellLine | None:
         """The place of a line; None where it is not in a cell of these notebooks."""
@@ -48,7 +61,9 @@ class CellPlaces:
 
     def told(self, text: str) -> str:
         """A text with its places, such as ``train.ipynb:12``, as cells."""
-        named = _PLACE.sub(self._told, text) if ".ipynb" in text else text
+        named = text
+        if self.places and ".ipynb" in text:
+            named = _places_of((*self.paths, *self.places)).sub(self._told, text)
         return _BARE.sub(self._told_bare, named) if self.only else named
 
     def _told_bare(self, found: re.Match[str]) -> str:
@@ -109,12 +124,26 @@ def told_in_cells(text: str) -> str:
     """A message with its places in notebooks as cells; the notebooks are read from disk."""
     found: dict[str, str] = {}
     for match in _PLACE.finditer(text):
-        try:
-            found[match["file"]] = SourceText.read(match["file"]).text
-        except SkylineError:
-            continue
+        for file in _possible_files(text, match):
+            try:
+                found[file] = SourceText.read(file).text
+            except SkylineError:
+                continue
+            break
     sources = [SourceFile(file, "", script) for file, script in found.items()]
     return CellPlaces.of(sources).told(text)
+
+
+def _possible_files(text: str, match: re.Match[str]) -> Iterator[str]:
+    """Files that a text may name before a line number: up to the nearest blank, then with ever more text before it."""
+    file = match["file"]
+    yield file
+    for before in reversed(list(_BLANK.finditer(text, 0, match.start("file")))):
+        file = text[before.end() : match.end("file")]
+        if "\n" in file:
+            return
+        yield file
+    yield text[: match.end("file")]
 
 
 def notebook_notes(profile: Profile) -> tuple[str, ...]:

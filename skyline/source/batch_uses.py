@@ -16,7 +16,8 @@ from skyline.source.text import dotted, last_name, text_of
 
 _TRAINER_KEYWORDS = {"per_device_train_batch_size", "train_batch_size", "train_micro_batch_size_per_gpu"}
 _SAMPLERS = {"BatchSampler"}
-_SHAPED = {"rand", "randn", "randint", "zeros", "ones", "empty", "full", "normal"}
+SHAPED = {"rand", "randn", "randint", "zeros", "ones", "empty", "full", "normal"}
+"""Functions of torch and numpy whose arguments are the dimensions of a tensor."""
 
 
 class Certainty(IntEnum):
@@ -149,7 +150,7 @@ def _in_shape(module: Module, node: ast.AST) -> bool:
         if isinstance(around, ast.Slice):
             return True
         if isinstance(around, ast.Call):
-            return last_name(around.func) in _SHAPED | {"range", "batch", "split", "chunked", "islice"}
+            return last_name(around.func) in SHAPED | {"range", "batch", "split", "chunked", "islice"}
         if isinstance(around, ast.stmt):
             return False
     return False
@@ -213,7 +214,7 @@ _PARSED = ast.Call(ast.Attribute(ast.Name("<parser>", ast.Load()), "parse_args",
 
 def _first_dimensions(program: Program) -> Iterator[BatchUse]:
     for module, node in program.nodes_of(ast.Call):
-        if last_name(node.func) not in _SHAPED or not dotted(node.func):
+        if last_name(node.func) not in SHAPED or not dotted(node.func):
             continue
         if not dotted(node.func).startswith("torch.") or _in_class(module, node):
             continue

@@ -102,6 +102,11 @@ class KnobSearch:
         reasons = dict(zip(self.candidates, self.refusals, strict=False))
         return reasons.get(knob, "")
 
+    def with_first(self, knob: Knob) -> KnobSearch:
+        """The search result with a further candidate, which may be rewritten, before all others."""
+        refusals = ("", *(self.refusal_of(each) for each in self.candidates))
+        return KnobSearch((knob, *self.candidates), self.tried, "", refusals)
+
     def preferring(self, first: tuple[Knob, ...]) -> KnobSearch:
         """The search result with these candidates moved to the front."""
         rest = tuple(knob for knob in self.candidates if knob not in first)

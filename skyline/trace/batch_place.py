@@ -6,8 +6,12 @@ import os
 import re
 from pathlib import PurePath
 
+<<<<<<< HEAD
 from skyline.lazy_dataclass import dataclass
 from skyline.source.knob import DEFAULTS, Knob, SettingPlace
+=======
+from skyline.source.knob import DEFAULTS, Knob, KnobKind, SettingPlace
+>>>>>>> corpus
 from skyline.trace.profile import Profile
 
 _ATTRIBUTE = re.compile(r"\s*\w+\.([\w.]+)\s*=\s*")
@@ -33,7 +37,7 @@ def batch_place(profile: Profile) -> BatchPlace:
     overridden = (
         setting is not None
         and best is not None
-        and (best.kind in DEFAULTS or _is_default_of(profile, best, setting))
+        and (_overrides(setting, best) or _is_default_of(profile, best, setting))
     )
     if best is not None and best.value == size and not search.refusal and not overridden:
         return BatchPlace(best, None, "")
@@ -53,6 +57,12 @@ def batch_place(profile: Profile) -> BatchPlace:
         return BatchPlace(None, None, f"{search.refusal.rstrip('.')}." if search.refusal else reason)
     tried = f"; looked for {'; '.join(search.tried)}" if search.tried else ""
     return BatchPlace(None, None, f"No literal that sets the batch size was found{tried}.")
+
+
+def _overrides(setting: SettingPlace, knob: Knob) -> bool:
+    """True if the file may go over the default: a module of Python gives an option of the command line no value."""
+    from_module = setting.file.endswith(".py") and knob.kind is KnobKind.ARGPARSE_DEFAULT
+    return knob.kind in DEFAULTS and not from_module
 
 
 def _is_default_of(profile: Profile, knob: Knob, setting: SettingPlace) -> bool:

@@ -37,6 +37,7 @@ class GradientPass:
         self.problem = ""
         self.discarded = 0
         self._parameters = _trained(optimizers)
+        self._optimizers = [optimizer for _, optimizer in optimizers]
         self._hidden = {}
         self._sketches = []
         self._losses = []
@@ -55,6 +56,8 @@ class GradientPass:
 
     def before_step(self, optimizer):
         """An optimizer is about to step: it finds no gradients."""
+        if not any(optimizer is known for known in self._optimizers):
+            self.problem = "goes on with another optimizer, whose weights were not followed"
         held = [
             (parameter, parameter.grad) for group in optimizer.param_groups for parameter in group["params"]
         ]

@@ -27,10 +27,10 @@ class Labels:
         self._seen = []
 
     def see(self, tensors):
-        """A backward pass from these tensors is about to begin."""
+        """A backward pass from these tensors is about to begin. Gives the number of labels, None without."""
         # A traced script computes no numbers.
         if self._remaining <= 0 or not tensors or _python_dispatch._len_torch_dispatch_stack() > 0:
-            return
+            return None
         self._remaining -= 1
         # Graphs of other libraries, and tensors that another hook keeps, may refuse.
         with contextlib.suppress(Exception), torch.no_grad():
@@ -38,6 +38,8 @@ class Labels:
             if target is not None and target.numel() <= _MOST_LABELS:
                 known = target.detach().cpu().reshape(-1)
                 self._seen.append(known[known >= 0])
+                return target.numel()
+        return None
 
     def fact(self):
         """A row of ``skyline.trace.LabelFact``; None if there are none of many classes."""

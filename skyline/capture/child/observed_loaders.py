@@ -76,11 +76,14 @@ class ObservedLoaders:
 
 
 def _fact(seen, leading):
-    """As ``skyline.capture.events.LoaderFact``. The size of a batch sampler counts where a batch had it."""
+    """As ``skyline.capture.events.LoaderFact``. The size of a batch sampler counts where a batch had it.
+
+    A sampler that takes each sample with some probability (Opacus) has batches of all sizes: their mean counts.
+    """
     settings = dict(seen.settings)
-    of_sampler = settings.pop("sampler_batch_size")
-    if settings["batch_size"] is None and of_sampler in leading:
-        settings["batch_size"] = of_sampler
+    of_sampler, mean = settings.pop("sampler_batch_size"), settings.pop("mean_batch_size")
+    if settings["batch_size"] is None:
+        settings["batch_size"] = of_sampler if of_sampler in leading else mean
     return {
         **settings,
         "fetches": seen.fetches,
@@ -98,6 +101,7 @@ def _settings(loader):
     return {
         "batch_size": _whole(getattr(loader, "batch_size", None)),
         "sampler_batch_size": _whole(getattr(getattr(loader, "batch_sampler", None), "batch_size", None)),
+        "mean_batch_size": _mean(getattr(loader, "batch_sampler", None)),
         "num_workers": getattr(loader, "num_workers", 0),
         "dataset_size": size,
         "pin_memory": bool(getattr(loader, "pin_memory", False)),
@@ -105,6 +109,14 @@ def _settings(loader):
         "prefetch_factor": getattr(loader, "prefetch_factor", None),
         **getattr(loader, "_skyline_asked", {}),
     }
+
+
+def _mean(sampler):
+    """Of the batches of a sampler that takes each of ``num_samples`` with the probability ``sample_rate``."""
+    samples, rate = getattr(sampler, "num_samples", None), getattr(sampler, "sample_rate", None)
+    if not isinstance(samples, numbers.Integral) or not isinstance(rate, float):
+        return None
+    return round(samples * rate) or None
 
 
 def _whole(value):

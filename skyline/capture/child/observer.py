@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import sys
-import weakref
 from collections.abc import Mapping
 
 import torch
@@ -22,35 +21,22 @@ from .labels import Labels
 from .long_iteration import LongIteration
 from .module_lines import ModuleLines
 from .observed_loaders import ObservedLoaders
+from .observed_optimizers import ObservedOptimizers
 from .part_clock import PartClock
 from .styles import Styles
 
 _MOST_SIZES = 64
 
 
-class ObservedOptimizer:
-    """An optimizer that was constructed; ``steps`` counts how often it stepped, ``steps_lately`` in one iteration."""
-
-    def __init__(self, optimizer, created):
-        self.optimizer = weakref.ref(optimizer)
-        self.created = created
-        self.step_line = None
-        self.steps = 0
-        self.skipped = 0
-        self.steps_before = 0
-        self.steps_lately = 0
-        self.last_step = 0
-
-
 class Observer:
     """Patches PyTorch once and counts; calls ``on_boundary`` whenever an iteration may have ended.
 
     The boundary is the step of the optimizer that steps least often (a GAN has two, a critic may step five
-    times as often), ties going to the one that steps last. A step that a gradient scaler skips, because of
-    gradients that overflowed, counts as one; a step that is captured in a graph counts each time that the graph is
-    replayed, and not when it is captured. Only a script that never makes an optimizer (it updates its
-    parameters by hand) is cut at its backward passes: after the last one before the gradients are cleared.
-    An iteration that takes longer than ``longest_s`` is cut at each backward pass.
+    times as often), ties going to the one that steps last, or of the one that takes its place. A step that a
+    gradient scaler skips, because of gradients that overflowed, counts as one; a step that is captured in a graph
+    counts each time that the graph is replayed, and not when it is captured. Only a script that never makes an
+    optimizer (it updates its parameters by hand) is cut at its backward passes: after the last one before the
+    gradients are cleared. An iteration that takes longer than ``longest_s`` is cut at each backward pass.
     ``on_part`` is called with the current part of an iteration at each change.
     """
 
@@ -59,7 +45,7 @@ class Observer:
         self.module_lines = ModuleLines()
         self.hand_written = HandWrittenUpdates()
         self.long = LongIteration(longest_s)
-        self.optimizers = {}
+        self.optimizers = ObservedOptimizers()
         self.loaders = ObservedLoaders()
         self.labels = Labels()
         self.backward_calls = 0
@@ -71,8 +57,6 @@ class Observer:
         self._clock = PartClock(on_part)
         self._captures = Captures(self._replayed)
         self._on_boundary = on_boundary
-        self._anchor = None
-        self._step_count = 0
         self._updates = 0
         self._in_backward = False
         self._module_hook = None
@@ -87,7 +71,7 @@ class Observer:
         """Put the hooks in place; the script runs afterwards."""
         self.module_lines.install()
         self._captures.install()
-        self._wrap_construction(Optimizer, self._optimizer_created)
+        self._wrap_construction(Optimizer, self.optimizers.created)
         self._wrap_construction(loading.DataLoader, self.loaders.created)
         register_optimizer_step_pre_hook(self._before_step)
         register_optimizer_step_post_hook(self._after_step)
@@ -104,7 +88,7 @@ class Observer:
 
     def fix_anchor(self):
         """Warm-up is over: the anchor stays, and modules are no longer watched."""
-        self._anchor = self._provisional_anchor()
+        self.optimizers.fix_anchor()
         self._warming = False
         self.hand_written.fix()
         self.long.fix()
@@ -114,22 +98,16 @@ class Observer:
         """Number of iterations by the current anchor: the first few steps may have been of another optimizer."""
         if self.long.line is not None:
             return self.long.passes
-        anchor = self._anchor or self._provisional_anchor()
+        anchor = self.optimizers.anchor
         return anchor.steps if anchor is not None else self._updates
 
     def all_stepped(self):
         """True if every optimizer that still exists has stepped, or its first step is not waited for."""
-        alive = (seen for seen in self.optimizers.values() if seen.optimizer() is not None)
-        return self.long.line is not None or all(seen.steps for seen in alive)
+        return self.long.line is not None or self.optimizers.all_stepped()
 
     def optimizers_in_use(self):
         """Pairs of what was seen of an optimizer and itself: those that stepped, all within a long iteration."""
-        alive = ((seen, seen.optimizer()) for seen in self.optimizers.values())
-        return [
-            (seen, optimizer)
-            for seen, optimizer in alive
-            if optimizer is not None and (seen.steps or self.long.line is not None)
-        ]
+        return self.optimizers.in_use(unstepped=self.long.line is not None)
 
     @property
     def parts(self):
@@ -142,7 +120,7 @@ class Observer:
 
     def stretch(self):
         """The numbers of backward passes and of optimizer steps."""
-        return self.backward_calls, self._step_count
+        return self.backward_calls, self.optimizers.steps
 
     def take_parts(self):
         """The parts since the last call; start again."""
@@ -153,8 +131,7 @@ class Observer:
         self._await_root = True
         self._iteration += 1
         if self._warming:
-            for seen in self.optimizers.values():
-                seen.steps_lately, seen.steps_before = seen.steps - seen.steps_before, seen.steps
+            self.optimizers.iteration_ended()
 
     def _stop_watching_modules(self):
         for hook in (self._module_hook, *self._compiled_hooks):
@@ -192,9 +169,6 @@ class Observer:
         __init__.__doc__ = original.__doc__
         cls.__init__ = __init__
 
-    def _optimizer_created(self, optimizer, line):
-        self.optimizers.setdefault(id(optimizer), ObservedOptimizer(optimizer, line))
-
     # Parts of the iteration.
 
     def _wrap_backward(self, backward):
@@ -207,8 +181,8 @@ class Observer:
                 return backward(*args, **kwargs)
             captured = self._captures.under_way()
             if self._warming and not captured:
-                self.labels.see(_tensors_of(args[0] if args else kwargs.get("tensors")))
-            if not self.optimizers and not captured:
+                self._see_labels(_tensors_of(args[0] if args else kwargs.get("tensors")))
+            if not self.optimizers.made and not captured:
                 self.hand_written.before_pass(_tensors_of(args[0] if args else kwargs.get("tensors")))
             self._in_backward = True
             try:
@@ -222,7 +196,7 @@ class Observer:
                 self.pass_under_way.after_backward(_tensors_of(args[0] if args else kwargs.get("tensors")))
             self.parts.backward_calls += 1
             self.backward_calls += 1
-            if self.optimizers:
+            if self.optimizers.made:
                 if self._clock.inside("closure"):
                     self.styles.add("closure")
                 if self.long.passed():
@@ -277,12 +251,12 @@ class Observer:
         if self.pass_under_way is not None:
             self.pass_under_way.after_step(optimizer)
         if self._captures.under_way():
-            seen = self._seen(optimizer)
+            seen = self.optimizers.seen(optimizer)
             if seen.step_line is None:
                 seen.step_line = user_code.innermost_line()
             self._captures.note(seen)
             return
-        self._stepped(self._seen(optimizer), sys._getframe(1))
+        self._stepped(self.optimizers.seen(optimizer), sys._getframe(1))
 
     def _replayed(self, held, frame):
         """A graph ran that holds these steps, and a backward pass where there is None."""
@@ -293,43 +267,27 @@ class Observer:
         for seen in held:
             if seen is not None:
                 self._stepped(seen, frame)
-        if passes and not self.optimizers:
+        if passes and not self.optimizers.made:
             self._updates += 1
             self._on_boundary(frame)
 
     def _wrap_scaler_step(self, step):
         @functools.wraps(step)
         def scaled(scaler, optimizer, *args, **kwargs):
-            before = self._step_count
+            before = self.optimizers.steps
             result = step(scaler, optimizer, *args, **kwargs)
             if scaler.is_enabled():
                 self.styles.add("GradScaler")
-                if self._step_count == before and not self._captures.under_way():
-                    self._stepped(self._seen(optimizer), sys._getframe(1), skipped=1)
+                if self.optimizers.steps == before and not self._captures.under_way():
+                    self._stepped(self.optimizers.seen(optimizer), sys._getframe(1), skipped=1)
             return result
 
         return scaled
 
-    def _seen(self, optimizer):
-        seen = self.optimizers.get(id(optimizer))
-        if seen is None or seen.optimizer() is not optimizer:
-            seen = self.optimizers[id(optimizer)] = ObservedOptimizer(optimizer, None)
-        return seen
-
     def _stepped(self, seen, frame, skipped=0):
-        self._step_count += 1
         self.parts.optimizer_steps += 1
-        seen.steps += 1
-        seen.skipped += skipped
-        seen.last_step = self._step_count
-        if seen.step_line is None:
-            seen.step_line = user_code.innermost_line()
-        if seen is (self._anchor or self._provisional_anchor()) and self.long.ended():
+        if self.optimizers.stepped(seen, skipped) and self.long.ended():
             self._on_boundary(frame)
-
-    def _provisional_anchor(self):
-        stepped = [seen for seen in self.optimizers.values() if seen.steps]
-        return min(stepped, key=lambda seen: (seen.steps, -seen.last_step), default=None)
 
     # The batch, as the run shows it.
 
@@ -345,6 +303,13 @@ class Observer:
                 inputs = [value for value in named.values() if _holds_tensors(value)]
             self._see_leading(inputs)
             self._see_fed(inputs)
+
+    def _see_labels(self, tensors):
+        count = self.labels.see(tensors)
+        if count and not self.first_dimensions:
+            # Neither a loader nor a module showed a batch: the script computes with tensors alone.
+            _add(self.first_dimensions, [count])
+            _add(self.leading, [count])
 
     def _see_leading(self, batch):
         first, second = [], []

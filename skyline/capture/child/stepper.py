@@ -88,8 +88,7 @@ class Stepper:
             self._write(self._recordings)
         return {
             "boundaries": self.boundaries,
-            "optimizers": len(observer.optimizers),
-            "stepped": sum(1 for seen in observer.optimizers.values() if seen.steps),
+            "optimizers": observer.optimizers.made,
             "backward_calls": observer.backward_calls,
             "fetches": observer.loaders.fetches,
             "modules": user_code.imported_files(),

@@ -209,6 +209,21 @@ def test_a_source_that_is_run_as_a_configuration_is_changed_there(
     assert batch_place(profile).reason == "The batch size is read from own.py, line 1 (`batch_size: 16`)."
 
 
+def test_a_constant_of_an_imported_module_is_no_option(script: Write, run: Run, tmp_path: Path) -> None:
+    (tmp_path / "plots.py").write_text("batch_size = 16\npictures = [None] * batch_size\n")
+    option = """
+import argparse, plots
+parser = argparse.ArgumentParser()
+parser.add_argument("--batch-size", type=int, default=16)
+config = parser.parse_args()
+"""
+    profile = run(script(HEAD + option + LOADER + TRAINING))
+    assert shown(profile) == (16, "16")
+    knob = batch_place(profile).knob
+    assert knob is not None
+    assert Path(knob.span.file).name == "train.py"
+
+
 def test_a_recurrent_network_has_its_batch_second(script: Write, run: Run) -> None:
     source = """
     import torch
@@ -235,6 +250,51 @@ def test_a_batch_that_is_flattened_is_shown_by_another_value(script: Write, run:
     profile = run(path, batch_points=1)
     assert shown(profile) == (5, "5")
     assert sizes(profile) == [5, 10]
+
+
+def test_a_number_in_the_loop_without_a_name(script: Write, run: Run) -> None:
+    source = HEAD + BY_HAND.replace("torch.randn(batch_size, 24)", "torch.rand(16, 24)")
+    profile = run(script(source), batch_points=1)
+    assert shown(profile) == (16, "16")
+    assert sizes(profile) == [16, 32]
+
+
+def test_a_model_of_tensors_alone_shows_its_batch_by_its_labels(script: Write, run: Run) -> None:
+    source = """
+    import torch
+    batch_size = 12
+    points, classes = torch.randn(500, 6), torch.randint(0, 3, (500,))
+    weight = torch.zeros(6, 3, requires_grad=True)
+    while True:
+        chosen = torch.randint(0, 500, (batch_size,))
+        loss = torch.nn.functional.cross_entropy(points[chosen] @ weight, classes[chosen])
+        weight.grad = None
+        loss.backward()
+        weight.data -= 0.1 * weight.grad
+    """
+    assert shown(run(script(source))) == (12, "12")
+
+
+def test_batches_of_random_length_count_by_their_mean(script: Write, run: Run) -> None:
+    made = """
+class EachWithAProbability:
+    def __init__(self, num_samples, sample_rate):
+        self.num_samples, self.sample_rate = num_samples, sample_rate
+
+    def __iter__(self):
+        while True:
+            yield (torch.rand(self.num_samples) < self.sample_rate).nonzero().flatten().tolist()
+
+    def __len__(self):
+        return int(1 / self.sample_rate)
+
+config = Config(batch_size=16)
+regular = DataLoader(data, batch_size=config.batch_size)
+loader = DataLoader(data, batch_sampler=EachWithAProbability(len(data), 1 / len(regular)))
+"""
+    profile = run(script(HEAD + made + TRAINING))
+    assert shown(profile) == (16, "16")
+    assert profile.batch.samples_per_iteration == 16
 
 
 def test_data_that_is_loaded_beforehand_has_no_say(script: Write, run: Run) -> None:

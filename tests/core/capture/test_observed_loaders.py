@@ -85,3 +85,17 @@ def test_a_data_set_whose_length_fails_is_no_failure_of_the_script() -> None:
     observed.fetched(iterator, 0)
     (fact,) = observed.facts([])
     assert (fact["dataset_size"], fact["batch_size"], fact["fetches"]) == (None, None, 1)
+
+
+def test_batches_of_random_length_have_a_mean() -> None:
+    class Sampler:
+        num_samples, sample_rate = 12, 1 / 3
+
+        def __iter__(self) -> object:
+            return iter([[0, 1, 2], [4, 5, 6, 7, 8]])
+
+    observed = ObservedLoaders()
+    loader = DataLoader(TensorDataset(torch.arange(12)), batch_sampler=Sampler())  # type: ignore[arg-type]
+    observed.created(loader, LINE)
+    _read(observed, iter(loader))
+    assert observed.facts([3, 5])[0]["batch_size"] == 4

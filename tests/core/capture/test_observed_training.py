@@ -117,6 +117,20 @@ def test_two_updates_in_an_iteration_have_no_noise_scale(
         observed(script(source), 32, 0.2)
 
 
+@pytest.mark.capture
+def test_weights_that_change_for_others_have_no_noise_scale(
+    script: Script, observed: Callable[..., ObservedTraining]
+) -> None:
+    renewed = """    if step % 2:
+        weight = torch.nn.Parameter(torch.zeros(50))
+        optimizer = torch.optim.SGD([weight], lr=0.1)
+    optimizer.zero_grad()
+"""
+    source = KNOWN.replace("    optimizer.zero_grad()\n", renewed)
+    with pytest.raises(CaptureImpossible, match="another optimizer"):
+        observed(script(source), 32, 0.2)
+
+
 LOADER = LoaderSeen(10, 0, 100, 50, False, False, None, iterations=50)
 
 

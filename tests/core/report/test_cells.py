@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
+from pathlib import Path
 
-from skyline.report.cells import CellPlaces, by_cells, notebook_notes, with_cells
+from skyline.report.cells import CellPlaces, by_cells, notebook_notes, told_in_cells, with_cells
 from skyline.report.place import place_of
 from skyline.report.schema import LoopReport, PeakLine
 from skyline.source.cells import script_of
@@ -28,8 +30,28 @@ def test_texts_name_cells() -> None:
 
 
 def test_other_places_stay() -> None:
-    for text in ("model.py:5", "other.ipynb:5", "train.ipynb:4", "train.ipynb:99", "on line 5"):
+    for text in (
+        "model.py:5",
+        "other.ipynb:5",
+        "mytrain.ipynb:5",
+        "train.ipynb:4",
+        "train.ipynb:99",
+        "on line 5",
+    ):
         assert PLACES.told(text) == text
+
+
+def test_names_and_folders_of_notebooks_may_have_blanks(tmp_path: Path) -> None:
+    places = CellPlaces.of([SourceFile("/my project/My Notebook 1.ipynb", "", SCRIPT), MODULE])
+    assert places.told("one step of Adam (My Notebook 1.ipynb line 6)") == "one step of Adam (In [2]:2)"
+    assert places.told("set at /my project/My Notebook 1.ipynb:6.") == "set at In [2]:2."
+    assert places.told("Notebook 1.ipynb:6") == "Notebook 1.ipynb:6"
+    folder = tmp_path / "my project"
+    folder.mkdir()
+    notebook = folder / "My Notebook 1.ipynb"
+    cells = [{"cell_type": "code", "source": source} for source in ("import torch", "x = 1\ny = z")]
+    notebook.write_text(json.dumps({"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}))
+    assert told_in_cells(f"Error at {notebook}:5: NameError") == "Error at In [2]:2: NameError"
 
 
 def test_a_line_without_a_file_is_of_the_only_source() -> None:
