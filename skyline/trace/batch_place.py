@@ -6,12 +6,8 @@ import os
 import re
 from pathlib import PurePath
 
-<<<<<<< HEAD
 from skyline.lazy_dataclass import dataclass
-from skyline.source.knob import DEFAULTS, Knob, SettingPlace
-=======
 from skyline.source.knob import DEFAULTS, Knob, KnobKind, SettingPlace
->>>>>>> corpus
 from skyline.trace.profile import Profile
 
 _ATTRIBUTE = re.compile(r"\s*\w+\.([\w.]+)\s*=\s*")
