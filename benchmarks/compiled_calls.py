@@ -4,7 +4,7 @@
 
 Layers of 16 numbers take next to no time to compute, so that a step of a chain is the cost of its calls. A line through
 the steps of several lengths gives the cost of the graph, and that of a layer: three products and two pieces of
-generated code. The eager chain stands beside it.
+generated code. The eager chain is the baseline.
 """
 
 from __future__ import annotations
