@@ -93,7 +93,7 @@ def step(context: RewriteContext, within: Iteration | None = None) -> StepSite:
             first.region.module,
             first.call,
         )
-    return sites[0]
+    return next(iter(sites))
 
 
 def zero_grads(context: RewriteContext, within: Iteration | None = None) -> tuple[StepSite, ...]:
