@@ -12,7 +12,6 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from enum import Enum
-from importlib import import_module
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -152,37 +151,12 @@ def _compile(function: Callable[..., int], reads: str, writes: str) -> Callable[
     before = config.CACHE_DIR
     config.CACHE_DIR = before or str(_cache_folder())
     try:
-        return _ready(numba.njit(cache=True, nogil=True)(function), signature)
+        return numba.njit(signature, cache=True, nogil=True)(function)
     except (OSError, RuntimeError):
         # No folder is writable: compile again in each process.
         return numba.njit(signature, nogil=True)(function)
     finally:
         config.CACHE_DIR = before
-
-
-_READS_AT_ONCE = "0.68."
-"""The version of numba for which it is known that compiled code needs no more than the runtime."""
-
-
-def _ready(function: Any, signature: Any) -> Any:
-    """The function with its code, from numba's cache if it is there.
-
-    Before numba looks into its cache, it fills the tables of all that it can compile, which takes 0.1 s.
-    """
-    import numba
-
-    if numba.__version__.startswith(_READS_AT_ONCE):
-        runtime: Any = import_module("numba.core.runtime")
-        cache = function._cache
-
-        def load_overload(wanted: Any, context: Any) -> Any:
-            runtime.rtsys.initialize(context)
-            return cache._load_overload(wanted, context)
-
-        cache.load_overload = load_overload
-    function.compile(signature)
-    function.disable_compile()
-    return function
 
 
 def _cache_folder() -> Path:
