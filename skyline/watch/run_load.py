@@ -47,7 +47,9 @@ class RunLoadMeter:
         if elapsed <= 0 or not 0 <= run <= _COUNTED_LATE * cores * elapsed:
             # A process has ended, and nobody has taken its time over yet.
             return None
-        return MachineLoad(run / elapsed, max(0.0, busy - run) / elapsed, cores)
+        own = run / elapsed
+        # The counters are not read at one moment.
+        return MachineLoad(own, max(0.0, min(busy / elapsed, cores) - own), cores)
 
 
 def family_s(root: int) -> float | None:

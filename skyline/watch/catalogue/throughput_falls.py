@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import islice
 
 from skyline.interval import median
@@ -41,7 +42,7 @@ class ThroughputFalls:
         longer = f"iterations take {format_ms(now * 1e3)}, {format_share(now / before - 1)} more than before"
         load = _busier_half(course, blocks[0])
         taken = _taken(load)
-        own_s = _without_others(course, load, (blocks[0], now), (blocks[fastest], before))
+        own_s = _without_others(course, load, blocks[0], blocks[fastest])
         if own_s is not None and own_s[0] < own_s[1] * (1 + self.slower):
             without = f"{format_ms(own_s[0] * 1e3)}, {format_ms(own_s[1] * 1e3)} before"
             return Note(taken, (longer, f"without the time for which they had its processor: {without}"))
@@ -94,9 +95,7 @@ def _taken(load: MachineLoad | None) -> str:
     return f"other programs take {format_share(load.others_cores / load.cores)} of the machine"
 
 
-def _without_others(
-    course: Course, load: MachineLoad | None, *timed: tuple[list[Window], float]
-) -> list[float] | None:
+def _without_others(course: Course, load: MachineLoad | None, *blocks: list[Window]) -> list[float] | None:
     """The time of an iteration in each block without the part in which other programs had its processor.
 
     None if they leave room on the machine, or if something is unknown. While the thread that trains is ready and has no
@@ -104,35 +103,34 @@ def _without_others(
     """
     if load is None or not load.busy:
         return None
-    block = timed[0][0]
-    thread_cores = sum(one.processor_s or 0.0 for one in block) / sum(one.seconds for one in block)
+    now = blocks[0]
+    thread_cores = sum(one.processor_s or 0.0 for one in now) / sum(one.seconds for one in now)
     further = max(0.0, load.own_cores - thread_cores)
     share = load.others_cores / (load.others_cores + further)
     found: list[float] = []
-    for block, iteration_s in timed:
-        delay_s = _delay_s(course, block)
-        if delay_s is None:
+    for block in blocks:
+        delays = _delays_s(block)
+        if len(delays) < len(block):
             return None
-        found.append(iteration_s - share * delay_s)
+        own_s = median(
+            [one.iteration_s - share * delay_s for one, delay_s in zip(block, delays, strict=True)]
+        )
+        found.append(own_s - share * max(0.0, _longest_s(course, block) - median(delays)))
     return found
 
 
-def _delay_s(course: Course, block: list[Window]) -> float | None:
-    """Time of an iteration in which the thread that trains was ready and had no processor; None if unknown.
-
-    Of several ranks it is the longest: the others wait for that one.
-    """
+def _longest_s(course: Course, block: list[Window]) -> float:
+    """Of several ranks the longest delay of an iteration, for which the others wait."""
     first, last = block[0].iteration, block[-1].iteration
-    found: list[float] = []
-    for peer in course.peers or [course]:
-        delays = [
-            one.delayed_s / one.iterations
-            for one in peer.windows
-            if one.delayed_s is not None and first <= one.iteration <= last
-        ]
-        if delays:
-            found.append(median(delays))
-    return max(found, default=None)
+    of_peers = (
+        _delays_s([one for one in peer.windows if first <= one.iteration <= last]) for peer in course.peers
+    )
+    return max((median(delays) for delays in of_peers if delays), default=0.0)
+
+
+def _delays_s(windows: Iterable[Window]) -> list[float]:
+    """Time of an iteration in which the thread that trains was ready and had no processor, where it is known."""
+    return [one.delayed_s / one.iterations for one in windows if one.delayed_s is not None]
 
 
 RULE = ThroughputFalls
