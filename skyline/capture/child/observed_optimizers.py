@@ -131,7 +131,7 @@ class ObservedOptimizers:
         return added
 
     def _judge(self, seen, anchor):
-        """Make this one the anchor if it steps again and again while the anchor rests."""
+        """Pass the anchor on if the anchor rests while this one steps again and again."""
         seen.since_anchor = seen.since_anchor + 1 if seen.last_step > anchor.last_step else 1
         if seen.since_anchor > max(1, 2 * seen.steps_lately) and seen.is_like(anchor):
             self._anchor = seen
