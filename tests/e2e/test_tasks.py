@@ -192,6 +192,34 @@ def test_why_did_it_get_slower(terminal: Terminal, project: Path) -> None:
     assert "time.sleep(0.15)" in grown[2], ran.out
 
 
+def on_gpu(project: Path) -> None:
+    """A script that trains on a GPU where there is one."""
+    body = LOOP.replace("BATCH", "32")
+    body = body.replace(
+        "    net = ", '    device = "cuda" if torch.cuda.is_available() else "cpu"\n    net = '
+    )
+    body = body.replace("Linear(256, 1))", "Linear(256, 1)).to(device)")
+    body = body.replace("net(x), y", "net(x.to(device)), y.to(device)")
+    (project / "train.py").write_text(f"{HEAD}\ndef main():\n{body}\n\nmain()\n")
+
+
+def test_the_largest_batch_for_24_gb(terminal: Terminal, project: Path) -> None:
+    on_gpu(project)
+    ran = terminal("profile", "--gpu", "l4", "--memory", "24GB", "train.py")
+    assert ran.code == 0, ran.err
+    assert re.search(r"The largest batch that fits 24 GB is \d+", " ".join(ran.out.split())), ran.out
+
+
+def test_what_an_h100_brings_and_costs(terminal: Terminal, project: Path) -> None:
+    on_gpu(project)
+    ran = terminal("devices", "--gpu", "l4,h100", "train.py")
+    assert ran.code == 0, ran.err
+    said = " ".join(ran.out.split())
+    assert re.search(
+        r"Fastest (and cheapest )?is the (L4|H100): an epoch .*? ms, \$0\.", said
+    ), ran.out
+
+
 class Tunnel:
     """A port of this machine that stands for one of another, as ``ssh -L`` makes it: bytes pass in both directions."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from math import floor, log10
+from math import floor, inf, log10
 
 from skyline import units
 from skyline.analysis.gpu_costs import GpuRunCost
@@ -28,6 +28,10 @@ from skyline.report.document import (
 )
 
 _FITS = {Fit.FITS.value: "yes", Fit.UNSURE.value: "maybe", Fit.TOO_LARGE.value: "no"}
+_ALIKE = 1.005
+"""Times that differ less than this are alike, and the cheaper GPU comes first."""
+_WAITING = 0.5
+"""Share of the time below which a GPU mostly waits."""
 _UNKNOWN = "-"
 _NONE = "none"
 _TIMES = (("h", 3600.0), ("min", 60.0), ("s", 1.0), ("ms", 1e-3))
@@ -42,11 +46,50 @@ def devices_page(report: DevicesReport) -> Document:
     basis = (*_bases(report.devices), _traced(report), *report.assumptions, *report.notes)
     return document(
         Section((Title(name, f"predicted {when(report.created)}, nothing was run on a GPU", plain=True),)),
+        *_verdict(report),
         _iterations(report),
         _span(report),
         _prices(report),
         paragraphs("Basis of these figures", basis),
     )
+
+
+def _verdict(report: DevicesReport) -> Iterator[Section]:
+    """One sentence on the fastest and the cheapest GPU for the unchanged script, and one if that GPU mostly waits."""
+    usable = [one for one in report.devices if one.fits != Fit.TOO_LARGE.value]
+    if not usable:
+        return
+    least_s = min(one.as_is.time_s.value for one in usable)
+    alike = [one for one in usable if one.as_is.time_s.value <= _ALIKE * least_s]
+    fastest, cheapest = min(alike, key=_usd), min(usable, key=_usd)
+    seconds, factor = _unit((one.as_is.time_s.value for one in (fastest, cheapest)), _TIMES)
+    span = "an epoch" if report.span.epoch else f"{report.span.iterations:,.0f} iterations"
+
+    def figures(one: DeviceReport) -> str:
+        cost = one.as_is.cost_usd
+        time = f"{_range(one.as_is.time_s.scaled(factor))} {seconds}"
+        return f"{time}, ${_range(cost)}" if cost is not None else time
+
+    words = f"{fastest.gpu}: {span} of the unchanged script takes {figures(fastest)}"
+    if len(usable) > 1 and cheapest is fastest:
+        words = f"Fastest and cheapest is the {words}"
+    elif len(usable) > 1 and cheapest.as_is.cost_usd is not None:
+        words = f"Fastest is the {words}. Cheapest is the {cheapest.gpu}: {figures(cheapest)}"
+    elif len(usable) > 1:
+        words = f"Fastest is the {words}"
+    sentences = [f"{words}."]
+    if fastest.as_is.busy_share < _WAITING:
+        share = units.format_share(fastest.as_is.busy_share)
+        sentences.append(
+            f"The {fastest.gpu} computes for {share} of the time: a larger batch or faster loading brings more than a "
+            "faster GPU."
+        )
+    yield Section((Paragraph(" ".join(sentences)),))
+
+
+def _usd(one: DeviceReport) -> float:
+    """The cost, for ranking: GPUs without a price come last."""
+    return one.as_is.cost_usd.value if one.as_is.cost_usd is not None else inf
 
 
 def _iterations(report: DevicesReport) -> Section:

@@ -64,8 +64,26 @@ def test_the_page_says_what_is_known_and_what_is_not(report: DevicesReport, widt
     assert "Not even a batch of one fits on T4." in text
     assert "No largest batch: nobody knows." in text
     assert "no price known" in text
+    assert "Fastest and cheapest is the H100: " in " ".join(text.split())
     assert "Times on T4, H100, MI100: figures of the GPU." in " ".join(text.split())
     assert ("samples/s there" in text) is (width == 160)
+
+
+def test_gpus_of_equal_speed_are_ranked_by_cost(profile: Profile) -> None:
+    """The fastest and the cheapest GPU are named; of equal times the cheaper GPU counts as the faster one."""
+
+    def verdict(l4_ms: float) -> str:
+        found = (
+            outlook(profile, "h100", 4.0, Fit.FITS, LargestBatch(900)),
+            outlook(profile, "l4", l4_ms, Fit.FITS, LargestBatch(64)),
+        )
+        return " ".join(page(devices_report(found), 160).split())
+
+    assert "Fastest and cheapest is the L4: " in verdict(4.0)
+    apart = verdict(8.0)
+    assert "Fastest is the H100: " in apart
+    assert ". Cheapest is the L4: " in apart
+    assert "Cheapest" not in verdict(400.0)
 
 
 def test_the_json_can_be_read_back(report: DevicesReport) -> None:
