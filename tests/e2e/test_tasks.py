@@ -215,9 +215,7 @@ def test_what_an_h100_brings_and_costs(terminal: Terminal, project: Path) -> Non
     ran = terminal("devices", "--gpu", "l4,h100", "train.py")
     assert ran.code == 0, ran.err
     said = " ".join(ran.out.split())
-    assert re.search(
-        r"Fastest (and cheapest )?is the (L4|H100): an epoch .*? ms, \$0\.", said
-    ), ran.out
+    assert re.search(r"Fastest (and cheapest )?is the (L4|H100): an epoch .*? ms, \$0\.", said), ran.out
 
 
 class Tunnel:
