@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import lru_cache
 
 from skyline.errors import UsageError
 from skyline.graph.graph import Graph
@@ -312,7 +313,7 @@ def _changed(subject: Subject, graph: Graph, layers: tuple[Layer, ...], larger: 
     chosen = products(subject, graph, split) if split else None
     graph = with_products(subject, graph, split, larger, end)
     durations = graph.durations.copy()
-    rate = _rate(subject, before)
+    rate = _rate(subject)
     if chosen is not None:
         by_path = {one.module.path: one for one in split}
         for task, rows in zip(chosen.tolist(), rows_of(subject, before, chosen, by_path), strict=True):
@@ -336,13 +337,16 @@ def _firsts(subject: Subject, graph: Graph, layer: Layer) -> list[int]:
     return list(found.values())
 
 
-def _rate(subject: Subject, graph: Graph) -> Interval:
+@lru_cache(maxsize=2)
+def _rate(subject: Subject) -> Interval:
     """Bytes per µs that are read or written while numbers are brought into another order."""
     spec = gpu(subject)
     if spec is not None:
         return Interval.exact(spec.bandwidth_gb_s * 1e3)
-    calling = select(graph, kind=TaskKind.CPU)
-    calls = zip(shapes(subject, graph, calling), graph.durations[calling].tolist(), strict=True)
+    # Shapes are those of the recording, and so are the times to be.
+    recorded = subject.graph_of(Grain.OPERATORS)
+    calling = select(recorded, kind=TaskKind.CPU)
+    calls = zip(shapes(subject, recorded, calling), recorded.durations[calling].tolist(), strict=True)
     measured = bandwidth([(shape, took) for shape, took in calls if shape is not None])
     return RATE.scaled(1.0) if measured is None else _REORDERING.scaled(measured)
 
