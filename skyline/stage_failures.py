@@ -42,14 +42,15 @@ class StageFailures:
         otherwise: _Result,
         *,
         ended: type[Exception] | tuple[type[Exception], ...] = (),
+        raising: tuple[type[Exception], ...] = (),
     ) -> _Result:
         """The result of the stage; ``otherwise`` if it fails, with the note that it could not ``do`` that.
 
-        ``ended`` are exceptions that are not faults; their text is the reason.
+        ``ended`` are exceptions that are not faults; their text is the reason. Those of ``raising`` are the caller's.
         """
         try:
             return stage()
-        except Cancelled:
+        except (Cancelled, *raising):
             raise
         except ended as error:
             reason = str(error)

@@ -20,7 +20,6 @@ _PATIENCE_MS = 300.0
 _RECORDED_MS = 3_000.0
 _FROM_IDLE = 5
 """Iterations with an idle device at their start: the median of five, since the host's time scatters."""
-_SLOWER = 0.05
 LONG_MS = 4_000.0
 """Of a longer iteration one is timed and one recorded: a pause before it and the caches hardly change its time."""
 
@@ -132,42 +131,30 @@ def iterations_to_record(request: CaptureRequest, rows: BareRows) -> tuple[int, 
 
 
 def beside_recording(
-    child: ChildProcess, request: CaptureRequest, into: BareRows, recorded: int, *, on_device: bool = False
+    child: ChildProcess, request: CaptureRequest, into: BareRows, recorded: int
 ) -> tuple[float, ...]:
     """Bare iterations in ms from directly before and after the recorded ones, to set them against.
 
     Later measurements are added to ``into``. On a machine that drifts, the median over all bare iterations
     would say less of what recording costs. Call it right after the recording.
-
-    ``on_device``: each recorded iteration waited for its device; so does what it is set against, and is not added.
     """
     before = into.steps_ms[-recorded:]
     if into.median_ms > LONG_MS:
         into.rows += run_bare(child, 1)
         return (*before, into.steps_ms[-1])
     slow = into.median_ms * recorded > request.settle_s * 1e3
-    if on_device:
-        waited = run_bare(child, recorded + 1, waiting=True)
-        before = [row.step_ms for row in waited[1:]]
     rows = run_bare(child, 1 if slow else recorded + 1)
     rows = rows if slow else rows[1:]
     into.rows += rows
-    return tuple(before) if on_device else (*before, *(row.step_ms for row in rows))
+    return (*before, *(row.step_ms for row in rows))
 
 
-def slower_since(rows: BareRows, recorded_at: int) -> tuple[str, ...]:
-    """A note where the iterations from ``recorded_at`` on, behind the recording, take longer than those before it.
+def beside_recording_on_device(child: ChildProcess, recorded: int) -> tuple[float, ...]:
+    """Bare iterations in ms from right after the recorded ones, which wait for their device as those do.
 
-    The recorder of a device's kernels may stay attached to it.
+    They count for nothing else: the recorder of a device's kernels may stay attached and slow each launch.
     """
-    earlier, later = rows.steps_ms[:recorded_at], rows.steps_ms[recorded_at:]
-    if min(len(earlier), len(later)) < _LEAST_STEPS:
-        return ()
-    longer = statistics.median(later) / statistics.median(earlier) - 1
-    if longer < _SLOWER:
-        return ()
-    why = "the recorder of the device's kernels may have stayed attached. The earlier ones are valid."
-    return (f"Iterations take {longer:.0%} longer since they were recorded: {why}",)
+    return tuple(row.step_ms for row in run_bare(child, recorded + 1, waiting=True)[1:])
 
 
 def settle(child: ChildProcess, request: CaptureRequest, into: BareRows) -> None:

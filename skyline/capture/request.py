@@ -64,6 +64,8 @@ class CaptureRequest:
 
     A Python source is run so, any other file is read so.
     """
+    times_first: bool = True
+    """On a GPU, time all bare iterations before the recording. False: the fewest, as the script would end meanwhile."""
     loader_batch: LoaderBatch | None = None
     """Loaders made on one line come up with another batch size."""
 

@@ -15,12 +15,12 @@ from skyline.capture.bare import (
     LONG_MS,
     BareRows,
     beside_recording,
+    beside_recording_on_device,
     first_steps,
     from_idle,
     iterations_to_record,
     run_bare,
     settle,
-    slower_since,
 )
 from skyline.capture.batch_trials import BatchTrials, measure_batch_sizes, ways
 from skyline.capture.child_process import ChildProcess, ScriptEnded
@@ -48,10 +48,13 @@ from skyline.source.knob import KnobSearch
 from skyline.stage_failures import StageFailures
 from skyline.trace.facts import ModuleFact, PowerFact
 from skyline.trace.profile import Profile
+from skyline.trace.record import BareTimes
 from skyline.trace.tensor_values import TensorValues
 from skyline.trace.trial import ProductTrial, Trial, joined
 from skyline.units import plural
 
+_ENOUGH_ITERATIONS = 60
+"""A warm-up, the fewest timed iterations and the recording take at most so many."""
 _SPARING_ITERATIONS = 4
 """One to warm up, one to drop after it, two to record; with four in all one is left to record."""
 _NO_CURVE = "Other batch sizes were not tried: an iteration takes too long for the time that trials have."
@@ -79,20 +82,29 @@ def capture(
         launcher = ScriptLauncher(request, progress=progress, output=output, cancel=cancel, starter=starter)
         return CaptureSession(launcher, notes)
 
-    try:
-        return session(request).run(on_partial)
-    except ScriptEnded as ended:
-        iterations = ended.ended.boundaries
-        if iterations < LEAST_ITERATIONS:
-            raise too_few(ended.ended) from None
-        # It ended before it was recorded: run it again and spend its iterations sparingly.
-        steps = iterations - _SPARING_ITERATIONS if iterations > _SPARING_ITERATIONS else 1
-        short = replace(request, warmup=1, recorded=1, steps=steps, batch_points=0)
-    note = f"The script ended after {iterations} iterations: few could be measured."
-    try:
-        return session(short, note).run(on_partial)
-    except ScriptEnded as ended:
-        raise too_few(ended.ended) from None
+    def measured_within(request: CaptureRequest, *notes: str) -> Profile:
+        try:
+            return session(request, *notes).run(on_partial)
+        except ScriptEnded as ended:
+            # It ended before it was recorded: run it again, and spend fewer of its iterations until then.
+            iterations = ended.ended.boundaries
+            shorter = _shorter(request, iterations)
+            if shorter is None:
+                raise too_few(ended.ended) from None
+        few = f"The script ended after {iterations} iterations: few could be measured."
+        return measured_within(shorter, *((few,) if shorter.recorded == 1 else ()))
+
+    return measured_within(request)
+
+
+def _shorter(request: CaptureRequest, iterations: int) -> CaptureRequest | None:
+    """The next way to measure a script of so many iterations; None where there is no other."""
+    if iterations < LEAST_ITERATIONS or request.recorded <= 1:
+        return None
+    if request.times_first and iterations >= _ENOUGH_ITERATIONS:
+        return replace(request, times_first=False)
+    steps = iterations - _SPARING_ITERATIONS if iterations > _SPARING_ITERATIONS else 1
+    return replace(request, warmup=1, recorded=1, steps=steps, batch_points=0, times_first=False)
 
 
 class CaptureSession:
@@ -188,20 +200,20 @@ class CaptureSession:
         meter = LoadMeter(child)
         rows = first_steps(child, request, held.typical_ms, ready.last, tell)
         on_device = ready.facts.environment.device.kind != "cpu"
-        idle = from_idle(child, request, rows) if on_device else None
+        late = StageFailures()
+        idle, power = None, None
+        if on_device:
+            idle, power = self._before_recording(child, ready, rows, late)
         self._launcher.say("record", "recording iterations", 0.4)
         lightly, full = iterations_to_record(request, rows)
         meter.pause()  # workers of the loader rest while an iteration is recorded
         recording = record(child, lightly, full=full)
         meter.go_on()
-        late = StageFailures()
         later = _Later(ended_after=recording.ended_after)
-        before = len(rows.rows)
         if later.ended_after is None:
             self._launcher.say("measure", "timing more iterations", 0.45)
             failed = _Later(failed=True)
             later = late.to("time more iterations", lambda: self._more(child, ready, rows, recording), failed)
-        slower = slower_since(rows, before) if on_device else ()
         load = late.to("read how busy the machine is", meter.read, None)
         run = ScriptRun(
             request=request,
@@ -219,7 +231,6 @@ class CaptureSession:
                 *child.notes,
                 *notes_on_cutting(ready.facts),
                 *notes_on(recording, ready.facts.environment.device.kind),
-                *slower,
                 *later.notes,
                 *late.notes,
             ),
@@ -227,7 +238,7 @@ class CaptureSession:
             failed=later.failed,
             paired_ms=later.paired_ms,
             from_idle=idle,
-            power=later.power,
+            power=power or later.power,
             values=later.values,
             load=load,
             side_effects=child.side_effects(),
@@ -239,16 +250,40 @@ class CaptureSession:
         found = search.to("find the batch size of the run", run.with_batch, run)
         return replace(found, notes=(*found.notes, *search.notes))
 
+    def _before_recording(
+        self, child: ChildProcess, ready: Ready, rows: BareRows, late: StageFailures
+    ) -> tuple[BareTimes | None, PowerFact | None]:
+        """Further iterations of a device, added to ``rows``; those from an idle device; and the energy.
+
+        They come before the recording, because the recorder of a device's kernels may stay attached to the process
+        and slow every later launch. Raises ScriptEnded: a script that ends here is run again, sparingly.
+        """
+        if not self._request.times_first:
+            return None, None
+        idle = from_idle(child, self._request, rows)
+        settle(child, self._request, rows)
+        power = late.to(
+            "measure the energy", lambda: self._power(child, ready, rows), None, raising=(ScriptEnded,)
+        )
+        return idle, power
+
     def _more(self, child: ChildProcess, ready: Ready, rows: BareRows, recording: ChildRecording) -> _Later:
-        """Further iterations, added to ``rows``, and what they show."""
+        """Further iterations behind the recording, and what they show; on a CPU they are added to ``rows``."""
         later = _Later()
         try:
             on_device = ready.facts.environment.device.kind != "cpu"
-            paired = beside_recording(child, self._request, rows, self._request.recorded, on_device=on_device)
+            recorded = self._request.recorded
+            paired = (
+                beside_recording_on_device(child, recorded)
+                if on_device
+                else beside_recording(child, self._request, rows, recorded)
+            )
             later = replace(later, paired_ms=paired)
             # Before the longest of the stages, in which a short script ends.
             values = tensor_values(child, self._request, recording, ready.facts.styles, rows.median_ms)
             later = replace(later, values=values)
+            if on_device:
+                return later
             settle(child, self._request, rows)
             return replace(later, power=self._power(child, ready, rows))
         except ScriptEnded as ended:

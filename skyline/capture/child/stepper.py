@@ -18,6 +18,7 @@ from .module_facts import named_modules
 from .observer import Observer
 from .recorded_facts import recorded_facts
 from .recording import heap, memory
+from .recording.allocator_peak import AllocatorPeak
 from .recording.line_marker import LineMarker
 from .recording.recordings import LightRecording, ProfilerFailed, Recordings
 from .recording.sampled import MOST_NODES, SampledRecording
@@ -366,6 +367,8 @@ class Stepper:
     def _recordings_for(self, command):
         if command.get("light"):
             return LightRecording(self._devices.kind, command["iterations"])
+        if not command["stacks"] and self._devices.peak_bytes() is not None:
+            return AllocatorPeak(self._devices, command["iterations"])
         if self._nodes > MOST_NODES:
             return self._sampled(self._nodes)
         return Recordings(

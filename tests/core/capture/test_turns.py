@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from skyline.capture.bare import BareRows, beside_recording, slower_since
+from skyline.capture.bare import BareRows, beside_recording, beside_recording_on_device
 from skyline.capture.events import StepRow
 from skyline.capture.request import CaptureRequest
 from skyline.capture.turns import Turn, in_turns, trial
@@ -93,14 +93,6 @@ def row(step_ms: float) -> StepRow:
     return StepRow(step_ms, 0.0, 0.0, 0.0, 1, 1)
 
 
-def test_a_recorder_that_stays_attached_is_noticed() -> None:
-    rows = BareRows([row(ms) for ms in (10.0, 10.1, 9.9, 11.0, 11.1, 10.9)])
-    (note,) = slower_since(rows, 3)
-    assert "10% longer" in note
-    assert slower_since(BareRows([row(10.0)] * 6), 3) == ()
-    assert slower_since(rows, 5) == (), "too few to say"
-
-
 class Recorded:
     """A child whose iterations take 20 ms where they wait for the device, else 12."""
 
@@ -115,11 +107,12 @@ class Recorded:
         return {"rows": [asdict(row(20.0 if self.waiting else 12.0))] * self.count}
 
 
-@pytest.mark.parametrize("on_device", [True, False])
-def test_a_recording_is_set_against_iterations_that_wait_as_it_does(on_device: bool) -> None:
+def test_a_recording_is_set_against_iterations_around_it_and_they_count() -> None:
     rows = BareRows([row(12.0)] * 4)
     request = CaptureRequest(Path("train.py"))
-    paired = beside_recording(cast(Any, Recorded()), request, rows, 3, on_device=on_device)
-    assert set(paired) == {20.0 if on_device else 12.0}
-    assert set(rows.steps_ms) == {12.0}
+    assert set(beside_recording(cast(Any, Recorded()), request, rows, 3)) == {12.0}
     assert len(rows.steps_ms) == 7
+
+
+def test_a_recording_of_a_device_is_set_against_iterations_that_wait_as_it_does() -> None:
+    assert beside_recording_on_device(cast(Any, Recorded()), 3) == (20.0, 20.0, 20.0)
