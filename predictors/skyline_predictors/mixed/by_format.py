@@ -23,7 +23,7 @@ from skyline_predictors.shape_reading import deciding_format
 
 _FIRST_UNITS = (7, 0)
 _OF_FEW_CHANNELS = (CallKind.GROUPED, CallKind.DEPTHWISE)
-"""The measured kernels in float32 hold no such convolutions; the formulas do, and scale with the format's peak."""
+"""The formulas of these convolutions scale with the format's peak."""
 _MULTIPLYING = CONVOLUTIONS | {CallKind.PRODUCT, CallKind.ATTENTION}
 
 
@@ -55,8 +55,7 @@ class ByFormat:
             return self._units.predict(shapes, device)
         formats = [_multiplied_in(shape, device) for shape in shapes]
         on_units = [
-            one == "tfloat32" or read_call(shape)[0] in _OF_FEW_CHANNELS
-            for one, shape in zip(formats, shapes, strict=True)
+            one == "tfloat32" or _is_unmeasured(shape) for one, shape in zip(formats, shapes, strict=True)
         ]
         told = {
             True: iter(self._units.predict(_chosen(shapes, on_units, True), device)),
@@ -95,6 +94,12 @@ def _multiplied_in(shape: OperatorShape, device: GpuSpec) -> str:
     """The format of a call that multiplies, empty for others."""
     kind, _ = read_call(shape)
     return unit_format(shape, kind, device) if kind in _MULTIPLYING else ""
+
+
+def _is_unmeasured(shape: OperatorShape) -> bool:
+    """True for calls that the measured kernels in float32 do not contain, and the formulas do."""
+    kind, _ = read_call(shape)
+    return kind in _OF_FEW_CHANNELS or (kind is CallKind.BATCH_NORM and shape.layout == "channels last")
 
 
 def _chosen(shapes: Sequence[OperatorShape], on_units: Sequence[bool], which: bool) -> list[OperatorShape]:
