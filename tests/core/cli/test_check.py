@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from ruamel.yaml import YAML
 
 Run = Callable[..., object]
 
+ACTION = Path(__file__).parents[3] / ".github/actions/check/action.yml"
 SCRIPT = """\
 import torch
 model = torch.nn.Linear(SIZE, SIZE)
@@ -106,3 +110,48 @@ def test_a_base_that_fails_is_named_with_its_reason(skyline: Run, repository: Pa
     assert ran.code == 1
     assert "The base revision" in ran.err
     assert "no module no_such_module" in ran.err
+
+
+@pytest.mark.capture
+def test_the_github_action_passes_on_the_outcome(
+    repository: Path, act: Callable[..., tuple[int, dict[str, str]]]
+) -> None:
+    (repository / "pyproject.toml").write_text("[tool.skyline.budget]\npeak_mb = 1\n")
+    assert act(SCRIPT="train.py") == (1, {"outcome": "over"})
+    assert b"<testsuite" in (repository / "skyline.xml").read_bytes()
+    assert "peak memory" in (repository / "summary.md").read_text()
+
+
+def test_the_github_action_fails_where_nothing_was_measured(
+    repository: Path, act: Callable[..., tuple[int, dict[str, str]]]
+) -> None:
+    assert act(SCRIPT="train.py", BASE="nowhere") == (2, {})
+
+
+@pytest.fixture
+def act(repository: Path) -> Callable[..., tuple[int, dict[str, str]]]:
+    """Runs the step of the action that checks, as a runner does; gives its exit code and its outputs."""
+    action = YAML(typ="safe").load(ACTION.read_text())
+    defaults = {name.upper(): one["default"] for name, one in action["inputs"].items()}
+    step = next(one for one in action["runs"]["steps"] if one.get("id") == "check")
+
+    def run(**inputs: str) -> tuple[int, dict[str, str]]:
+        output = repository / "output"
+        output.touch()
+        path = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
+        runner = {
+            "GITHUB_OUTPUT": str(output),
+            "GITHUB_STEP_SUMMARY": "summary.md",
+            "RUNNER_TEMP": str(repository),
+        }
+        given = {name: {**defaults, **inputs}[name] for name in step["env"]}
+        ran = subprocess.run(
+            ["bash", "-e", "-o", "pipefail", "-c", step["run"]],
+            cwd=repository,
+            env={**os.environ, **runner, **given, "PATH": path},
+            check=False,
+            timeout=300,
+        )
+        return ran.returncode, dict(line.split("=", 1) for line in output.read_text().splitlines())
+
+    return run
