@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from math import prod
 
@@ -28,8 +27,9 @@ from skyline.whatif.base import (
 )
 from skyline.whatif.constant import EXAMPLES, XEON, Constant
 from skyline.whatif.dropout import OTHER_DRAWS, draws
-from skyline.whatif.number_formats import FLOAT32, NARROW, Factors, formats, gpu, in_format
+from skyline.whatif.number_formats import FLOAT32, NARROW, formats, in_format
 from skyline.whatif.predicted_kernels import PredictedKernels
+from skyline.whatif.recorded_norms import batch_norms
 from skyline.whatif.subject import shapes
 
 _PASSES = (Phase.FORWARD, Phase.BACKWARD)
@@ -37,9 +37,6 @@ _LAST = "channels last"
 """As the tracer writes it."""
 CONVERSIONS = ("nchwToNhwc", "nhwcToNchw")
 """Kernels by which cuDNN brings tensors into the layout that its matrix units read, and back."""
-_NORM_CALL = "aten::batch_norm"
-_NORM_KERNELS = re.compile(r"(?<![a-z])bn_(fw|bw)")
-"""Kernels by which cuDNN normalizes batches."""
 _PLAIN = "a GPU computes convolutions in plain float32 about as fast in either layout"
 _ON_UNITS = Constant(
     0.9, 0.7, 1.05, "an assumption for convolutions on matrix units: there is no model of cuDNN's choice"
@@ -144,7 +141,7 @@ def _on_gpu(
         scale(bare, convolutions, np.array([fast if one else slow for one in on_units], np.float64))
         for fast, slow in cases
     )
-    norms = _normalizations(subject, graph)
+    norms = batch_norms(subject, graph, product_format, _LAST)
     if norms is not None:
         chosen, factors = norms
         likely, least, most = (
@@ -161,37 +158,6 @@ def _on_gpu(
     if not all(on_units):
         assumed.append(_PLAIN)
     return (likely, least, most), tuple(assumed), Provenance.ASSUMED
-
-
-def _normalizations(subject: Subject, graph: Graph) -> tuple[Indices, Factors] | None:
-    """Recorded kernels of batch normalization, and the predictor's time of each in this layout over the recorded one.
-
-    Their sizes are those that the operator of the same module was called with. A kernel that is as fast already
-    keeps its time. None where the GPU is not known.
-    """
-    spec, profile = gpu(subject), subject.profile
-    if spec is None or profile is None:
-        return None
-    trace, tasks = profile.trace, graph.tasks
-    calls = {index for index, shape in enumerate(trace.shapes) if shape.operator == _NORM_CALL}
-    called = {one.module: trace.shapes[one.shape] for one in trace.records if one.shape in calls}
-    called.pop(-1, None)
-    found = select(graph, kind=TaskKind.KERNEL, name=_NORM_KERNELS, phase=_PASSES)
-    chosen = found[np.isin(tasks.module[found], list(called))]
-    if not len(chosen):
-        return None
-    backward = tasks.phase[chosen] == _code(Phase.BACKWARD)
-    laid = [
-        replace(called[module], operator=_NORM_CALL + "_backward" * bool(back), layout=_LAST)
-        for module, back in zip(tasks.module[chosen].tolist(), backward.tolist(), strict=True)
-    ]
-    times_us = PredictedKernels.on(subject, graph, spec).us(laid)
-    recorded_us = np.maximum(graph.durations[chosen], 1e-9)
-    likely, least, most = (
-        np.minimum(1.0, np.array([getattr(times_us[one], end) for one in laid]) / recorded_us)
-        for end in ("value", "low", "high")
-    )
-    return chosen, Factors(likely, least, most)
 
 
 def _as_predicted(subject: Subject, graph: Graph, product_format: str) -> tuple[Graph, Graph, Graph] | None:

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from skyline.graph.column import Indices, Times
-from skyline.graph.graph import Graph
+from skyline.graph.graph import Graph, scale
 from skyline.graph.launching import launches_of
 from skyline.graph.selection import Criteria, select
 from skyline.graph.task import PHASE, WORK, TaskKind, WorkClass
@@ -28,6 +28,7 @@ from skyline.whatif.catalogue.numerics.predicted_narrowing import as_predicted
 from skyline.whatif.constant import EXAMPLES, XEON, Constant
 from skyline.whatif.cost.thread_scaling import gained, threads_of
 from skyline.whatif.number_formats import NARROW, factors, gpu
+from skyline.whatif.recorded_norms import batch_norms
 from skyline.whatif.subject import Subject, shapes
 
 _HEAVY = (WorkClass.MATMUL, WorkClass.CONVOLUTION, WorkClass.ATTENTION)
@@ -156,6 +157,9 @@ def narrowed(
             for one, casting in zip(predicted, (1.0, 0.5, 1.5), strict=True)
         )
         return likely, least, most
+    norms = batch_norms(subject, graph, target, "")
+    if norms is not None:
+        light = np.setdiff1d(light, norms[0])
     products = factors(subject, graph, heavy, target)
     part = _narrow_part(subject, graph)
     lighter = (part * LIGHT.value + 1 - part, LIGHT.low, part * LIGHT.high + 1 - part)
@@ -163,6 +167,11 @@ def narrowed(
         _on_gpu(subject, graph, heavy, factor, light, *ends, converted=converted)
         for factor, ends in zip(products, zip(lighter, (1.0, 0.5, 1.5), strict=True), strict=True)
     )
+    if norms is not None:
+        chosen, factor_ends = norms
+        likely, least, most = (
+            scale(one, chosen, factor) for one, factor in zip((likely, least, most), factor_ends, strict=True)
+        )
     return likely, least, most
 
 

@@ -1,4 +1,4 @@
-"""Batch normalization of a recorded GPU in channels-last layout: a step of ResNet-50 that was recorded on an H200."""
+"""Batch normalization of a recorded GPU in other layouts and formats: a step of ResNet-50, recorded on an H200."""
 
 from __future__ import annotations
 
@@ -66,3 +66,12 @@ def test_other_kernels_between_the_convolutions_take_as_long_as_before(recorded:
 def test_on_an_unknown_gpu_it_stays_as_recorded(recorded: Profile) -> None:
     elsewhere = replace(recorded.environment, device=Device("Some GPU", "cuda"))
     assert norm_factors(replace(recorded, environment=elsewhere)) == pytest.approx(1.0)
+
+
+def test_autocast_does_not_halve_what_one_block_per_channel_holds_up(recorded: Profile) -> None:
+    """A block reads as many numbers in a given time in 16 bits as in 32."""
+    start = baseline(recorded)
+    kernels = select(start.operators, kind=TaskKind.KERNEL, name="cudnn::bn_fw_tr_1C11_kernel_NCHW")
+    changed = compose(start, [Choice("amp", "bf16")]).scenario.graph
+    factors = changed.durations[kernels] / start.operators.durations[kernels]
+    assert 0.75 < np.median(factors) <= 1.0
