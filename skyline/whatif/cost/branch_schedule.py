@@ -3,12 +3,16 @@
 Steps go to workers in the order of the longest way behind them (HEFT; Topcuoglu, Hariri, Wu, 2002). A dependency whose
 ends have other workers is cut: it costs a hand-over and its bytes, the weights of the cut in WB-Libra (Ma and others,
 2020), which divides programs among cores.
+
+Each worker is a thread of Python; the script's own thread waits. The threads of the script's operators do not
+sleep meanwhile: OpenMP lets them spin, on cores that the workers need.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from skyline.graph.threads import SPIN_US
 from skyline.lazy_dataclass import dataclass
 
 
@@ -30,22 +34,44 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class Workers:
-    """Number of workers, and the cost of a dependency between two of them."""
+    """Number of workers, and the cost of a dependency between two of them.
+
+    ``call_us`` is Python's for each branch that is given to a worker. Each of them computes on ``threads``;
+    ``spinning`` further threads keep ``cores`` busy, which are without limit where they are 0. With ``kept`` no thread
+    moves to another core.
+    """
 
     count: int
     hand_over_us: float
     bytes_per_us: float
+    call_us: float = 0.0
+    threads: int = 1
+    spinning: int = 0
+    cores: int = 0
+    kept: bool = False
 
     def cut_us(self, taken_bytes: float) -> float:
         """Of a dependency whose ends have other workers."""
         return self.hand_over_us + taken_bytes / self.bytes_per_us
+
+    def beside_spinning_us(self, span_us: float, used: int) -> float:
+        """The time of ``used`` workers, as long as others spin: all threads that are ready share the cores evenly.
+
+        Where none moves, one worker has half of a core, and the others wait for it.
+        """
+        ready = used * self.threads + self.spinning
+        if not self.spinning or not self.cores or ready <= self.cores:
+            return span_us
+        slower = max(2.0, ready / self.cores) if self.kept else ready / self.cores
+        return min(span_us * slower, span_us + SPIN_US * (1 - 1 / slower))
 
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
     """Steps that lie between two that all others wait for, and their time on all threads and on the workers.
 
-    ``limit`` names the bound: ``python``, ``memory``, ``branch`` for the longest way through them, or ``threads``.
+    ``limit`` names the bound: ``spinning`` where the steps gain if no thread spins, ``python``, ``memory``, ``branch``
+    for the longest way through them, or ``threads``.
     """
 
     steps: tuple[int, ...]
@@ -98,6 +124,7 @@ def scheduled(works: Sequence[Work], steps: Sequence[int], workers: Workers) -> 
         )
         behind[step] = works[step].apart_us + max(later, default=0.0)
     free = [0.0] * workers.count
+    calls = 0
     ends: dict[int, float] = {}
     places: dict[int, int] = {}
     # Of equal ways the earlier step: what a step needs has a longer way behind it, unless it takes no time.
@@ -105,23 +132,25 @@ def scheduled(works: Sequence[Work], steps: Sequence[int], workers: Workers) -> 
         work = works[step]
         cut_us = workers.cut_us(work.taken_bytes)
         needed = work.needs & inside
-        possible: list[tuple[float, int]] = []
+        possible: list[tuple[float, int, bool]] = []
         for worker in range(workers.count):
-            # The first worker is the script's own thread, which has what came before.
-            start = max(free[worker], 0.0 if worker == 0 else cut_us)
+            # The script's own thread has what came before, and waits.
+            start = max(free[worker], cut_us)
             for one in needed:
                 start = max(
                     start, ends.get(one, 0.0) + (cut_us if places.get(one, worker) != worker else 0.0)
                 )
-            possible.append((start + work.apart_us, worker))
-        end, worker = min(possible)
+            called = work.apart_us > 0 and not any(places.get(one) == worker for one in needed)
+            possible.append((start + work.apart_us + called * workers.call_us, worker, called))
+        end, worker, called = min(possible)
         free[worker] = ends[step] = end
         places[step] = worker
+        calls += called
     used = set(places.values())
-    span = max(end + (workers.hand_over_us if places[step] else 0.0) for step, end in ends.items())
+    span = max(ends.values(), default=0.0) + workers.hand_over_us
     alone = sum(works[one].alone_us for one in steps)
     bounds = {
-        "python": sum(works[one].python_us for one in steps),
+        "python": sum(works[one].python_us for one in steps) + calls * workers.call_us,
         "memory": sum(works[one].memory_us for one in steps),
         "branch": _longest(works, steps, inside),
     }
@@ -129,7 +158,9 @@ def scheduled(works: Sequence[Work], steps: Sequence[int], workers: Workers) -> 
     span = max(span, *bounds.values())
     # A bound that is not nearly reached is none: then all threads gain as much as several steps at a time.
     close = bounds[limit] >= 0.9 * span
-    return Schedule(tuple(steps), alone, span, limit if close else "threads", len(used))
+    took = workers.beside_spinning_us(span, len(used))
+    named = "spinning" if span < alone <= took else limit if close else "threads"
+    return Schedule(tuple(steps), alone, took, named, len(used))
 
 
 def _longest(works: Sequence[Work], steps: Sequence[int], inside: set[int]) -> float:

@@ -27,13 +27,16 @@ from skyline.whatif.loader_setting import present_setting, threads_in
 from skyline.whatif.question import MOST_AT_ONCE, whole_number
 from skyline.whatif.subject import shapes
 
-_HAND_OVER_US = Constant(
-    80.0,
-    30.0,
-    200.0,
-    "an assumption: µs of a call by a waiting thread, and of noticing its end; benchmarks/divided_models.py shows "
-    "27 to 32 where no core has to wake",
-)
+_ROUND_TRIP_US = Constant(
+    69.0, 50.0, 74.0,
+    "benchmarks/divided_models.py: a call by a waiting thread, until its end is noticed; eight in ten of them",
+    machine="two quiet cores of an AMD EPYC",
+)  # fmt: skip
+_CALL_US = Constant(
+    28.0, 27.0, 32.0,
+    "benchmarks/divided_models.py, where no core has to wake: of a call by another thread, the Python of both",
+    machine="two busy cores, which no thread has to wake",
+)  # fmt: skip
 _BYTES_PER_US = Constant.at(10e3, "an assumption: a core reads 10 GB/s from the caches of another")
 _CACHES_BYTES = Constant.at(32e6, "an assumption for a profile that does not know it: a last-level cache")
 _LEAST_FOLLOWED = Constant.at(
@@ -43,7 +46,9 @@ _WORTH_ASKING = Constant.at(0.01, "the share of an iteration below which no chan
 _PASSES = (Phase.FORWARD, Phase.BACKWARD)
 _ENDS = ("value", "low", "high")
 """Likely, at best and at worst: the end of each constant that holds in it."""
+_SPIN = "threads of the script's operators spin while branches compute; at best they sleep"
 _LIMITS = {
+    "spinning": "threads that wait for the next operator of the script spin on cores that the branches need",
     "python": "Python runs in one thread at a time",
     "memory": "the way to memory is busy already",
     "branch": "the longest branch takes that long on the cores that are its share",
@@ -159,6 +164,11 @@ class ParallelBranches(UsualWhatIf):
                     for one in largest
                 ),
                 f"each of {count} workers computes on {plural(threads, 'thread')}",
+                *(
+                    (_SPIN,)
+                    if any(_workers(subject, one, count, "value").spinning for one in regions)
+                    else ()
+                ),
                 "the thread of a branch also runs its backward pass, which autograd otherwise does in turns",
                 "no branch writes into the tensors of another",
                 *(("loader workers leave the cores to them",) if present_setting(subject).workers else ()),
@@ -381,11 +391,30 @@ def _reversed(needs: Sequence[frozenset[int]]) -> tuple[frozenset[int], ...]:
     return tuple(map(frozenset, found))
 
 
+def _workers(subject: Subject, region: _Region, count: int, end: str) -> Workers:
+    """The threads that the branches go to, while those of the script's operators spin."""
+    now, cores = threads_in(Scenario.of(subject), subject), cores_of(subject)
+    threads = _threads(subject, count)
+    # OpenMP lets threads spin as long as it has no more of them than there are cores. At best they sleep.
+    spins = subject.thread_use.split > 0 and end != "low" and now + count * (threads - 1) <= cores
+    called_us, trip_us = getattr(_CALL_US, end), getattr(_ROUND_TRIP_US, end)
+    return Workers(
+        count,
+        (trip_us - called_us) / 2 * region.calls,
+        _BYTES_PER_US.value,
+        called_us * region.calls,
+        threads,
+        now - 1 if spins else 0,
+        cores,
+        kept=end == "high",
+    )
+
+
 def _stretches(
     subject: Subject, scenario: Scenario, region: _Region, times: _Times, count: int, end: str
 ) -> list[_Stretch]:
     """All stretches of a region with independent steps, in both passes, with the steps' numbers in the forward pass."""
-    workers = Workers(count, getattr(_HAND_OVER_US, end) * region.calls, _BYTES_PER_US.value)
+    workers = _workers(subject, region, count, end)
     found: list[_Stretch] = []
     for phase in _PASSES:
         works = _works(scenario.graph, region, times, phase, scenario.pass_factor(subject))
