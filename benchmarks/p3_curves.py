@@ -101,6 +101,7 @@ def points(model: str, subject: Subject) -> list[Point]:
         p3, buckets = (
             answer(subject, [Choice(name, f"{_MACHINES}@{gbit_s}")]).throughput for name in ("p3", "data_parallel")
         )  # fmt: skip
+        assert p3 is not None and buckets is not None
         slow = served(subject, graph, workers, REACHED.value, _SERVER)
         slow_p3 = served(subject, graph, workers, REACHED.value, _SERVER, slice_bytes)
         found.append(
@@ -279,7 +280,7 @@ def drawn(found: list[Point]) -> str:
             parts.append(f'<text x="{x}" y="{y}" text-anchor="end" fill="{colour}">{label}</text>')
             if dashes:
                 parts[-1] = parts[-1].replace(f">{label}", f">- - {label}")
-    size = f"0 0 {2 * side + 2 * edge + 40} {2 * side + 150}"
+    size = f"0 0 {2 * side + 2 * edge + 60} {2 * side + 150}"
     body = "\n".join(parts)
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="{size}" font-family="sans-serif" font-size="11" '
