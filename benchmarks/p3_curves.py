@@ -101,7 +101,8 @@ def points(model: str, subject: Subject) -> list[Point]:
         p3, buckets = (
             answer(subject, [Choice(name, f"{_MACHINES}@{gbit_s}")]).throughput for name in ("p3", "data_parallel")
         )  # fmt: skip
-        assert p3 is not None and buckets is not None
+        assert p3 is not None
+        assert buckets is not None
         slow = served(subject, graph, workers, REACHED.value, _SERVER)
         slow_p3 = served(subject, graph, workers, REACHED.value, _SERVER, slice_bytes)
         found.append(
