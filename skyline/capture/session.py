@@ -53,8 +53,6 @@ from skyline.trace.tensor_values import TensorValues
 from skyline.trace.trial import ProductTrial, Trial, joined
 from skyline.units import plural
 
-_ENOUGH_ITERATIONS = 60
-"""A warm-up, the fewest timed iterations and the recording take at most so many."""
 _SPARING_ITERATIONS = 4
 """One to warm up, one to drop after it, two to record; with four in all one is left to record."""
 _NO_CURVE = "Other batch sizes were not tried: an iteration takes too long for the time that trials have."
@@ -88,7 +86,7 @@ def capture(
         except ScriptEnded as ended:
             # It ended before it was recorded: run it again, and spend fewer of its iterations until then.
             iterations = ended.ended.boundaries
-            shorter = _shorter(request, iterations)
+            shorter = _shorter(request, iterations, timing=isinstance(ended, _EndedWhileTimed))
             if shorter is None:
                 raise too_few(ended.ended) from None
         few = f"The script ended after {iterations} iterations: few could be measured."
@@ -97,11 +95,15 @@ def capture(
     return measured_within(request)
 
 
-def _shorter(request: CaptureRequest, iterations: int) -> CaptureRequest | None:
+class _EndedWhileTimed(ScriptEnded):
+    """The script of a device ended between the fewest timed iterations and the recording."""
+
+
+def _shorter(request: CaptureRequest, iterations: int, *, timing: bool) -> CaptureRequest | None:
     """The next way to measure a script of so many iterations; None where there is no other."""
     if iterations < LEAST_ITERATIONS or request.recorded <= 1:
         return None
-    if request.times_first and iterations >= _ENOUGH_ITERATIONS:
+    if timing:
         return replace(request, times_first=False)
     steps = iterations - _SPARING_ITERATIONS if iterations > _SPARING_ITERATIONS else 1
     return replace(request, warmup=1, recorded=1, steps=steps, batch_points=0, times_first=False)
@@ -256,15 +258,18 @@ class CaptureSession:
         """Further iterations of a device, added to ``rows``; those from an idle device; and the energy.
 
         They come before the recording, because the recorder of a device's kernels may stay attached to the process
-        and slow every later launch. Raises ScriptEnded: a script that ends here is run again, sparingly.
+        and slow every later launch. Raises _EndedWhileTimed.
         """
         if not self._request.times_first:
             return None, None
-        idle = from_idle(child, self._request, rows)
-        settle(child, self._request, rows)
-        power = late.to(
-            "measure the energy", lambda: self._power(child, ready, rows), None, raising=(ScriptEnded,)
-        )
+        try:
+            idle = from_idle(child, self._request, rows)
+            settle(child, self._request, rows)
+            power = late.to(
+                "measure the energy", lambda: self._power(child, ready, rows), None, raising=(ScriptEnded,)
+            )
+        except ScriptEnded as ended:
+            raise _EndedWhileTimed(ended.ended) from None
         return idle, power
 
     def _more(self, child: ChildProcess, ready: Ready, rows: BareRows, recording: ChildRecording) -> _Later:
