@@ -12,7 +12,6 @@ from skyline.analysis.gpu_costs import samples_of
 from skyline.analysis.observed_noise import noise_of, noise_points
 from skyline.analysis.training_time import Amount, samples_of_epoch, training_times
 from skyline.errors import SkylineError
-from skyline.graph.calibrate import scale_host_to
 from skyline.graph.selection import select
 from skyline.graph.task import TaskKind
 from skyline.interval import Interval
@@ -22,6 +21,7 @@ from skyline.stage_failures import failure
 from skyline.trace.profile import Profile
 from skyline.trace.record import Phase
 from skyline.whatif.base import Scenario, Semantics, throughput_at
+from skyline.whatif.calibration import scale_host_to
 from skyline.whatif.catalogue.memory.batch_size import offered_sizes
 from skyline.whatif.composition import Composition, compose
 from skyline.whatif.conformal import published_factors, stretched

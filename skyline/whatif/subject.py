@@ -27,9 +27,8 @@ from skyline.trace.profile import Profile
 from skyline.trace.record import OperatorShape, Phase, PhaseTimes, Record, RecordKind, Trace
 from skyline.units import format_share
 from skyline.whatif.blocks import open_blocks
-from skyline.whatif.calibration import REPETITIONS, calibrated, settled
+from skyline.whatif.calibration import REPETITIONS, OwnHost, calibrated, settled
 from skyline.whatif.cost.tried_iterations import TriedIterations
-from skyline.whatif.host_time import OwnHost
 from skyline.whatif.recording import Recording
 
 
