@@ -26,10 +26,9 @@ from skyline.whatif.catalogue.memory.batch_size import offered_sizes
 from skyline.whatif.composition import Composition, compose
 from skyline.whatif.conformal import published_factors, stretched
 from skyline.whatif.estimate import CurvePoint, Estimate, TimeToLoss, break_even, speedup_range
-from skyline.whatif.process_spread import process_spread
 from skyline.whatif.question import BATCH_SIZE, Choice, Question
 from skyline.whatif.registry import whatifs
-from skyline.whatif.subject import NEEDS_PROFILE, Subject
+from skyline.whatif.subject import NEEDS_PROFILE, Subject, process_spread
 
 if TYPE_CHECKING:
     # Answers about a trace do without sources and rewrites.
