@@ -140,10 +140,8 @@ def fused_as_predicted(subject: Subject, graph: Graph, found: Regions) -> FusedT
         after = us[shape]
         spread = (after.low / after.value, after.high / after.value) if after.value > 0 else (1.0, 1.0)
         rows.append(Interval(now * factor, now * factor * spread[0], min(now, now * factor * spread[1])))
-    likely, least, most = (
-        np.array([getattr(row, end) for row in rows], np.float64) for end in ("value", "low", "high")
-    )
-    return FusedTimes(np.array([group.tasks[0] for group in groups], np.int64), likely, least, most)
+    cases = (np.array([getattr(row, end) for row in rows], np.float64) for end in ("value", "low", "high"))
+    return FusedTimes(np.array([group.tasks[0] for group in groups], np.int64), *cases)
 
 
 def _joined(group: Group) -> OperatorShape:

@@ -199,14 +199,12 @@ class AdaptiveSoftmax(UsualWhatIf):
         spread = _below_cutoffs(subject.script, layer, head)
         ends = [shares_left(layer, head, rows, below, end) for below, end in zip(spread, ENDS, strict=True)]
         calls = scenario.parts * max(1.0, layer.module.calls_per_iteration)
-        likely, least, most = (_changed(subject, scenario.graph, layer, one, calls) for one in ends)
+        cases = (_changed(subject, scenario.graph, layer, one, calls) for one in ends)
         freed = _freed(subject, layer, head, ends)
         factor = scenario.pass_factor(subject)
         return scenario.between(
             subject,
-            likely,
-            least,
-            most,
+            *cases,
             assumptions=_assumptions(subject, layer, head, ends),
             memory=lambda memory: _memory(memory, freed, factor),
             provenance=Provenance.MODELLED if _labels(subject.script, layer) else Provenance.ASSUMED,

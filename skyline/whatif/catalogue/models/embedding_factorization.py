@@ -100,7 +100,7 @@ class EmbeddingFactorization(UsualWhatIf):
             reason = f"its tables have {between} numbers in a row, or fewer rows than that"
             return replace(scenario, reason=reason)
         larger = scenario.pass_factor(subject)
-        likely, least, most = (_changed(subject, scenario.graph, layers, larger, end) for end in ENDS)
+        cases = (_changed(subject, scenario.graph, layers, larger, end) for end in ENDS)
         lookups = _lookups(subject, scenario.graph, layers, Phase.FORWARD)
         rows = larger * sum(_rows(subject, scenario.graph, lookups)) / max(1, subject.steps)
         less, whole = parameters(subject, layers)
@@ -110,9 +110,7 @@ class EmbeddingFactorization(UsualWhatIf):
         )
         return scenario.between(
             subject,
-            likely,
-            least,
-            most,
+            *cases,
             assumptions=(
                 f"factored tables: {len(layers)} of {len(embeddings(subject.script))}; {change}",
                 "the new products reach the rate of those in the recording"

@@ -226,14 +226,12 @@ class Kronecker(UsualWhatIf):
                 scenario, reason=f"{value} makes the weight of no linear layer and no LSTM smaller"
             )
         larger = scenario.pass_factor(subject)
-        likely, least, most = (_changed(subject, scenario.graph, layers, larger, end) for end in ENDS)
+        cases = (_changed(subject, scenario.graph, layers, larger, end) for end in ENDS)
         less, whole = parameters(subject, layers)
         made = _made_whole(layers)
         return scenario.between(
             subject,
-            likely,
-            least,
-            most,
+            *cases,
             assumptions=(
                 f"layers with Kronecker products: {len(layers)}; {less:,} of {whole:,} parameters go",
                 *(

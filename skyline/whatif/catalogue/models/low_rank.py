@@ -82,14 +82,12 @@ class LowRank(UsualWhatIf):
         if not layers:
             return replace(scenario, reason=f"rank {rank} makes the weight of no linear layer smaller")
         larger = scenario.pass_factor(subject)
-        likely, least, most = (_changed(subject, scenario.graph, layers, larger, end) for end in ENDS)
+        cases = (_changed(subject, scenario.graph, layers, larger, end) for end in ENDS)
         less, whole = parameters(subject, layers)
         kept = _kept_bytes(subject, scenario.graph, layers, larger)
         return scenario.between(
             subject,
-            likely,
-            least,
-            most,
+            *cases,
             assumptions=(
                 (
                     f"split linear layers: {len(layers)} of {len(linear_layers(subject.script))}; "

@@ -63,7 +63,7 @@ class PadToMultiple(UsualWhatIf):
         profile = subject.script
         layers = odd_layers(profile, multiple)
         size = element_bytes(profile) or _VALUE_BYTES
-        likely, least, most = (
+        cases = (
             _scaled(scenario.graph, layers, [_end(layer.factor(size), end) for layer in layers])
             for end in range(3)
         )
@@ -80,9 +80,7 @@ class PadToMultiple(UsualWhatIf):
         predicted = ("predicted times are those of aligned sizes: only the change counts",)
         return scenario.between(
             subject,
-            likely,
-            least,
-            most,
+            *cases,
             assumptions=(
                 *(predicted if profile.prediction is not None else ()),
                 f"{len(layers)} layers are padded, by {added:,.0f} parameters in all; sizes from the data stay",

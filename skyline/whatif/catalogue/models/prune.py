@@ -221,11 +221,11 @@ class _Work:
             odd = layer is not None and is_product and size
             longer.append(_longer(layer, size) if layer is not None and odd else Interval.exact(1.0))
         factors = kernels.factors(kernels.shapes, after)
-        likely, least, most = (
+        cases = (
             np.where(changing, found * np.array([end(one) for one in longer], np.float64), 1.0)
             for found, end in zip(factors, (_value, _low, _high), strict=True)
         )
-        return Factors(likely, least, most)
+        return Factors(*cases)
 
     def arithmetic(self, model: Pruned) -> float:
         """Arithmetic of the layers' products once pruned over that now."""

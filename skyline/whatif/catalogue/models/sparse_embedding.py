@@ -79,7 +79,7 @@ class SparseEmbedding(UsualWhatIf):
         saved = sum(table.saved_bytes for table in chosen)
         update = update_of(optimizer)
         less = saved / _GRADIENT_BYTES * update.unfused_bytes if update is not None else 0.0
-        likely, least, most = (
+        cases = (
             relieved(subject, _changed(subject, scenario.graph, chosen, optimizer, end), less, end=gain)
             for end, gain in enumerate(("value", "high", "low"))
         )
@@ -87,9 +87,7 @@ class SparseEmbedding(UsualWhatIf):
         rows = sum(table.rows for table in chosen)
         return scenario.between(
             subject,
-            likely,
-            least,
-            most,
+            *cases,
             assumptions=(
                 f"at most {touched:,.0f} of {rows:,} rows are touched: one for each index, if no index repeats",
                 "the optimizer has no weight decay, which moves rows that the batch does not touch",
