@@ -208,7 +208,7 @@ def _times(subject: Subject, composed: Composition) -> tuple[Interval, Interval,
     whole = ranged(value, ratio, apart)
     if (factor := _stretch(subject, composed)) is not None:
         # The range of the ratio, from cases that were measured, in place of the modelled one.
-        ends = (max(_LEAST_SHARE, 1 + end / now.value) for end in (changed.value, changed.low, changed.high))
+        ends = (max(_LEAST_SHARE, 1 + end / now.value) for end in changed.ends)
         wide = stretched(Interval(*ends), factor).scaled(now.value)
         below, above = value - wide.low, wide.high - value
         effect = changed = Interval(change, change - below, change + above)

@@ -91,7 +91,7 @@ class Memory:
         """
         other = self.other.value + (factor - 1.0) * min(batch_bytes, self.other.value)
         kept = self.parameters.value + self.gradients.value + self.optimizer.value + other
-        room = Interval(*(max(0.0, end - kept) for end in (peak.value, peak.low, peak.high)))
+        room = Interval(*(max(0.0, end - kept) for end in peak.ends))
         shrunk = min(1.0, peak.value / kept) if kept > 0 else 1.0
         return Memory(
             self.parameters.scaled(shrunk),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from skyline.graph.column import Indices
 from skyline.graph.graph import Graph, scale
 from skyline.graph.selection import select
 from skyline.graph.task import ON_GPU, TaskKind, WorkClass
-from skyline.interval import Interval
+from skyline.interval import ENDS, End, Interval
 from skyline.lazy_dataclass import dataclass
 from skyline.predict.gpu_spec import GpuSpec
 from skyline.predict.predicted_times import in_allowed_format
@@ -56,9 +56,6 @@ _WORTH_ASKING = Constant.at(
 _HOST = (TaskKind.CPU, TaskKind.LAUNCH)
 _PER_WEIGHT = (Phase.OPTIMIZER, Phase.COMMUNICATION)
 _ALL_BUT_LOADING = tuple(kind for kind in TaskKind if kind is not TaskKind.DATA)
-End = Literal["value", "low", "high"]
-"""The likely, the best and the worst case, by the name of that end of an interval of times."""
-ENDS: tuple[End, ...] = ("value", "low", "high")
 _OF_GAINS: dict[End, End] = {"value": "value", "low": "high", "high": "low"}
 """The end of a gain in each case."""
 

@@ -79,7 +79,7 @@ class CompressedActivations(UsualWhatIf):
         larger = scenario.batch_factor(subject)
         cases = (
             _converted(subject, scenario.graph, kept, larger, _VALUES[value], slower)
-            for slower in (_SLOWER.value, _SLOWER.low, _SLOWER.high)
+            for slower in _SLOWER.ends
         )
         steps = max(1, subject.steps)
         # The activations of one part are there at a time.

@@ -13,7 +13,7 @@ import numpy as np
 from skyline.graph.column import Indices
 from skyline.graph.graph import Graph, scale
 from skyline.graph.selection import select
-from skyline.interval import Interval
+from skyline.interval import ENDS, Interval
 from skyline.lazy_dataclass import dataclass
 from skyline.memory.growth import LARGE_BYTES
 from skyline.trace.facts import LabelFact, ModuleFact
@@ -61,8 +61,6 @@ _SAVED = Constant(
 _CALLS_US = Constant(
     400.0, 150.0, 1200.0, "an assumption: some fifty calls for each cluster and for both passes, in µs"
 )
-ENDS = ("value", "low", "high")
-"""Of the constants: likely, for the least work, and for the most."""
 _LOSS = re.compile(r"log_?softmax|cross_?entropy|nll_?loss", re.IGNORECASE)
 _LOSS_KERNEL = re.compile(r"softmax|nll_?loss", re.IGNORECASE)
 _PASSES = (Phase.FORWARD, Phase.BACKWARD)

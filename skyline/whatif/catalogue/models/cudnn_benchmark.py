@@ -53,7 +53,7 @@ class CudnnBenchmark(UsualWhatIf):
     def transform(self, scenario: Scenario, value: str, subject: Subject) -> Scenario:
         """Scale the convolutions; what the trials themselves take falls into the first iterations."""
         chosen = select(scenario.graph, _CONVOLUTIONS)
-        ends = (_FACTOR.value, _FACTOR.low, _FACTOR.high)
+        ends = _FACTOR.ends
         cases = (scale(scenario.graph, chosen, factor) for factor in ends)
         assumed = ["convolutions get up to 30 % shorter: a range, there is no model of it"]
         assumed.append("batches keep their size and shape: each new one is tried again")

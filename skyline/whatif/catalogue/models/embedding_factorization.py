@@ -9,6 +9,7 @@ import numpy as np
 
 from skyline.graph.column import Indices
 from skyline.graph.graph import Graph
+from skyline.interval import ENDS, End
 from skyline.lazy_dataclass import dataclass
 from skyline.trace.profile import Profile
 from skyline.trace.record import OperatorShape, Phase
@@ -16,9 +17,7 @@ from skyline.whatif.base import Applicability, Grain, Provenance, Scenario, Sema
 from skyline.whatif.constant import Constant
 from skyline.whatif.cost.embedding_rows import Table, is_shared, is_table
 from skyline.whatif.cost.factored_layers import (
-    ENDS,
     FLOAT_BYTES,
-    End,
     Factored,
     Split,
     called_twice,

@@ -68,7 +68,7 @@ class FusedBatchNorm(UsualWhatIf):
         bare = scale(
             bare, np.setdiff1d(launches_of(graph, rectifiers), subject.step_marks(graph)), 0.0, gaps=True
         )
-        cases = (scale(bare, norms, left) for left in (_LEFT.value, _LEFT.low, _LEFT.high))
+        cases = (scale(bare, norms, left) for left in _LEFT.ends)
         saved = scenario.pass_factor(subject) * _kept_bytes(subject, graph, rectifiers)
         steps = max(1, subject.steps)
         return scenario.between(

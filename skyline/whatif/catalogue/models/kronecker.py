@@ -10,7 +10,7 @@ from skyline.errors import UsageError
 from skyline.graph.graph import Graph
 from skyline.graph.selection import select
 from skyline.graph.task import TaskKind
-from skyline.interval import Interval
+from skyline.interval import ENDS, End, Interval
 from skyline.lazy_dataclass import dataclass
 from skyline.trace.facts import ModuleFact
 from skyline.trace.profile import Profile
@@ -27,9 +27,7 @@ from skyline.whatif.base import (
 from skyline.whatif.catalogue.host.traffic import bandwidth
 from skyline.whatif.constant import Constant
 from skyline.whatif.cost.factored_layers import (
-    ENDS,
     FLOAT_BYTES,
-    End,
     OneWeight,
     Product,
     Replaced,

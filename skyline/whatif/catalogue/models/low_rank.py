@@ -6,15 +6,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from skyline.graph.graph import Graph
+from skyline.interval import ENDS, End
 from skyline.lazy_dataclass import dataclass
 from skyline.trace.profile import Profile
 from skyline.trace.record import Phase
 from skyline.whatif.base import Applicability, Grain, Scenario, Semantics, Subject, UsualWhatIf
 from skyline.whatif.constant import Constant
 from skyline.whatif.cost.factored_layers import (
-    ENDS,
     FLOAT_BYTES,
-    End,
     Factored,
     is_worth_asking,
     offered,

@@ -64,7 +64,7 @@ class PadToMultiple(UsualWhatIf):
         layers = odd_layers(profile, multiple)
         size = element_bytes(profile) or _VALUE_BYTES
         cases = (
-            _scaled(scenario.graph, layers, [_end(layer.factor(size), end) for layer in layers])
+            _scaled(scenario.graph, layers, [layer.factor(size).ends[end] for layer in layers])
             for end in range(3)
         )
         added = sum(layer.added for layer in layers)
@@ -105,10 +105,6 @@ def _products(graph: Graph, layers: tuple[Odd, ...]) -> Indices:
         phase=(Phase.FORWARD, Phase.BACKWARD),
         layer=tuple(layer.module.path for layer in layers),
     )
-
-
-def _end(interval: Interval, end: int) -> float:
-    return (interval.value, interval.low, interval.high)[end]
 
 
 WHATIF = PadToMultiple()

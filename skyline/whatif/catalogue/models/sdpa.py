@@ -70,9 +70,7 @@ class Sdpa(UsualWhatIf):
         spread = _GPU_RANGE if subject.on_gpu else _CPU_RANGE
         larger = scenario.pass_factor(subject)
         graph = scenario.graph if subject.on_gpu else _told(scenario.graph, sites)
-        cases = (
-            fused(subject, graph, sites, factor, larger) for factor in (spread.value, spread.low, spread.high)
-        )
+        cases = (fused(subject, graph, sites, factor, larger) for factor in spread.ends)
         return scenario.between(
             subject,
             *cases,

@@ -167,7 +167,7 @@ def _changed(
         of_one = dense_us / _tensors_of(baseline, shape)
         if of_one > 0:
             after = [sparse_step_us(table, step, of_one) for table in alike]
-            us = sum((one.value, one.low, one.high)[end] for one in after)
+            us = sum(one.ends[end] for one in after)
             graph = scale(graph, found, max(0.0, 1 + (us - of_one * len(alike)) / dense_us))
     if any(len(updates_of(baseline, baseline.operators, table.shape)) for table in chosen):
         return graph
@@ -178,15 +178,11 @@ def _changed(
         return graph
     less = sum(
         step_us * table.rows * table.width / whole
-        - _end_of(sparse_step_us(table, step, step_us * table.rows * table.width / whole), end)
+        - sparse_step_us(table, step, step_us * table.rows * table.width / whole).ends[end]
         for table in chosen
     )
     within = select(graph, phase=Phase.OPTIMIZER, kind=_ALL_BUT_LOADING)
     return scale(graph, within, max(0.0, 1 - less / step_us))
-
-
-def _end_of(interval: Interval, end: int) -> float:
-    return (interval.value, interval.low, interval.high)[end]
 
 
 def _tensors_of(baseline: Subject, shape: tuple[int, int]) -> int:

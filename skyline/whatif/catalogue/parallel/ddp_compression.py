@@ -128,10 +128,7 @@ def _detect_between_gpus(subject: Subject) -> Applicability:
 def _transform_in(scenario: Scenario, subject: Subject) -> Scenario:
     graph = scenario.graph
     chosen = select(graph, kind=TaskKind.KERNEL, phase=Phase.COMMUNICATION, name=_all_reduces(graph))
-    cases = (
-        scale(graph, chosen, factor)
-        for factor in (_KERNEL_FACTOR.value, _KERNEL_FACTOR.low, _KERNEL_FACTOR.high)
-    )
+    cases = (scale(graph, chosen, factor) for factor in _KERNEL_FACTOR.ends)
     return scenario.between(
         subject,
         *cases,
