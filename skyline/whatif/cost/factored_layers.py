@@ -21,7 +21,7 @@ from skyline.predict.registry import predictor_for
 from skyline.trace.facts import ModuleFact
 from skyline.trace.profile import Profile
 from skyline.trace.record import OperatorShape, Phase
-from skyline.whatif.base import Applicability
+from skyline.whatif.base import Applicability, Grain
 from skyline.whatif.constant import XEON, Constant
 from skyline.whatif.cost.optimizer_step import temporary_factor, update_of
 from skyline.whatif.cost.streaming import relieved
@@ -194,8 +194,16 @@ def why_not(subject: Subject, layers: Sequence[Replaced], why_none: Callable[[Pr
     return ""
 
 
-def offered(usual: int, possible: Collection[int]) -> Applicability:
-    """A usual rank, with half and twice of it where possible."""
+def offered(
+    subject: Subject,
+    layers: Sequence[Replaced],
+    change: Callable[[Graph], Graph],
+    usual: int,
+    possible: Collection[int],
+) -> Applicability:
+    """A usual rank, with half and twice of it where possible; none where ``change`` to it saves hardly anything."""
+    if not _is_worth_asking(subject, layers, change, subject.graph_of(Grain.OPERATORS)):
+        return Applicability.no("it would save less than 2 % of the iteration and of the memory")
     values = tuple(str(one) for one in (usual // 2, usual, 2 * usual) if one in possible)
     return Applicability(True, values=values, default=str(usual))
 
@@ -401,7 +409,7 @@ def _moved(memory: Memory, owner: str, change: float) -> Memory:
     return memory.less(owner, Interval.exact(-change))
 
 
-def is_worth_asking(
+def _is_worth_asking(
     subject: Subject, layers: Sequence[Replaced], change: Callable[[Graph], Graph], graph: Graph
 ) -> bool:
     """True if the change saves a noticeable share of the iteration, or of the memory that stays."""

@@ -21,7 +21,6 @@ from skyline.whatif.cost.factored_layers import (
     Factored,
     Split,
     called_twice,
-    is_worth_asking,
     offered,
     pairs,
     parameters,
@@ -85,11 +84,9 @@ class EmbeddingFactorization(UsualWhatIf):
         chosen = factored_tables(profile, usual)
         if not len(_lookups(subject, graph, chosen, Phase.FORWARD)):
             return Applicability.no("no lookup of an embedding was recorded")
-        if not is_worth_asking(
-            subject, chosen, lambda now: _changed(subject, now, chosen, 1.0, "value"), graph
-        ):
-            return Applicability.no("it would save less than 2 % of the iteration and of the memory")
-        return offered(usual, narrower)
+        return offered(
+            subject, chosen, lambda now: _changed(subject, now, chosen, 1.0, "value"), usual, narrower
+        )
 
     def transform(self, scenario: Scenario, value: str, subject: Subject) -> Scenario:
         """Scale lookups, their gradients and the update; add three products for each table."""

@@ -32,7 +32,6 @@ from skyline.whatif.cost.factored_layers import (
     Product,
     Replaced,
     called_twice,
-    is_worth_asking,
     offered,
     parameters,
     product_kind,
@@ -209,11 +208,9 @@ class Kronecker(UsualWhatIf):
         chosen = kronecker_layers(profile, Structure(usual))
         if not len(tasks_of(graph, chosen, kind=product_kind(subject), phase=_PASSES)):
             return Applicability.no("no work of such a layer was recorded")
-        if not is_worth_asking(
-            subject, chosen, lambda now: _changed(subject, now, chosen, 1.0, "value"), graph
-        ):
-            return Applicability.no("it would save less than 2 % of the iteration and of the memory")
-        return offered(usual, possible)
+        return offered(
+            subject, chosen, lambda now: _changed(subject, now, chosen, 1.0, "value"), usual, possible
+        )
 
     def transform(self, scenario: Scenario, value: str, subject: Subject) -> Scenario:
         """Change the products, or add the making of weights, and shrink what is done to whole weights."""

@@ -15,7 +15,6 @@ from skyline.whatif.constant import Constant
 from skyline.whatif.cost.factored_layers import (
     FLOAT_BYTES,
     Factored,
-    is_worth_asking,
     offered,
     parameters,
     why_not,
@@ -68,11 +67,9 @@ class LowRank(UsualWhatIf):
         chosen = split_layers(profile, usual)
         if not len(products(subject, graph, chosen)):
             return Applicability.no("no product of a linear layer was recorded")
-        if not is_worth_asking(
-            subject, chosen, lambda now: _changed(subject, now, chosen, 1.0, "value"), graph
-        ):
-            return Applicability.no("it would save less than 2 % of the iteration and of the memory")
-        return offered(usual, ranks)
+        return offered(
+            subject, chosen, lambda now: _changed(subject, now, chosen, 1.0, "value"), usual, ranks
+        )
 
     def transform(self, scenario: Scenario, value: str, subject: Subject) -> Scenario:
         """Split the products, and shrink what is done to whole weights."""
