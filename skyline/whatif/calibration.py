@@ -1,6 +1,6 @@
 """Times of a recorded graph, brought to those of iterations that nothing recorded and nothing held up.
 
-On one lane tasks are scaled to the unrecorded times of their parts. Beside a GPU the host's own time is found first:
+On one lane tasks are scaled to the unrecorded times of their parts. With a GPU the host's own time is found first:
 recording inflates it, and a thread that is far ahead of its GPU waits in launches.
 """
 
@@ -98,13 +98,16 @@ def simulated_ms(graph: Graph, lane: str, ahead: bool) -> float:
     return steady_step_ms(graph, at_most=REPETITIONS) if ahead else simulate(graph).iteration_ms(lane)
 
 
-_DEAREST = 1.5
-_LEAST_LEFT = 0.3
-"""Least share of a task's time that remains after the recording overhead is subtracted."""
-
-_MOST_GROWTH = 1.0
-"""Largest relative growth of an operator's time; missing time beyond that is spread over all tasks."""
-
+_DEAREST = Constant.at(
+    1.5, "an assumption: recording costs a part at most this much more than its records say"
+)
+_LEAST_LEFT = Constant.at(
+    0.3, "an assumption: least share of a task's time that remains after the recording overhead is subtracted"
+)
+_MOST_GROWTH = Constant.at(
+    1.0,
+    "an assumption: largest relative growth of an operator; missing time beyond that is spread over all tasks",
+)
 _PHASE_OF_PART = {
     Part.LOADER: Phase.DATA,
     Part.BACKWARD: Phase.BACKWARD,
@@ -141,7 +144,7 @@ def calibrate(graph: Graph, lane: str, target_ms: Mapping[Part, float]) -> Graph
     rates = _rates(recorded_us - targets_us, noted_us)[stretch]
     own_us = np.where(
         rates > 0,
-        np.maximum(_LEAST_LEFT * times_us, times_us - rates * tasks.recording_us[chosen]),
+        np.maximum(_LEAST_LEFT.value * times_us, times_us - rates * tasks.recording_us[chosen]),
         times_us,
     )
     own = np.divide(own_us, times_us, out=np.ones(len(chosen)), where=times_us > 0)
@@ -168,14 +171,16 @@ def _rates(excess_us: Times, noted_us: Times) -> Times:
     ``_DEAREST`` times as large.
     """
     possible = (excess_us > 0) & (noted_us > 0)
-    return np.minimum(_DEAREST, np.divide(excess_us, noted_us, out=np.zeros(len(noted_us)), where=possible))
+    return np.minimum(
+        _DEAREST.value, np.divide(excess_us, noted_us, out=np.zeros(len(noted_us)), where=possible)
+    )
 
 
 def _growth(lacking_us: Times, work_us: Times) -> Times:
     """The factor, within its limit, on the operators of each part that makes up for the missing time."""
     possible = (lacking_us > 0) & (work_us > 0)
     return 1 + np.minimum(
-        _MOST_GROWTH, np.divide(lacking_us, work_us, out=np.zeros(len(work_us)), where=possible)
+        _MOST_GROWTH.value, np.divide(lacking_us, work_us, out=np.zeros(len(work_us)), where=possible)
     )
 
 
@@ -194,10 +199,12 @@ def scale_host_to(graph: Graph, lane: str, factor: float) -> Graph:
     return scale(graph, np.flatnonzero(graph.tasks.lane == graph.tasks.lane_code(lane)), factor, gaps=True)
 
 
-_LEAST_ITERATIONS = 3
-_HELD_UP, _HELD_UP_US = 3.0, 500.0
-"""A task is an outlier if it exceeds the median over the iterations by this factor and by this time, in µs. Few
-iterations are recorded: without removal, one delay of 15 ms can add a tenth to the total."""
+_LEAST_ITERATIONS = Constant.at(3, "an assumption: fewer iterations show no outlier")
+_HELD_UP = Constant.at(3.0, "an assumption: an outlier exceeds the median over the iterations by this factor")
+_HELD_UP_US = Constant.at(
+    500.0,
+    "an assumption: and by this time, in µs. Few iterations are recorded: one delay of 15 ms can add a tenth to them",
+)
 
 
 def steadied(graph: Graph) -> Graph:
@@ -206,7 +213,7 @@ def steadied(graph: Graph) -> Graph:
     Tasks are compared if name, module, phase and lane agree, in order within the iteration. With fewer than three
     iterations, nothing changes.
     """
-    if len(graph.iterations) < _LEAST_ITERATIONS:
+    if len(graph.iterations) < _LEAST_ITERATIONS.value:
         return graph
     alike = _alike(graph)
     return graph.with_times(_settled(graph.durations, alike), _settled(graph.gaps, alike))
@@ -229,8 +236,8 @@ def _settled(times_us: Times, group: Indices) -> Times:
     order = np.lexsort((times_us, group))
     _, first, counts = np.unique(group[order], return_index=True, return_counts=True)
     middle = times_us[order[first + (counts - 1) // 2]]
-    usual_us, known = middle[group], counts[group] >= _LEAST_ITERATIONS
-    held_up = known & (times_us > _HELD_UP * usual_us + _HELD_UP_US)
+    usual_us, known = middle[group], counts[group] >= _LEAST_ITERATIONS.value
+    held_up = known & (times_us > _HELD_UP.value * usual_us + _HELD_UP_US.value)
     return np.where(held_up, usual_us, times_us)
 
 
