@@ -1,4 +1,4 @@
-"""Hold-ups of single operators: found among iterations, and left where they cannot be told."""
+"""Hold-ups of single operators: found among iterations, and left where they cannot be found."""
 
 from __future__ import annotations
 
