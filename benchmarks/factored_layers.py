@@ -16,7 +16,7 @@ import torch
 from machine import Machine, warn_when_busy
 from result_file import RESULTS, table, write
 
-from skyline.interval import median
+from skyline.interval import ENDS, median
 from skyline.rewrite.catalogue.kronecker import snippet
 from skyline.trace.facts import ModuleFact
 from skyline.whatif.catalogue.models.kronecker import (
@@ -26,7 +26,7 @@ from skyline.whatif.catalogue.models.kronecker import (
     Structure,
     streamed_us,
 )
-from skyline.whatif.cost.factored_layers import ENDS, HALF_RATE, Factored, OneWeight, Split
+from skyline.whatif.cost.factored_layers import HALF_RATE, Factored, OneWeight, Split
 from skyline.whatif.cost.thread_scaling import CALL_US
 
 BLOCKS = (2, 4, 8, 16)

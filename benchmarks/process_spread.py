@@ -2,7 +2,7 @@
 
 Reads older results pages and measures nothing. A row of such a page has a null: the unchanged script ran twice, in two
 processes that took turns. Pages of all scripts that are not held out set the constant of
-``skyline/whatif/process_spread.py``; what-ifs on held-out scripts score it. Scripts that are measured once
+``skyline/whatif/subject.py``; what-ifs on held-out scripts score it. Scripts that are measured once
 (``unseen_scripts.toml``) do neither.
 """
 

@@ -25,7 +25,7 @@ from whatif_pairs_published import Pair, sets_widths
 
 from skyline.interval import Interval
 from skyline.whatif.conformal import COVERAGE, LEAST_CASES, ScoredRange, factor_of, stretched
-from skyline.whatif.process_spread import BETWEEN_PROCESSES
+from skyline.whatif.subject import BETWEEN_PROCESSES
 
 PICTURES = Path(__file__).resolve().parent.parent / "docs" / "images"
 GOALS = tuple(goal / 10 for goal in range(1, 10))

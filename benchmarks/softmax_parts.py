@@ -18,8 +18,9 @@ from machine import Machine, warn_when_busy
 from result_file import RESULTS, table, write
 from torch.nn import functional
 
+from skyline.interval import ENDS
 from skyline.trace.facts import ModuleFact
-from skyline.whatif.catalogue.models.adaptive_softmax import ENDS, OutputLayer, cutoffs, shares_left
+from skyline.whatif.catalogue.models.adaptive_softmax import OutputLayer, cutoffs, shares_left
 
 LAYERS = ((100_000, 256, 128, 5000), (33_000, 200, 350, 1600), (100_000, 128, 64, 2000))
 """Classes, width, rows, and size of the head."""

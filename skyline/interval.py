@@ -8,8 +8,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 from math import comb, sqrt
+from typing import Literal
 
 from skyline.lazy_dataclass import dataclass
+
+End = Literal["value", "low", "high"]
+"""A number of an interval, by its name."""
+ENDS: tuple[End, ...] = ("value", "low", "high")
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +29,11 @@ class Interval:
     def exact(cls, value: float) -> Interval:
         """A value without uncertainty, such as a byte count that was traced."""
         return cls(value, value, value)
+
+    @property
+    def ends(self) -> tuple[float, float, float]:
+        """The value, the low end and the high end, in the order of ``ENDS``."""
+        return self.value, self.low, self.high
 
     @property
     def half_width(self) -> float:

@@ -88,16 +88,8 @@ class CaptureJob(Generic[Result]):
             return Outcome(error=SkylineError(f"{type(error).__name__}: {error}", hint=hint))
 
     def _profile(self) -> Profile:
-        if self.request.gpu:
-            return gpu_profile(
-                self.request,
-                progress=self._on_progress,
-                output=log_output,
-                cancel=self._cancel,
-                on_partial=self._on_partial,
-                starter=self._starter,
-            )
-        return capture(
+        profiled = gpu_profile if self.request.gpu else capture
+        return profiled(
             self.request,
             progress=self._on_progress,
             output=log_output,

@@ -24,7 +24,7 @@ from skyline.source.settings_file import as_recorded, is_settings_file, same_set
 from skyline.source.text import SourceText
 from skyline.trace.batch_place import held_settings
 from skyline.trace.profile import Profile
-from skyline.watch.reached_goal import with_reached_goal
+from skyline.watch.diary import with_reached_goal
 from skyline.whatif.estimate import CurvePoint, Estimate
 from skyline.whatif.question import Choice, Question
 from skyline_lsp.changes import ApplicableChange, changes

@@ -26,9 +26,8 @@ from skyline.whatif.base import throughput_at
 from skyline.whatif.baseline import baseline
 from skyline.whatif.catalogue.memory.batch_size import shown_sizes
 from skyline.whatif.estimate import CurvePoint
-from skyline.whatif.process_spread import process_spread
 from skyline.whatif.registry import problems as whatif_problems
-from skyline.whatif.subject import Subject
+from skyline.whatif.subject import Subject, process_spread
 
 _LEAST_SHARE = 0.05
 """Lower limit of a time, relative to its estimate: a time is positive at any uncertainty."""

@@ -8,24 +8,27 @@ from dataclasses import replace
 from math import hypot
 from typing import TYPE_CHECKING
 
-from skyline.analysis.time_to_loss import with_time_to_loss
+from skyline.analysis.gpu_costs import samples_of
+from skyline.analysis.observed_noise import noise_of, noise_points
+from skyline.analysis.training_time import Amount, samples_of_epoch, training_times
 from skyline.errors import SkylineError
-from skyline.graph.calibrate import scale_host_to
 from skyline.graph.selection import select
 from skyline.graph.task import TaskKind
 from skyline.interval import Interval
 from skyline.memory.peak import Fit, fit, usable_bytes
+from skyline.predict.noise_scale import NoiseScale
 from skyline.stage_failures import failure
+from skyline.trace.profile import Profile
 from skyline.trace.record import Phase
 from skyline.whatif.base import Scenario, Semantics, throughput_at
+from skyline.whatif.calibration import scale_host_to
 from skyline.whatif.catalogue.memory.batch_size import offered_sizes
 from skyline.whatif.composition import Composition, compose
 from skyline.whatif.conformal import published_factors, stretched
-from skyline.whatif.estimate import CurvePoint, Estimate, break_even, speedup_range
-from skyline.whatif.process_spread import process_spread
+from skyline.whatif.estimate import CurvePoint, Estimate, TimeToLoss, break_even, speedup_range
 from skyline.whatif.question import BATCH_SIZE, Choice, Question
 from skyline.whatif.registry import whatifs
-from skyline.whatif.subject import NEEDS_PROFILE, Subject
+from skyline.whatif.subject import NEEDS_PROFILE, Subject, process_spread
 
 if TYPE_CHECKING:
     # Answers about a trace do without sources and rewrites.
@@ -146,7 +149,7 @@ def _estimate(subject: Subject, composed: Composition, rewrites: Rewrites | None
         return found
     peak = found.peak if subject.peak_bytes is None else subject.peak_bytes
     as_is = CurvePoint(size, now, before, peak, measured=True, extrapolated=False)
-    return with_time_to_loss(found, subject.profile, as_is)
+    return _with_time_to_loss(found, subject.profile, as_is)
 
 
 def _stretch(subject: Subject, composed: Composition) -> float | None:
@@ -205,7 +208,7 @@ def _times(subject: Subject, composed: Composition) -> tuple[Interval, Interval,
     whole = ranged(value, ratio, apart)
     if (factor := _stretch(subject, composed)) is not None:
         # The range of the ratio, from cases that were measured, in place of the modelled one.
-        ends = (max(_LEAST_SHARE, 1 + end / now.value) for end in (changed.value, changed.low, changed.high))
+        ends = (max(_LEAST_SHARE, 1 + end / now.value) for end in changed.ends)
         wide = stretched(Interval(*ends), factor).scaled(now.value)
         below, above = value - wide.low, wide.high - value
         effect = changed = Interval(change, change - below, change + above)
@@ -272,3 +275,78 @@ def curve_under(analysis: Analysis, choices: Iterable[Choice]) -> tuple[CurvePoi
                 )
             )
     return tuple(points)
+
+
+_EPOCHLESS = 1.0
+"""Ratios do not depend on the length of the training."""
+
+
+def _with_time_to_loss(found: Estimate, profile: Profile | None, now: CurvePoint | None) -> Estimate:
+    """The answer with its time to the same loss, if it is about another batch size.
+
+    ``now`` is the unchanged script, None where its samples per second are not known.
+    """
+    if profile is None or now is None or not found.applicable or found.throughput is None:
+        return found
+    if found.batch_size is None or found.batch_size == now.batch_size:
+        return found
+    noise, source = _noise(profile)
+    if noise is None:
+        return found
+    then = CurvePoint(
+        found.batch_size,
+        found.iteration_ms,
+        found.throughput,
+        found.peak,
+        measured=False,
+        extrapolated=found.extrapolated,
+    )
+    return replace(found, to_loss=_time_to_loss(profile, now, then, found, noise, source))
+
+
+def _noise(profile: Profile) -> tuple[NoiseScale | None, str]:
+    """The noise scale with its origin."""
+    goal = profile.goal
+    if goal is not None and goal.noise_scale is not None:
+        return NoiseScale(goal.noise_scale, goal.noise_scale, goal.noise_scale), "as given"
+    return noise_of(profile, noise_points(profile), goal.samples if goal is not None else None), "measured"
+
+
+def _time_to_loss(
+    profile: Profile, now: CurvePoint, then: CurvePoint, found: Estimate, noise: NoiseScale, source: str
+) -> TimeToLoss | None:
+    goal = profile.goal
+    per_epoch, per_step = samples_of_epoch(profile), samples_of(profile)
+    samples = goal.samples if goal is not None else _EPOCHLESS
+    rows = training_times(
+        profile,
+        (now, then),
+        None,
+        noise,
+        Amount(samples, samples / per_epoch if per_epoch else None),
+        profile.training,
+        goal.usd_per_hour if goal is not None else None,
+    )
+    by_size = {one.batch_size: one for one in rows}
+    if per_step is None or then.batch_size not in by_size or now.batch_size not in by_size:
+        return None
+    row, before = by_size[then.batch_size], by_size[now.batch_size]
+    ratio, speed = row.samples_ratio, found.speedup_range or Interval.exact(found.speedup)
+    return TimeToLoss(
+        samples_ratio=ratio,
+        time_ratio=Interval(ratio.value / speed.value, ratio.low / speed.high, ratio.high / speed.low),
+        time_s=row.time_s if goal is not None else None,
+        now_s=before.time_s if goal is not None else None,
+        usd=row.usd if goal is not None else None,
+        basis=f"critical batch size {_noise_words(noise)} samples, {source}"
+        + (f"; {goal.source}" if goal is not None and goal.source else ""),
+    )
+
+
+def _noise_words(noise: NoiseScale) -> str:
+    if noise.value is None:
+        return f"above {noise.low:,.3g}"
+    if noise.low == noise.high:
+        return f"{noise.value:,.0f}"
+    ends = f"from {noise.low:,.0f}" if noise.high is None else f"{noise.low:,.0f}–{noise.high:,.0f}"
+    return f"{noise.value:,.0f} ({ends})"

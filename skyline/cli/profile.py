@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from skyline.cli.capture_options import add_options, module_script, run_capture, save
-from skyline.cli.command_line import parser, split_at_script
+from skyline.cli.command_line import parser, say_misplaced, split_at_script
 from skyline.cli.launch import launch_of
-from skyline.cli.misplaced import say_misplaced
 from skyline.cli.project import fill_in
 from skyline.cli.streams import deliver
 from skyline.errors import ExitCode, UsageError

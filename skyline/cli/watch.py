@@ -12,8 +12,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from skyline.cli.command_line import parser, split_at_script
-from skyline.cli.misplaced import say_misplaced
+from skyline.cli.command_line import parser, say_misplaced, split_at_script
 from skyline.cli.numbers import seconds
 from skyline.cli.streams import say
 from skyline.errors import UsageError

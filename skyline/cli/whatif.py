@@ -75,7 +75,7 @@ def _answered(
 ) -> int:
     from skyline.analysis.analyse import analyse
     from skyline.report.build import best_report, head_report, whatif_report, with_ledger
-    from skyline.watch.reached_goal import with_reached_goal
+    from skyline.watch.diary import with_reached_goal
 
     analysis = analyse(with_reached_goal(profile))
     from skyline.ledger.ledger import Conditions, Ledger, LedgerUnusable, range_factors

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from skyline.analysis.analyse import Analysis
@@ -55,6 +56,39 @@ def verify_report(analysis: Analysis, found: Verification) -> VerifyReport:
 
 def compare_report(script: str, other: str, found: Comparison) -> VerifyReport:
     """Two scripts as ``skyline.verify/2``, without a prediction."""
+    ratio = found.verdict.ratio
+    measured = _measured(
+        found.measured, found.verdict, ratio.scaled(found.measured.base_ms), ratio.inverse(1.0), None
+    )
+    return replace(_unpredicted(script, found, measured), against=other)
+
+
+def removal_report(
+    analysis: Analysis, removes: Iterable[str], question: Question, found: MeasuredRemoval
+) -> VerifyReport:
+    """A removal as ``skyline.verify/2``: measured over its profile, without a prediction."""
+    start, own, compared = analysis.baseline, analysis.profile.batch_size, found.comparison
+    before = throughput_at(start, own, start.iteration_ms)
+    speedup = compared.verdict.ratio.inverse(found.samples)
+    put = [] if question.batch_size is None else [f"batch_size={question.batch_size}"]
+    measured = _measured(
+        compared.measured,
+        compared.verdict,
+        compared.verdict.ratio.scaled(start.iteration_ms.value),
+        speedup,
+        speedup.scaled(before.value) if before is not None else None,
+    )
+    return replace(
+        _unpredicted(analysis.profile.script, compared, measured),
+        whatifs=(*(f"without {name}" for name in removes), *put, *map(str, question.choices)),
+        baseline=BaselineReport(
+            start.iteration_ms, before, Interval.exact(float(start.peak.total)), analysis.replay_error
+        ),
+        diff=found.diff,
+    )
+
+
+def _unpredicted(script: str, found: Comparison, measured: MeasuredReport) -> VerifyReport:
     verdict = found.verdict
     return VerifyReport(
         schema=VERIFY_SCHEMA,
@@ -62,13 +96,7 @@ def compare_report(script: str, other: str, found: Comparison) -> VerifyReport:
         whatifs=(),
         baseline=None,
         predicted=None,
-        measured=_measured(
-            found.measured,
-            verdict,
-            verdict.ratio.scaled(found.measured.base_ms),
-            verdict.ratio.inverse(1.0),
-            None,
-        ),
+        measured=measured,
         error=None,
         held=None,
         null_ratio=verdict.null.value,
@@ -76,41 +104,6 @@ def compare_report(script: str, other: str, found: Comparison) -> VerifyReport:
         reason=verdict.reason or None,
         hint=verdict.hint or None,
         notes=found.notes,
-        against=other,
-    )
-
-
-def removal_report(
-    analysis: Analysis, removes: Iterable[str], question: Question, found: MeasuredRemoval
-) -> VerifyReport:
-    """A removal as ``skyline.verify/2``: measured over its profile, without a prediction."""
-    start, own, verdict = analysis.baseline, analysis.profile.batch_size, found.comparison.verdict
-    before = throughput_at(start, own, start.iteration_ms)
-    speedup = verdict.ratio.inverse(found.samples)
-    put = [] if question.batch_size is None else [f"batch_size={question.batch_size}"]
-    return VerifyReport(
-        schema=VERIFY_SCHEMA,
-        script=analysis.profile.script,
-        whatifs=(*(f"without {name}" for name in removes), *put, *map(str, question.choices)),
-        baseline=BaselineReport(
-            start.iteration_ms, before, Interval.exact(float(start.peak.total)), analysis.replay_error
-        ),
-        predicted=None,
-        measured=_measured(
-            found.comparison.measured,
-            verdict,
-            verdict.ratio.scaled(start.iteration_ms.value),
-            speedup,
-            speedup.scaled(before.value) if before is not None else None,
-        ),
-        error=None,
-        held=None,
-        null_ratio=verdict.null.value,
-        valid=verdict.valid,
-        reason=verdict.reason or None,
-        hint=verdict.hint or None,
-        notes=found.comparison.notes,
-        diff=found.diff,
     )
 
 

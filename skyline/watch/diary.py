@@ -7,10 +7,10 @@ import math
 import os
 import time
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import msgspec
 
@@ -19,6 +19,9 @@ from skyline.errors import UsageError
 from skyline.watch.course import Course
 from skyline.watch.mllog import LoggedTraining
 from skyline.watch.rule import Alert, Note
+
+if TYPE_CHECKING:
+    from skyline.trace.profile import Profile
 
 SCHEMA = "skyline.watch/1"
 _FOLDER = ".skyline"
@@ -181,3 +184,32 @@ def entries(path: Path, containing: str = "") -> Iterator[dict[str, Any]]:
             )
         if entry:
             yield entry
+
+
+_LATEST = 5
+"""Number of runs that are looked at."""
+
+
+def with_reached_goal(profile: Profile) -> Profile:
+    """The profile with the samples of the latest watched run that reached its target, unless it has a goal.
+
+    A run with another batch size says nothing about the script as it is.
+    """
+    if profile.goal is not None:
+        return profile
+    # A watcher does without the analysis of profiles.
+    from skyline.analysis.gpu_costs import samples_of
+    from skyline.trace.observed_training import TrainingGoal
+
+    for path in histories(Path(profile.script))[:_LATEST]:
+        try:
+            history = list(entries(path, containing='"logged"'))
+        except UsageError:
+            continue
+        logged = [LoggedTraining.of_history(one) for one in history if one.get("kind") == "logged"]
+        last = logged[-1] if logged else LoggedTraining()
+        same = last.batch_size is None or last.batch_size == samples_of(profile)
+        if last.status == "success" and last.samples and same:
+            source = f"{last.samples:,.0f} samples to the target in a watched run"
+            return replace(profile, goal=TrainingGoal(last.samples, source=source))
+    return profile

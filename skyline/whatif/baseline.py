@@ -15,9 +15,8 @@ from skyline.simulate.engine import replay_error, simulate
 from skyline.simulate.moments import billed_phases, billed_us
 from skyline.trace.profile import Profile
 from skyline.trace.record import PhaseTimes
-from skyline.whatif.calibration import calibrated, settled, simulated_ms, without_lines
+from skyline.whatif.calibration import OwnHost, calibrated, own_host, settled, simulated_ms, without_lines
 from skyline.whatif.cost.tried_iterations import tried_iterations
-from skyline.whatif.host_time import OwnHost, own_host
 from skyline.whatif.subject import Subject
 
 

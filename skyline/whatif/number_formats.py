@@ -14,7 +14,7 @@ from skyline.errors import UsageError
 from skyline.graph.column import Indices
 from skyline.graph.graph import Graph, scale
 from skyline.graph.task import WORK, WorkClass
-from skyline.interval import Interval
+from skyline.interval import ENDS, Interval
 from skyline.lazy_dataclass import dataclass
 from skyline.predict.gpu_spec import GpuSpec
 from skyline.predict.gpus import gpu_named
@@ -147,7 +147,7 @@ def factors(subject: Subject, graph: Graph, chosen: Indices, target: str) -> Fac
     least = [
         _least_factor(*row, target, spec) for row in zip(sizes, now, graph.durations[chosen], strict=True)
     ]
-    columns = ([getattr(row, end) for row in rows] for end in ("value", "low", "high"))
+    columns = ([getattr(row, end) for row in rows] for end in ENDS)
     return Factors(*(np.maximum(np.array(column, np.float64), least) for column in columns))
 
 

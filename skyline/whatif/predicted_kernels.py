@@ -13,7 +13,7 @@ from skyline.graph.column import Indices
 from skyline.graph.graph import Graph
 from skyline.graph.selection import select
 from skyline.graph.task import TaskKind
-from skyline.interval import Interval
+from skyline.interval import ENDS, Interval
 from skyline.lazy_dataclass import dataclass
 from skyline.predict.gpu_spec import GpuSpec
 from skyline.predict.gpus import gpu_named
@@ -79,7 +79,7 @@ class PredictedKernels:
         """
         past, future = self.us(before), self.us(after)
         found = [_ratio(past[old], future[new]) for old, new in zip(before, after, strict=True)]
-        ends = ([getattr(one, end) for one in found] for end in ("value", "low", "high"))
+        ends = ([getattr(one, end) for one in found] for end in ENDS)
         return Factors(*(np.array(one, np.float64) for one in ends))
 
 

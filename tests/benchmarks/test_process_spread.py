@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from skyline.interval import Interval
-from skyline.whatif.process_spread import BETWEEN_PROCESSES
+from skyline.whatif.subject import BETWEEN_PROCESSES
 
 pytest.importorskip("tomllib", reason="the lists of scripts are read by Python 3.11 and later")
 

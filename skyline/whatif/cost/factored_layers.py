@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from skyline.graph.column import Indices
 from skyline.graph.graph import Graph, scale
 from skyline.graph.selection import select
 from skyline.graph.task import ON_GPU, TaskKind, WorkClass
-from skyline.interval import Interval
+from skyline.interval import ENDS, End, Interval
 from skyline.lazy_dataclass import dataclass
 from skyline.predict.gpu_spec import GpuSpec
 from skyline.predict.predicted_times import in_allowed_format
@@ -21,7 +21,7 @@ from skyline.predict.registry import predictor_for
 from skyline.trace.facts import ModuleFact
 from skyline.trace.profile import Profile
 from skyline.trace.record import OperatorShape, Phase
-from skyline.whatif.base import Applicability
+from skyline.whatif.base import Applicability, Grain
 from skyline.whatif.constant import XEON, Constant
 from skyline.whatif.cost.optimizer_step import temporary_factor, update_of
 from skyline.whatif.cost.streaming import relieved
@@ -56,9 +56,6 @@ _WORTH_ASKING = Constant.at(
 _HOST = (TaskKind.CPU, TaskKind.LAUNCH)
 _PER_WEIGHT = (Phase.OPTIMIZER, Phase.COMMUNICATION)
 _ALL_BUT_LOADING = tuple(kind for kind in TaskKind if kind is not TaskKind.DATA)
-End = Literal["value", "low", "high"]
-"""The likely, the best and the worst case, by the name of that end of an interval of times."""
-ENDS: tuple[End, ...] = ("value", "low", "high")
 _OF_GAINS: dict[End, End] = {"value": "value", "low": "high", "high": "low"}
 """The end of a gain in each case."""
 
@@ -197,8 +194,16 @@ def why_not(subject: Subject, layers: Sequence[Replaced], why_none: Callable[[Pr
     return ""
 
 
-def offered(usual: int, possible: Collection[int]) -> Applicability:
-    """A usual rank, with half and twice of it where possible."""
+def offered(
+    subject: Subject,
+    layers: Sequence[Replaced],
+    change: Callable[[Graph], Graph],
+    usual: int,
+    possible: Collection[int],
+) -> Applicability:
+    """A usual rank, with half and twice of it where possible; none where ``change`` to it saves hardly anything."""
+    if not _is_worth_asking(subject, layers, change, subject.graph_of(Grain.OPERATORS)):
+        return Applicability.no("it would save less than 2 % of the iteration and of the memory")
     values = tuple(str(one) for one in (usual // 2, usual, 2 * usual) if one in possible)
     return Applicability(True, values=values, default=str(usual))
 
@@ -404,7 +409,7 @@ def _moved(memory: Memory, owner: str, change: float) -> Memory:
     return memory.less(owner, Interval.exact(-change))
 
 
-def is_worth_asking(
+def _is_worth_asking(
     subject: Subject, layers: Sequence[Replaced], change: Callable[[Graph], Graph], graph: Graph
 ) -> bool:
     """True if the change saves a noticeable share of the iteration, or of the memory that stays."""

@@ -8,11 +8,11 @@ from math import prod
 from skyline.graph.column import Indices
 from skyline.graph.graph import Graph
 from skyline.graph.task import PHASE, WorkClass
+from skyline.interval import End
 from skyline.trace.profile import Profile
 from skyline.trace.record import Phase
 from skyline.whatif.cost.embedding_rows import Table, is_shared, is_table
 from skyline.whatif.cost.factored_layers import (
-    End,
     Factored,
     OneWeight,
     Split,

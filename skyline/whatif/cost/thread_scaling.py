@@ -14,7 +14,7 @@ from skyline.graph.graph import Graph
 from skyline.graph.selection import select
 from skyline.graph.task import PHASE, WORK, WORKS, TaskKind, WorkClass, work_class
 from skyline.graph.threads import is_split
-from skyline.interval import Interval
+from skyline.interval import ENDS, Interval
 from skyline.lazy_dataclass import dataclass
 from skyline.trace.record import OperatorShape, Phase, Record, Trace
 from skyline.trace.trial import ProductTrial, TriedTimes, divided_part
@@ -306,7 +306,7 @@ def factors(
     divisions: tuple[Division, ...], times_us: Times, before: int, after: int
 ) -> tuple[Times, Times, Times]:
     """By task, its time on ``after`` threads over that on ``before``: likely, at least, at most (Amdahl, 1967)."""
-    columns = [np.array([getattr(one.part, name) for one in divisions]) for name in ("value", "low", "high")]
+    columns = [np.array([getattr(one.part, name) for one in divisions]) for name in ENDS]
     beside = np.array([0.0 if one.tried else 1.0 for one in divisions])
     joining_us = _JOINING.value * beside * np.array([one.loops for one in divisions], np.float64)
     calling_us = CALL_US * beside

@@ -12,8 +12,8 @@ from skyline.analysis.estimate import curve_under, estimate
 from skyline.errors import UsageError
 from skyline.interval import Interval
 from skyline.trace.profile import Prediction
-from skyline.whatif.process_spread import BETWEEN_PROCESSES, process_spread
 from skyline.whatif.question import Choice, Question
+from skyline.whatif.subject import BETWEEN_PROCESSES, process_spread
 
 FUSED = Choice("fused_optimizer")
 THREADS = Choice("cpu_threads", "4")

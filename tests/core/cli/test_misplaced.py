@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from skyline.cli.command_line import misplaced, remarks
 from skyline.cli.main import COMMANDS
-from skyline.cli.misplaced import misplaced, remarks
 
 Run = Callable[..., Any]
 

@@ -5,13 +5,13 @@ from dataclasses import replace
 import pytest
 
 from skyline.graph.build import build, main_lane
-from skyline.graph.calibrate import calibrate
 from skyline.graph.graph import Cause
 from skyline.graph.part import Part, part_shares, phase_times
 from skyline.graph.task import TaskKind
 from skyline.graph.threads import thread_use
 from skyline.simulate.engine import replay_error, simulate
 from skyline.trace.record import BareTimes, IterationMark, Phase, Record, RecordKind, Trace
+from skyline.whatif.calibration import calibrate
 
 
 def test_the_main_lane_is_where_the_host_works(profile, recorded_gpu):

@@ -13,7 +13,7 @@ from skyline.graph.column import Flags, Indices, Times
 from skyline.graph.graph import Graph
 from skyline.graph.launching import launches
 from skyline.graph.task import KIND, ON_GPU, PHASE, WORK, TaskKind, WorkClass
-from skyline.interval import Interval
+from skyline.interval import ENDS, Interval
 from skyline.lazy_dataclass import dataclass
 from skyline.trace.profile import Profile
 from skyline.trace.record import OperatorShape, Phase
@@ -140,10 +140,8 @@ def fused_as_predicted(subject: Subject, graph: Graph, found: Regions) -> FusedT
         after = us[shape]
         spread = (after.low / after.value, after.high / after.value) if after.value > 0 else (1.0, 1.0)
         rows.append(Interval(now * factor, now * factor * spread[0], min(now, now * factor * spread[1])))
-    likely, least, most = (
-        np.array([getattr(row, end) for row in rows], np.float64) for end in ("value", "low", "high")
-    )
-    return FusedTimes(np.array([group.tasks[0] for group in groups], np.int64), likely, least, most)
+    cases = (np.array([getattr(row, end) for row in rows], np.float64) for end in ENDS)
+    return FusedTimes(np.array([group.tasks[0] for group in groups], np.int64), *cases)
 
 
 def _joined(group: Group) -> OperatorShape:

@@ -58,14 +58,10 @@ class CudaGraphs(UsualWhatIf):
     def transform(self, scenario: Scenario, value: str, subject: Subject) -> Scenario:
         """Scale the host's time in the passes to next to nothing."""
         chosen = _in_passes(subject, scenario.graph)
-        likely, least, most = (
-            scale(scenario.graph, chosen, left, gaps=True) for left in (_LEFT, 0.0, _LEFT_AT_WORST)
-        )
+        cases = (scale(scenario.graph, chosen, left, gaps=True) for left in (_LEFT, 0.0, _LEFT_AT_WORST))
         return scenario.between(
             subject,
-            likely,
-            least,
-            most,
+            *cases,
             assumptions=(
                 "shapes are the same in every step, and nothing in the passes depends on values on the GPU",
                 "kernels follow one another as closely as they do now",

@@ -73,7 +73,7 @@ class OtherGpu(UsualWhatIf):
         kernels = select(graph, kind=TaskKind.KERNEL)
         copies = select(graph, kind=TaskKind.COPY)
         chosen = np.concatenate([kernels, copies])
-        likely, least, most = (
+        cases = (
             scale(
                 graph,
                 chosen,
@@ -89,9 +89,7 @@ class OtherGpu(UsualWhatIf):
         unknown = "; the sizes of the products are not in a trace" if subject.recording is not None else ""
         return scenario.between(
             subject,
-            likely,
-            least,
-            most,
+            *cases,
             assumptions=(
                 "the same kernels run, each at the recorded share of the rate that its GPU sustains"
                 + unknown,

@@ -77,9 +77,9 @@ class CompressedActivations(UsualWhatIf):
             )
         kept = _kept(subject, scenario.graph)
         larger = scenario.batch_factor(subject)
-        likely, least, most = (
+        cases = (
             _converted(subject, scenario.graph, kept, larger, _VALUES[value], slower)
-            for slower in (_SLOWER.value, _SLOWER.low, _SLOWER.high)
+            for slower in _SLOWER.ends
         )
         steps = max(1, subject.steps)
         # The activations of one part are there at a time.
@@ -92,9 +92,7 @@ class CompressedActivations(UsualWhatIf):
         )
         return scenario.between(
             subject,
-            likely,
-            least,
-            most,
+            *cases,
             assumptions=(
                 "each conversion reads and writes once, at the bandwidth of the GPU",
                 f"training tolerates activations of {8 * _VALUES[value]:.0f} bits in the backward pass",

@@ -213,7 +213,7 @@ def _memory(memory: Memory, subject: Subject, size: int, part_size: int) -> Memo
     held = subject.batch_bytes / (curve.base or size) * (size - part_size)
     # Savings and additions of other changes are kept in proportion to the part that depends on the batch.
     more = held + moving * part_size / size
-    peak = Interval(*(max(0.0, end + more) for end in (smaller.value, smaller.low, smaller.high)))
+    peak = Interval(*(max(0.0, end + more) for end in smaller.ends))
     # The loader still delivers whole batches.
     changed = memory.to_peak(peak, subject.batch_bytes, size / (curve.base or size))
     missing = _gradients_missing(subject, part_size / (curve.base or size))

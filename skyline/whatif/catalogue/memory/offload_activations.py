@@ -70,16 +70,12 @@ class OffloadActivations(UsualWhatIf):
             ]
             for iteration, tensors in _kept(subject, graph).items()
         }  # fmt: skip
-        likely, least, most = (
-            _copied(graph, kept, bytes_per_us(subject, end)) for end in ("value", "high", "low")
-        )
+        cases = (_copied(graph, kept, bytes_per_us(subject, end)) for end in ("value", "high", "low"))
         saved = _saved(next(iter(kept.values()))) if kept else Interval.exact(0.0)
         saved = saved.scaled(1 / scenario.parts)
         return scenario.between(
             subject,
-            likely,
-            least,
-            most,
+            *cases,
             assumptions=(
                 "copies use pinned memory of the host, and streams of their own",
                 "the bus carries nothing else meanwhile, and other GPUs do not share it",

@@ -63,15 +63,13 @@ class OffloadOptimizer(UsualWhatIf):
     def transform(self, scenario: Scenario, value: str, subject: Subject) -> Scenario:
         """Take the update's kernels away; add the copies, and the update on the script's thread."""
         facts = subject.script.optimizers
-        likely, least, most = (
+        cases = (
             _on_host(subject, scenario.graph, facts, bytes_per_us(subject, bus), getattr(_HOST_GB_S, memory))
             for bus, memory in (("value", "value"), ("high", "high"), ("low", "low"))
         )
         return scenario.between(
             subject,
-            likely,
-            least,
-            most,
+            *cases,
             assumptions=(
                 f"the host updates at {_HOST_GB_S.value:.0f} GB/s, from {_HOST_GB_S.low:.0f} to {_HOST_GB_S.high:.0f}",
                 "copies use pinned memory of the host, and streams of their own",

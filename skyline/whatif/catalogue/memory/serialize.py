@@ -134,7 +134,7 @@ class Serialize(UsualWhatIf):
             return replace(scenario, reason=plan)
         if not plan.groups:
             return replace(scenario, reason=_brings_nothing(subject, plan, cache_bytes))
-        likely, least, most = (
+        cases = (
             plan.layers.scaled(scenario.graph, 1 + change / np.maximum(1e-9, plan.now_us))
             for change in plan.changes_us
         )
@@ -144,9 +144,7 @@ class Serialize(UsualWhatIf):
         source = "as measured" if measured else "as the batch curve says"
         changed = scenario.between(
             subject,
-            likely,
-            least,
-            most,
+            *cases,
             assumptions=(
                 *_said(plan),
                 f"layers take in a sub-batch what they take in a batch of its size, {source}",

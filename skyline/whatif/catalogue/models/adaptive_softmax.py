@@ -13,7 +13,7 @@ import numpy as np
 from skyline.graph.column import Indices
 from skyline.graph.graph import Graph, scale
 from skyline.graph.selection import select
-from skyline.interval import Interval
+from skyline.interval import ENDS, Interval
 from skyline.lazy_dataclass import dataclass
 from skyline.memory.growth import LARGE_BYTES
 from skyline.trace.facts import LabelFact, ModuleFact
@@ -61,8 +61,6 @@ _SAVED = Constant(
 _CALLS_US = Constant(
     400.0, 150.0, 1200.0, "an assumption: some fifty calls for each cluster and for both passes, in µs"
 )
-ENDS = ("value", "low", "high")
-"""Of the constants: likely, for the least work, and for the most."""
 _LOSS = re.compile(r"log_?softmax|cross_?entropy|nll_?loss", re.IGNORECASE)
 _LOSS_KERNEL = re.compile(r"softmax|nll_?loss", re.IGNORECASE)
 _PASSES = (Phase.FORWARD, Phase.BACKWARD)
@@ -199,14 +197,12 @@ class AdaptiveSoftmax(UsualWhatIf):
         spread = _below_cutoffs(subject.script, layer, head)
         ends = [shares_left(layer, head, rows, below, end) for below, end in zip(spread, ENDS, strict=True)]
         calls = scenario.parts * max(1.0, layer.module.calls_per_iteration)
-        likely, least, most = (_changed(subject, scenario.graph, layer, one, calls) for one in ends)
+        cases = (_changed(subject, scenario.graph, layer, one, calls) for one in ends)
         freed = _freed(subject, layer, head, ends)
         factor = scenario.pass_factor(subject)
         return scenario.between(
             subject,
-            likely,
-            least,
-            most,
+            *cases,
             assumptions=_assumptions(subject, layer, head, ends),
             memory=lambda memory: _memory(memory, freed, factor),
             provenance=Provenance.MODELLED if _labels(subject.script, layer) else Provenance.ASSUMED,

@@ -14,6 +14,7 @@ from skyline.graph.part import PARTS, Part, parts_of
 from skyline.graph.selection import select
 from skyline.graph.task import KIND, PHASE, WORK, TaskKind, WorkClass, work_class
 from skyline.graph.threads import is_split
+from skyline.interval import ENDS
 from skyline.predict.gpu_spec import GpuSpec
 from skyline.predict.registry import predictor_for
 from skyline.trace.record import OperatorShape, Phase
@@ -63,10 +64,6 @@ _KERNEL_US = Constant(
 )  # fmt: skip
 
 
-_ENDS = ("value", "low", "high")
-"""The likely, the best and the worst case: the end of each constant that holds in it."""
-
-
 def batched_on_cpu(
     scenario: Scenario, subject: Subject, jobs: int, own_data: bool
 ) -> tuple[Graph, Graph, Graph]:
@@ -84,7 +81,7 @@ def batched_on_cpu(
     weighted, norms = _with_weights(graph), _named(graph, _NORMS)
     alone_us, larger = _one_by_one_us(subject, graph, jobs), _in_larger_batch(scenario, subject, jobs)
     found: list[Graph] = []
-    for case in _ENDS:
+    for case in ENDS:
         factors = np.full(len(graph), getattr(OTHERS, case))
         factors[weighted & (tasks.work == WORK[WorkClass.MATMUL])] = getattr(PRODUCTS, case)
         factors[weighted & (tasks.work == WORK[WorkClass.CONVOLUTION])] = getattr(CONVOLUTIONS, case)
@@ -168,7 +165,7 @@ def batched_on_gpu(subject: Subject, graph: Graph, jobs: int, own_data: bool) ->
     norms = _named(graph, _NORMS)
     copies = np.flatnonzero((tasks.kind == KIND[TaskKind.COPY]) & ~loading)
     found: list[Graph] = []
-    for case, factors in zip(_ENDS, kernel_factors(subject, graph, kernels, jobs), strict=True):
+    for case, factors in zip(ENDS, kernel_factors(subject, graph, kernels, jobs), strict=True):
         durations, gaps = graph.durations.copy(), graph.gaps.copy()
         durations[kernels] *= factors * np.where(norms[kernels], getattr(NORMS, case), 1.0)
         durations[copies] *= jobs

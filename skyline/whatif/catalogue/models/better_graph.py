@@ -13,6 +13,7 @@ from skyline.graph.column import Indices
 from skyline.graph.graph import Graph
 from skyline.graph.selection import select
 from skyline.graph.task import WORK, WorkClass
+from skyline.interval import ENDS, End
 from skyline.trace.record import Phase
 from skyline.units import format_ms, plural
 from skyline.whatif.base import Applicability, Scenario, Semantics, Subject, UsualWhatIf
@@ -30,7 +31,7 @@ from skyline.whatif.catalogue.models.saturation import EqualTerms, Price, is_ins
 from skyline.whatif.catalogue.models.term_costs import TermCosts
 from skyline.whatif.catalogue.models.written_terms import blocks
 from skyline.whatif.constant import Constant
-from skyline.whatif.cost.factored_layers import ENDS, End, product_kind, product_rate
+from skyline.whatif.cost.factored_layers import product_kind, product_rate
 from skyline.whatif.number_formats import gpu
 from skyline.whatif.subject import NEEDS_PROFILE
 

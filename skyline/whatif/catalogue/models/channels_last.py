@@ -13,7 +13,7 @@ from skyline.graph.graph import Graph, scale
 from skyline.graph.launching import launches_of
 from skyline.graph.selection import Criteria, select
 from skyline.graph.task import TaskKind, WorkClass
-from skyline.interval import Interval
+from skyline.interval import ENDS, Interval
 from skyline.lazy_dataclass import dataclass
 from skyline.trace.facts import ModuleFact
 from skyline.trace.record import OperatorShape, Phase
@@ -93,7 +93,7 @@ class ChannelsLast(UsualWhatIf):
         if subject.on_gpu:
             made, assumed, provenance = _on_gpu(subject, graph, scenario.product_format)
         else:
-            made = tuple(scale(graph, *_factors(subject, graph, end)) for end in ("value", "low", "high"))
+            made = tuple(scale(graph, *_factors(subject, graph, end)) for end in ENDS)
             assumed = ("every operator between the convolutions supports this layout",)
             provenance = Provenance.MODELLED
         if draws(graph):

@@ -53,15 +53,13 @@ class CudnnBenchmark(UsualWhatIf):
     def transform(self, scenario: Scenario, value: str, subject: Subject) -> Scenario:
         """Scale the convolutions; what the trials themselves take falls into the first iterations."""
         chosen = select(scenario.graph, _CONVOLUTIONS)
-        ends = (_FACTOR.value, _FACTOR.low, _FACTOR.high)
-        likely, least, most = (scale(scenario.graph, chosen, factor) for factor in ends)
+        ends = _FACTOR.ends
+        cases = (scale(scenario.graph, chosen, factor) for factor in ends)
         assumed = ["convolutions get up to 30 % shorter: a range, there is no model of it"]
         assumed.append("batches keep their size and shape: each new one is tried again")
         if subject.profile is None:
             assumed.append("cudnn.benchmark is assumed to be off: a trace does not show it")
-        return scenario.between(
-            subject, likely, least, most, assumptions=tuple(assumed), provenance=Provenance.ASSUMED
-        )
+        return scenario.between(subject, *cases, assumptions=tuple(assumed), provenance=Provenance.ASSUMED)
 
 
 WHATIF = CudnnBenchmark()

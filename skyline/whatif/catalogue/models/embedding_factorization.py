@@ -9,6 +9,7 @@ import numpy as np
 
 from skyline.graph.column import Indices
 from skyline.graph.graph import Graph
+from skyline.interval import ENDS, End
 from skyline.lazy_dataclass import dataclass
 from skyline.trace.profile import Profile
 from skyline.trace.record import OperatorShape, Phase
@@ -16,13 +17,10 @@ from skyline.whatif.base import Applicability, Grain, Provenance, Scenario, Sema
 from skyline.whatif.constant import Constant
 from skyline.whatif.cost.embedding_rows import Table, is_shared, is_table
 from skyline.whatif.cost.factored_layers import (
-    ENDS,
     FLOAT_BYTES,
-    End,
     Factored,
     Split,
     called_twice,
-    is_worth_asking,
     offered,
     pairs,
     parameters,
@@ -86,11 +84,9 @@ class EmbeddingFactorization(UsualWhatIf):
         chosen = factored_tables(profile, usual)
         if not len(_lookups(subject, graph, chosen, Phase.FORWARD)):
             return Applicability.no("no lookup of an embedding was recorded")
-        if not is_worth_asking(
-            subject, chosen, lambda now: _changed(subject, now, chosen, 1.0, "value"), graph
-        ):
-            return Applicability.no("it would save less than 2 % of the iteration and of the memory")
-        return offered(usual, narrower)
+        return offered(
+            subject, chosen, lambda now: _changed(subject, now, chosen, 1.0, "value"), usual, narrower
+        )
 
     def transform(self, scenario: Scenario, value: str, subject: Subject) -> Scenario:
         """Scale lookups, their gradients and the update; add three products for each table."""
@@ -100,7 +96,7 @@ class EmbeddingFactorization(UsualWhatIf):
             reason = f"its tables have {between} numbers in a row, or fewer rows than that"
             return replace(scenario, reason=reason)
         larger = scenario.pass_factor(subject)
-        likely, least, most = (_changed(subject, scenario.graph, layers, larger, end) for end in ENDS)
+        cases = (_changed(subject, scenario.graph, layers, larger, end) for end in ENDS)
         lookups = _lookups(subject, scenario.graph, layers, Phase.FORWARD)
         rows = larger * sum(_rows(subject, scenario.graph, lookups)) / max(1, subject.steps)
         less, whole = parameters(subject, layers)
@@ -110,9 +106,7 @@ class EmbeddingFactorization(UsualWhatIf):
         )
         return scenario.between(
             subject,
-            likely,
-            least,
-            most,
+            *cases,
             assumptions=(
                 f"factored tables: {len(layers)} of {len(embeddings(subject.script))}; {change}",
                 "the new products reach the rate of those in the recording"

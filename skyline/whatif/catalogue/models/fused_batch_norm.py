@@ -68,14 +68,12 @@ class FusedBatchNorm(UsualWhatIf):
         bare = scale(
             bare, np.setdiff1d(launches_of(graph, rectifiers), subject.step_marks(graph)), 0.0, gaps=True
         )
-        likely, least, most = (scale(bare, norms, left) for left in (_LEFT.value, _LEFT.low, _LEFT.high))
+        cases = (scale(bare, norms, left) for left in _LEFT.ends)
         saved = scenario.pass_factor(subject) * _kept_bytes(subject, graph, rectifiers)
         steps = max(1, subject.steps)
         return scenario.between(
             subject,
-            likely,
-            least,
-            most,
+            *cases,
             assumptions=(
                 f"{len(norms) / steps:.0f} kernels of batch normalization in a step take half their time",
                 f"{len(rectifiers) / steps:.0f} kernels of neighbouring rectifiers are no longer needed",

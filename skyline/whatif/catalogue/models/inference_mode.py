@@ -54,7 +54,7 @@ class InferenceMode(UsualWhatIf):
         graph = scenario.graph
         chosen = _evaluating(subject, graph)
         took = graph.durations[chosen]
-        likely, least, most = (
+        cases = (
             scale(graph, chosen, _left(took, per_operator, 0.0 if subject.on_gpu else share))
             for per_operator, share in (
                 (PER_OPERATOR_US.value, KEPT_SHARE.value),
@@ -65,9 +65,7 @@ class InferenceMode(UsualWhatIf):
         forward_ms = float((graph.durations + graph.gaps)[chosen].sum()) / 1e3 / max(1, subject.steps)
         return scenario.between(
             subject,
-            likely,
-            least,
-            most,
+            *cases,
             assumptions=(
                 f"evaluation takes {forward_ms:.2g} ms of an iteration, and nothing of it is differentiated",
                 "the memory that evaluation keeps now is not counted",

@@ -10,7 +10,7 @@ from skyline.errors import UsageError
 from skyline.graph.graph import Graph
 from skyline.graph.selection import select
 from skyline.graph.task import TaskKind
-from skyline.interval import Interval
+from skyline.interval import ENDS, End, Interval
 from skyline.lazy_dataclass import dataclass
 from skyline.trace.facts import ModuleFact
 from skyline.trace.profile import Profile
@@ -27,14 +27,11 @@ from skyline.whatif.base import (
 from skyline.whatif.catalogue.host.traffic import bandwidth
 from skyline.whatif.constant import Constant
 from skyline.whatif.cost.factored_layers import (
-    ENDS,
     FLOAT_BYTES,
-    End,
     OneWeight,
     Product,
     Replaced,
     called_twice,
-    is_worth_asking,
     offered,
     parameters,
     product_kind,
@@ -211,11 +208,9 @@ class Kronecker(UsualWhatIf):
         chosen = kronecker_layers(profile, Structure(usual))
         if not len(tasks_of(graph, chosen, kind=product_kind(subject), phase=_PASSES)):
             return Applicability.no("no work of such a layer was recorded")
-        if not is_worth_asking(
-            subject, chosen, lambda now: _changed(subject, now, chosen, 1.0, "value"), graph
-        ):
-            return Applicability.no("it would save less than 2 % of the iteration and of the memory")
-        return offered(usual, possible)
+        return offered(
+            subject, chosen, lambda now: _changed(subject, now, chosen, 1.0, "value"), usual, possible
+        )
 
     def transform(self, scenario: Scenario, value: str, subject: Subject) -> Scenario:
         """Change the products, or add the making of weights, and shrink what is done to whole weights."""
@@ -226,14 +221,12 @@ class Kronecker(UsualWhatIf):
                 scenario, reason=f"{value} makes the weight of no linear layer and no LSTM smaller"
             )
         larger = scenario.pass_factor(subject)
-        likely, least, most = (_changed(subject, scenario.graph, layers, larger, end) for end in ENDS)
+        cases = (_changed(subject, scenario.graph, layers, larger, end) for end in ENDS)
         less, whole = parameters(subject, layers)
         made = _made_whole(layers)
         return scenario.between(
             subject,
-            likely,
-            least,
-            most,
+            *cases,
             assumptions=(
                 f"layers with Kronecker products: {len(layers)}; {less:,} of {whole:,} parameters go",
                 *(

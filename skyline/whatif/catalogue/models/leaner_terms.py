@@ -6,9 +6,9 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
+from skyline.interval import ENDS, End
 from skyline.whatif.catalogue.models.product_terms import Block, Op, Place
 from skyline.whatif.catalogue.models.saturation import EqualTerms, Node, Price, cheapest, node_us, saturated
-from skyline.whatif.cost.factored_layers import ENDS, End
 
 PRODUCTS = (Op.PRODUCT, Op.AFFINE)
 

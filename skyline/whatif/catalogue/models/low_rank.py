@@ -6,17 +6,15 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from skyline.graph.graph import Graph
+from skyline.interval import ENDS, End
 from skyline.lazy_dataclass import dataclass
 from skyline.trace.profile import Profile
 from skyline.trace.record import Phase
 from skyline.whatif.base import Applicability, Grain, Scenario, Semantics, Subject, UsualWhatIf
 from skyline.whatif.constant import Constant
 from skyline.whatif.cost.factored_layers import (
-    ENDS,
     FLOAT_BYTES,
-    End,
     Factored,
-    is_worth_asking,
     offered,
     parameters,
     why_not,
@@ -69,11 +67,9 @@ class LowRank(UsualWhatIf):
         chosen = split_layers(profile, usual)
         if not len(products(subject, graph, chosen)):
             return Applicability.no("no product of a linear layer was recorded")
-        if not is_worth_asking(
-            subject, chosen, lambda now: _changed(subject, now, chosen, 1.0, "value"), graph
-        ):
-            return Applicability.no("it would save less than 2 % of the iteration and of the memory")
-        return offered(usual, ranks)
+        return offered(
+            subject, chosen, lambda now: _changed(subject, now, chosen, 1.0, "value"), usual, ranks
+        )
 
     def transform(self, scenario: Scenario, value: str, subject: Subject) -> Scenario:
         """Split the products, and shrink what is done to whole weights."""
@@ -82,14 +78,12 @@ class LowRank(UsualWhatIf):
         if not layers:
             return replace(scenario, reason=f"rank {rank} makes the weight of no linear layer smaller")
         larger = scenario.pass_factor(subject)
-        likely, least, most = (_changed(subject, scenario.graph, layers, larger, end) for end in ENDS)
+        cases = (_changed(subject, scenario.graph, layers, larger, end) for end in ENDS)
         less, whole = parameters(subject, layers)
         kept = _kept_bytes(subject, scenario.graph, layers, larger)
         return scenario.between(
             subject,
-            likely,
-            least,
-            most,
+            *cases,
             assumptions=(
                 (
                     f"split linear layers: {len(layers)} of {len(linear_layers(subject.script))}; "

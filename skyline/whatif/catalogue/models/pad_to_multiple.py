@@ -63,8 +63,8 @@ class PadToMultiple(UsualWhatIf):
         profile = subject.script
         layers = odd_layers(profile, multiple)
         size = element_bytes(profile) or _VALUE_BYTES
-        likely, least, most = (
-            _scaled(scenario.graph, layers, [_end(layer.factor(size), end) for layer in layers])
+        cases = (
+            _scaled(scenario.graph, layers, [layer.factor(size).ends[end] for layer in layers])
             for end in range(3)
         )
         added = sum(layer.added for layer in layers)
@@ -80,9 +80,7 @@ class PadToMultiple(UsualWhatIf):
         predicted = ("predicted times are those of aligned sizes: only the change counts",)
         return scenario.between(
             subject,
-            likely,
-            least,
-            most,
+            *cases,
             assumptions=(
                 *(predicted if profile.prediction is not None else ()),
                 f"{len(layers)} layers are padded, by {added:,.0f} parameters in all; sizes from the data stay",
@@ -107,10 +105,6 @@ def _products(graph: Graph, layers: tuple[Odd, ...]) -> Indices:
         phase=(Phase.FORWARD, Phase.BACKWARD),
         layer=tuple(layer.module.path for layer in layers),
     )
-
-
-def _end(interval: Interval, end: int) -> float:
-    return (interval.value, interval.low, interval.high)[end]
 
 
 WHATIF = PadToMultiple()

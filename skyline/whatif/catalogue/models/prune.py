@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property
 from math import sqrt
@@ -13,7 +12,7 @@ from skyline.graph.column import Flags, Indices
 from skyline.graph.graph import Graph, scale
 from skyline.graph.selection import select
 from skyline.graph.task import WORK, TaskKind, WorkClass
-from skyline.interval import Interval
+from skyline.interval import ENDS, Interval
 from skyline.lazy_dataclass import dataclass
 from skyline.trace.record import OperatorShape, Phase
 from skyline.units import format_ms, format_share
@@ -186,12 +185,8 @@ class _Work:
         known = {call: self._share(call, model) for call in set(self.calls)}
         times = np.maximum(self.graph.durations[self.tasks], 1e-9)
         standing = np.minimum(CALL_US, _MOST_CALL.value * times) / times
-
-        def column(end: Callable[[Interval], float]) -> np.ndarray:
-            shares = np.array([end(known[call]) for call in self.calls], np.float64)
-            return standing + (1 - standing) * shares
-
-        return Factors(column(_value), column(_low), column(_high))
+        shares = np.array([known[call].ends for call in self.calls], np.float64).reshape(-1, 3).T
+        return Factors(*(standing + (1 - standing) * each for each in shares))
 
     def _share(self, call: _Call, model: Pruned) -> Interval:
         """Time of a call's work once pruned over that now."""
@@ -221,11 +216,11 @@ class _Work:
             odd = layer is not None and is_product and size
             longer.append(_longer(layer, size) if layer is not None and odd else Interval.exact(1.0))
         factors = kernels.factors(kernels.shapes, after)
-        likely, least, most = (
-            np.where(changing, found * np.array([end(one) for one in longer], np.float64), 1.0)
-            for found, end in zip(factors, (_value, _low, _high), strict=True)
+        cases = (
+            np.where(changing, found * np.array([getattr(one, end) for one in longer], np.float64), 1.0)
+            for found, end in zip(factors, ENDS, strict=True)
         )
-        return Factors(likely, least, most)
+        return Factors(*cases)
 
     def arithmetic(self, model: Pruned) -> float:
         """Arithmetic of the layers' products once pruned over that now."""
@@ -288,18 +283,6 @@ def _longer(layer: PrunedLayer, size: int) -> Interval:
     aligned = padded(layer.kept_outputs, wanted), padded(layer.kept_inputs, wanted)
     gain = Odd(layer.module, layer.kept_outputs, layer.kept_inputs, *aligned).factor(size)
     return Interval(1 / gain.value, 1 / gain.high, 1 / gain.low)
-
-
-def _value(of: Interval) -> float:
-    return of.value
-
-
-def _low(of: Interval) -> float:
-    return of.low
-
-
-def _high(of: Interval) -> float:
-    return of.high
 
 
 WHATIF = Prune()

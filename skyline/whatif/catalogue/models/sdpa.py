@@ -70,14 +70,10 @@ class Sdpa(UsualWhatIf):
         spread = _GPU_RANGE if subject.on_gpu else _CPU_RANGE
         larger = scenario.pass_factor(subject)
         graph = scenario.graph if subject.on_gpu else _told(scenario.graph, sites)
-        likely, least, most = (
-            fused(subject, graph, sites, factor, larger) for factor in (spread.value, spread.low, spread.high)
-        )
+        cases = (fused(subject, graph, sites, factor, larger) for factor in spread.ends)
         return scenario.between(
             subject,
-            likely,
-            least,
-            most,
+            *cases,
             assumptions=_assumptions(sites),
             memory=lambda memory: _without_pairs(memory, sites, subject.steps),
         )

@@ -79,7 +79,7 @@ class SparseEmbedding(UsualWhatIf):
         saved = sum(table.saved_bytes for table in chosen)
         update = update_of(optimizer)
         less = saved / _GRADIENT_BYTES * update.unfused_bytes if update is not None else 0.0
-        likely, least, most = (
+        cases = (
             relieved(subject, _changed(subject, scenario.graph, chosen, optimizer, end), less, end=gain)
             for end, gain in enumerate(("value", "high", "low"))
         )
@@ -87,9 +87,7 @@ class SparseEmbedding(UsualWhatIf):
         rows = sum(table.rows for table in chosen)
         return scenario.between(
             subject,
-            likely,
-            least,
-            most,
+            *cases,
             assumptions=(
                 f"at most {touched:,.0f} of {rows:,} rows are touched: one for each index, if no index repeats",
                 "the optimizer has no weight decay, which moves rows that the batch does not touch",
@@ -169,7 +167,7 @@ def _changed(
         of_one = dense_us / _tensors_of(baseline, shape)
         if of_one > 0:
             after = [sparse_step_us(table, step, of_one) for table in alike]
-            us = sum((one.value, one.low, one.high)[end] for one in after)
+            us = sum(one.ends[end] for one in after)
             graph = scale(graph, found, max(0.0, 1 + (us - of_one * len(alike)) / dense_us))
     if any(len(updates_of(baseline, baseline.operators, table.shape)) for table in chosen):
         return graph
@@ -180,15 +178,11 @@ def _changed(
         return graph
     less = sum(
         step_us * table.rows * table.width / whole
-        - _end_of(sparse_step_us(table, step, step_us * table.rows * table.width / whole), end)
+        - sparse_step_us(table, step, step_us * table.rows * table.width / whole).ends[end]
         for table in chosen
     )
     within = select(graph, phase=Phase.OPTIMIZER, kind=_ALL_BUT_LOADING)
     return scale(graph, within, max(0.0, 1 - less / step_us))
-
-
-def _end_of(interval: Interval, end: int) -> float:
-    return (interval.value, interval.low, interval.high)[end]
 
 
 def _tensors_of(baseline: Subject, shape: tuple[int, int]) -> int:

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
-from skyline.interval import Interval
+from skyline.interval import End, Interval
 from skyline.whatif.catalogue.models.product_terms import Op, Size
 from skyline.whatif.constant import Constant
-from skyline.whatif.cost.factored_layers import End, Product, products_us
+from skyline.whatif.cost.factored_layers import Product, products_us
 from skyline.whatif.cost.thread_scaling import CALL_US
 from skyline.whatif.number_formats import NARROW, gpu
 from skyline.whatif.subject import Subject

@@ -14,7 +14,7 @@ from skyline.graph.graph import Graph, scale
 from skyline.graph.launching import launches_of
 from skyline.graph.selection import Criteria, select
 from skyline.graph.task import PHASE, WORK, TaskKind, WorkClass
-from skyline.interval import Interval
+from skyline.interval import ENDS, Interval
 from skyline.trace.kineto.category import GPU_WORK
 from skyline.trace.record import OperatorShape, Phase
 from skyline.whatif.catalogue.numerics.cast_calls import USUAL_CASTS, call_us, cast_calls
@@ -145,7 +145,7 @@ def narrowed(
                 pythons,
                 getattr(_IN_PLACE, end),
             )
-            for end in ("value", "low", "high")
+            for end in ENDS
         )
         return likely, least, most
     light = _light(subject, graph)

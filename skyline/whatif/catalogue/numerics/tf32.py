@@ -70,9 +70,7 @@ class Tf32(UsualWhatIf):
             return replace(scenario, assumptions=(*scenario.assumptions, _NARROWED))
         graph = scenario.graph
         chosen = _plain(subject, graph)
-        likely, least, most = (
-            scale(graph, chosen, factor) for factor in factors(subject, graph, chosen, TF32)
-        )
+        cases = (scale(graph, chosen, factor) for factor in factors(subject, graph, chosen, TF32))
         assumed = ("products gain as much as the predictor states for their sizes",)
         sized = gpu(subject) is not None and any(
             shape is not None for shape in shapes(subject, graph, chosen)
@@ -80,7 +78,7 @@ class Tf32(UsualWhatIf):
         if not sized:
             assumed = ("a range for products of unknown size: small ones gain nothing",)
         provenance = Provenance.MODELLED if sized else Provenance.ASSUMED
-        return scenario.between(subject, likely, least, most, assumptions=assumed, provenance=provenance)
+        return scenario.between(subject, *cases, assumptions=assumed, provenance=provenance)
 
 
 def _plain(subject: Subject, graph: Graph) -> Indices:

@@ -48,7 +48,7 @@ class DataParallel(UsualWhatIf):
     def transform(self, scenario: Scenario, value: str, subject: Subject) -> Scenario:
         """Exchange the gradients of each iteration before its update."""
         workers = Workers.parse(self.name, value)
-        likely, least, most = (
+        cases = (
             _exchanged(subject, scenario.graph, workers, share)
             for share in (REACHED.value, REACHED.high, REACHED.low)
         )
@@ -57,9 +57,7 @@ class DataParallel(UsualWhatIf):
         )
         changed = scenario.between(
             subject,
-            likely,
-            least,
-            most,
+            *cases,
             assumptions=(
                 workers.assumption(),
                 f"buckets of {DEFAULT_CAP_MB:g} MB, a ring of all workers, and no work that the exchange slows down",

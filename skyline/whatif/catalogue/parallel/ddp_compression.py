@@ -80,7 +80,7 @@ class DdpCompression(UsualWhatIf):
         summing = _HALF_SUM_US.get(fact.backend, _NOTHING)
         copying = _copy_us_per_byte(subject)
         shared = cores_are_shared(subject)
-        likely, least, most = (
+        cases = (
             in_half(
                 subject,
                 scenario.graph,
@@ -96,9 +96,7 @@ class DdpCompression(UsualWhatIf):
         )
         return scenario.between(
             subject,
-            likely,
-            least,
-            most,
+            *cases,
             assumptions=(*exchange_assumptions(subject), "no gradient is too small or too large for 16 bits"),
         )
 
@@ -130,15 +128,10 @@ def _detect_between_gpus(subject: Subject) -> Applicability:
 def _transform_in(scenario: Scenario, subject: Subject) -> Scenario:
     graph = scenario.graph
     chosen = select(graph, kind=TaskKind.KERNEL, phase=Phase.COMMUNICATION, name=_all_reduces(graph))
-    likely, least, most = (
-        scale(graph, chosen, factor)
-        for factor in (_KERNEL_FACTOR.value, _KERNEL_FACTOR.low, _KERNEL_FACTOR.high)
-    )
+    cases = (scale(graph, chosen, factor) for factor in _KERNEL_FACTOR.ends)
     return scenario.between(
         subject,
-        likely,
-        least,
-        most,
+        *cases,
         assumptions=(
             "every all-reduce carries gradients, and none waits for other ranks",
             "NCCL is 2.10 or later, on CUDA 11 or later",

@@ -62,14 +62,12 @@ class P3(UsualWhatIf):
         """Exchange slices while the backward pass and the next forward pass compute."""
         workers = Workers.parse(self.name, value)
         graph = stitch(scenario.graph, int(_ITERATIONS.value))
-        likely, least, most = (
+        cases = (
             sliced(subject, graph, workers, share) for share in (REACHED.value, REACHED.high, REACHED.low)
         )
         changed = scenario.between(
             subject,
-            likely,
-            least,
-            most,
+            *cases,
             assumptions=(
                 workers.assumption(),
                 "the servers add up gradients and update parameters as fast as the link brings them",

@@ -110,16 +110,14 @@ class ScanBackward(UsualWhatIf):
         chains = _chains(subject)
         assert not isinstance(chains, str)
         gaining = [one for one in chains if one.gain(devices) > 1]
-        likely, least, most = (_scanned(subject, scenario.graph, gaining, devices, end) for end in _ENDS)
+        cases = (_scanned(subject, scenario.graph, gaining, devices, end) for end in _ENDS)
         depths = [one.depth(devices) for one in gaining]
         held = sum(
             matrix_bytes(one.layers, depth) / devices for one, depth in zip(gaining, depths, strict=True)
         )
         return scenario.between(
             subject,
-            likely,
-            least,
-            most,
+            *cases,
             assumptions=(
                 *(_said(len(one.layers), depth) for one, depth in zip(gaining, depths, strict=True)),
                 *(() if gaining else (f"on {plural(devices, 'device')} the usual pass is the fastest",)),

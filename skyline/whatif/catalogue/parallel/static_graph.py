@@ -58,14 +58,10 @@ class StaticGraph(UsualWhatIf):
             gaps[chosen] *= 1 - share * goes
             return gaps.tolist()
 
-        likely, least, most = (
-            graph.with_times(gaps=without(goes)) for goes in (_GOES.value, _GOES.high, _GOES.low)
-        )
+        cases = (graph.with_times(gaps=without(goes)) for goes in (_GOES.value, _GOES.high, _GOES.low))
         return scenario.between(
             subject,
-            likely,
-            least,
-            most,
+            *cases,
             assumptions=("every step uses the same parameters, in the same order",),
             provenance=Provenance.ASSUMED,
         )

@@ -103,15 +103,13 @@ class TickTock(UsualWhatIf):
         kernels = select(graph, kind=TaskKind.KERNEL)
         copies = select(graph, kind=TaskKind.COPY)
         factors = kernel_factors(subject, graph, kernels, int(_WAVES.value))
-        likely, least, most = (
+        cases = (
             _shared(subject, graph, kernels, longer, copies)
             for longer in (factors.likely, factors.least, np.full(len(kernels), _WAVES.value))
         )
         changed = scenario.between(
             subject,
-            likely,
-            least,
-            most,
+            *cases,
             assumptions=(
                 f"the peak of both waves is {format_share(both.value / (_WAVES.value * one))} of twice the peak of one",
                 "each wave is a process with a core and workers of its own",

@@ -117,7 +117,7 @@ class TopK(UsualWhatIf):
             raise UsageError(
                 f"{self.name}={value} does not suit the ranks of this script", hint=f"Write {hint}."
             )
-        likely, least, most = (
+        cases = (
             _exchanged(subject, scenario.graph, asked, passes, share)
             for passes, share in (
                 (_PASSES.value, REACHED.value),
@@ -128,9 +128,7 @@ class TopK(UsualWhatIf):
         size = _gradient_bytes(subject)
         changed = scenario.between(
             subject,
-            likely,
-            least,
-            most,
+            *cases,
             assumptions=(
                 *((asked.workers.assumption(),) if asked.workers else ()),
                 "all gradients are float32; gradients that are not sent are added to those of the next step",

@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 
 from skyline.graph.build import build
-from skyline.graph.calibrate import calibrate
 from skyline.graph.part import Part
 from skyline.trace.record import IterationMark, Phase, Record, RecordKind, Trace
+from skyline.whatif.calibration import calibrate
 
 
 def trace_of(*records: Record) -> Trace:

@@ -1,14 +1,14 @@
-"""Hold-ups of single operators: found among iterations, and left where they cannot be told."""
+"""Hold-ups of single operators: found among iterations, and left where they cannot be found."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from skyline.graph.calibrate import steadied
 from skyline.graph.graph import Graph, Structure
 from skyline.graph.task import Task, TaskKind, WorkClass
 from skyline.trace.record import Phase
+from skyline.whatif.calibration import steadied
 
 
 def graph_of(*iterations: list[tuple[str, float, float]]) -> Graph:
