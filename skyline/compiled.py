@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from enum import Enum
 from pathlib import Path
@@ -21,7 +21,7 @@ _SMALL = 2_000
 _LARGE = 30_000
 """Number of visits from which a call compiles at once: a question about a graph simulates it thirty times or more."""
 _WORTH_COMPILING = 500_000
-"""Number of visits in smaller calls from which importing numba and loading the compiled loops (0.15 s) is cheaper."""
+"""Number of visits in smaller calls from which importing numba and compiling the loops is cheaper."""
 
 
 class Way(Enum):
@@ -137,7 +137,16 @@ def _as_array(argument: Any, kind: str) -> Any:
 
 
 def _compile(function: Callable[..., int], reads: str, writes: str) -> Callable[..., int]:
-    """Compile to machine code, cached between runs in a separate folder, not next to the installed source."""
+    """Machine code, kept between runs in a separate folder, not next to the installed source.
+
+    Code that needs nothing of numba is loaded without it.
+    """
+    from skyline.object_code import ObjectCode
+
+    # llvmlite has other versions and other formats of code; numba has its own answer to these.
+    with suppress(Exception):
+        code = ObjectCode(function, reads, writes, _cache_folder())
+        return code.load() or code.compile()
     import numba
 
     def argument(kind: str, changed: bool) -> Any:
@@ -160,5 +169,7 @@ def _compile(function: Callable[..., int], reads: str, writes: str) -> Callable[
 
 
 def _cache_folder() -> Path:
+    if chosen := os.environ.get("NUMBA_CACHE_DIR"):
+        return Path(chosen)
     root = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(root) / "skyline" / "compiled"
