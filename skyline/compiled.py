@@ -57,10 +57,13 @@ class Loop:
     """A function over arrays; call it with the number of elements that it visits (``visits``), then its arguments.
 
     ``reads`` and ``writes`` give the types of its arguments, read-only ones first: ``i`` int32, ``f`` float64 and ``b``
-    bool arrays; ``n`` an integer and ``x`` a single number.
+    bool arrays; ``n`` an integer and ``x`` a single number. A loop that ``allocates`` needs numba to run compiled.
     """
 
-    def __init__(self, function: Callable[..., int], reads: str, writes: str) -> None:
+    def __init__(
+        self, function: Callable[..., int], reads: str, writes: str, allocates: bool = False
+    ) -> None:
+        self._allocates = allocates
         self._function = function
         self._reads = reads
         self._writes = writes
@@ -103,7 +106,7 @@ class Loop:
             if visits < _SMALL or _why_not is not None:
                 return None
             _visits_so_far += visits
-            if visits < _LARGE and _visits_so_far < _WORTH_COMPILING:
+            if (self._allocates or visits < _LARGE) and _visits_so_far < _WORTH_COMPILING:
                 return None
         # While one thread compiles, which takes seconds, others continue in Python.
         if not _lock.acquire(blocking=way is Way.COMPILED):
@@ -120,9 +123,9 @@ class Loop:
         return self._compiled
 
 
-def loop(reads: str, writes: str = "") -> Callable[[Callable[..., int]], Loop]:
-    """Make a ``Loop`` of a function; see there for ``reads`` and ``writes``."""
-    return lambda function: Loop(function, reads, writes)
+def loop(reads: str, writes: str = "", *, allocates: bool = False) -> Callable[[Callable[..., int]], Loop]:
+    """Make a ``Loop`` of a function; see there for the parameters."""
+    return lambda function: Loop(function, reads, writes, allocates)
 
 
 _ELEMENTS = {"i": "int32", "f": "float64", "b": "bool"}
