@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from enum import Enum
 from pathlib import Path
@@ -21,7 +21,7 @@ _SMALL = 2_000
 _LARGE = 30_000
 """Number of visits from which a call compiles at once: a question about a graph simulates it thirty times or more."""
 _WORTH_COMPILING = 500_000
-"""Number of visits in smaller calls from which importing numba and loading the compiled loops (0.15 s) is cheaper."""
+"""Number of visits in smaller calls from which importing numba and compiling the loops is cheaper."""
 
 
 class Way(Enum):
@@ -57,10 +57,13 @@ class Loop:
     """A function over arrays; call it with the number of elements that it visits (``visits``), then its arguments.
 
     ``reads`` and ``writes`` give the types of its arguments, read-only ones first: ``i`` int32, ``f`` float64 and ``b``
-    bool arrays; ``n`` an integer and ``x`` a single number.
+    bool arrays; ``n`` an integer and ``x`` a single number. A loop that ``allocates`` needs numba to run compiled.
     """
 
-    def __init__(self, function: Callable[..., int], reads: str, writes: str) -> None:
+    def __init__(
+        self, function: Callable[..., int], reads: str, writes: str, allocates: bool = False
+    ) -> None:
+        self._allocates = allocates
         self._function = function
         self._reads = reads
         self._writes = writes
@@ -103,7 +106,7 @@ class Loop:
             if visits < _SMALL or _why_not is not None:
                 return None
             _visits_so_far += visits
-            if visits < _LARGE and _visits_so_far < _WORTH_COMPILING:
+            if (self._allocates or visits < _LARGE) and _visits_so_far < _WORTH_COMPILING:
                 return None
         # While one thread compiles, which takes seconds, others continue in Python.
         if not _lock.acquire(blocking=way is Way.COMPILED):
@@ -120,9 +123,9 @@ class Loop:
         return self._compiled
 
 
-def loop(reads: str, writes: str = "") -> Callable[[Callable[..., int]], Loop]:
-    """Make a ``Loop`` of a function; see there for ``reads`` and ``writes``."""
-    return lambda function: Loop(function, reads, writes)
+def loop(reads: str, writes: str = "", *, allocates: bool = False) -> Callable[[Callable[..., int]], Loop]:
+    """Make a ``Loop`` of a function; see there for the parameters."""
+    return lambda function: Loop(function, reads, writes, allocates)
 
 
 _ELEMENTS = {"i": "int32", "f": "float64", "b": "bool"}
@@ -137,7 +140,16 @@ def _as_array(argument: Any, kind: str) -> Any:
 
 
 def _compile(function: Callable[..., int], reads: str, writes: str) -> Callable[..., int]:
-    """Compile to machine code, cached between runs in a separate folder, not next to the installed source."""
+    """Machine code, kept between runs in a separate folder, not next to the installed source.
+
+    Code that needs nothing of numba is loaded without it.
+    """
+    from skyline.object_code import ObjectCode
+
+    # llvmlite has other versions and other formats of code; numba has its own answer to these.
+    with suppress(Exception):
+        code = ObjectCode(function, reads, writes, _cache_folder())
+        return code.load() or code.compile()
     import numba
 
     def argument(kind: str, changed: bool) -> Any:
@@ -160,5 +172,7 @@ def _compile(function: Callable[..., int], reads: str, writes: str) -> Callable[
 
 
 def _cache_folder() -> Path:
+    if chosen := os.environ.get("NUMBA_CACHE_DIR"):
+        return Path(chosen)
     root = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(root) / "skyline" / "compiled"

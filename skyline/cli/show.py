@@ -21,7 +21,7 @@ _EXAMPLES = """\
   skyline show FILE --format html > page.html"""
 
 
-@uncollected()
+@uncollected(last=True)
 def run(arguments: Sequence[str]) -> int:
     """Run the command."""
     command = parser(

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from skyline.whatif.subject import Subject
 
 
-@uncollected()
+@uncollected(last=True)
 def ask(source: str, names: Sequence[str], json: str | None) -> int:
     """``skyline whatif TRACE``: the whole page, or the answers to what was asked."""
     from skyline.cli.command_line import parse_question

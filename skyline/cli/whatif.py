@@ -69,7 +69,7 @@ def run(arguments: Sequence[str]) -> int:
     return _answered(subject.profile, question, constraints, options)
 
 
-@uncollected()
+@uncollected(last=True)
 def _answered(
     profile: Profile, question: Question | None, constraints: Constraints | None, options: argparse.Namespace
 ) -> int:

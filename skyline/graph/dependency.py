@@ -40,7 +40,7 @@ def topological_order(before: Ids, source: Ids, target: Ids) -> Ids:
     return order[:reached]
 
 
-@loop("iii", writes="ii")
+@loop("iii", writes="ii", allocates=True)
 def _kahn(
     follower: Sequence[int],
     leaving_offsets: Sequence[int],

@@ -130,7 +130,7 @@ def _priorities(graph: Graph, any_order: Collection[str]) -> Times:
     return np.where(opened, 0.0, given)
 
 
-@loop("iiifbfffi", writes="ifffii")
+@loop("iiifbfffi", writes="ifffii", allocates=True)
 def _run_by_rank(
     lane_of: Sequence[int],
     offsets: Sequence[int],
