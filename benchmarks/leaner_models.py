@@ -24,7 +24,13 @@ from skyline.interval import median
 
 NULL_TOLERANCE = 0.05
 CHANGES = ("prune", "low_rank", "embedding_factorization", "adaptive_softmax", "fuse_jobs", "kronecker")
-_WHOLE_SCRIPTS = ("leaner_scripts", "unseen_whatifs", "unseen_whatifs_3", "unseen_whatifs_4")
+_WHOLE_SCRIPTS = (
+    "leaner_scripts",
+    "unseen_whatifs",
+    "unseen_whatifs_3",
+    "unseen_whatifs_4",
+    "unseen_whatifs_5",
+)
 
 
 @dataclass(frozen=True, slots=True)

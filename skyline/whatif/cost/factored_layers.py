@@ -12,7 +12,7 @@ import numpy as np
 from skyline.graph.column import Indices
 from skyline.graph.graph import Graph, scale
 from skyline.graph.selection import select
-from skyline.graph.task import ON_GPU, TaskKind, WorkClass
+from skyline.graph.task import KIND, ON_GPU, PHASE, TaskKind, WorkClass
 from skyline.interval import ENDS, End, Interval
 from skyline.lazy_dataclass import dataclass
 from skyline.predict.gpu_spec import GpuSpec
@@ -335,6 +335,27 @@ def called_twice(subject: Subject, graph: Graph, layers: Sequence[Replaced], cho
     gaps = graph.gaps.copy()
     gaps[chosen] *= 2
     return graph.with_times(gaps=gaps)
+
+
+def with_layer_behind(subject: Subject, graph: Graph, layers: Sequence[Replaced], chosen: Indices) -> Graph:
+    """As ``called_twice``, of layers with another layer behind each: it brings as many operators as the first has.
+
+    On a processor those next to its products take as long again, and each operator is reached in the recorded mean
+    time between the operators of its pass: Python's in the forward pass, the engine's of autograd in the backward pass.
+    """
+    changed = called_twice(subject, graph, layers, chosen)
+    if subject.on_gpu:
+        return changed
+    durations, gaps = changed.durations.copy(), changed.gaps.copy()
+    tasks = graph.tasks
+    on_main = tasks.lane == tasks.lane_code(subject.lane)
+    for phase in (Phase.FORWARD, Phase.BACKWARD):
+        own = tasks_of(graph, layers, kind=TaskKind.CPU, phase=phase)
+        durations[np.setdiff1d(own, chosen)] *= 2
+        in_pass = on_main & (tasks.phase == PHASE[phase])
+        operators = int((in_pass & (tasks.kind == KIND[TaskKind.CPU])).sum())
+        gaps[own] += float(graph.gaps[in_pass].sum()) / max(1, operators)
+    return changed.with_times(durations=durations, gaps=gaps)
 
 
 def with_gradients_added(subject: Subject, graph: Graph, layers: Sequence[Replaced]) -> Graph:

@@ -16,12 +16,12 @@ from skyline.whatif.cost.factored_layers import (
     Factored,
     OneWeight,
     Split,
-    called_twice,
     flops_of,
     pairs,
     product_kind,
     split_products,
     tasks_of,
+    with_layer_behind,
 )
 from skyline.whatif.subject import Subject, shapes
 
@@ -90,7 +90,7 @@ def with_products(
         layer = by_path[graph.structure.modules[int(graph.tasks.module[task])]]
         back = int(graph.tasks.phase[task]) == PHASE[Phase.BACKWARD]
         splits.append(Split.of(layer, max(1, round(larger * rows)), back=back))
-    return called_twice(subject, split_products(subject, graph, chosen, splits, end), layers, chosen)
+    return with_layer_behind(subject, split_products(subject, graph, chosen, splits, end), layers, chosen)
 
 
 def rows_of(subject: Subject, graph: Graph, chosen: Indices, layers: Mapping[str, OneWeight]) -> list[int]:

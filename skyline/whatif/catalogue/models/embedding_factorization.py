@@ -20,7 +20,6 @@ from skyline.whatif.cost.factored_layers import (
     FLOAT_BYTES,
     Factored,
     Split,
-    called_twice,
     offered,
     pairs,
     parameters,
@@ -30,6 +29,7 @@ from skyline.whatif.cost.factored_layers import (
     tasks_of,
     why_not,
     with_gradients_added,
+    with_layer_behind,
     with_update,
     with_weights,
 )
@@ -173,7 +173,7 @@ def _why_none(profile: Profile) -> str:
 def _changed(subject: Subject, graph: Graph, layers: tuple[Factored, ...], larger: float, end: End) -> Graph:
     rate = product_rate(subject, graph)[0]
     durations = graph.durations.copy()
-    firsts: list[int] = []
+    looked_up: list[Indices] = []
     for layer in layers:
         for phase in _PASSES:
             found = _lookups(subject, graph, (layer,), phase)
@@ -182,13 +182,13 @@ def _changed(subject: Subject, graph: Graph, layers: tuple[Factored, ...], large
             call_us = np.minimum(0.0 if subject.on_gpu else CALL_US, 0.5 * graph.durations[found])
             durations[found] = call_us + ratio * (graph.durations[found] - call_us)
             back = phase is Phase.BACKWARD
-            for task, rows in _first_of_each(subject, graph, found, layer):
-                split = Split.of(layer, max(1, round(larger * rows)), back=back)
-                # The product behind the table; the table itself is looked up.
-                products = split.then[2:] if back else split.then[1:]
-                durations[task] += products_us(subject, products, rate, _format(subject), end)
-                firsts.append(task)
-    changed = called_twice(subject, graph.with_times(durations=durations), layers, np.array(firsts, np.int64))
+            split = Split.of(layer, max(1, round(larger * _rows_each(subject, graph, layer))), back=back)
+            # The product behind the table; the table itself is looked up.
+            products = split.then[2:] if back else split.then[1:]
+            durations[found] += products_us(subject, products, rate, _format(subject), end)
+            looked_up.append(found)
+    chosen = np.concatenate(looked_up)
+    changed = with_layer_behind(subject, graph.with_times(durations=durations), layers, chosen)
     return with_update(subject, with_gradients_added(subject, changed, layers), layers, end)
 
 
@@ -210,16 +210,10 @@ def _is_lookup(name: str, shape: OperatorShape | None) -> bool:
     return "mbedding" in name or (shape is not None and "mbedding" in shape.operator)
 
 
-def _first_of_each(
-    subject: Subject, graph: Graph, found: Indices, layer: Factored
-) -> list[tuple[int, float]]:
-    """One task of each iteration, with the rows that all lookups of the layer give in it."""
-    forward = _lookups(subject, graph, (layer,), Phase.FORWARD)
-    rows = sum(_rows(subject, graph, forward)) / max(1, subject.steps)
-    firsts: dict[int, int] = {}
-    for task in found.tolist():
-        firsts.setdefault(int(graph.tasks.iteration[task]), task)
-    return [(task, rows) for task in firsts.values()]
+def _rows_each(subject: Subject, graph: Graph, layer: Factored) -> float:
+    """The mean number of rows that one lookup of the layer gives."""
+    rows = _rows(subject, graph, _lookups(subject, graph, (layer,), Phase.FORWARD))
+    return sum(rows) / max(1, len(rows))
 
 
 def _rows(subject: Subject, graph: Graph, forward: Indices) -> list[float]:
