@@ -117,7 +117,7 @@ def test_the_github_action_passes_on_the_outcome(
     repository: Path, act: Callable[..., tuple[int, dict[str, str]]]
 ) -> None:
     (repository / "pyproject.toml").write_text("[tool.skyline.budget]\npeak_mb = 1\n")
-    assert act(SCRIPT="train.py") == (1, {"outcome": "over"})
+    assert act(SCRIPT="train.py", MINUTES="0.1") == (1, {"outcome": "over"})
     assert b"<testsuite" in (repository / "skyline.xml").read_bytes()
     assert "peak memory" in (repository / "summary.md").read_text()
 
