@@ -248,7 +248,7 @@ class Compile(UsualWhatIf):
             most,
             assumptions=_assumptions(found, subject, mode),
             memory=_with_fewer_activations,
-            one_off_s=compiling_s(found, subject, tuned=mode == MAX_AUTOTUNE),
+            one_off_s=compiling_s(found, subject, graph, tuned=mode == MAX_AUTOTUNE),
         )
         if not found.breaks and not shapes_change(subject):
             return made

@@ -6,6 +6,7 @@ from collections import Counter
 
 import numpy as np
 
+from skyline.graph.graph import Graph
 from skyline.graph.selection import select
 from skyline.graph.task import TaskKind
 from skyline.interval import Interval
@@ -38,22 +39,37 @@ _RANGE = Constant(1.0, 0.4, 2.5, f"{_BENCHMARK}: warm caches and many cores, or 
 _TUNING = Constant.at(5.0, "an assumption: each kernel is tried out in several variants")
 
 
-def compiling_s(found: Regions, subject: Subject, *, tuned: bool = False) -> Interval:
-    """Seconds until the first iterations are compiled, from how much there is to compile.
+def compiling_s(found: Regions, subject: Subject, graph: Graph, *, tuned: bool = False) -> Interval:
+    """Seconds until the first iterations are compiled, from how much of ``graph`` there is to compile.
 
     Measured on CPUs only, where C++ is generated; with ``tuned`` kernels are tried out besides.
     """
     steps = max(1, subject.steps)
-    graphs = max(1.0, len(found.entries) / steps)
+    share = _compiled_share(found, subject, graph)
+    graphs = max(1.0, share * len(found.entries) / steps)
     seconds = (
         _START_S.value
         + _PER_KERNEL_S.value * found.kernels
-        + _PER_OPERATOR_S.value * found.operators
+        + _PER_OPERATOR_S.value * share * found.operators
         + _PER_GRAPH_S.value * (graphs - 1)
     )
     if tuned:
         seconds *= _TUNING.value
     return _RANGE.scaled(seconds)
+
+
+def _compiled_share(found: Regions, subject: Subject, graph: Graph) -> float:
+    """The share of an iteration's graphs that is compiled.
+
+    A model that is called several times, as for each step of a sequence, is compiled once.
+    """
+    profile = subject.profile
+    if profile is None or not len(found.entries):
+        return 1.0
+    calls = {one.path: max(1.0, one.calls_per_iteration) for one in profile.modules if "." not in one.path}
+    codes: list[int] = graph.tasks.module[found.entries].tolist()
+    roots = [graph.structure.modules[code].partition(".")[0] if code >= 0 else "" for code in codes]
+    return sum(1 / calls.get(root, 1.0) for root in roots) / len(roots)
 
 
 def shapes_change(subject: Subject) -> bool:

@@ -82,7 +82,8 @@ def _compiling_s(scenario: Scenario, subject: Subject) -> Interval | None:
     """The one-off cost of compiling; None where it is counted already."""
     if scenario.one_off_s is not None:
         return None
-    return compiling_s(regions(subject, subject.graph_of(Grain.OPERATORS)), subject)
+    graph = subject.graph_of(Grain.OPERATORS)
+    return compiling_s(regions(subject, graph), subject, graph)
 
 
 def _in_passes(subject: Subject, graph: Graph) -> Indices:
