@@ -51,7 +51,7 @@ def batch_norms(
     ]
     known = PredictedKernels.on(subject, graph, spec)
     # The predictor sees by the products of the step in which format it computes.
-    times_us = known.us([*map(changed, known.shapes), *norms])
+    times_us = known.us([*map(changed, dict.fromkeys(known.shapes)), *norms])
     now_us = np.maximum(graph.durations[chosen], 1e-9)
     likely, least, most = (
         np.minimum(1.0, np.array([getattr(times_us[one], end) for one in norms]) / now_us)

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from skyline.trace.facts import Device
+from skyline.trace.facts import Device, ModuleFact
 from skyline.trace.profile import Profile
 from skyline.trace.record import (
     BareTimes,
@@ -108,5 +108,27 @@ def layered(on_a100: Callable[..., Profile]) -> Callable[..., Profile]:
 
     def made(kernels: Sequence[tuple[str, Phase, int, float]], shape: OperatorShape) -> Profile:
         return on_a100(layer_trace(kernels, shape), sum(took for *_, took in kernels) / 1e3, 0.01, 0.0)
+
+    return made
+
+
+@pytest.fixture
+def two_layers(layered: Callable[..., Profile]) -> Callable[[float], Profile]:
+    """Makes a profile of two layers of 10 and 20 MB, which take so many µs in each pass."""
+
+    def made(layer_us: float) -> Profile:
+        kernels = [
+            ("sgemm", Phase.FORWARD, 0, layer_us),
+            ("sgemm", Phase.FORWARD, 1, layer_us),
+            ("sgemm", Phase.BACKWARD, 1, layer_us),
+            ("sgemm", Phase.BACKWARD, 0, layer_us),
+            ("update", Phase.OPTIMIZER, 0, 100.0),
+        ]
+        profile = layered(kernels, OperatorShape("aten::mm", ((8, 8), (8, 8)), ("float32",) * 2))
+        layers = tuple(
+            ModuleFact(f"Net.{number}", "Linear", True, megabytes * 250_000, True, {})
+            for number, megabytes in ((0, 10), (1, 20))
+        )
+        return replace(profile, modules=layers, parallel=None)
 
     return made

@@ -6,18 +6,14 @@ server and once back. The server accesses its half 14 times: 10 ms and 5 ms at 1
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from skyline.graph.replication import stitch
-from skyline.trace.facts import ModuleFact
-from skyline.trace.record import OperatorShape, Phase
 from skyline.whatif.baseline import baseline
 from skyline.whatif.cost.worker_exchange import Workers
 
-LAYER_US = 10_000.0
 WORKERS, REACHED = Workers(2, 10.0), 0.8
 
 
@@ -30,20 +26,8 @@ def exchange(monkeypatch):
 
 
 @pytest.fixture
-def subject(layered):
-    kernels = [
-        ("sgemm", Phase.FORWARD, 0, LAYER_US),
-        ("sgemm", Phase.FORWARD, 1, LAYER_US),
-        ("sgemm", Phase.BACKWARD, 1, LAYER_US),
-        ("sgemm", Phase.BACKWARD, 0, LAYER_US),
-        ("update", Phase.OPTIMIZER, 0, 100.0),
-    ]
-    profile = layered(kernels, OperatorShape("aten::mm", ((8, 8), (8, 8)), ("float32",) * 2))
-    layers = tuple(
-        ModuleFact(f"Net.{number}", "Linear", True, megabytes * 250_000, True, {})
-        for number, megabytes in ((0, 10), (1, 20))
-    )
-    return baseline(replace(profile, modules=layers, parallel=None))
+def subject(two_layers):
+    return baseline(two_layers(10_000.0))
 
 
 def test_a_server_reads_and_writes_each_number_fourteen_times_for_two_workers(exchange):

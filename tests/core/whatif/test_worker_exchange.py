@@ -14,7 +14,6 @@ from skyline.analysis.estimate import answer, ranked
 from skyline.errors import UsageError
 from skyline.graph.replication import stitch
 from skyline.trace.facts import ModuleFact, ParallelFact
-from skyline.trace.record import OperatorShape, Phase
 from skyline.whatif.base import Grain, Scenario
 from skyline.whatif.baseline import baseline
 from skyline.whatif.catalogue.parallel.p3 import sliced
@@ -32,16 +31,8 @@ def layer(number: int, megabytes: float) -> ModuleFact:
 
 
 @pytest.fixture
-def alone(layered):
-    kernels = [
-        ("sgemm", Phase.FORWARD, 0, LAYER_US),
-        ("sgemm", Phase.FORWARD, 1, LAYER_US),
-        ("sgemm", Phase.BACKWARD, 1, LAYER_US),
-        ("sgemm", Phase.BACKWARD, 0, LAYER_US),
-        ("update", Phase.OPTIMIZER, 0, 100.0),
-    ]
-    profile = layered(kernels, OperatorShape("aten::mm", ((8, 8), (8, 8)), ("float32",) * 2))
-    return replace(profile, modules=(layer(0, 10), layer(1, 20)), parallel=None)
+def alone(two_layers):
+    return two_layers(LAYER_US)
 
 
 def step_ms(found, before_ms: float = 40.1) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from itertools import pairwise
 
 # Kept from before the script could put something else in their place.
 _open, _dumps, _clock = open, json.dumps, time.perf_counter
@@ -49,10 +50,9 @@ class AllocatorPeak:
 
     def read(self, loop):
         """Give the marks a trace without records; nothing is to be recorded after it."""
-        begins = [0.0, *self._marks_us[:-1]]
         iterations = [
             {"index": index, "start_us": start, "end_us": end}
-            for index, (start, end) in enumerate(zip(begins, self._marks_us, strict=False))
+            for index, (start, end) in enumerate(pairwise((0.0, *self._marks_us)))
         ]
         self._result = {
             "trace": {"iterations": iterations, "lines": [], "modules": [], "records": []},
