@@ -50,8 +50,10 @@ class LearnedFigures(msgspec.Struct, frozen=True):
     ``reach`` are by family the least and the largest of each size that was learned from, as logarithms to the base of
     2. ``generations`` are those measured, by family. ``trust`` is the share of the shared correction that is taken on
     a generation that was not, where there is such a correction. ``known`` and ``unknown`` are the intervals for the
-    two, of short, longer and long kernels, as ``LONGER_US`` divides them. ``shortest_us`` is by operator and
-    generation what the shortest measured call takes; under an empty generation, that of any other.
+    two, of short, longer and long kernels, as ``LONGER_US`` divides them. ``contradicted`` are by family the
+    generations of which some measurements contradict others, ``unsteady`` those of which no measured board sustains its
+    clock: physics predicts these. ``shortest_us`` is by operator and generation what the shortest measured call takes;
+    under an empty generation, that of any other.
     """
 
     physics: Physics
@@ -60,6 +62,8 @@ class LearnedFigures(msgspec.Struct, frozen=True):
     trust: dict[Family, float]
     known: dict[Family, list[Spread]]
     unknown: dict[Family, list[Spread]]
+    contradicted: dict[Family, list[str]]
+    unsteady: dict[Family, list[str]]
     shortest_us: dict[str, dict[str, float]]
     trained: Trained
 
@@ -79,22 +83,31 @@ class Model:
         return machine(gpu, constants.rates)
 
     def is_known(self, family: Family, gpu: LearnedGpu) -> bool:
-        """True where operators of the family were measured on the GPU's generation."""
-        return gpu.generation in self.learned.generations.get(family, [])
+        """True where operators of the family were measured on the GPU's generation, at a clock that it keeps."""
+        figures = self.learned
+        measured = gpu.generation in figures.generations.get(family, [])
+        return measured and gpu.generation not in figures.unsteady.get(family, [])
 
-    def kernel_us(self, family: Family, sizes: Sizes, gpu: LearnedGpu) -> Floats:
-        """The times of the kernels in µs, never below what the hardware can do."""
+    def kernel_us(self, family: Family, sizes: Sizes, gpu: LearnedGpu) -> tuple[Floats, Floats]:
+        """The times of the kernels in µs, never below what the hardware can do, and factors that widen their intervals.
+
+        Where measurements contradict one another, half of their departure from physics is believed, and the interval
+        extends from physics to all of it. The factors are 1 elsewhere.
+        """
         physics = families.physics_us(family, sizes, gpu, self.learned.physics)
-        seen = families.features(sizes, gpu, physics)
-        if self.is_known(family, gpu):
-            generations = self.learned.generations[family]
-            told = with_generation(seen, gpu.generation, generations)
-            correction = self.own[family].predict(told)
-        else:
-            trust = self.learned.trust.get(family, 0.0)
-            correction = trust * self.shared[family].predict(seen) if trust else np.zeros(len(seen))
+        correction = self._correction(family, families.features(sizes, gpu, physics), gpu)
         correction = correction * self.within_reach(family, sizes)
-        return np.maximum(families.least_us(sizes, gpu), physics * np.exp(correction))
+        doubted = gpu.generation in self.learned.contradicted.get(family, [])
+        wider = np.exp(np.abs(correction)) if doubted else np.ones(len(correction))
+        return np.maximum(families.least_us(sizes, gpu), physics * np.exp(correction)), wider
+
+    def _correction(self, family: Family, seen: Floats, gpu: LearnedGpu) -> Floats:
+        """Logarithms of the factors on physics."""
+        if self.is_known(family, gpu):
+            told = with_generation(seen, gpu.generation, self.learned.generations[family])
+            return self.own[family].predict(told)
+        trust = self.learned.trust.get(family, 0.0)
+        return trust * self.shared[family].predict(seen) if trust else np.zeros(len(seen))
 
     def within_reach(self, family: Family, sizes: Sizes) -> Floats:
         """Weight of a correction: one among sizes that were learned from.

@@ -13,7 +13,6 @@ from skyline.predict.gpu_spec import GpuSpec
 from skyline.predict.operator_time import OperatorPredictor, OperatorTime
 from skyline.trace.record import OperatorShape
 from skyline_predictors.call_time import shown_us
-from skyline_predictors.constants import Spread
 from skyline_predictors.kernel_row import FLOAT
 from skyline_predictors.learned import family as families
 from skyline_predictors.learned.family import Family
@@ -43,11 +42,11 @@ class LearnedPredictor:
         """Source of the times."""
         known = sorted(self._model.learned.trained.rows)
         machine = self._model.machine(Family.PRODUCT, device)
-        own = (
-            ""
-            if self._model.is_known(Family.PRODUCT, machine)
-            else f"the {device.name}'s generation unmeasured; "
-        )
+        own = ""
+        if not self._model.is_known(Family.ELEMENTWISE, machine):
+            own = f"the {device.name}'s generation unmeasured; "
+        elif not self._model.is_known(Family.PRODUCT, machine):
+            own = f"products on the {device.name} by physics, its measured clock being that of a hot board; "
         return (
             f"data-sheet figures of the {device.name} and float32 kernels measured on {', '.join(known)} "
             f"({own}16-bit and 8-bit formats, TF32 and fused attention unmeasured: an analytical model)"
@@ -92,16 +91,14 @@ class LearnedPredictor:
     def _learned(self, family: Family, shapes: Sequence[OperatorShape], gpu: GpuSpec) -> list[OperatorTime]:
         model = self._model
         machine = model.machine(family, gpu)
-        times = np.maximum(_LEAST_US, model.kernel_us(family, families.read(family, shapes), machine))
-        return _with_spread(times, model.spreads(family, machine), family.value)
-
-
-def _with_spread(times: NDArray[np.float64], spreads: list[Spread], group: str) -> list[OperatorTime]:
-    found: list[OperatorTime] = []
-    for value in times.tolist():
-        spread = spreads[bisect_left(LONGER_US, value)]
-        found.append(OperatorTime(Interval(value, value * spread.low, value * spread.high), True, group))
-    return found
+        kernels, wider = model.kernel_us(family, families.read(family, shapes), machine)
+        spreads = model.spreads(family, machine)
+        found: list[OperatorTime] = []
+        for value, factor in zip(np.maximum(_LEAST_US, kernels).tolist(), wider.tolist(), strict=True):
+            spread = spreads[bisect_left(LONGER_US, value)]
+            told = Interval(value, value * spread.low / factor, value * spread.high * factor)
+            found.append(OperatorTime(told, True, family.value))
+        return found
 
 
 def _in_float32(shape: OperatorShape) -> bool:

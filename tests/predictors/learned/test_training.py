@@ -18,6 +18,7 @@ from skyline_predictors.learned.fitting import START, fitted
 from skyline_predictors.learned.left_out import Held, by_length, departure, quantiles, trust
 from skyline_predictors.learned.measurements import FILE, KernelMeasurements, data_hash, measured
 from skyline_predictors.learned.stream import Streams
+from skyline_predictors.learned.train import unsteady
 
 GPUS = {"V100": 900e3 * 0.9, "P100": 732e3 * 0.7}
 SHORTEST_US = 30.0
@@ -62,6 +63,17 @@ def test_contradicted_measurements_count_half(folder):
     assert departure(one, physics) == pytest.approx(np.log(2) * one.telling)
     assert departure(doubted, physics) == pytest.approx(np.log(2) / 2 * one.telling)
     assert departure(one, one.kernel_us * 2) == pytest.approx(-np.log(2))
+
+
+def test_products_of_boards_below_their_clock_correct_no_others():
+    ones = np.ones(3)
+    streams = Streams(ones, ones, ones, ones)
+    hot, steady = (
+        KernelMeasurements(gpu_named(name), streams, ones, ones, ones, ones, ones, ones > 0)
+        for name in ("T4", "A100-40GB-PCIe")
+    )
+    assert unsteady([hot, steady]) == ["7.5"]
+    assert unsteady([hot, replace(hot, gpu=gpu_named("RTX 2080 Ti"))]) == []
 
 
 def test_a_correction_that_helps_some_gpus_only_is_not_taken():
