@@ -134,7 +134,7 @@ def test_persistent_workers_save_their_start_in_each_epoch(profile):
 
 
 def test_only_iterations_that_wait_for_workers_become_shorter(profile):
-    """What is compared when a change is verified is the iteration in the middle, which waits for none."""
+    """``verify`` compares iterations in the middle of an epoch, which wait for none."""
     start = start_of(profile, loader=LoaderFact(16, 2, 320, 1.0))
     made, mean_ms = asked(start, "persistent_workers")
     assert mean_ms < 0.95 * start.simulated_ms
