@@ -201,6 +201,7 @@ class CallFact:
       tensor's device; the script waits only for a GPU.
     - ``eval forward``: a forward pass without a backward pass. ``module`` is its path, ``grad_enabled`` whether
       autograd recorded its operators, ``training`` the mode of the module if known, ``inference_mode`` likewise.
+      ``trained_here`` is ``line`` or ``function`` where passes that train call modules from the same one.
     - ``compile``: ``torch.compile`` with ``mode``, ``backend``, ``fullgraph``, ``dynamic`` if given. It is called once,
       outside the iterations: ``per_iteration`` is 0.
     - ``graph break``: a place where ``torch.compile`` left its graph, and the ``reason``; ``per_iteration`` is 0,

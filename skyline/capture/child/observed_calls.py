@@ -90,8 +90,23 @@ class ObservedCalls:
         """A line by its number, None where there is none."""
         return self.lines[number] if number >= 0 else None
 
+    def _mark_shared(self):
+        """Mark evaluating calls whose line, or function, calls modules in passes that train, too."""
+        trained = {
+            line for seen in self.modules.values() for one, line in seen.lines.items() if one in self.trained
+        }
+        functions = {(self.lines[one]["file"], self.lines[one]["function"]) for one in trained}
+        for call in self.calls:
+            if call.name == "eval forward" and call.line >= 0:
+                here = self.lines[call.line]
+                if call.line in trained:
+                    call.options["trained_here"] = "line"
+                elif (here["file"], here["function"]) in functions:
+                    call.options["trained_here"] = "function"
+
     def rows(self):
         """The calls, equal ones counted together, as rows of ``skyline.trace.CallFact``."""
+        self._mark_shared()
         counts = {}
         for call in self.calls:
             if call.name:

@@ -33,13 +33,16 @@ def evaluations(context: RewriteContext) -> tuple[EvaluationSite, ...]:
     none, functions count that switch a model to evaluation, or are called after it.
     """
     told = [
-        context.place(call.line)
+        (*context.place(call.line), call.options.get("trained_here"))
         for call in context.profile.calls
         if call.name == "eval forward" and call.line is not None and call.options.get("grad_enabled") is True
     ]
     found: list[EvaluationSite] = []
-    for module, line in told:
+    for module, line, trained_here in told:
         site = _site_at(module, line)
+        if trained_here == "line" or (trained_here and site.function is not None):
+            owner = site.function or site.statements[0]
+            raise refusal("training calls the model here, too: it needs the gradients", module, owner)
         if not any(_same(site, other) for other in found):
             found.append(site)
     if told:

@@ -12,8 +12,8 @@ import numpy as np
 from skyline.graph.column import Indices
 from skyline.graph.graph import Graph, scale
 from skyline.graph.selection import select
-from skyline.graph.task import KIND, ON_GPU, PHASE, TaskKind, WorkClass
-from skyline.interval import ENDS, End, Interval
+from skyline.graph.task import ON_GPU, PHASE, TaskKind, WorkClass
+from skyline.interval import ENDS, End, Interval, median
 from skyline.lazy_dataclass import dataclass
 from skyline.predict.gpu_spec import GpuSpec
 from skyline.predict.predicted_times import in_allowed_format
@@ -53,8 +53,9 @@ FLOAT_BYTES = Constant.at(4.0, "the width of a number in float32")
 _WORTH_ASKING = Constant.at(
     0.02, "the share of the iteration, or of the peak memory, below which a list is shorter"
 )
-_HOST = (TaskKind.CPU, TaskKind.LAUNCH)
+HOST = (TaskKind.CPU, TaskKind.LAUNCH)
 _PER_WEIGHT = (Phase.OPTIMIZER, Phase.COMMUNICATION)
+PASSES = (Phase.FORWARD, Phase.BACKWARD)
 _ALL_BUT_LOADING = tuple(kind for kind in TaskKind if kind is not TaskKind.DATA)
 _OF_GAINS: dict[End, End] = {"value": "value", "low": "high", "high": "low"}
 """The end of a gain in each case."""
@@ -227,8 +228,12 @@ def pairs(profile: Profile) -> list[tuple[ModuleFact, ModuleFact]]:
 
 def tasks_of(graph: Graph, layers: Sequence[Replaced], **criteria: Any) -> Indices:
     """The tasks of these layers that meet the criteria of ``select``."""
-    wanted = {layer.module.path for layer in layers}
-    codes = [code for code, path in enumerate(graph.structure.modules) if path in wanted]
+    return tasks_within(graph, {layer.module.path for layer in layers}, **criteria)
+
+
+def tasks_within(graph: Graph, paths: Collection[str], **criteria: Any) -> Indices:
+    """The tasks of modules at these paths that meet the criteria of ``select``."""
+    codes = [code for code, path in enumerate(graph.structure.modules) if path in paths]
     found = select(graph, **criteria)
     return found[np.isin(graph.tasks.module[found], codes)]
 
@@ -256,7 +261,12 @@ def split_products(
             known[split, form] = _ratio(subject, split, form, end)
     ratios = np.array([known[one] for one in zip(splits, formats, strict=True)], np.float64)
     now_us = graph.durations[chosen]
-    calls_us = np.zeros(len(chosen)) if subject.on_gpu else np.minimum(CALL_US, 0.5 * now_us)
+    calls_us = np.zeros(len(chosen))
+    if not subject.on_gpu:
+        calls_us = np.minimum(CALL_US, 0.5 * now_us)
+        for phase, us in called_us(subject, graph, end).items():
+            here = graph.tasks.phase[chosen] == PHASE[phase]
+            calls_us[here] = np.minimum(us, now_us[here])
     durations = graph.durations.copy()
     durations[chosen] = 2 * calls_us + ratios * (now_us - calls_us)
     return graph.with_times(durations=durations)
@@ -277,8 +287,33 @@ def _ratio(subject: Subject, split: Split, number_format: str, end: End) -> floa
     return after.value / before.value * apart
 
 
+def called_us(subject: Subject, graph: Graph, end: End) -> dict[Phase, float]:
+    """The call of an operator that multiplies, by pass, in µs; none where all of these take longer than ``CALL_US``.
+
+    It takes no more than the smallest ones of the recording, less their arithmetic at the highest rate that is assumed
+    for any processor; the low end is half of their time.
+    """
+    found: dict[Phase, float] = {}
+    for phase in PASSES:
+        chosen = select(graph, kind=TaskKind.CPU, work=WorkClass.MATMUL, phase=phase)
+        by_work: dict[int, list[float]] = {}
+        for task, shape in zip(chosen.tolist(), shapes(subject, graph, chosen), strict=True):
+            by_work.setdefault(flops_of(subject, graph, task, shape), []).append(float(graph.durations[task]))
+        for work, times_us in by_work.items():
+            half_us = 0.5 * median(times_us)
+            least_us = half_us if end == "low" else max(half_us, 2 * half_us - work / _UNSEEN_RATE.high)
+            if 0 < least_us < found.get(phase, CALL_US):
+                found[phase] = least_us
+    return found
+
+
 def products_us(
-    subject: Subject, products: Sequence[Product], rate: Interval, number_format: str, end: End
+    subject: Subject,
+    products: Sequence[Product],
+    rate: Interval,
+    number_format: str,
+    end: End,
+    call_us: float = CALL_US,
 ) -> float:
     """Time of products that are not in the recording; ``rate`` is operations per µs of a processor."""
     spec = gpu(subject)
@@ -287,19 +322,20 @@ def products_us(
         return getattr(_sum(_on_gpu(spec, asked)), end)
     half = getattr(HALF_RATE, end)
     reached = getattr(rate, _OF_GAINS[end])
-    return sum(CALL_US + one.work(half) / reached for one in products)
+    return sum(call_us + one.work(half) / reached for one in products)
 
 
 def product_rate(subject: Subject, graph: Graph) -> tuple[Interval, bool]:
     """Operations per µs of the products of the recording, and whether there are any."""
     chosen = select(graph, kind=TaskKind.CPU, work=WorkClass.MATMUL, phase=Phase.FORWARD)
+    call_us = called_us(subject, graph, "value").get(Phase.FORWARD, CALL_US)
     work, took_us = 0.0, 0.0
     for task, shape in zip(chosen.tolist(), shapes(subject, graph, chosen), strict=True):
         flops = flops_of(subject, graph, task, shape)
         sides = [] if shape is None else [side for size in shape.inputs[:2] for side in size[-2:]]
         if flops and sides:
             work += flops * (1 + HALF_RATE.value / max(1, min(sides)))
-            took_us += max(0.0, float(graph.durations[task]) - CALL_US)
+            took_us += max(0.0, float(graph.durations[task]) - call_us)
     if work and took_us > 0:
         return _NEW_RATE.scaled(work / took_us), True
     return _UNSEEN_RATE.scaled(subject.script.environment.intraop_threads), False
@@ -325,37 +361,6 @@ def _on_gpu(spec: GpuSpec, asked: tuple[OperatorShape, ...]) -> tuple[Interval, 
 def _sum(times: Sequence[Interval]) -> Interval:
     """Of times whose errors go together."""
     return Interval(*(sum(getattr(one, end) for one in times) for end in ENDS))
-
-
-def called_twice(subject: Subject, graph: Graph, layers: Sequence[Replaced], chosen: Indices) -> Graph:
-    """The host calls two layers in place of one: what is between operators, and on a GPU operators and launches."""
-    if subject.on_gpu:
-        host = tasks_of(graph, layers, kind=_HOST, phase=(Phase.FORWARD, Phase.BACKWARD))
-        return scale(graph, host, 2.0, gaps=True)
-    gaps = graph.gaps.copy()
-    gaps[chosen] *= 2
-    return graph.with_times(gaps=gaps)
-
-
-def with_layer_behind(subject: Subject, graph: Graph, layers: Sequence[Replaced], chosen: Indices) -> Graph:
-    """As ``called_twice``, of layers with another layer behind each: it brings as many operators as the first has.
-
-    On a processor those next to its products take as long again, and each operator is reached in the recorded mean
-    time between the operators of its pass: Python's in the forward pass, the engine's of autograd in the backward pass.
-    """
-    changed = called_twice(subject, graph, layers, chosen)
-    if subject.on_gpu:
-        return changed
-    durations, gaps = changed.durations.copy(), changed.gaps.copy()
-    tasks = graph.tasks
-    on_main = tasks.lane == tasks.lane_code(subject.lane)
-    for phase in (Phase.FORWARD, Phase.BACKWARD):
-        own = tasks_of(graph, layers, kind=TaskKind.CPU, phase=phase)
-        durations[np.setdiff1d(own, chosen)] *= 2
-        in_pass = on_main & (tasks.phase == PHASE[phase])
-        operators = int((in_pass & (tasks.kind == KIND[TaskKind.CPU])).sum())
-        gaps[own] += float(graph.gaps[in_pass].sum()) / max(1, operators)
-    return changed.with_times(durations=durations, gaps=gaps)
 
 
 def with_gradients_added(subject: Subject, graph: Graph, layers: Sequence[Replaced]) -> Graph:
@@ -386,7 +391,7 @@ def with_update(subject: Subject, graph: Graph, layers: Sequence[Replaced], end:
     count = 1 + sum(layer.more_tensors for layer in layers) / tensors
     if subject.on_gpu:
         work = select(graph, phase=_PER_WEIGHT, kind=TaskKind.KERNEL)
-        host = select(graph, phase=Phase.OPTIMIZER, kind=_HOST)
+        host = select(graph, phase=Phase.OPTIMIZER, kind=HOST)
         return scale(scale(graph, work, size), host, count, gaps=True)
     traffic = subject.step.traffic_share
     stepping = select(graph, phase=Phase.OPTIMIZER, kind=_ALL_BUT_LOADING)

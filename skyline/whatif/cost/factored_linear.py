@@ -11,6 +11,7 @@ from skyline.graph.task import PHASE, WorkClass
 from skyline.interval import End
 from skyline.trace.profile import Profile
 from skyline.trace.record import Phase
+from skyline.whatif.cost.added_layers import with_layer_behind
 from skyline.whatif.cost.embedding_rows import Table, is_shared, is_table
 from skyline.whatif.cost.factored_layers import (
     Factored,
@@ -21,7 +22,6 @@ from skyline.whatif.cost.factored_layers import (
     product_kind,
     split_products,
     tasks_of,
-    with_layer_behind,
 )
 from skyline.whatif.subject import Subject, shapes
 

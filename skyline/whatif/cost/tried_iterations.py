@@ -33,6 +33,7 @@ _NORMAL_DEVIATION = Constant.at(
     1.4826, "standard deviation of a normal distribution over its median deviation"
 )
 _NINE_IN_TEN = Constant.at(1.645, "deviations to either side that hold nine in ten of a normal distribution")
+_MOST_POWER = Constant.at(2.0, "pairs of samples: no operator of an iteration grows faster with the batch")
 _PYTHON_LESS, _PYTHON_MORE = 0.6, 1.8
 """Bounds of how Python's time may change with the config: neither threads nor formats divide it."""
 
@@ -82,14 +83,18 @@ class TriedIterations:
     def growth(self, graph: Graph, larger: float) -> Times:
         """By task, its time in such a batch over that in the script's own; not a number where none was tried.
 
+        Beyond the tried batches each operator goes on as between the two outermost: attention over the samples of a
+        batch grows with its square, where a layer grows with the batch.
         ``graph`` has a task for each operator, as they were recorded or with changes made.
         """
         unknown = np.full(len(graph), np.nan)
-        if larger == 1.0 or self.beyond(larger) != 1.0:
+        if larger == 1.0 or not self.elsewhere_us:
             return unknown
         standing = {1.0: self.times_us} | self.elsewhere_us
+        tried = {size: times[self.standing] for size, times in standing.items()}
         with np.errstate(divide="ignore", invalid="ignore"):
-            times_us = _between({size: times[self.standing] for size, times in standing.items()}, larger)
+            within = self.beyond(larger) == 1.0
+            times_us = _between(tried, larger) if within else _outside(tried, larger)
             ratios = (times_us / self.times_us[self.standing])[graph.tasks.origin]
         known = self._same(graph, np.arange(len(graph))) & np.isfinite(ratios) & (ratios > 0)
         return np.where(known, ratios, unknown)
@@ -235,6 +240,13 @@ def _between(tried: dict[float, Times], larger: float) -> Times:
     greater = min((one for one in tried if one >= larger), default=max(tried))
     weight = math.log(larger / smaller) / math.log(greater / smaller) if greater > smaller else 0.0
     return tried[smaller] ** (1 - weight) * tried[greater] ** weight
+
+
+def _outside(tried: dict[float, Times], larger: float) -> Times:
+    """Of figures for batches of some sizes those for one beyond them, by the power law of the two nearest to it."""
+    edge, inner = sorted(tried, key=lambda size: abs(math.log(size / larger)))[:2]
+    power = np.log(tried[edge] / tried[inner]) / math.log(edge / inner)
+    return tried[edge] * (larger / edge) ** np.clip(power, 0.0, _MOST_POWER.value)
 
 
 def _beside(standing: dict[_Place, float], trial: Trial) -> dict[_Place, float] | None:

@@ -145,8 +145,8 @@ def test_refused(workshop, shape):
     assert reason in workshop(HEAD + before + LOOP).reason("inference_mode")
 
 
-def seen(shop, line):
-    options = {"grad_enabled": True, "training": False, "module": "Net", "inference_mode": False}
+def seen(shop, line, **further):
+    options = {"grad_enabled": True, "training": False, "module": "Net", "inference_mode": False, **further}
     call = CallFact("eval forward", 1.0, CodeLine("/project/train.py", line), options)
     return replace(shop, profile=replace(shop.profile, calls=(call,)))
 
@@ -173,3 +173,24 @@ def test_a_function_that_the_run_told_of_is_decorated(workshop):
     assert seen(workshop(source), 3).edited("inference_mode") == (
         HEAD + "@torch.inference_mode()\ndef score(net):\n    return net(x).sum().item()\n" + LOOP
     )
+
+
+@pytest.mark.parametrize("shared", ["line", "function"])
+def test_a_function_that_training_calls_as_well_keeps_its_gradients(workshop, shared):
+    """A method that encodes: without gradients in it the encoder would no longer train."""
+    source = HEAD + "def encode(net, x):\n    return net(x)\n" + LOOP
+    shop = seen(workshop(source), 3, trained_here=shared)
+    assert "training calls the model here" in shop.reason("inference_mode")
+
+
+def test_a_line_of_both_passes_keeps_its_gradients(workshop):
+    phases = "for phase in phases:\n    out = model(x)\n    if phase:\n        out.backward()\n"
+    shop = seen(workshop(HEAD + phases), 3, trained_here="line")
+    assert "training calls the model here" in shop.reason("inference_mode")
+
+
+def test_statements_next_to_training_are_put_under_no_grad(workshop):
+    """The function trains, and only the statements that evaluate are put under it."""
+    source = HEAD + LOOP + "    out = model(y)\n    print(out)\n"
+    after = HEAD + LOOP + "    with torch.no_grad():\n        out = model(y)\n    print(out)\n"
+    assert seen(workshop(source), 5, trained_here="function").edited("inference_mode") == after

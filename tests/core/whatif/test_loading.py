@@ -133,6 +133,19 @@ def test_persistent_workers_save_their_start_in_each_epoch(profile):
     )
 
 
+def test_only_iterations_that_wait_for_workers_become_shorter(profile):
+    """``verify`` compares iterations in the middle of an epoch, which wait for none."""
+    start = start_of(profile, loader=LoaderFact(16, 2, 320, 1.0))
+    made, mean_ms = asked(start, "persistent_workers")
+    assert mean_ms < 0.95 * start.simulated_ms
+    assert mean_ms - made.scenario.occasional_ms == pytest.approx(start.simulated_ms)
+    slow_now_and_then = with_data(profile, (*(0.2,) * 4, 18.2, *(0.2,) * 4))
+    waiting = start_of(slow_now_and_then, loader=LoaderFact(16, 2, None, 1.0, prefetch_factor=2))
+    bridged, bridged_ms = asked(waiting, "prefetch_factor=4")
+    assert bridged_ms < 0.95 * waiting.simulated_ms
+    assert bridged_ms - bridged.scenario.occasional_ms == pytest.approx(waiting.simulated_ms)
+
+
 def test_fresh_interpreters_take_seconds_to_start(profile):
     forked = start_ms(profile.environment, 2).value
     for change in ({"platform": "macOS-14"}, {"python": "3.14.0"}):

@@ -101,6 +101,26 @@ def test_larger_batches_gain_more_and_what_loses_does_not_change(tried):
     assert larger[1] == usual[1] == smaller[1] == 1.5
 
 
+def test_products_of_two_activations_have_no_weight_whose_cast_stands(tried):
+    """Attention by batched products: in four times the batch they gain as much as before."""
+    records = tuple(
+        replace(one, name="aten::bmm") if one.name == "aten::linear" else one for one in tried.trace.records
+    )
+    shapes = tuple(
+        replace(one, operator="aten::bmm") if one.operator == "aten::linear" else one for one in SHAPES
+    )
+    trials = tuple(
+        replace(one, operator="aten::bmm") if one.operator == "aten::linear" else one for one in TRIALS
+    )
+    trace = replace(tried.trace, records=records, shapes=shapes)
+    start = baseline(replace(tried, trace=trace, product_trials=trials))
+    heavy = products(start.operators)
+    usual, larger = (tried_factors(start, start.operators, heavy, factor) for factor in (1.0, 4.0))
+    batched = [start.operators.tasks[task].name == "aten::bmm" for task in heavy.tolist()]
+    assert any(batched)
+    assert larger[batched].tolist() == usual[batched].tolist()
+
+
 def test_without_trials_nothing_is_known(tried):
     start = baseline(replace(tried, product_trials=()))
     assert np.isnan(tried_factors(start, start.operators, products(start.operators))).all()

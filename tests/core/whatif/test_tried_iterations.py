@@ -236,6 +236,75 @@ def test_a_manner_that_only_the_own_batch_was_tried_in_keeps_its_factors(tried, 
     assert alone.factors(graph, tasks(graph), (TWO, ""), (ONE, ""), 4.0)[0] == pytest.approx(1.9)
 
 
+PAIRS, SAMPLES = 16.0, 4.0
+
+
+@pytest.fixture
+def pairs(tried):
+    """With four times the batch the second layer, which stands for attention over it, takes sixteen times as long.
+
+    In 16 bits that layer takes as long as before, and all others a quarter.
+    """
+    large, by_size = tried.batch_size * 4, (SAMPLES, SAMPLES, PAIRS, SAMPLES, SAMPLES)
+
+    def timed(operators: tuple[OpTiming, ...]) -> BareTimes:
+        back_ms = (sum(one.took_us for one in operators if one.phase is BACKWARD) + PYTHON[BACKWARD]) / 1e3
+        step_ms = (
+            back_ms + (sum(one.took_us for one in operators if one.phase is FORWARD) + PYTHON[FORWARD]) / 1e3
+        )
+        return BareTimes((step_ms,) * 2, (0.0,) * 2, (back_ms,) * 2, (0.0,) * 2)
+
+    own, grown = works(1, 1, 1, 1, 1), works(*by_size)
+    ratio = timed(grown).steps_ms[0] / timed(own).steps_ms[0]
+    alone = replace(
+        at(large, TRIALS[0]), times=timed(grown), ratios=(ratio,) * 6, peak_bytes=2**20, operators=grown
+    )
+    narrow = config(None, NARROW, works(0.25, 0.25, 1, 0.25, 0.25), PYTHON)
+    narrow_there = config(None, NARROW, works(1, 1, PAIRS, 1, 1), PYTHON)
+    return replace(
+        tried,
+        times=timed(own),
+        trials=(replace(TRIALS[0], times=timed(own)), narrow, alone, at(large, narrow_there)),
+    )
+
+
+def test_beyond_the_tried_batches_operators_go_on_as_between_the_outermost(pairs) -> None:
+    start = baseline(pairs)
+    graph = start.operators
+    growth = start.tried.growth(graph, 16.0)[tasks(graph)][:5]
+    assert growth.tolist() == pytest.approx([16.0, 16.0, 256.0, 16.0, 16.0])
+    # A smaller batch than any that was tried is on the same line.
+    assert start.tried.growth(graph, 0.25)[tasks(graph)][2] == pytest.approx(1 / 16)
+
+
+def test_in_a_batch_beyond_the_tried_ones_amp_shortens_what_is_left_to_shorten(pairs) -> None:
+    """Attention has become most of the iteration, and 16 bits gain nothing in it."""
+    start = baseline(pairs)
+    larger = Choice("batch_size", str(6 * start.profile.batch_size))
+
+    def passes_us(*choices: Choice) -> float:
+        graph = compose(start, choices).scenario.graph
+        return float(graph.durations[tasks(graph)].sum())
+
+    took = np.array([took for *_, took in ROWS], np.float64)
+    grown = took * [6, 6, 36, 6, 6]
+    narrow = (grown * [0.25, 0.25, 1, 0.25, 0.25]).sum() / grown.sum()
+    # Products of layers gain a little more than in the tried batch, as less of their time is the cast of a weight.
+    assert passes_us(larger, NARROWED) / passes_us(larger) == pytest.approx(narrow, rel=0.1)
+
+
+def test_the_range_beyond_the_tried_batches_contains_what_the_operators_come_to(pairs) -> None:
+    """The curve goes on as a line, and an iteration of pairs bends upwards."""
+    start = baseline(pairs)
+    made = compose(start, (Choice("batch_size", str(6 * start.profile.batch_size)),)).scenario
+    took = np.array([took for *_, took in ROWS], np.float64)
+    python_us = sum(PYTHON.values())
+    ratio = ((took * [6, 6, 36, 6, 6]).sum() + python_us) / (took.sum() + python_us)
+    likely_ms = start.step_ms(made.graph)
+    assert likely_ms < 0.99 * ratio * start.iteration_ms.value
+    assert likely_ms + made.above_ms >= 0.99 * ratio * start.iteration_ms.value
+
+
 def test_trials_beside_something_else_tell_nothing(tried) -> None:
     slow = tuple(replace(one, operators=works(*(3.0,) * 5)) for one in TRIALS)
     assert tried_iterations(replace(tried, trials=slow)) is None

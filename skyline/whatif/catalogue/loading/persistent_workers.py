@@ -37,8 +37,11 @@ class PersistentWorkers(UsualWhatIf):
             return scenario
         cost = start_ms(subject.script.environment, loader.num_workers)
         each = cost.scaled(1 / many)
+        shorter = shorter_on_average(scenario.graph, subject, each.value, each.value)
         return scenario.changed(
-            shorter_on_average(scenario.graph, subject, each.value, each.value),
+            shorter,
+            # An iteration in the middle of an epoch starts no worker, and takes as long as before.
+            occasional_ms=subject.step_ms(shorter) - subject.step_ms(scenario.graph),
             below_ms=each.high - each.value,
             above_ms=each.value - each.low,
             assumptions=(

@@ -79,6 +79,7 @@ class PrefetchFactor(UsualWhatIf):
             shorter_on_average(scenario.graph, subject, saved_ms, mean_ms),
             below_ms=likely - best,
             above_ms=abs(now - likely),
+            occasional_ms=likely - now,
             assumptions=(
                 f"the script waited for a batch in {np.count_nonzero(waits_ms)} of {len(waits_ms)} measured iterations",
                 "slow batches come one at a time",

@@ -6,7 +6,7 @@ import numpy as np
 
 from skyline.graph.column import Codes, Times
 from skyline.graph.graph import Graph, scale
-from skyline.graph.part import PARTS, Part
+from skyline.graph.part import PARTS, Part, parts_of
 from skyline.graph.task import KIND, ON_GPU, PHASE, TaskKind
 from skyline.trace.record import Phase
 from skyline.whatif.calibration import ROUNDING, simulated_ms
@@ -115,3 +115,23 @@ def growth(baseline: Subject, graph: Graph, larger: float) -> Times | None:
     if baseline.tried is None or len(graph) < len(baseline.operators):
         return None
     return baseline.tried.growth(graph, larger)
+
+
+def ratio_of_operators(baseline: Subject, factors: Times, larger: float) -> float | None:
+    """The iteration's time in such a batch over that now, by how its operators were seen to grow.
+
+    Python between them stands, and what was not seen grows with its part. None where no other batch was tried.
+    """
+    graph = baseline.operators
+    tried = growth(baseline, graph, larger)
+    if tried is None or not np.isfinite(tried).any():
+        return None
+    tasks = graph.tasks
+    parts = parts_of(tasks)
+    own = np.flatnonzero(tasks.lane == tasks.lane_code(baseline.lane))
+    passes = np.isin(parts[own], [PARTS.index(part) for part in _STANDING])
+    by_part = factors[parts[own]]
+    times_us = graph.durations[own] * np.where(passes & np.isfinite(tried[own]), tried[own], by_part)
+    times_us += graph.gaps[own] * np.where(passes, 1.0, by_part)
+    now_us = float((graph.durations[own] + graph.gaps[own]).sum())
+    return float(times_us.sum()) / now_us if now_us > 0 else None

@@ -26,7 +26,12 @@ from skyline.whatif.base import (
     UsualWhatIf,
 )
 from skyline.whatif.calibration import fitted, simulated_ms
-from skyline.whatif.catalogue.memory.batch_scaling import grown, grown_on_gpu, growth
+from skyline.whatif.catalogue.memory.batch_scaling import (
+    grown,
+    grown_on_gpu,
+    growth,
+    ratio_of_operators,
+)
 from skyline.whatif.cost.embedding_rows import cleared_shares
 from skyline.whatif.question import whole_number
 
@@ -70,6 +75,8 @@ class BatchSize(UsualWhatIf):
         parts = parts_of(graph.tasks)
         larger = size / (curve.base or size)
         wanted = baseline.simulated_ms * ratio.value
+        extrapolated = curve.extrapolated(size)
+        below_ms, above_ms = _unsure_ms(baseline, ratio)
         if baseline.on_gpu:
             batches = select(graph, kind=TaskKind.DATA)
             loaded = scale(graph, batches, factors[Part.LOADER], gaps=True)
@@ -78,6 +85,10 @@ class BatchSize(UsualWhatIf):
             standing = cleared_shares(baseline.script, graph)
             tried = growth(baseline, graph, larger)
             scaled = grown(graph, baseline.lane, parts, by_part, larger, standing, tried)
+            if extrapolated and (seen := ratio_of_operators(baseline, by_part, larger)) is not None:
+                # The curve goes on as a line; the operators, some of which may work on pairs of samples, may not.
+                apart_ms = (seen - ratio.value) * baseline.iteration_ms.value
+                below_ms, above_ms = max(below_ms, -apart_ms), max(above_ms, apart_ms)
         # On several lanes the parts overlap; the curve is of whole iterations and has the last word.
         simulated = simulated_ms(scaled, baseline.lane, baseline.runs_ahead)
         if baseline.runs_ahead:
@@ -86,10 +97,8 @@ class BatchSize(UsualWhatIf):
         elif simulated > 0:
             scaled = scale(scaled, everything, wanted / simulated, gaps=True)
         peak = curve.peak_bytes(size)
-        extrapolated = curve.extrapolated(size)
         predicted = baseline.script.prediction is not None
         assumptions = [_how_known(curve.measured(size), extrapolated, predicted=predicted)]
-        below_ms, above_ms = _unsure_ms(baseline, ratio)
         interpolated = Provenance.MODELLED if extrapolated else Provenance.INTERPOLATED
         changed = scenario.changed(
             scaled,

@@ -15,11 +15,14 @@ from skyline.trace.profile import Profile
 from skyline.trace.record import OperatorShape, Phase
 from skyline.whatif.base import Applicability, Grain, Provenance, Scenario, Semantics, Subject, UsualWhatIf
 from skyline.whatif.constant import Constant
+from skyline.whatif.cost.added_layers import with_layer_behind
 from skyline.whatif.cost.embedding_rows import Table, is_shared, is_table
 from skyline.whatif.cost.factored_layers import (
     FLOAT_BYTES,
+    PASSES,
     Factored,
     Split,
+    called_us,
     offered,
     pairs,
     parameters,
@@ -29,7 +32,6 @@ from skyline.whatif.cost.factored_layers import (
     tasks_of,
     why_not,
     with_gradients_added,
-    with_layer_behind,
     with_update,
     with_weights,
 )
@@ -47,7 +49,6 @@ _ROW = Constant(
     64.0,
     "an assumption: numbers of a row below which looking it up takes as long: a line of a cache",
 )
-_PASSES = (Phase.FORWARD, Phase.BACKWARD)
 CAVEAT = "training tolerates embeddings of another rank; its loss is not predicted"
 
 
@@ -172,10 +173,11 @@ def _why_none(profile: Profile) -> str:
 
 def _changed(subject: Subject, graph: Graph, layers: tuple[Factored, ...], larger: float, end: End) -> Graph:
     rate = product_rate(subject, graph)[0]
+    product_us = called_us(subject, graph, end)
     durations = graph.durations.copy()
     looked_up: list[Indices] = []
     for layer in layers:
-        for phase in _PASSES:
+        for phase in PASSES:
             found = _lookups(subject, graph, (layer,), phase)
             narrowest = getattr(_ROW, end)
             ratio = max(layer.rank, narrowest) / max(layer.outputs, narrowest)
@@ -185,7 +187,9 @@ def _changed(subject: Subject, graph: Graph, layers: tuple[Factored, ...], large
             split = Split.of(layer, max(1, round(larger * _rows_each(subject, graph, layer))), back=back)
             # The product behind the table; the table itself is looked up.
             products = split.then[2:] if back else split.then[1:]
-            durations[found] += products_us(subject, products, rate, _format(subject), end)
+            # One operator of the backward pass calls both of its products.
+            each_us = product_us.get(phase, CALL_US * len(products)) / len(products)
+            durations[found] += products_us(subject, products, rate, _format(subject), end, each_us)
             looked_up.append(found)
     chosen = np.concatenate(looked_up)
     changed = with_layer_behind(subject, graph.with_times(durations=durations), layers, chosen)

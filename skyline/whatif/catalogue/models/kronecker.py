@@ -26,12 +26,12 @@ from skyline.whatif.base import (
 )
 from skyline.whatif.catalogue.host.traffic import bandwidth
 from skyline.whatif.constant import Constant
+from skyline.whatif.cost.added_layers import called_twice
 from skyline.whatif.cost.factored_layers import (
     FLOAT_BYTES,
     OneWeight,
     Product,
     Replaced,
-    called_twice,
     offered,
     parameters,
     product_kind,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from functools import lru_cache
 from math import prod
 
 import numpy as np
@@ -20,6 +19,7 @@ from skyline.trace.record import OperatorShape, Phase
 from skyline.whatif.catalogue.numerics.cast_calls import USUAL_CASTS, call_us, cast_calls
 from skyline.whatif.catalogue.numerics.narrow_trials import (
     iteration_factors,
+    of_activations,
     python_factors,
     tried_factors,
     wide_inputs,
@@ -39,8 +39,6 @@ _WIDE = re.compile(
 )
 """Work that stays as wide as it is: the float32 list of autocast (PyTorch, automatic mixed precision, "ops that
 autocast to float32"), lookups in float32 tables, gradients that are exchanged, and what has no input."""
-_OF_ACTIVATIONS = re.compile(r"bmm|matmul|einsum|attention|flash|fmha", re.IGNORECASE)
-"""Products of two activations."""
 _KEEP_WIDE_ON_GPU = re.compile(r"softmax|layer_norm|group_norm|rms_norm|loss|aten::pow")
 _KEEP_WIDE_ON_CPU = re.compile(r"layer_norm|group_norm|rms_norm")
 _WIDE_NORM = re.compile(r"layer_norm|group_norm|rms_norm")
@@ -415,18 +413,13 @@ def _has_weight(subject: Subject, graph: Graph, heavy: Indices) -> npt.NDArray[n
     """Flags of products with a parameter: products of two activations have none."""
     if subject.profile is None:
         # A trace has many products of few names.
-        return np.array([not _of_activations(name) for name in graph.tasks.names], np.bool_)[
+        return np.array([not of_activations(name) for name in graph.tasks.names], np.bool_)[
             graph.tasks.name[heavy]
         ]
     codes: list[int] = graph.tasks.name[heavy].tolist()
     called = zip(shapes(subject, graph, heavy), codes, strict=True)
     names = (graph.tasks.names[code] if shape is None else shape.operator for shape, code in called)
-    return np.array([not _of_activations(one) for one in names], np.bool_)
-
-
-@lru_cache(maxsize=1 << 12)
-def _of_activations(name: str) -> bool:
-    return _OF_ACTIVATIONS.search(name) is not None
+    return np.array([not of_activations(one) for one in names], np.bool_)
 
 
 def _cast_us(subject: Subject, graph: Graph, weighted: Indices) -> npt.NDArray[np.float64]:
