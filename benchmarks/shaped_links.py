@@ -3,7 +3,7 @@
 A script of one process is profiled, and its step with two workers predicted for each rate. Then two gloo ranks train in
 two network namespaces of our own, joined by a virtual link whose rate ``tc`` sets, with one thread each. In every round
 the model without an exchange takes its turn twice (the null), then the one with it at each rate. Needs root (or
-``unshare --map-root-user --net``), iproute2 and util-linux; without them nothing is measured, and the reason is told.
+``unshare --map-root-user --net``), iproute2 and util-linux; without them nothing is measured, and the reason is given.
 """
 
 from __future__ import annotations
