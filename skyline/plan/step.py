@@ -113,6 +113,7 @@ def step_time(
         if work.single_device and strategy.ranks > 1:
             waiting = waiting_share(strategy.precision, images=work.layers.host_images)
             moving += compute * waiting * stage.factors.waiting
+            moving += stage.late_exchange_us(busy_us=stage.blocks * stage.block_backward_us)
         return StepTime(compute, max(0.0, moving - compute), 0.0, optimizer)
     loads = stage.loads()
     slowest = max(loads, key=lambda load: load.time.both_us)
@@ -401,15 +402,23 @@ class _Stage:
             after = all_gather_us(self.fabric, group, strategy.precision.width_bytes * numbers)
             last = reduce / max(1, self.blocks)
         reduce, after, last = (one * self.factors.link for one in (reduce, after, last))
-        if (
-            self.work.single_device
-            and strategy.sharding is Sharding.NONE
-            and strategy.sent == 1
-            and group.nodes == 1
-        ):
-            return reduce * EXPOSED_EXCHANGE.value
         hidden = min(max(0.0, reduce - last), busy_us)
         return reduce - hidden * (1 - self.factors.contention) + after
+
+    def late_exchange_us(self, busy_us: float) -> float:
+        """Time of a script's exchange inside a node beyond the part that does not hide under the backward pass.
+
+        It is known of replicas, and assumed to be the same for shards: nothing published tells them apart.
+        """
+        size = self.strategy.data * self.strategy.context
+        group = group_of(self.cluster, size, self.strategy.tensor)
+        if size == 1 or group.nodes > 1 or self.strategy.sent < 1:
+            return 0.0
+        width = self.strategy.precision.gradient_bytes
+        reduce = all_reduce_us(self.fabric, group, width * self._parameters()) * self.factors.link
+        hidden = min(reduce - reduce / max(1, self.blocks), busy_us)
+        seen = reduce - hidden * (1 - self.factors.contention)
+        return max(0.0, reduce * EXPOSED_EXCHANGE.value - seen)
 
     def optimizer_us(self) -> float:
         """The update of the rank's share: Adam reads four tensors and writes three.

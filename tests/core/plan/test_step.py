@@ -73,6 +73,18 @@ def test_ranks_of_a_measured_device_wait_for_the_slowest():
     assert step.exposed_us == pytest.approx(30_000 * WAITING.value + exchange)
 
 
+def test_shards_lose_as_much_more_than_described_ones_as_replicas_do():
+    eight = CLUSTER.with_gpus(8)
+    more = {
+        sharding: step_time(work(single_device=True), Strategy(data=8, sharding=sharding), eight).exposed_us
+        - step_time(work(), Strategy(data=8, sharding=sharding), eight).exposed_us
+        for sharding in (Sharding.NONE, Sharding.ZERO_2, Sharding.ZERO_3)
+    }
+    assert more[Sharding.NONE] > 30_000 * WAITING.value
+    assert more[Sharding.ZERO_2] == pytest.approx(more[Sharding.NONE])
+    assert more[Sharding.ZERO_3] == pytest.approx(more[Sharding.NONE])
+
+
 def test_wait_for_an_image_is_as_long_in_either_precision():
     eight = CLUSTER.with_gpus(8)
     images = work(parameters=1.0, single_device=True)
