@@ -19,8 +19,10 @@ import numpy as np
 from machine import Machine
 from plan_fit import Constants, Fitted
 from plan_rows import PublishedRun, published_runs
-from plan_scaling import Scaling, scalings
+from plan_scaling import EXPLAINED as SCALING
+from plan_scaling import scaling_summary, scaling_table, scalings
 from result_file import table, write
+from scaling_rows import scaling_pairs
 
 from skyline.plan.cluster import cluster_named
 from skyline.plan.kernel_time import KernelTimes
@@ -41,10 +43,6 @@ the mean error of FLOP over 40 % of the stated peak. *linear*: the mean error of
 per GPU as the published run of that model on the fewest GPUs, which takes one measurement of each
 model; in brackets the planner's error on the same runs. *in range*: the published figure lies in
 the planner's range. *memory*: mean error of the peak memory, where it is published."""
-_SCALING = """Scaling efficiency from 1 to 8 GPUs (NVIDIA's examples), in points of percent, predicted from the
-throughput of one GPU and the number of parameters. The straggling constant comes from the ConvNets
-rows in single precision. Input pipelines are not modelled; they limit image models in mixed
-precision."""
 _LEFT_OUT = """Constants fitted on the other groups (llm-foundry in 16 bits) from neutral starting values; the form
 of the model was chosen with all rows in view. Without its own rows an architecture takes the mean
 of the others."""
@@ -73,10 +71,22 @@ def main() -> int:
     runs, left_out = published_runs(folder)
     predictor = predictor_named("mixed")
     scored = _scored(runs, predictor)
-    scaling, others = scalings(folder)
+    pairs, others = scaling_pairs(folder)
+    scaling = scalings(pairs)
     figures: dict[str, Any] = {
         "throughput": {name: _summary(rows) for name, rows in _groups(scored).items()},
-        "scaling": _scaling_summary(scaling),
+        "scaling": scaling_summary(scaling),
+        "contradicting": [
+            f"{one.model}, {one.gpu}, {'mixed' if one.mixed else 'single'} precision: {one.contradiction}"
+            for one in pairs
+            if one.contradiction
+        ],
+        "scaling_pairs": [
+            {"model": one.pair.model, "gpu": one.pair.gpu, "mixed": one.pair.mixed,
+             "published": round(one.pair.published, 3), "predicted": round(one.predicted, 3),
+             "low": round(one.low, 3), "high": round(one.high, 3), "contradiction": one.pair.contradiction}
+            for one in scaling
+        ],
         "left_out": {**left_out, **others},
         "exact_ms": max((one.step_ms for one in scored), default=0.0),
         "runs": [
@@ -196,19 +206,6 @@ def _summary(rows: Sequence[Scored]) -> dict[str, float | int | None]:
     }
 
 
-def _scaling_summary(rows: Sequence[Scaling]) -> dict[str, Any]:
-    return {
-        precision: {
-            "pairs": len(chosen),
-            "mean_points": float(np.mean([abs(one.predicted - one.published) for one in chosen]) * 100),
-            "within_5_points": float(np.mean([abs(one.predicted - one.published) <= 0.05 for one in chosen])),
-            "mean_points_linear": float(np.mean([abs(1 - one.published) for one in chosen]) * 100),
-        }
-        for precision in ("single", "mixed")
-        if (chosen := [one for one in rows if one.precision == precision])
-    }
-
-
 def _fit(fitted: Fitted) -> dict[str, Any]:
     constants = fitted.fit(range(len(fitted.runs)))
     return {
@@ -261,15 +258,12 @@ def _page(figures: dict[str, Any]) -> str:
     ]
     parts = [_EXPLAINED, table(head, body)]
     if figures["scaling"]:
-        rows = [
-            (name, str(one["pairs"]), f"{one['mean_points']:.1f}", _percent(one["within_5_points"]),
-             f"{one['mean_points_linear']:.1f}")
-            for name, one in figures["scaling"].items()
-        ]  # fmt: skip
-        parts += [
-            _SCALING,
-            table(("precision", "pairs", "mean error", "within 5", "linear scaling"), rows),
-        ]
+        parts += [SCALING, scaling_table(figures["scaling"])]
+        if figures["contradicting"]:
+            parts.append(
+                "Rows that contradict themselves:\n\n"
+                + "\n".join(f"- {one}" for one in figures["contradicting"])
+            )
     if "fit" in figures:
         fit = figures["fit"]
         rows = [

@@ -26,10 +26,16 @@ CONTENTION = Constant(0.35, 0.0, 0.5, _FITTED)
 """Slowdown of computation while a collective runs: it takes multiprocessors and memory bandwidth."""
 EXPOSED_LATENCY = Constant(0.39, 0.0, 1.5, _FITTED)
 """Wait for the slowest rank in a sharded block's collective, as a multiple of the latency of its ring."""
-STRAGGLING = Constant(
-    0.035, 0.01, 0.08, "1 to 8 GPUs in single precision, NVIDIA DeepLearningExamples, ConvNets"
-)
+_ONE_NODE = "fitted on 1 to 8 GPUs of one node, NVIDIA DeepLearningExamples (benchmarks/plan_published.py)"
+
+WAITING = Constant(0.015, 0.0, 0.08, _ONE_NODE)
 """Share by which the slowest of several equal ranks is behind the single device that was measured or predicted."""
+IMAGE_WAITING = Constant(0.055, 0.03, 0.14, _ONE_NODE)
+"""The same where the host decodes images for every rank, as a share of the step in single precision."""
+IMAGE_MIXED = Constant(3.0, 2.0, 4.0, _ONE_NODE + ": ConvNets in single over mixed precision on one GPU")
+"""Step in single over step in mixed precision of image models: the wait for an image is as long in either."""
+EXPOSED_EXCHANGE = Constant(1.5, 0.0, 3.0, _ONE_NODE)
+"""Time that gradients add to a step inside a node, as a multiple of their all-reduce at the rate of large messages."""
 SELECTION_PASSES = Constant(
     8.0, 3.0, 30.0, "reads of gradients to choose the largest: samples in DGC, up to 30 bisections in MSTopK"
 )

@@ -56,6 +56,8 @@ class Layers:
     expert_parameters: float = 0.0
     single_device: bool = False
     """True if times without other ranks are asked for: fitted constants of transformers include their spread."""
+    host_images: bool = False
+    """True if the host decodes images for each sample: its ranks wait longer for each other."""
     known: KnownPass | None = None
     chain: tuple[LayerPart, ...] = ()
     """The model as layers that differ, in the order in which they run; a pipeline is cut out of them, if there are any.

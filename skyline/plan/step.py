@@ -23,20 +23,21 @@ from skyline.plan.collective import (
 from skyline.plan.constant import (
     ASYNC_TENSOR_HIDDEN,
     CONTENTION,
+    EXPOSED_EXCHANGE,
     EXPOSED_LATENCY,
     OPTIMIZER_PASSES,
     SELECTION_PASSES,
-    STRAGGLING,
 )
 from skyline.plan.kernel_time import PartTime, WorkTime
 from skyline.plan.rank_memory import stage_parts
 from skyline.plan.schedule import StageTime, orders, pipeline_bound_us, pipeline_graph, step_us
 from skyline.plan.stage_cut import BlockTimes, slowest_stage_us
 from skyline.plan.strategy import Recompute, Sharding, Strategy
+from skyline.plan.waiting import waiting_share
 from skyline.plan.work import Work
 from skyline.simulate.engine import simulate
 
-_SPREAD = {"product": 0.12, "attention": 0.25, "other": 0.3, "link": 0.35}
+_SPREAD = {"product": 0.12, "attention": 0.25, "other": 0.3, "link": 0.35, "waiting": 1.5}
 """Relative error of each group of times; errors of groups are independent."""
 
 
@@ -48,6 +49,7 @@ class StepFactors:
     attention: float = 1.0
     other: float = 1.0
     link: float = 1.0
+    waiting: float = 1.0
     contention: float = CONTENTION.value
     latency: float = EXPOSED_LATENCY.value
 
@@ -80,9 +82,11 @@ def step_range(
     """The step, and its range in µs: each group of times in turn at its ends, added in quadrature."""
     step = step_time(work, strategy, cluster, exact=exact)
     below = above = 0.0
+    middle = step_time(work, strategy, cluster, exact=False)
     for group, spread in _SPREAD.items():
+        if group == "waiting" and not work.single_device:
+            continue
         high = step_time(work, strategy, cluster, StepFactors(**{group: 1 + spread}), exact=False)
-        middle = step_time(work, strategy, cluster, exact=False)
         low = step_time(work, strategy, cluster, StepFactors(**{group: 1 / (1 + spread)}), exact=False)
         above += (high.total_us - middle.total_us) ** 2
         below += (middle.total_us - low.total_us) ** 2
@@ -107,7 +111,9 @@ def step_time(
         sync = stage.gradient_us(busy_us=stage.blocks * stage.block_backward_us)
         moving = busy * strategy.accumulation + sync
         if work.single_device and strategy.ranks > 1:
-            moving += compute * STRAGGLING.value
+            waiting = waiting_share(strategy.precision, images=work.layers.host_images)
+            moving += compute * waiting * stage.factors.waiting
+            moving += stage.late_exchange_us(busy_us=stage.blocks * stage.block_backward_us)
         return StepTime(compute, max(0.0, moving - compute), 0.0, optimizer)
     loads = stage.loads()
     slowest = max(loads, key=lambda load: load.time.both_us)
@@ -398,6 +404,21 @@ class _Stage:
         reduce, after, last = (one * self.factors.link for one in (reduce, after, last))
         hidden = min(max(0.0, reduce - last), busy_us)
         return reduce - hidden * (1 - self.factors.contention) + after
+
+    def late_exchange_us(self, busy_us: float) -> float:
+        """Time of a script's exchange inside a node beyond the part that does not hide under the backward pass.
+
+        It is known of replicas, and assumed to be the same for shards: nothing published tells them apart.
+        """
+        size = self.strategy.data * self.strategy.context
+        group = group_of(self.cluster, size, self.strategy.tensor)
+        if size == 1 or group.nodes > 1 or self.strategy.sent < 1:
+            return 0.0
+        width = self.strategy.precision.gradient_bytes
+        reduce = all_reduce_us(self.fabric, group, width * self._parameters()) * self.factors.link
+        hidden = min(reduce - reduce / max(1, self.blocks), busy_us)
+        seen = reduce - hidden * (1 - self.factors.contention)
+        return max(0.0, reduce * EXPOSED_EXCHANGE.value - seen)
 
     def optimizer_us(self) -> float:
         """The update of the rank's share: Adam reads four tensors and writes three.

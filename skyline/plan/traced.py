@@ -14,6 +14,7 @@ from skyline.lazy_dataclass import dataclass
 from skyline.plan.layers import KnownPass, LayerPart, Layers
 from skyline.plan.strategy import Strategy
 from skyline.plan.traced_chain import chain_of, input_bytes
+from skyline.plan.waiting import decodes_images
 from skyline.trace.profile import Profile
 from skyline.trace.record import OperatorShape, Phase, RecordKind
 
@@ -142,7 +143,10 @@ def traced_program(profile: Profile) -> TracedProgram:
     flops = float(sum(shape.flops for _, shape in shapes)) / passes
     name = profile.script.rpartition("/")[2] or profile.script
     known = _known(profile, passes)
-    whole = Layers(block, count, LayerPart(), rest, single_device=True, known=known, chain=chain)
+    images = any(decodes_images(source.text) for source in profile.sources)
+    whole = Layers(
+        block, count, LayerPart(), rest, single_device=True, host_images=images, known=known, chain=chain
+    )
     return TracedProgram(name, batch, whole, flops, passes)
 
 

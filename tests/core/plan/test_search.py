@@ -169,6 +169,7 @@ def _profile(batch_size=4):
     return SimpleNamespace(
         trace=trace,
         modules=modules,
+        sources=(),
         batch_size=batch_size,
         batch=BatchFact((), batch_size),
         script="/x/net.py",

@@ -4,7 +4,7 @@ import pytest
 
 from skyline.graph.selection import select
 from skyline.plan.cluster import cluster_named
-from skyline.plan.constant import CONTENTION
+from skyline.plan.constant import CONTENTION, EXPOSED_EXCHANGE, IMAGE_MIXED, IMAGE_WAITING, WAITING
 from skyline.plan.kernel_time import KernelTimes, PartTime, WorkTime
 from skyline.plan.layers import KnownPass, LayerPart, Layers
 from skyline.plan.rank_memory import rank_memory
@@ -19,6 +19,7 @@ from skyline.plan.step import (
 from skyline.plan.strategy import PipelineSchedule, Precision, Recompute, Sharding, Strategy
 from skyline.plan.timeline import strategy_graph, stream_graph
 from skyline.plan.transformer import transformer_named
+from skyline.plan.waiting import decodes_images
 from skyline.plan.work import Work, work_of
 from skyline.predict.gpus import gpu_named
 from skyline.simulate.engine import simulate
@@ -64,10 +65,58 @@ def test_gradients_hide_under_the_backward_pass_but_for_the_last_block():
     assert large.exposed_us > 2 * 7 / 8 * 12e9 / 225e3 - 20_000
 
 
-def test_ranks_of_a_measured_device_straggle():
+def test_ranks_of_a_measured_device_wait_for_the_slowest():
     eight = CLUSTER.with_gpus(8)
-    alone, spread = (step_time(work(single_device=one), Strategy(data=8), eight) for one in (False, True))
-    assert spread.total_us > alone.total_us
+    # 30 ms of computation; 4 GB at 225 bytes/ns, twice 7/8, and 2 x 7 hops of 2 us, of which nothing hides.
+    exchange = EXPOSED_EXCHANGE.value * (2 * 7 / 8 * 4e9 / 225e3 + 2 * 7 * 2)
+    step = step_time(work(single_device=True), Strategy(data=8), eight)
+    assert step.exposed_us == pytest.approx(30_000 * WAITING.value + exchange)
+
+
+def test_shards_lose_as_much_more_than_described_ones_as_replicas_do():
+    eight = CLUSTER.with_gpus(8)
+    more = {
+        sharding: step_time(work(single_device=True), Strategy(data=8, sharding=sharding), eight).exposed_us
+        - step_time(work(), Strategy(data=8, sharding=sharding), eight).exposed_us
+        for sharding in (Sharding.NONE, Sharding.ZERO_2, Sharding.ZERO_3)
+    }
+    assert more[Sharding.NONE] > 30_000 * WAITING.value
+    assert more[Sharding.ZERO_2] == pytest.approx(more[Sharding.NONE])
+    assert more[Sharding.ZERO_3] == pytest.approx(more[Sharding.NONE])
+
+
+def test_wait_for_an_image_is_as_long_in_either_precision():
+    eight = CLUSTER.with_gpus(8)
+    images = work(parameters=1.0, single_device=True)
+    images = replace(images, layers=replace(images.layers, host_images=True))
+    share = {
+        precision: step_time(images, Strategy(data=8, precision=precision), eight).exposed_us / 30_000
+        for precision in (Precision.SINGLE, Precision.MIXED)
+    }
+    assert share[Precision.SINGLE] == pytest.approx(IMAGE_WAITING.value, abs=0.002)
+    assert share[Precision.MIXED] == pytest.approx(IMAGE_WAITING.value * IMAGE_MIXED.value, abs=0.002)
+
+
+def test_exchange_between_nodes_stays_under_the_backward_pass():
+    sixteen = CLUSTER.with_gpus(16)
+    alone, measured = (
+        step_time(work(single_device=one), Strategy(data=16), sixteen) for one in (False, True)
+    )
+    assert measured.exposed_us - alone.exposed_us == pytest.approx(30_000 * WAITING.value)
+
+
+@pytest.mark.parametrize(
+    ("source", "decodes"),
+    [
+        ("data = torchvision.datasets.ImageFolder(path)", True),
+        ("image = Image.open(name)", True),
+        ("import nvidia.dali.fn as fn", True),
+        ("images = torch.randn(8, 3, 224, 224)", False),
+        ("class ImageFolders: pass", False),
+    ],
+)
+def test_source_that_decodes_images_on_the_host(source, decodes):
+    assert decodes_images(source) is decodes
 
 
 def test_pipeline_in_closed_form_and_simulated():

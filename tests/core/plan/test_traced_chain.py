@@ -73,6 +73,7 @@ def profile(prediction=None):
     return SimpleNamespace(
         trace=trace,
         modules=found,
+        sources=(),
         batch_size=4,
         batch=BatchFact((), 4),
         script="/x/net.py",
