@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from skyline.cli.main import main
 from skyline.errors import RewriteRefused, UsageError
 from skyline.rewrite import registry as rewrites
 from skyline.trace.facts import ModuleFact, OptimizerFact
@@ -121,6 +122,15 @@ def test_what_works_is_found_and_what_does_not_is_named(outsiders):
     assert "missing (from outsiders) cannot be loaded: AttributeError" in said
     assert "gone (from outsiders) cannot be loaded: ModuleNotFoundError" in said
     assert "leaving (from outsiders) cannot be loaded: SystemExit: not today" in said
+
+
+def test_a_question_about_a_named_change_does_not_look_for_others(outsiders, profile, tmp_path, capsys):
+    saved = str(save(replace(profile, script=str(tmp_path / "train.py"))))
+    assert main(("whatif", saved, "fused_optimizer")) == 0
+    assert not registry._found.cache_info().currsize
+    assert "left out" not in capsys.readouterr().err
+    assert main(("whatif", saved)) == 0
+    assert "taken (from outsiders) is left out" in capsys.readouterr().err
 
 
 def test_what_fails_later_is_told_as_an_answer(outsiders, profile):
