@@ -157,7 +157,7 @@ def test_what_fails_later_is_told_as_an_answer(outsiders, profile):
 def test_rewrites_of_others_are_guarded_too(outsiders):
     found = rewrites.entries()
     with pytest.raises(RewriteRefused, match=r"broken \(from outsiders\) failed: AttributeError"):
-        found["fine"].rewrite(object(), "")
+        found["fine"].rewrite(object(), "")  # pyright: ignore[reportArgumentType]
     said = "\n".join(rewrites.problems())
     assert "nothing (from outsiders) is left out: a module with NAME" in said
     assert "taken (from outsiders) is left out: there is a rewrite of that name already" in said
