@@ -75,14 +75,22 @@ def _answered(
 ) -> int:
     from skyline.analysis.analyse import analyse
     from skyline.report.build import best_report, head_report, whatif_report, with_ledger
-    from skyline.watch.diary import with_reached_goal
+    from skyline.whatif.question import BATCH_SIZE
 
-    analysis = analyse(with_reached_goal(profile))
+    if question is None or any(choice.name == BATCH_SIZE for choice in question.all_choices):
+        # The samples that a training needs count for other batch sizes alone.
+        from skyline.watch.diary import with_reached_goal
+
+        profile = with_reached_goal(profile)
+    analysis = analyse(profile)
     from skyline.ledger.ledger import Conditions, Ledger, LedgerUnusable, range_factors
-    from skyline.whatif.registry import problems
 
-    for problem in problems():
-        say(f"skyline: {problem}", quiet=options.quiet)
+    if question is None:
+        # A question about named changes does not look for others.
+        from skyline.whatif.registry import problems
+
+        for problem in problems():
+            say(f"skyline: {problem}", quiet=options.quiet)
     earlier: tuple[LedgerEntry, ...] = ()
     try:
         earlier = Ledger().entries()

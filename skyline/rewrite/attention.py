@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from skyline.rewrite.causal_mask import own_values
 from skyline.source.arguments import qualified_name
 from skyline.source.program import Module
-from skyline.source.text import last_name
+from skyline.source.text import last_name, names_in
 
 Statements = list[ast.stmt]
 
@@ -155,11 +155,7 @@ class _Reader:
 
 def bound_in(statement: ast.stmt) -> set[str]:
     """The names that a statement binds, in whatever way."""
-    return {
-        node.id
-        for node in ast.walk(statement)
-        if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load)
-    }
+    return set(names_in([statement], ast.Store, ast.Del))
 
 
 def _product_of(

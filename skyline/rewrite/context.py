@@ -159,7 +159,7 @@ class RewriteContext:
             (source for source in self.profile.sources if os.path.realpath(source.path) == real), None
         )
         moved = place.line
-        if profiled is not None:
+        if profiled is not None and profiled.text != draft.original.text:
             moved = line_map(profiled.text, draft.original.text)(place.line)
             if moved is None and self._tolerant:
                 moved = changed_line(profiled.text, draft.original.text, place.line)

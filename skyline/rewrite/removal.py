@@ -12,7 +12,7 @@ from skyline.rewrite.imports import added_at
 from skyline.rewrite.plan import Analysed, Refused, RewritePlan
 from skyline.rewrite.registry import RewriteEntry, entries, entry_named
 from skyline.source.program import Module
-from skyline.source.text import SourceText, TextEdit, parse
+from skyline.source.text import SourceText, TextEdit, names_in, parse
 
 
 def removals(analysis: Analysed, names: Sequence[str], read: ReadText) -> RewritePlan:
@@ -117,9 +117,7 @@ def idle_imports(before: SourceText, after: SourceText) -> tuple[TextEdit, ...]:
 
 def _used(module: Module) -> set[str]:
     """The names that a file reads, or offers to others by ``__all__``."""
-    names = {
-        node.id for node in module.nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)
-    }
+    names = set(names_in([module.tree], ast.Load))
     offered = (
         node.value
         for node in module.tree.body

@@ -3,12 +3,25 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
-from skyline.source.text import dotted
+from skyline.source.forms import (
+    grown_in,
+    is_apart,
+    number_in,
+    paired,
+    place_line,
+    whole_number_in,
+    writes_in_place,
+)
+from skyline.source.text import Function, dotted, names_in
 
-Function = ast.FunctionDef | ast.AsyncFunctionDef
+ANY = "*"
+"""In a path: each element of a container, in a loop or a comprehension over it whose rounds hand nothing on."""
+SOME = "?"
+"""In a path: elements of a container that are not known."""
 
 
 class Made(str, Enum):
@@ -20,6 +33,8 @@ class Made(str, Enum):
     """Read from ``self``; ``name`` is what follows."""
     CALLED = "called"
     """An attribute of ``self`` called with one value."""
+    APPLIED = "applied"
+    """An attribute of ``self`` called in another way: with several values or keywords, in turns, on a condition."""
     PRODUCT = "product"
     """A matrix product of two values."""
     LINEAR = "linear"
@@ -33,54 +48,60 @@ class Made(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """One value of a stretch. ``arguments`` are earlier values, by their places; ``line`` is where it is made."""
+    """One value of a stretch. ``arguments`` are earlier values, by their places; ``line`` is where it is made.
+
+    ``computes`` marks operations, other than calls of attributes; ``overwrites`` are values that it changes in place.
+    """
 
     made: Made
     name: str = ""
     arguments: tuple[int, ...] = ()
     dimensions: tuple[int, ...] = ()
     line: int = 0
+    computes: bool = False
+    overwrites: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """A statement of a stretch, whose values begin at ``first``; ``whole``: they say no more than all that it reads.
+
+    After a loop whose rounds are apart come the statements of its body, read once.
+    """
+
+    node: ast.stmt
+    first: int
+    whole: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
     """The values of code that runs from its begin to its end, in the order in which they are made.
 
-    ``needed`` are the places of values that something else reads: they have to exist as they are.
+    ``needed`` are the places of values that something else reads: they have to exist as they are. ``unread`` says why
+    the values are not all that happens to the data, if they are not; ``own`` is the name of ``self``.
     """
 
     values: tuple[Value, ...]
     needed: frozenset[int]
+    statements: tuple[Statement, ...] = ()
+    unread: str = ""
+    own: str = ""
 
 
 def stretches(function: Function) -> tuple[Stretch, ...]:
-    """Every stretch of a function: its body, and each block in it of a branch or a loop."""
-    reader = _Reader(_stored_attributes(function))
-    names = [one.arg for one in (*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs)]
-    reader.block(function.body, dict.fromkeys(names[1:]))
+    """Every stretch of a function: its body, which is the first, and each block in it of a branch or a loop."""
+    reader = _Reader(function)
     return tuple(
-        Stretch(tuple(one.values), frozenset(one.needed)) for one in reader.finished if len(one.values) > 1
+        Stretch(tuple(one.values), frozenset(one.needed), tuple(one.statements), one.unread, reader.own)
+        for one in reader.finished
     )
-
-
-def function_at(tree: ast.Module, line: int) -> Function | None:
-    """The function whose definition begins at a line, or one of whose decorators does."""
-    for node in ast.walk(tree):
-        if isinstance(node, Function):
-            first = min((one.lineno for one in node.decorator_list), default=node.lineno)
-            if first <= line <= node.lineno:
-                return node
-    return None
 
 
 def _stored_attributes(function: Function) -> frozenset[str]:
     """Attributes that the function itself changes: each read of them may give another value."""
-    stores = (
-        node
-        for node in ast.walk(function)
-        if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load)
-    )
-    return frozenset(dotted(node) for node in stores)
+    attributes = (node for node in ast.walk(function) if isinstance(node, ast.Attribute))
+    return frozenset(dotted(node) for node in attributes if not isinstance(node.ctx, ast.Load))
 
 
 @dataclass(slots=True)
@@ -90,6 +111,8 @@ class _Open:
     values: list[Value] = field(default_factory=list[Value])
     needed: set[int] = field(default_factory=set[int])
     known: dict[object, int] = field(default_factory=dict[object, int])
+    statements: list[Statement] = field(default_factory=list[Statement])
+    unread: str = ""
 
     def add(self, value: Value) -> int:
         self.values.append(value)
@@ -100,22 +123,35 @@ _Place = tuple[_Open, int]
 _Names = dict[str, "_Place | None"]
 """The value of each name of the function; None for one that is not followed."""
 
+_Swapped = tuple[int, ...]
 _PRODUCTS = ("matmul", "mm", "bmm")
 _SWAPS = ("transpose", "swapaxes", "swapdims")
 _LAST_TWO = (-2, -1)
 _BOTH = (0, 1)
+_OF_TENSORS = frozenset(
+    ("T", "mT", "shape", "data", "grad", *_PRODUCTS, *_SWAPS, "t", "add", "mul", "multiply")
+)
 _MODULES = ("torch", "F", "functional", "torch.nn.functional", "nn.functional")
-_CONSTANT_MODULES = ("math", "np", "numpy")
 
 
 class _Reader:
     """Reads blocks of statements into stretches."""
 
-    def __init__(self, stored: frozenset[str]) -> None:
+    def __init__(self, function: Function) -> None:
         self.finished: list[_Open] = []
-        self._stored = stored
+        given = function.args
+        names = [one.arg for one in (*given.posonlyargs, *given.args, *given.kwonlyargs)]
+        self.own = names[0] if names else ""
+        self._stored = _stored_attributes(function)
         self._names: _Names = {}
+        self._elements: dict[str, str] = {}
+        """Names that stand for each element of a container, with its path, and counters of elements, with ``ANY``."""
         self._open = _Open()
+        self._once = True
+        """Each expression is evaluated exactly once when the stretch runs: not in a comprehension or a condition."""
+        self._whole = False
+        """The statement is taken as a whole: parts of it that are not followed are no loss."""
+        self.block(function.body, dict.fromkeys(names[1:]))
 
     def block(self, statements: list[ast.stmt], names: _Names) -> None:
         """A stretch for these statements, and one for each block in them; names that are in force go in."""
@@ -127,61 +163,89 @@ class _Reader:
         self._open, self._names = outer
 
     def _statement(self, statement: ast.stmt) -> None:
+        apart = isinstance(statement, ast.For) and is_apart(statement)
+        places = isinstance(statement, ast.AugAssign) and not isinstance(statement.target, ast.Name)
+        self._whole = not apart and not grown_in(statement) and (places or isinstance(statement, _WHOLE))
+        self._open.statements.append(Statement(statement, len(self._open.values), self._whole))
         match statement:
-            case ast.Assign(targets=[ast.Name(id=name)], value=value):
-                self._names[name] = self._open, self._value(value)
-            case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value):
-                self._names[name] = self._open, self._value(value)
+            case (
+                ast.Assign(targets=[ast.Name(id=name)], value=value)
+                | ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value)
+            ):
+                self._assign(name, self._value(value))
             case ast.Assign(targets=[ast.Tuple(elts=targets)], value=ast.Tuple(elts=values)) if len(
                 targets
             ) == len(values) and all(isinstance(one, ast.Name) for one in targets):
-                made = [self._value(one) for one in values]
-                for target, place in zip(targets, made, strict=True):
-                    assert isinstance(target, ast.Name)
-                    self._names[target.id] = self._open, place
+                made = tuple(map(self._value, values))
+                for name, place in zip(names_in(targets), made, strict=True):
+                    self._assign(name, place)
+            case ast.Assign(targets=targets, value=value):
+                made = self._maybe((value,))
+                if any(isinstance(one, _PLACES) for target in targets for one in ast.walk(target)):
+                    self._lose(statement, "writes into an object")
+                self._need_all(statement)
+                self._unknown(statement, made)
+            case ast.Expr(value=ast.Call(args=[item])) if (name := grown_in(statement)) in self._names:
+                items = self._named(name), self._read(item)
+                self._names[name] = self._open, self._open.add(Value(Made.GIVEN, name, items))
+            case ast.Pass() | ast.Return(value=None) | ast.Expr(value=ast.Constant()):
+                pass
             case ast.Return(value=ast.expr() as value) | ast.Expr(value=value):
                 self._read(value)
-            case ast.AugAssign():
+            case ast.AugAssign(target=target, value=value):
                 # A tensor is changed in place, and with it all views of it.
-                self._read(statement.value)
-                self._read(statement.target)
-                self._forget()
+                parts = self._read(value), self._read(target)
+                written = Value(Made.GIVEN, "", parts, computes=True, overwrites=parts[1:])
+                self._forget(dict.fromkeys(_bound(target), self._open.add(written)))
             case (
                 ast.If() | ast.For() | ast.AsyncFor() | ast.While() | ast.With() | ast.AsyncWith() | ast.Try()
             ):
-                self._compound(statement)
+                self._compound(statement, apart=apart)
             case _:
+                if not isinstance(statement, ast.Assert):
+                    self._lose(statement, "has a statement that is not followed")
                 self._need_all(statement)
                 self._unknown(statement)
 
-    def _compound(self, statement: ast.stmt) -> None:
-        for part in ast.iter_child_nodes(statement):
-            if isinstance(part, ast.expr):
-                self._read(part)
-            elif isinstance(part, ast.withitem):
-                self._read(part.context_expr)
-        for one in ast.walk(statement):
+    def _compound(self, statement: ast.stmt, *, apart: bool) -> None:
+        if not apart:
+            self._lose(statement, "has a statement that is not followed")
+            for part in ast.iter_child_nodes(statement):
+                if isinstance(part, ast.expr | ast.withitem):
+                    self._read(part if isinstance(part, ast.expr) else part.context_expr)
+        names = [one for one in dict.fromkeys(names_in([statement])) if one in self._names]
+        for name in names:
             # A branch that is not taken leaves the old value, and a loop reads it in its first turn.
-            if isinstance(one, ast.Name):
-                self._keep(one.id)
-        branches = isinstance(statement, ast.If)
-        before = dict(self._names)
-        self._unknown(statement)
-        inside = before if branches else dict(self._names)
-        for name in ("body", "orelse", "finalbody"):
-            if block := getattr(statement, name, None):
+            self._keep(name)
+        before, whole = dict(self._names), -1
+        if not apart:
+            whole = self._open.add(Value(Made.GIVEN, arguments=tuple(map(self._named, names))))
+            self._unknown(statement, (whole,))
+        inside = before if isinstance(statement, ast.If) else {**before, **_bound(statement)}
+        bodies = [getattr(statement, name, None) for name in ("body", "orelse", "finalbody")]
+        for block in (*bodies, *(one.body for one in getattr(statement, "handlers", ()))):
+            if block:
                 self.block(block, inside)
-        for handler in getattr(statement, "handlers", ()):
-            self.block(handler.body, inside)
-        if any(_writes_in_place(node) for node in ast.walk(statement)):
-            self._forget()
+        if any(writes_in_place(node) for node in ast.walk(statement)):
+            self._forget({} if apart else dict.fromkeys(names, whole))
+        if apart and isinstance(statement, ast.For):
+            once, self._once = self._once, False
+            self._bind(statement.target, statement.iter)
+            for one in statement.body:
+                self._statement(one)
+            self._once = once
 
-    def _unknown(self, node: ast.AST) -> None:
-        """Names that a statement binds in a way that is not followed."""
-        for one in ast.walk(node):
-            if isinstance(one, ast.Name) and not isinstance(one.ctx, ast.Load):
-                self._keep(one.id)
-                self._names[one.id] = None
+    def _assign(self, name: str, value: int) -> None:
+        if not self._once:
+            value = self._open.add(Value(Made.GIVEN, name, (value,)))
+        self._elements.pop(name, None)
+        self._names[name] = self._open, value
+
+    def _unknown(self, node: ast.AST, of: tuple[int, ...] = ()) -> None:
+        """Names that a statement binds in a way that is not followed, from the values ``of``."""
+        for name in _bound(node):
+            self._keep(name)
+            self._assign(name, self._open.add(Value(Made.GIVEN, name, of)))
 
     def _keep(self, name: str) -> None:
         """The present value of a name may be read later."""
@@ -189,66 +253,83 @@ class _Reader:
         if place is not None:
             place[0].needed.add(place[1])
 
-    def _forget(self) -> None:
-        """From here on every name may have another value, and every attribute."""
-        for name in self._names:
+    def _forget(self, written: Mapping[str, int] = {}) -> None:
+        """From here on every name may have another value, and every attribute; ``written`` has the known ones."""
+        for name, place in self._names.items():
             self._keep(name)
-        self._names = dict.fromkeys(self._names)
+            if name in written:
+                self._names[name] = self._open, self._open.add(Value(Made.GIVEN, name, (written[name],)))
+            elif place is not None:
+                of = (place[1],) if place[0] is self._open else ()
+                self._names[name] = self._open, self._open.add(Value(Made.GIVEN, name, of))
         self._open.known.clear()
+
+    def _lose(self, node: ast.stmt | ast.expr, what: str) -> None:
+        if not self._whole:
+            self._open.unread = self._open.unread or f"line {node.lineno} {what}"
 
     # Expressions.
 
-    def _read(self, node: ast.expr) -> None:
+    def _read(self, node: ast.expr) -> int:
         """Something that is not followed reads this expression."""
-        self._open.needed.add(self._value(node))
+        value = self._value(node)
+        self._open.needed.add(value)
+        return value
+
+    def _maybe(self, nodes: Iterable[ast.expr]) -> tuple[int, ...]:
+        """Reads expressions that are evaluated any number of times."""
+        before, self._once = self._once, False
+        found = tuple(map(self._read, nodes))
+        self._once = before
+        return found
 
     def _need_all(self, node: ast.AST) -> None:
         """It reads every name in a node, in an order that is not known."""
-        for one in ast.walk(node):
-            if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Load) and one.id in self._names:
-                self._open.needed.add(self._named(one))
-        if any(_writes_in_place(one) for one in ast.walk(node)):
+        for name in names_in([node], ast.Load):
+            if name in self._names:
+                self._open.needed.add(self._named(name))
+        if any(writes_in_place(one) for one in ast.walk(node)):
             self._forget()
 
     def _value(self, node: ast.expr) -> int:
         match node:
             case ast.Name():
-                return self._named(node)
-            case ast.Attribute() if name := _of_self(node):
+                return self._named(node.id, node.lineno)
+            case ast.Attribute() if (name := self._member(node)) and _is_exact(name):
                 return self._attribute(name)
-            case ast.Attribute(value=value, attr="T"):
-                return self._made(Made.SWAPPED, node, (value,), dimensions=_BOTH)
-            case ast.Attribute(value=value, attr="mT"):
-                return self._made(Made.SWAPPED, node, (value,), dimensions=_LAST_TWO)
+            case ast.Attribute(value=value, attr="T" | "mT" as name):
+                return self._made(Made.SWAPPED, node, (value,), swapped=_BOTH if name == "T" else _LAST_TWO)
             case ast.BinOp(left=left, op=ast.MatMult(), right=right):
                 return self._made(Made.PRODUCT, node, (left, right))
             case ast.BinOp(left=left, op=ast.Add(), right=right):
                 return self._made(Made.SUM, node, (left, right))
             case ast.BinOp(left=left, op=ast.Mult(), right=right):
                 return self._times(node, left, right)
-            case ast.BinOp(left=left, op=ast.Div(), right=right) if number := _number(right):
-                return self._made(Made.TIMES, node, (left,), name=f"1 / ({number})")
+            case ast.BinOp(left=left, op=ast.Div(), right=right) if text := number_in(right):
+                return self._made(Made.TIMES, node, (left,), name=f"1 / ({text})")
             case ast.Call():
                 return self._call(node)
+            case ast.ListComp() | ast.GeneratorExp() | ast.SetComp() | ast.DictComp():
+                return self._comprehension(node)
             case _:
                 return self._other(node)
 
-    def _named(self, node: ast.Name) -> int:
-        place = self._names.get(node.id)
-        if place is None and node.id in self._names:
-            found = self._open.add(Value(Made.GIVEN, node.id, line=node.lineno))
-            self._names[node.id] = self._open, found
+    def _named(self, name: str, line: int = 0) -> int:
+        place = self._names.get(name)
+        if place is None and name in self._names:
+            found = self._open.add(Value(Made.GIVEN, name, line=line))
+            self._names[name] = self._open, found
             return found
         if place is not None and place[0] is self._open:
             return place[1]
-        key = node.id if place is None else (id(place[0]), place[1])
-        self._keep(node.id)
+        key = name if place is None else (id(place[0]), place[1])
+        self._keep(name)
         if key not in self._open.known:
-            self._open.known[key] = self._open.add(Value(Made.GIVEN, node.id, line=node.lineno))
+            self._open.known[key] = self._open.add(Value(Made.GIVEN, name, line=line))
         return self._open.known[key]
 
     def _attribute(self, name: str) -> int:
-        if f"self.{name}" in self._stored:
+        if f"{self.own}.{name}" in self._stored:
             return self._open.add(Value(Made.GIVEN, name))
         key = "self", name
         if key not in self._open.known:
@@ -256,38 +337,45 @@ class _Reader:
         return self._open.known[key]
 
     def _made(
-        self,
-        made: Made,
-        node: ast.expr,
-        arguments: tuple[ast.expr, ...],
-        *,
-        name: str = "",
-        dimensions: tuple[int, ...] = (),
+        self, made: Made, node: ast.expr, given: Iterable[ast.expr], name: str = "", swapped: _Swapped = ()
     ) -> int:
-        places = tuple(self._value(one) for one in arguments)
-        return self._open.add(Value(made, name, places, dimensions, _line(node)))
+        places = tuple(map(self._value, given))
+        computes = made is not Made.CALLED
+        if not self._once:
+            self._open.needed.update(places)
+            made, name, swapped = (Made.GIVEN, "", ()) if computes else (Made.APPLIED, name, ())
+        return self._open.add(Value(made, name, places, swapped, place_line(node), computes))
 
     def _times(self, node: ast.expr, left: ast.expr, right: ast.expr) -> int:
         for number, other in ((left, right), (right, left)):
-            if text := _number(number):
+            if text := number_in(number):
                 return self._made(Made.TIMES, node, (other,), name=text)
         return self._made(Made.TIMES, node, (left, right))
 
     def _call(self, node: ast.Call) -> int:
         given, function = tuple(node.args), node.func
         plain = not node.keywords and not any(isinstance(one, ast.Starred) for one in given)
-        attribute = _of_self(function)
-        if _writes_in_place(node) or not plain:
+        path = self._member(function)
+        if writes_in_place(node):
             return self._other(node)
-        if attribute and len(given) == 1 and f"self.{attribute}" not in self._stored:
-            return self._made(Made.CALLED, node, given, name=attribute)
-        if isinstance(function, ast.Attribute):
+        if path:
+            known = _is_exact(path) and f"{self.own}.{path}" not in self._stored
+            if known and plain and len(given) == 1:
+                return self._made(Made.CALLED, node, given, name=path)
+            places = self._arguments(node, function=not known)
+            return self._open.add(Value(Made.APPLIED, path, places, line=place_line(node)))
+        if plain and isinstance(function, ast.Attribute):
             method, owner = function.attr, dotted(function.value)
             if owner in _MODULES and owner not in self._names:
                 return self._operator(node, method, given)
-            if not attribute:
-                return self._operator(node, method, (function.value, *given))
+            return self._operator(node, method, (function.value, *given))
         return self._other(node)
+
+    def _arguments(self, node: ast.Call, *, function: bool) -> tuple[int, ...]:
+        """Reads all that a call is given, and with ``function`` the parts of the expression that is called."""
+        given = (*node.args, *(each.value for each in node.keywords))
+        arguments = (one.value if isinstance(one, ast.Starred) else one for one in given)
+        return (*(self._parts(node.func) if function else ()), *map(self._read, arguments))
 
     def _operator(self, node: ast.Call, name: str, given: tuple[ast.expr, ...]) -> int:
         if name in _PRODUCTS and len(given) == 2:
@@ -299,100 +387,104 @@ class _Reader:
         if name in ("mul", "multiply") and len(given) == 2:
             return self._times(node, *given)
         if name == "t" and len(given) == 1:
-            return self._made(Made.SWAPPED, node, given, dimensions=_BOTH)
+            return self._made(Made.SWAPPED, node, given, swapped=_BOTH)
         if name in _SWAPS and len(given) == 3:
-            dimensions = tuple(sorted(one for one in map(_whole, given[1:]) if one is not None))
+            dimensions = tuple(sorted(one for one in map(whole_number_in, given[1:]) if one is not None))
             if len(dimensions) == 2:
-                return self._made(Made.SWAPPED, node, given[:1], dimensions=dimensions)
+                return self._made(Made.SWAPPED, node, given[:1], swapped=dimensions)
         return self._other(node)
 
     def _other(self, node: ast.expr) -> int:
         """The result of an expression that is not followed; what it reads is."""
-        if isinstance(node, ast.Call):
-            front = dotted(node.func).partition(".")[0]
-            if not front or front in self._names:
-                self._parts(node.func)
-            for one in (*node.args, *(each.value for each in node.keywords)):
-                self._read(one.value if isinstance(one, ast.Starred) else one)
-            if _writes_in_place(node):
-                self._forget()
-        elif isinstance(node, (ast.BinOp, ast.UnaryOp, ast.Subscript, ast.Attribute, ast.Tuple, ast.List)):
-            self._parts(node)
-        else:
-            self._need_all(node)
-            self._unknown(node)
-        return self._open.add(Value(Made.GIVEN, line=_line(node)))
+        computes = isinstance(node, ast.BinOp | ast.UnaryOp | ast.Compare | ast.Subscript)
+        writes = ""
+        match node:
+            case ast.Call(func=function):
+                front = dotted(function).partition(".")[0]
+                parts = self._arguments(node, function=not front or front in self._names)
+                computes = front not in _COUNTING
+                writes = getattr(function, "attr", "a call") if writes_in_place(node) else ""
+            case ast.BinOp() | ast.UnaryOp() | ast.Subscript() | ast.Attribute() | ast.Tuple() | ast.List():
+                parts = self._parts(node)
+            case ast.Lambda() | ast.Await() | ast.Yield() | ast.YieldFrom() | ast.NamedExpr():
+                self._lose(node, "has an expression that is not followed")
+                self._need_all(node)
+                self._unknown(node)
+                parts = ()
+            case _:
+                parts = self._maybe(one for one in ast.iter_child_nodes(node) if isinstance(one, ast.expr))
+        overwritten = parts if writes else ()
+        made = self._open.add(Value(Made.GIVEN, "", parts, (), place_line(node), computes, overwritten))
+        if writes:
+            if writes.endswith("_"):
+                self._lose(node, f"writes in place with {writes}")
+            self._forget(dict.fromkeys(names_in([node], ast.Load), made))
+        return made
 
-    def _parts(self, node: ast.expr) -> None:
-        for one in ast.iter_child_nodes(node):
-            if isinstance(one, ast.expr):
-                self._read(one)
+    def _comprehension(self, node: ast.ListComp | ast.GeneratorExp | ast.SetComp | ast.DictComp) -> int:
+        names, elements, once = dict(self._names), dict(self._elements), self._once
+        self._once = False
+        parts: list[int] = []
+        for generator in node.generators:
+            parts += self._bind(generator.target, generator.iter)
+            parts += map(self._read, generator.ifs)
+        results = (node.key, node.value) if isinstance(node, ast.DictComp) else (node.elt,)
+        parts += map(self._read, results)
+        for name in set(names_in([one.target for one in node.generators], ast.Store)):
+            del self._names[name]
+            self._names |= {name: names[name]} if name in names else {}
+        self._elements, self._once = elements, once
+        return self._open.add(Value(Made.GIVEN, "", tuple(parts), line=place_line(node)))
 
+    def _bind(self, target: ast.expr, source: ast.expr) -> list[int]:
+        """Give the names of a loop their meaning; the values that are looped over."""
+        found: list[int] = []
+        for name, origin in paired(target, source):
+            path = "" if origin is None else self._member(origin)
+            of = () if origin is None or path else (self._read(origin),)
+            found += of
+            self._assign(name, self._open.add(Value(Made.GIVEN, name, of)))
+            if origin is None or path:
+                self._elements[name] = f"{path}.{ANY}" if path else ANY
+        return found
 
-def _line(node: ast.expr) -> int:
-    """The line to which the interpreter attributes the call: that of a method's name, where it stands apart."""
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-        return node.func.end_lineno or node.lineno
-    return node.lineno
+    def _parts(self, node: ast.expr) -> tuple[int, ...]:
+        return tuple(self._read(one) for one in ast.iter_child_nodes(node) if isinstance(one, ast.expr))
 
-
-def _of_self(node: ast.expr) -> str:
-    """``a.b.0`` for ``self.a.b[0]``; empty for anything else, and for what every tensor has."""
-    if isinstance(node, ast.Subscript):
-        front, index = _of_self(node.value), _whole(node.slice)
-        return f"{front}.{index}" if front and index is not None and index >= 0 else ""
-    if not isinstance(node, ast.Attribute):
-        return ""
-    if isinstance(node.value, ast.Name):
-        return node.attr if node.value.id == "self" else ""
-    front = _of_self(node.value)
-    return f"{front}.{node.attr}" if front and node.attr not in _OF_TENSORS else ""
-
-
-_OF_TENSORS = frozenset(
-    ("T", "mT", "shape", "data", "grad", *_PRODUCTS, *_SWAPS, "t", "add", "mul", "multiply")
-)
-
-
-def _whole(node: ast.expr) -> int | None:
-    try:
-        value = ast.literal_eval(node)
-    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
-        return None
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
-
-
-def _number(node: ast.expr) -> str:
-    """The text of an expression of plain numbers; empty for anything else."""
-    for one in ast.walk(node):
-        match one:
-            case ast.Constant(value=bool()) | ast.Constant(value=str()) | ast.Constant(value=None):
-                return ""
-            case ast.Constant() | ast.BinOp() | ast.UnaryOp() | ast.operator() | ast.unaryop() | ast.Load():
-                pass
-            case ast.Call(func=ast.Attribute(value=ast.Name(id=module)), keywords=[]) if (
-                module in _CONSTANT_MODULES
-            ):
-                pass
-            case ast.Attribute(value=ast.Name(id=module)) if module in _CONSTANT_MODULES:
-                pass
-            case ast.Name(id=name) if name in _CONSTANT_MODULES:
-                pass
+    def _member(self, node: ast.expr) -> str:
+        """``a.b.0`` for ``self.a.b[0]``; empty for anything else, and for attributes that every tensor has."""
+        match node:
+            case ast.Name(id=name):
+                path = self._elements.get(name, ANY)
+                return "" if path == ANY else path
+            case ast.Attribute(value=ast.Name(id=name), attr=attribute) if name == self.own:
+                return attribute
+            case ast.Attribute(value=inner, attr=attribute):
+                front = self._member(inner)
+                return f"{front}.{attribute}" if front and attribute not in _OF_TENSORS else ""
+            case ast.Subscript(value=inner, slice=index):
+                front = self._member(inner)
+                if isinstance(index, ast.Name) and self._elements.get(index.id) == ANY:
+                    return f"{front}.{ANY}" if front else ""
+                key = index.value if isinstance(index, ast.Constant) else None
+                named = isinstance(key, str) or (type(key) is int and key >= 0)
+                return f"{front}.{key if named else SOME}" if front else ""
             case _:
                 return ""
-    return ast.unparse(node)
 
 
-def _writes_in_place(node: ast.AST) -> bool:
-    """True for calls that may change a tensor: ``add_``, ``out=``, ``inplace=True``; and for stores into one."""
-    match node:
-        case ast.AugAssign():
-            return True
-        case ast.Subscript(ctx=ast.Store()):
-            return True
-        case ast.Call(func=ast.Attribute(attr=name)) if name.endswith("_") and not name.endswith("__"):
-            return True
-        case ast.Call(keywords=keywords):
-            return any(one.arg in ("out", "inplace") for one in keywords)
-        case _:
-            return False
+_PLACES = ast.Attribute, ast.Subscript
+_WHOLE = ast.If, ast.For, ast.While, ast.With, ast.Expr
+"""Statements whose parts are not told apart."""
+
+
+def _bound(node: ast.AST) -> dict[str, None]:
+    return dict.fromkeys(names_in([node], ast.Store, ast.Del))
+
+
+def _is_exact(path: str) -> bool:
+    return not {ANY, SOME} & set(path.split("."))
+
+
+_COUNTING = ("enumerate", "zip", "range", "len", "list", "tuple")
+"""Calls that compute nothing on tensors."""

@@ -332,6 +332,14 @@ def text_of(node: ast.AST, limit: int = 60) -> str:
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
+def names_in(nodes: Iterable[ast.AST], *contexts: type[ast.expr_context]) -> Iterator[str]:
+    """The names in nodes, each as often as it occurs; ``contexts`` selects those read, stored or deleted."""
+    for node in nodes:
+        for one in ast.walk(node):
+            if isinstance(one, ast.Name) and isinstance(one.ctx, contexts or ast.expr_context):
+                yield one.id
+
+
 def dotted(node: ast.expr) -> str:
     """``a.b.c`` for a chain of names, empty for anything else."""
     if isinstance(node, ast.Name):

@@ -21,7 +21,7 @@ from skyline.rewrite.unwrapping import without_item
 from skyline.source.arguments import qualified_name
 from skyline.source.origin import Value
 from skyline.source.program import Module
-from skyline.source.text import TextEdit, dotted, last_name, text_of
+from skyline.source.text import TextEdit, dotted, last_name, names_in, text_of
 
 
 def device_type(context: RewriteContext, region: Region, within: Iteration, at: ast.AST) -> Usable:
@@ -49,12 +49,7 @@ def device_type(context: RewriteContext, region: Region, within: Iteration, at: 
 def _is_known(region: Region, node: ast.expr) -> bool:
     """True if the name is there before anything of the iteration is carried out."""
     first = dotted(node).partition(".")[0]
-    inside = {
-        child.id
-        for statement in region.node.body
-        for child in ast.walk(statement)
-        if isinstance(child, ast.Name) and isinstance(child.ctx, ast.Store)
-    }
+    inside = set(names_in(region.node.body, ast.Store))
     return first not in inside and region.module.scope(node).lookup(first) is not None
 
 
@@ -264,12 +259,7 @@ def _check(site: ForwardSite, within: Iteration, precision: Precision) -> None:
     module = site.module
     if site.backward.scaler is not None:
         raise refusal("A gradient scaler is in use already", module, site.backward.call)
-    made = {
-        child.id
-        for statement in site.statements
-        for child in ast.walk(statement)
-        if isinstance(child, ast.Name) and isinstance(child.ctx, ast.Store)
-    } - {site.loss}
+    made = set(names_in(site.statements, ast.Store)) - {site.loss}
     modules = {id(region.module): region.module for region in within.regions}
     for each in modules.values():
         for node in each.nodes:

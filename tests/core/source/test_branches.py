@@ -66,6 +66,11 @@ def test_elements_of_a_container_are_apart(body):
     assert (second[1], third[1]) == ({0}, {1})
 
 
+def test_values_that_one_statement_gives_to_several_names_are_apart():
+    found = needs("q, k = self.a(x), self.b(x)\nq = q.relu()\nk = k.relu()\nreturn q @ k")
+    assert found == [("a", set()), ("b", set()), ("", {0}), ("", {1}), ("", {2, 3})]
+
+
 def test_a_loop_that_hands_something_on_is_one_step():
     found = needs("for layer in self.layers:\n    x = layer(x)\nreturn self.head(x)")
     assert found == [("layers", set()), ("head", {0})]

@@ -7,7 +7,8 @@ import textwrap
 
 import pytest
 
-from skyline.source.dataflow import Made, function_at, stretches
+from skyline.source.dataflow import Made, stretches
+from skyline.source.forms import function_at
 
 
 def read(code: str):

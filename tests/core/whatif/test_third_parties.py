@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from skyline.cli.main import main
 from skyline.errors import RewriteRefused, UsageError
 from skyline.rewrite import registry as rewrites
 from skyline.trace.facts import ModuleFact, OptimizerFact
@@ -123,6 +124,15 @@ def test_what_works_is_found_and_what_does_not_is_named(outsiders):
     assert "leaving (from outsiders) cannot be loaded: SystemExit: not today" in said
 
 
+def test_a_question_about_a_named_change_does_not_look_for_others(outsiders, profile, tmp_path, capsys):
+    saved = str(save(replace(profile, script=str(tmp_path / "train.py"))))
+    assert main(("whatif", saved, "fused_optimizer")) == 0
+    assert not registry._found.cache_info().currsize
+    assert "left out" not in capsys.readouterr().err
+    assert main(("whatif", saved)) == 0
+    assert "taken (from outsiders) is left out" in capsys.readouterr().err
+
+
 def test_what_fails_later_is_told_as_an_answer(outsiders, profile):
     start = baseline(profile)
     known = registry.whatifs()
@@ -147,7 +157,7 @@ def test_what_fails_later_is_told_as_an_answer(outsiders, profile):
 def test_rewrites_of_others_are_guarded_too(outsiders):
     found = rewrites.entries()
     with pytest.raises(RewriteRefused, match=r"broken \(from outsiders\) failed: AttributeError"):
-        found["fine"].rewrite(object(), "")
+        found["fine"].rewrite(object(), "")  # pyright: ignore[reportArgumentType]
     said = "\n".join(rewrites.problems())
     assert "nothing (from outsiders) is left out: a module with NAME" in said
     assert "taken (from outsiders) is left out: there is a rewrite of that name already" in said

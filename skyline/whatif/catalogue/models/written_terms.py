@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from skyline.errors import UsageError
-from skyline.source.dataflow import Made, Stretch, Value, function_at, stretches
-from skyline.source.text import SourceText, parse
+from skyline.source.dataflow import Made, Stretch, Value, stretches
+from skyline.source.forms import function_at, parsed
 from skyline.trace.facts import ModuleFact
 from skyline.trace.profile import Profile
 from skyline.trace.record import OperatorShape, Phase, RecordKind
@@ -47,7 +45,6 @@ def _evaluates(profile: Profile) -> bool:
 def _written(profile: Profile, modules: Mapping[str, ModuleFact]) -> Iterator[tuple[str, Stretch, str]]:
     """The stretches of each module: of its ``forward``, or the order of an ``nn.Sequential``."""
     texts = {source.path: source.text for source in profile.sources}
-    trees: dict[str, ast.Module | None] = {}
     known: dict[tuple[str, int], tuple[Stretch, ...]] = {}
     for path, module in modules.items():
         if module.library and module.class_name == "Sequential":
@@ -55,21 +52,13 @@ def _written(profile: Profile, modules: Mapping[str, ModuleFact]) -> Iterator[tu
         place = module.class_line
         if module.library or place is None or place.file not in texts or module.calls_per_iteration <= 0:
             continue
-        if place.file not in trees:
-            trees[place.file] = _parsed(place.file, texts[place.file])
-        tree, key = trees[place.file], (place.file, place.line)
+        key = place.file, place.line
         if key not in known:
+            tree = parsed(texts[place.file])
             function = None if tree is None else function_at(tree, place.line)
             known[key] = () if function is None else stretches(function)
         for stretch in known[key]:
             yield path, stretch, place.file
-
-
-def _parsed(path: str, text: str) -> ast.Module | None:
-    try:
-        return parse(SourceText(path, text))
-    except UsageError:
-        return None
 
 
 def _sequential(module: ModuleFact, modules: Mapping[str, ModuleFact]) -> Iterator[tuple[str, Stretch, str]]:
@@ -170,7 +159,8 @@ class _Reader:
             module = self._module(value)
             if module is None or not module.options.get("inplace"):
                 continue
-            if any(value.arguments[0] in later.arguments for later in self._values[index + 1 :]):
+            later = (one for one in self._values[index + 1 :] if one.made not in (Made.GIVEN, Made.APPLIED))
+            if any(value.arguments[0] in one.arguments for one in later):
                 return True
         return False
 

@@ -12,7 +12,8 @@ from skyline.graph.graph import Graph
 from skyline.graph.selection import select
 from skyline.graph.task import PHASE, WORK, TaskKind, WorkClass
 from skyline.lazy_dataclass import dataclass
-from skyline.source.branches import ANY, NotFollowed, Step, steps_of
+from skyline.source.branches import NotFollowed, Step, steps_of
+from skyline.source.dataflow import ANY
 from skyline.trace.facts import ModuleFact
 from skyline.trace.record import Phase
 from skyline.units import format_ms, plural
@@ -206,8 +207,7 @@ def _regions(subject: Subject, graph: Graph) -> list[_Region] | str:
         except NotFollowed as unknown:
             reason = f"the branches of {module.path} are not known: {unknown}"
             continue
-        several = any(ANY in path.split(".") for step in steps for path in step.members)
-        if not several and not stretches([step.needs for step in steps]):
+        if not any(step.several for step in steps) and not stretches([step.needs for step in steps]):
             reason = (
                 f"each step of {module.path} needs what the one before it gives: no branch is independent"
             )
@@ -240,8 +240,7 @@ def _region(
         needed = frozenset(one for before in step.needs for one in made[before])
         named = [one for path in step.members for one in _each(module.path, path, children)]
         apart = [one for path in named if (one := _resolved(module.path, path, children)) != module.path]
-        several = any(ANY in path.split(".") for path in step.members)
-        parts = [[one] for one in apart] if several and apart else [apart]
+        parts = [[one] for one in apart] if step.several and apart else [apart]
         made[number] = []
         for members in parts:
             made[number].append(len(needs))
