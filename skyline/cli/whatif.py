@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from skyline.cli import traced
@@ -12,7 +13,7 @@ from skyline.cli.capture_options import add_options
 from skyline.cli.command_line import parse_after_names, parse_question, parser
 from skyline.cli.numbers import gigabytes
 from skyline.cli.streams import deliver, say
-from skyline.cli.subject import subject_of
+from skyline.cli.subject import is_script, subject_of
 from skyline.errors import ExitCode, UsageError
 from skyline.trace.kineto.container import is_trace
 from skyline.uncollected import uncollected
@@ -103,11 +104,14 @@ def _answered(
     answer = with_ledger(answer, analysis, earlier)
     from skyline.report.basis import basis_parts, command_line, headline
     from skyline.report.pages.whatifs import whatifs_page
+    from skyline.report.place import short_path
 
     def page() -> Document:
         report = head_report(analysis)
         lines = (f"{command_line(report)}: {headline(report)}", " · ".join(basis_parts(report)))
-        return whatifs_page(answer, subject=lines, script=options.source, detail=question is not None)
+        # The commands that the page names take the script, not its profile.
+        script = options.source if is_script(Path(options.source)) else short_path(report.script, Path.cwd())
+        return whatifs_page(answer, subject=lines, script=script, detail=question is not None)
 
     deliver(answer, page, options.json)
     return int(ExitCode.OK)

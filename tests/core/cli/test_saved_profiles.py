@@ -61,6 +61,11 @@ def test_show_without_any_profile(skyline: Run, script: Path) -> None:
     assert f"skyline profile {script}" in of_script.err
 
 
+def test_a_saved_profile_names_the_script_in_the_commands_that_change_it(skyline: Run, saved: Path) -> None:
+    ran = skyline("whatif", str(saved), "num_workers=1")
+    assert "skyline apply train.py num_workers=1" in ran.out
+
+
 def test_all_whatifs_ranked(skyline: Run, saved: Path) -> None:
     ran = skyline("whatif", str(saved))
     assert ran.code == 0
