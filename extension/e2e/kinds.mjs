@@ -17,6 +17,9 @@ const KINDS = [
 /** The size of a window that shows every line of each script: lenses are drawn only where they are in view. */
 export const WHOLE = { width: 1280, height: 1000 };
 
+/** For checks that look at no other batch size, number of threads or number format: trials of these are most of a run. */
+export const NO_TRIALS = { "skyline.profile.budgetS": 0 };
+
 export const WRITABLE = KINDS.filter(({ file }) => file?.endsWith(".py"));
 
 /** The number is in a settings file. */

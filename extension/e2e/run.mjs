@@ -1,4 +1,4 @@
-// The end-to-end suite: node e2e/run.mjs --vsix FILE --python PYTHON [--only NAME,…] [--retry] [--screenshots DIR] [--states DIR]
+// The end-to-end suite: node e2e/run.mjs --vsix FILE --python PYTHON [--only NAME,…] [--retry] [--lanes N] [--screenshots DIR] [--states DIR]
 import * as fs from "node:fs";
 import * as path from "node:path";
 import { parseArgs } from "node:util";
@@ -25,6 +25,7 @@ import { savedByHand } from "./scenarios/saves.mjs";
 import * as twoFiles from "./scenarios/two-files.mjs";
 import * as untrusted from "./scenarios/untrusted.mjs";
 import { verified } from "./scenarios/verifying.mjs";
+import { inLanes, lanesFor } from "./lanes.mjs";
 import { takeScreenshots } from "./screenshots.mjs";
 import { browserPath, until, Workbench } from "./workbench.mjs";
 import { Window } from "./window.mjs";
@@ -33,8 +34,10 @@ const HERE = import.meta.dirname;
 const OUT = path.join(HERE, "out");
 /** Those that share one window and the profile that the first of them makes. */
 const SHARED = [editing, reloading, twoFiles];
-/** Those that open windows of their own. */
-const ALONE = [...dragged, ...changed, ...verified, interpreters, plain, ...fixedAll, ...atTheLines, ...reported, ...savedByHand, pythonExtension, ...withArguments, modules, notebooks, batchSize, misfit, colours, removing, planning];
+/** Those that open windows of their own; the one that waits longest comes first. */
+const ALONE = [pythonExtension, batchSize, ...savedByHand, ...fixedAll, ...dragged, interpreters, plain, ...atTheLines, ...reported, ...withArguments, modules, notebooks, misfit, colours, removing, planning];
+/** Those that measure the same script twice, and compare: nothing else runs beside them. */
+const MEASURING = [...changed, ...verified];
 
 const { values: options } = parseArgs({
   options: {
@@ -42,6 +45,7 @@ const { values: options } = parseArgs({
     python: { type: "string" },
     only: { type: "string" },
     retry: { type: "boolean" },
+    lanes: { type: "string" },
     screenshots: { type: "string" },
     states: { type: "string" },
   },
@@ -50,7 +54,7 @@ const vsix = path.resolve(options.vsix ?? "skyline.vsix");
 const python = path.resolve(options.python ?? path.join(HERE, "../../.venv/bin/python"));
 const read = (name) => fs.readFileSync(path.join(HERE, "scripts", name), "utf8");
 const files = { "train.py": read("train.py"), "another.py": read("another.py") };
-const unknown = (options.only?.split(",") ?? []).filter((name) => ![profiling, ...SHARED, ...ALONE, untrusted].some(({ title }) => title === name));
+const unknown = (options.only?.split(",") ?? []).filter((name) => ![profiling, ...SHARED, ...ALONE, ...MEASURING, untrusted].some(({ title }) => title === name));
 if (unknown.length > 0) {
   console.error(`e2e: there is no scenario ${unknown.join(", ")}`);
   process.exit(2);
@@ -62,39 +66,64 @@ const retried = [];
 const skipped = [];
 let checks = 0;
 
-const check = (what, holds) => {
-  if (!holds) throw new Error(`not so: ${what}`);
-  checks += 1;
-  console.log(`  ok  ${what}`);
-};
-/** The same of what comes about in a moment. */
-const eventually = async (what, holds) => check(what, await until(holds, `not so: ${what}`, 30_000));
-/** A check that the machine does not allow now. */
-const leftOut = (what) => {
-  skipped.push(what);
-  console.log(`  LEFT OUT  ${what}`);
-};
+/** What a scenario says and counts. Its lines come together, at its end: others run beside it. */
+class Account {
+  #began = Date.now();
+  #lines = [];
+
+  say(line) {
+    this.#lines.push(line);
+  }
+
+  get seconds() {
+    return `${((Date.now() - this.#began) / 1000).toFixed(1)} s`;
+  }
+
+  check = (what, holds) => {
+    if (!holds) throw new Error(`not so: ${what}`);
+    checks += 1;
+    this.say(`  ok  ${what} (${this.seconds})`);
+  };
+
+  /** The same of what comes about in a moment. */
+  eventually = async (what, holds) => this.check(what, await until(holds, `not so: ${what}`, 30_000));
+
+  measured = (what, value) => this.say(`      ${what}: ${value}`);
+
+  /** A check that the machine does not allow now. */
+  leftOut = (what) => {
+    skipped.push(what);
+    this.say(`  LEFT OUT  ${what}`);
+  };
+
+  print() {
+    console.log(this.#lines.join("\n"));
+  }
+}
+
 /** With --states, a picture of the window as it is now, to be looked at by a person. */
 const shot = async (window, name) => {
   if (!options.states) return;
   fs.mkdirSync(options.states, { recursive: true });
   await window.page.screenshot({ path: path.join(options.states, `${name}.png`) });
 };
-const measured = (what, value) => console.log(`      ${what}: ${value}`);
 
 /** Run a scenario, and with --retry up to twice again after a failure. True where it passed in the end. */
 async function scenario(module, context, again = async () => {}) {
-  const attempts = options.retry ? 3 : 1;
+  const attempts = options.retry && !module.once ? 3 : 1;
   for (let attempt = 1; attempt <= attempts; attempt += 1) {
-    const start = Date.now();
-    console.log(module.title);
+    const account = new Account();
+    account.say(module.title);
     try {
+      const { check, eventually, measured, leftOut } = account;
       await module.run({ ...context, check, eventually, measured, leftOut, shot });
       if (attempt > 1) retried.push(`${module.title} (attempt ${attempt} passed)`);
-      console.log(`      ${((Date.now() - start) / 1000).toFixed(1)} s`);
+      account.say(`      ${account.seconds}`);
+      account.print();
       return true;
     } catch (error) {
-      await told(module.title, attempt, error, context.bench);
+      await told(account, module.title, attempt, error, context.bench);
+      account.print();
       await again();
     }
   }
@@ -103,15 +132,15 @@ async function scenario(module, context, again = async () => {}) {
 }
 
 /** Say what failed, with all that is needed to see why. */
-async function told(title, attempt, error, bench) {
+async function told(account, title, attempt, error, bench) {
   fs.mkdirSync(OUT, { recursive: true });
   const name = `failed-${title.replaceAll(" ", "-")}-${attempt}`;
   for (const [index, page] of bench.pages().entries()) {
     await page.screenshot({ path: path.join(OUT, `${name}-${index}.png`), timeout: 10_000 }).catch(() => {});
   }
   fs.writeFileSync(path.join(OUT, `${name}.log`), bench.extensionLog());
-  console.log(`  FAILED  ${title}, attempt ${attempt}: ${error.stack}\n  pictures and log: ${OUT}/${name}*`);
-  console.log(`--- the end of the extension's log ---\n${bench.extensionLog().slice(-3000)}\n---`);
+  account.say(`  FAILED  ${title}, attempt ${attempt}, after ${account.seconds}: ${error.stack}\n  pictures and log: ${OUT}/${name}*`);
+  account.say(`--- the end of the extension's log ---\n${bench.extensionLog().slice(-3000)}\n---`);
 }
 
 /** The window with the training script, opened anew as it was at first but for what was profiled. */
@@ -120,6 +149,17 @@ async function freshWindow(bench, window) {
   bench.forgetUnsaved();
   return Window.open(bench, bench.workspace("main", files), "train.py");
 }
+
+/** Of the page that the scenarios before it used: another attempt would look at a page that nobody used. */
+const keptToItself = {
+  title: "other machines",
+  once: true,
+  run({ bench, window: { page }, check, measured }) {
+    check("the page asked nothing of other machines", page.outside.length === 0);
+    check("and kept to its content policy", page.violations.length === 0);
+    measured("activation, ms", /activated in ([\d.]+) ms/.exec(bench.extensionLog())?.[1]);
+  },
+};
 
 async function together(bench) {
   const shared = { bench, window: await freshWindow(bench) };
@@ -132,10 +172,7 @@ async function together(bench) {
   };
   if (!(await scenario(profiling, shared, unprofiled))) return;
   for (const module of SHARED) if (wanted(module)) await scenario(module, shared, again);
-  const { page } = shared.window;
-  check("the page asked nothing of other machines", page.outside.length === 0);
-  check("and kept to its content policy", page.violations.length === 0);
-  measured("activation, ms", /activated in ([\d.]+) ms/.exec(bench.extensionLog())?.[1]);
+  await scenario(keptToItself, shared);
   if (options.screenshots) {
     shared.window = await freshWindow(bench, shared.window);
     await scenario({ title: "screenshots", run: ({ window }) => takeScreenshots(window, options.screenshots) }, shared, again);
@@ -162,29 +199,34 @@ async function withWorkbench(settings, use) {
   }
 }
 
+/** The shared window, then its profiles in a workspace that is not trusted. */
+async function withSaved(bench, context) {
+  const saved = fs.mkdtempSync(path.join(fs.realpathSync("/tmp"), "skyline-saved-"));
+  try {
+    await together(bench);
+    const profiles = bench.path("workspaces/main/.skyline");
+    if (!wanted(untrusted) || !fs.existsSync(profiles)) return;
+    fs.cpSync(profiles, saved, { recursive: true });
+    if (fs.readdirSync(saved).length === 0) return;
+    // With the Skyline that the extension brings, though the interpreter has one.
+    const settings = { "skyline.importStrategy": "useBundled" };
+    await withWorkbench({ trust: true, settings }, (other) => scenario(untrusted, { bench: other, ...context, saved }));
+  } finally {
+    fs.rmSync(saved, { recursive: true, force: true });
+  }
+}
+
 async function main() {
   for (const needed of [vsix, python]) if (!fs.existsSync(needed)) throw new Error(`there is no ${needed}`);
   browserPath();
   const began = Date.now();
-  const saved = fs.mkdtempSync(path.join(fs.realpathSync("/tmp"), "skyline-saved-"));
-  const context = { python, script: files["train.py"], saved };
-  try {
-    await withWorkbench({}, async (bench) => {
-      if (wanted(untrusted) || [profiling, ...SHARED].some(wanted)) {
-        await together(bench);
-        const profiles = bench.path("workspaces/main/.skyline");
-        if (fs.existsSync(profiles)) fs.cpSync(profiles, saved, { recursive: true });
-      }
-      for (const module of ALONE) if (wanted(module)) await scenario(module, { bench, ...context }, () => cleared(bench));
-    });
-    if (wanted(untrusted) && fs.readdirSync(saved).length > 0) {
-      // With the Skyline that the extension brings, though the interpreter has one.
-      const settings = { "skyline.importStrategy": "useBundled" };
-      await withWorkbench({ trust: true, settings }, (bench) => scenario(untrusted, { bench, ...context }));
-    }
-  } finally {
-    fs.rmSync(saved, { recursive: true, force: true });
-  }
+  const context = { python, script: files["train.py"] };
+  const job = (module) => (bench) => scenario(module, { bench, ...context }, () => cleared(bench));
+  const beside = ALONE.filter(wanted).map(job);
+  // Second: the scenario before it waits for most of its time, and the chain of these is the next longest.
+  if ([profiling, ...SHARED, untrusted].some(wanted)) beside.splice(1, 0, (bench) => withSaved(bench, context));
+  const lanes = lanesFor(beside, options.lanes && Number(options.lanes));
+  await inLanes(lanes, beside, MEASURING.filter(wanted).map(job), (use) => withWorkbench({}, use));
   // On lines of their own: continuous integration repeats them at its end.
   for (const one of skipped) console.log(`LEFT OUT: ${one}`);
   for (const one of retried) console.log(`RETRIED: ${one}`);

@@ -1,6 +1,6 @@
 // A save that asks for everybody's fixes changes no training code; one that asks for Skyline's by name does.
 import * as path from "node:path";
-import { filesOf, ofEachKind, WHOLE } from "../kinds.mjs";
+import { filesOf, NO_TRIALS, ofEachKind, WHOLE } from "../kinds.mjs";
 import { Window } from "../window.mjs";
 
 export const fixedAll = ofEachKind("fix all", run);
@@ -9,7 +9,7 @@ const FUSED = "fused=True";
 
 async function run({ bench, check }, kind) {
   const script = filesOf(kind)["train.py"];
-  const files = (onSave) => ({ ...filesOf(kind), ".vscode/settings.json": JSON.stringify({ "skyline.profile.onSave": "never", "skyline.profile.steps": 4, "editor.codeActionsOnSave": onSave }) });
+  const files = (onSave) => ({ ...filesOf(kind), ".vscode/settings.json": JSON.stringify({ ...NO_TRIALS, "skyline.profile.onSave": "never", "skyline.profile.steps": 4, "editor.codeActionsOnSave": onSave }) });
   /** What a save writes after a comment was typed, in a window that begins with these settings. */
   const saved = async (onSave, profile) => {
     const folder = bench.workspace(`fix-all-${kind.name}`, files(onSave));

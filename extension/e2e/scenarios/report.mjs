@@ -1,7 +1,7 @@
 // The report in a tab of the editor: with the Skyline that the extension brings, and nothing opened outside.
 import * as fs from "node:fs";
 import * as path from "node:path";
-import { filesOf, ofEachKind, WHOLE } from "../kinds.mjs";
+import { filesOf, NO_TRIALS, ofEachKind, WHOLE } from "../kinds.mjs";
 import { Window } from "../window.mjs";
 import { seen, until } from "../workbench.mjs";
 
@@ -12,7 +12,7 @@ const LIGHT = "rgb(246, 246, 244)";
 const DARK = "rgb(19, 21, 25)";
 
 async function run({ bench, check }, kind) {
-  const settings = { "skyline.importStrategy": "useBundled", "workbench.colorTheme": "Default Dark Modern" };
+  const settings = { ...NO_TRIALS, "skyline.importStrategy": "useBundled", "workbench.colorTheme": "Default Dark Modern" };
   const folder = bench.workspace(`report-${kind.name}`, { ...filesOf(kind), [SETTINGS]: JSON.stringify(settings) });
   const window = await Window.open(bench, folder, "train.py", WHOLE);
   const { page } = window;

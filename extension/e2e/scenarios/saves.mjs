@@ -2,14 +2,14 @@
 import { execFileSync } from "node:child_process";
 import * as fs from "node:fs";
 import * as path from "node:path";
-import { filesOf, ofEachKind, WHOLE } from "../kinds.mjs";
+import { filesOf, NO_TRIALS, ofEachKind, WHOLE } from "../kinds.mjs";
 import { Window } from "../window.mjs";
 import { seen, until } from "../workbench.mjs";
 
 export const savedByHand = ofEachKind("saves", run);
 
 /** A run that a save starts shows within a second. */
-const QUIET_MS = 5000;
+const QUIET_MS = 3000;
 const QUESTION = "train.py was last profiled on branch main; now on other. Profile it on save here too?";
 /** What the other branch has otherwise. */
 const SEED = "torch.manual_seed(0)";
@@ -21,7 +21,7 @@ async function run({ bench, check }, kind) {
   const folder = bench.workspace(name, {
     ...filesOf(kind),
     ".gitignore": ".skyline/\n",
-    ".vscode/settings.json": JSON.stringify({ "skyline.profile.steps": 4 }),
+    ".vscode/settings.json": JSON.stringify({ ...NO_TRIALS, "skyline.profile.steps": 4 }),
   });
   const file = path.join(folder, "train.py");
   const git = (...command) => execFileSync("git", [...IDENTITY, ...command], { cwd: folder, stdio: "pipe" });

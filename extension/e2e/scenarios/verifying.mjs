@@ -1,6 +1,7 @@
 // Verify, after each way to a change: what it measures of a script whose times are those of its sleeps.
 import * as fs from "node:fs";
 import * as path from "node:path";
+import { NO_TRIALS } from "../kinds.mjs";
 import { seen, there, until } from "../workbench.mjs";
 import { Window } from "../window.mjs";
 
@@ -32,7 +33,7 @@ async function aSwitch(context) {
 /** Four times the samples in an iteration that waits 30 ms whatever its size. */
 async function aDrag(context) {
   const { check, eventually, bench } = context;
-  const window = await opened(context, "drag", SCRIPT);
+  const window = await opened(context, "drag", SCRIPT, {});
   await window.drag("throughput", 0.8);
   const size = await until(async () => numberOf(await window.line("DataLoader(Items()")) !== 16 && numberOf(await window.line("DataLoader(Items()")), "nothing was written");
   check(`the drag wrote ${size}`, size >= 24);
@@ -52,7 +53,7 @@ async function aDrag(context) {
 
 async function theBest(context) {
   const { check, eventually } = context;
-  const window = await opened(context, "best", SCRIPT);
+  const window = await opened(context, "best", SCRIPT, {});
   const { view } = window;
   await view.locator('[data-key="best"]').click();
   const write = view.locator('[data-key="apply best"]');
@@ -87,8 +88,9 @@ async function aRemoval(context) {
   await window.close();
 }
 
-async function opened({ bench }, name, script) {
-  const folder = bench.workspace(`verifying-${name}`, { "train.py": script });
+/** Other batch sizes can be predicted only where some were tried. */
+async function opened({ bench }, name, script, settings = NO_TRIALS) {
+  const folder = bench.workspace(`verifying-${name}`, { "train.py": script, ".vscode/settings.json": JSON.stringify(settings) });
   const window = await Window.open(bench, folder, "train.py", { width: 1400, height: 1000 });
   await window.profileNow();
   return window;
