@@ -51,7 +51,7 @@ STALE = 0.001
 _PARTS = 4
 """Sub-batches of the form by hand where the answer names none."""
 _SUB_BATCH = re.compile(r"in sub-batches of (\d+)")
-_FIRST, _COUNT = 100, 200
+_FIRST, _COUNT = 50, 100
 """Iterations of the run that counts lookups."""
 _COUNT_TIMEOUT_S = 900.0
 
@@ -107,12 +107,15 @@ def row_share(tables: Sequence[TableAccess]) -> float:
     return sum(one.distinct_rows * steady_at(one.steady, STALE).row_share for one in known) / max(1.0, rows)
 
 
-def share_rows(cases: Sequence[Case], subject: WhatIfScript, working: Path) -> list[Row]:
+def share_rows(cases: Sequence[Case], name: str, subject: WhatIfScript, working: Path) -> list[Row]:
     """Shares of a profile, and those of later iterations in a run of their own."""
     request = replace(subject.request(working), batch_points=0, trials=False)
     values = analyse(capture(request, progress=lambda _: None)).profile.values
     if values is None or not values.tables:
-        print(f"{subject.name}: no large embedding was seen", file=sys.stderr)
+        reason = (
+            values.problem if values else ""
+        ) or "no large embedding was seen: a busy machine leaves no time for it"
+        print(f"{name}: {reason}", file=sys.stderr)
         return []
     megabytes = usual_mb(values)
     hot, steady = hot_at(values.hot, 1e6 * megabytes).hit_share, row_share(values.tables)
@@ -137,8 +140,7 @@ def share_rows(cases: Sequence[Case], subject: WhatIfScript, working: Path) -> l
     }
     halves = Interval.exact(seen["first"] / seen["second"])
     return [
-        Row(subject.name, said[case.whatif][0], Interval.exact(said[case.whatif][1]), halves, None)
-        for case in cases
+        Row(name, said[case.whatif][0], Interval.exact(said[case.whatif][1]), halves, None) for case in cases
     ]
 
 
@@ -167,7 +169,9 @@ def rows_of(cases: Sequence[Case], subject: WhatIfScript, working: Path | None, 
     with tempfile.TemporaryDirectory() as parent:
         run = working or Path(parent)
         shares = [case for case in cases if not case.edits]
-        found = share_rows(shares, sized(shares[0], subject, Path(parent)), run) if shares else []
+        found = (
+            share_rows(shares, subject.name, sized(shares[0], subject, Path(parent)), run) if shares else []
+        )
         for case in cases:
             found += timed_rows(case, subject, run, rounds) if case.edits else []
         return found
