@@ -249,7 +249,7 @@ def _sum(name: str, found: Sequence[LeanerRow]) -> list[str]:
         f"{max(errors):.1%}" if errors else "",
         f"{sum(one.holds for one in valid)} of {len(valid)}",
         f"{sum(one.right_sign for one in seen)} of {len(seen)}",
-        f"{median(abs(one.unchanged_error) for one in valid):.1%}",
+        f"{median([abs(one.unchanged_error) for one in valid]):.1%}",
     ]
 
 
