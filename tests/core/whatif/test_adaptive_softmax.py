@@ -178,6 +178,69 @@ def test_blocks_that_become_small_are_no_longer_provided_by_the_system(classifie
     assert saved["aten::relu"] == saved["AddmmBackward0"] == saved["aten::add_"] == 0
 
 
+def test_head_and_clusters_are_blocks_of_their_own(classifier, monkeypatch):
+    """A quarter of the logits is left, but the largest of the three parts is smaller than a large block."""
+    for module in (large_blocks, adaptive_softmax):
+        monkeypatch.setattr(module, "LARGE_BYTES", int(0.24 * LOGIT_BYTES))
+    seen = LabelFact(4000, (1, 400, 4000, 40_000), (0, 2000, 3000, 4000))
+    labelled = replace(classifier, labels=seen)
+    _, kept = transformed(labelled)
+    _, returned = transformed(replace(labelled, large_block_us_per_mb=100.0))
+    left = ROWS * (HEAD + 2 + 3600 / 4 + 36_000 / 4) / prod(LOGITS)
+    assert 0.24 < left < 0.3
+    saved = {
+        kept.graph.tasks[index].name: 1 - now / then
+        for index, (then, now) in enumerate(zip(kept.graph.durations, returned.graph.durations, strict=True))
+    }
+    assert saved["LogSoftmaxBackward0"] == pytest.approx(100.0 * LOGIT_BYTES / 1e6 / 2000)
+
+
+def test_a_block_of_no_line_goes_back_in_the_pause_after_the_operator_before(classifier, monkeypatch):
+    """The logits that a script hands on without a name are freed behind the loss."""
+    for module in (large_blocks, adaptive_softmax):
+        monkeypatch.setattr(module, "LARGE_BYTES", LOGIT_BYTES // 2)
+    trace = classifier.trace
+    last = trace.iterations[-1].start_us
+    # The loss ends after 7500 us.
+    taken = Allocation(last + 600, LOGIT_BYTES, 1, Phase.FORWARD)
+    given_back = Allocation(last + 7510, -LOGIT_BYTES, 1, Phase.OTHER)
+    profile = replace(
+        classifier, trace=replace(trace, allocations=(taken, given_back)), large_block_us_per_mb=100.0
+    )
+    start = baseline(profile)
+    names = [start.operators.tasks[index].name for index in range(len(start.operators.durations))]
+    gaps = np.where(np.array(names) == "aten::cross_entropy_loss", 5000.0, 0.0)
+    graph = large_blocks.without_returning(start, start.operators.with_times(gaps=gaps), lambda _: 1.0)
+    block_us = 100.0 * LOGIT_BYTES / 1e6
+    assert gaps.sum() - graph.gaps.sum() == pytest.approx(len(trace.iterations) * block_us)
+
+
+def test_gradients_that_were_returned_together_stay_once_that_of_the_layer_is_small(classifier):
+    """Two gradients of 20.5 MB are twice the largest block: glibc gives back the end of its heap."""
+    times = BareTimes((33.2,) * 9, (0.0,) * 9, (19.6,) * 9, (6.1,) * 9)
+    work = (*WORK[:5], ("EmbeddingBackward0", Phase.BACKWARD, 9000, 1, -1), *WORK[5:])
+    trace = trace_of(work)
+    last = trace.iterations[-1].start_us
+    gradients = (
+        Allocation(last + 9600, WEIGHT_BYTES, 5, Phase.BACKWARD),
+        Allocation(last + 17_600, WEIGHT_BYTES, 6, Phase.BACKWARD),
+    )
+
+    def left(allocations):
+        changed = replace(
+            classifier,
+            trace=replace(trace, allocations=allocations),
+            times=times,
+            large_block_us_per_mb=100.0,
+        )
+        return by_name(*transformed(changed))["EmbeddingBackward0"]
+
+    assert left(gradients) == pytest.approx(1 - 100.0 * WEIGHT_BYTES / 1e6 / 9000)
+    assert left(gradients[1:]) == 1, "one alone is not enough for glibc to give it back"
+    larger = Allocation(last + 600, 2 * WEIGHT_BYTES - 8_000_000, 7, Phase.FORWARD)
+    assert left((larger, *gradients)) == 1, "a larger block was freed before"
+
+
 def test_the_range_reaches_to_labels_without_any_order(classifier):
     start, changed = transformed(classifier)
     likely = start.step_ms(changed.graph)

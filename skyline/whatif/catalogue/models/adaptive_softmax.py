@@ -21,7 +21,7 @@ from skyline.trace.profile import Profile
 from skyline.trace.record import OperatorShape, Phase, RecordKind
 from skyline.whatif.base import Applicability, Provenance, Scenario, Semantics, Subject, UsualWhatIf
 from skyline.whatif.constant import XEON, Constant
-from skyline.whatif.cost.large_blocks import Share, without_getting, without_returning
+from skyline.whatif.cost.large_blocks import Share, no_longer_returned, without_getting, without_returning
 from skyline.whatif.cost.optimizer_step import temporary_factor
 from skyline.whatif.cost.shrunk_blocks import holds, less_at_peak
 from skyline.whatif.question import whole_number
@@ -100,6 +100,10 @@ class SharesLeft:
     saved: float
     """The part of the cost of getting large blocks that is saved, where a block becomes small."""
     calls_us: float
+    number_blocks: tuple[float, ...] = ()
+    """The numbers of the head and of each cluster, which are tensors of their own, as parts of the logits."""
+    parameter_blocks: tuple[float, ...] = ()
+    """Each weight, as a part of the weight of the layer."""
 
 
 def output_layer(profile: Profile) -> OutputLayer | None:
@@ -289,27 +293,37 @@ def shares_left(
 
     clusters = _clusters(layer, head)
     outputs = head + len(clusters)
-    products, elements, parameters = work(rows, outputs, layer.width), rows * outputs, outputs * layer.width
+    products, elements, parameters = (
+        work(rows, outputs, layer.width),
+        [rows * outputs],
+        [outputs * layer.width],
+    )
     for (first, last, width), share in zip(clusters, (below[1] - below[0], 1 - below[1]), strict=True):
         many, size = rows * share, last - first
         products += work(many, width, layer.width) + work(many, size, width)
-        elements += many * size
-        parameters += width * (layer.width + size)
+        elements.append(many * size)
+        parameters += [width * layer.width, width * size]
+    numbers, weights = rows * layer.classes, prod(layer.shape)
     return SharesLeft(
         products / work(rows, layer.classes, layer.width),
-        elements / (rows * layer.classes),
-        parameters / prod(layer.shape),
+        sum(elements) / numbers,
+        sum(parameters) / weights,
         1 - below[0],
         _SAVED.low if end == "high" else _SAVED.value,
         len(clusters) * calls_us,
+        tuple(one / numbers for one in elements),
+        tuple(one / weights for one in parameters),
     )
 
 
 def _changed(subject: Subject, graph: Graph, layer: OutputLayer, left: SharesLeft, calls: float) -> Graph:
     path = layer.module.path
     if not subject.on_gpu:
-        saved = _saved(layer, left)
-        graph = without_returning(subject, without_getting(subject, graph, saved), saved)
+        allocations = subject.script.trace.allocations
+        smaller = no_longer_returned(allocations, prod(layer.shape), left.parameter_blocks)
+        saved = _saved(layer, left, smaller)
+        graph = without_getting(subject, graph, saved, smaller)
+        graph = without_returning(subject, graph, saved, smaller)
     own = select(graph, layer=path, phase=_PASSES, on_gpu=subject.on_gpu)
     taken = np.isin(own, select(graph, name="AccumulateGrad"))
     changed = scale(graph, own, np.where(taken, left.parameters, left.products))
@@ -324,14 +338,20 @@ def _changed(subject: Subject, graph: Graph, layer: OutputLayer, left: SharesLef
     return _with_calls(subject, _with_updates(subject, changed, layer, left), called, calls * left.calls_us)
 
 
-def _saved(layer: OutputLayer, left: SharesLeft) -> Share:
-    """The part of a block's cost that is saved: blocks of the logits and of the weight become small, or shrink."""
-    numbers = {layer.rows * layer.classes: left.numbers, prod(layer.shape): left.parameters}
+def _saved(layer: OutputLayer, left: SharesLeft, smaller: frozenset[int]) -> Share:
+    """The part of a block's cost that is saved.
+
+    A block of the logits or of the weight becomes one for the head and one or two for each cluster. Those that are
+    still large have their cost. Gradients that stay, of sizes in ``smaller``, have none.
+    """
+    blocks = {layer.rows * layer.classes: left.number_blocks, prod(layer.shape): left.parameter_blocks}
 
     def share(size_bytes: int) -> float:
-        for count, part in numbers.items():
+        if size_bytes in smaller:
+            return left.saved
+        for count, parts in blocks.items():
             if holds(size_bytes, count):
-                stays = 0.0 if part * size_bytes < LARGE_BYTES else part
+                stays = sum(part for part in parts if part * size_bytes > LARGE_BYTES)
                 return left.saved * (1 - stays)
         return 0.0
 

@@ -1,0 +1,161 @@
+"""Real scripts with a change made by hand, for what-ifs that write no rewrite."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+Edit = tuple[str, str, str]
+"""A file beside the script, the text in it, which is there once, and the text in its place."""
+
+SCANNED = '''
+
+class Scanned(torch.autograd.Function):
+    """Linear layers with ReLU between them; the backward pass multiplies Jacobians in a logarithm of steps."""
+
+    @staticmethod
+    def forward(ctx, x, *given):
+        weights, biases = given[0::2], given[1::2]
+        inputs = []
+        for place, (weight, bias) in enumerate(zip(weights, biases)):
+            inputs.append(x)
+            x = x @ weight.T + bias
+            if place + 1 < len(weights):
+                x = x.relu()
+        ctx.save_for_backward(*weights, *inputs)
+        return x
+
+    @staticmethod
+    def backward(ctx, gradient):
+        count = len(ctx.saved_tensors) // 2
+        weights, inputs = ctx.saved_tensors[:count], ctx.saved_tensors[count:]
+        products = [weight * (given > 0).unsqueeze(1) for weight, given in zip(weights[1:], inputs[1:])]
+        reach = 1
+        while reach < len(products):
+            products = [
+                products[place + reach] @ product if place + reach < len(products) else product
+                for place, product in enumerate(products)
+            ]
+            reach *= 2
+        between = [(gradient.unsqueeze(1) @ product).squeeze(1) for product in products] + [gradient]
+        of_layers = []
+        for one, given in zip(between, inputs):
+            of_layers += [one.T @ given, one.sum(0)]
+        return between[0] @ weights[0], *of_layers
+
+
+def scanned(layers, x):
+    return Scanned.apply(x, *[one for layer in layers for one in (layer.weight, layer.bias)])
+
+'''
+"""BPPSA (Wang, Bai and Pekhimenko, 2020) on one device."""
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A what-if on a script: a path from the repository's root, or a name in ``corpus.toml``.
+
+    ``settings`` make a public script small enough for a processor, in both forms. ``{parts}`` in an edit is the number
+    of sub-batches. Without ``edits`` shares of lookups or rows are compared.
+    """
+
+    whatif: str
+    script: str
+    edits: tuple[Edit, ...] = ()
+    settings: tuple[Edit, ...] = ()
+
+    @property
+    def public(self) -> bool:
+        """True for a script of the corpus."""
+        return not self.script.endswith(".py")
+
+
+_HEADS = """\
+        self.kqv = nn.Linear(n_embd, 3 * head_size, bias=False)
+"""
+CASES = (
+    Case(
+        "better_graph",
+        "lecture_gpt",
+        (
+            ("gpt.py", "        self.key = nn.Linear(n_embd, head_size, bias=False)\n", _HEADS),
+            ("gpt.py", "        self.query = nn.Linear(n_embd, head_size, bias=False)\n", ""),
+            ("gpt.py", "        self.value = nn.Linear(n_embd, head_size, bias=False)\n", ""),
+            ("gpt.py", "k = self.key(x)   # (B,T,hs)", "k, q, v = self.kqv(x).chunk(3, dim=-1)"),
+            ("gpt.py", "        q = self.query(x) # (B,T,hs)\n", ""),
+            ("gpt.py", "        v = self.value(x) # (B,T,hs)\n", ""),
+        ),
+        (
+            ("gpt.py", "batch_size = 64 #", "batch_size = 8 #"),
+            ("gpt.py", "block_size = 256 #", "block_size = 64 #"),
+            ("gpt.py", "eval_iters = 200", "eval_iters = 1"),
+        ),
+    ),
+    Case(
+        "better_graph",
+        "book_gpt",
+        (
+            (
+                "previous_chapters.py",
+                "        self.W_query = nn.Linear(d_in, d_out, bias=qkv_bias)\n",
+                "        self.W_kqv = nn.Linear(d_in, 3 * d_out, bias=qkv_bias)\n",
+            ),
+            ("previous_chapters.py", "        self.W_key = nn.Linear(d_in, d_out, bias=qkv_bias)\n", ""),
+            ("previous_chapters.py", "        self.W_value = nn.Linear(d_in, d_out, bias=qkv_bias)\n", ""),
+            (
+                "previous_chapters.py",
+                "keys = self.W_key(x)  # Shape: (b, num_tokens, d_out)",
+                "keys, queries, values = self.W_kqv(x).chunk(3, dim=-1)",
+            ),
+            ("previous_chapters.py", "        queries = self.W_query(x)\n", ""),
+            ("previous_chapters.py", "        values = self.W_value(x)\n", ""),
+        ),
+    ),
+    Case(
+        "serialize",
+        "examples/small_gpt.py",
+        (
+            (
+                "small_gpt.py",
+                "        x = self.blocks(x)\n",
+                "        x = torch.cat([self.blocks(part) for part in x.chunk({parts})])\n",
+            ),
+        ),
+        (("small_gpt.py", "max_iters = 500", "max_iters = 500_000"),),
+    ),
+    Case(
+        "serialize",
+        "mnist",
+        (
+            (
+                "main.py",
+                "output = model(data)\n        loss",
+                "output = torch.cat([model(part) for part in data.chunk({parts})])\n        loss",
+            ),
+        ),
+    ),
+    Case(
+        "scan_backward",
+        "benchmarks/fused_scripts/perceptron.py",
+        (
+            ("perceptron.py", "\n\nclass Perceptron", SCANNED + "\nclass Perceptron"),
+            ("perceptron.py", "return self.layers(points)", "return scanned(self.layers[::2], points)"),
+        ),
+    ),
+    Case(
+        "scan_backward",
+        "vae",
+        (
+            ("main.py", "\n\nclass VAE", SCANNED + "\nclass VAE"),
+            ("main.py", "        h3 = F.relu(self.fc3(z))\n", ""),
+            ("main.py", "torch.sigmoid(self.fc4(h3))", "torch.sigmoid(scanned([self.fc3, self.fc4], z))"),
+        ),
+    ),
+    *(
+        Case(whatif, script, settings=settings)
+        for whatif in ("hot_embeddings", "stale_embeddings")
+        for script, settings in (
+            ("examples/recommender.py", (("recommender.py", "epochs: int = 3", "epochs: int = 3000"),)),
+            ("trans_e", ()),
+        )
+    ),
+)
