@@ -35,8 +35,8 @@ _FINAL_COST = 2.0
 class Outcome:
     """A paired trial: samples per second over those of the unchanged script, and the null of the same rounds.
 
-    ``reason`` says why the figures are uncertain; empty if they are valid. ``worker`` measured them; empty: this process
-    did.
+    ``reason`` says why the figures are uncertain; empty if they are valid. ``worker`` is the worker that measured,
+    empty if this process did.
     """
 
     speedup: Interval

@@ -93,6 +93,8 @@ def said() -> list[str]:
 
 @pytest.fixture
 def trials(client: Any, analysis: Analysis, said: list[str], tmp_path: Path) -> ClusterTrials:
+    # Those that a test before has killed are started again.
+    client.wait_for_workers(2, timeout=120)
     request = request_of(analysis.profile)
     pool = WorkerPool(client, Files.of(analysis.profile, request), said.append)
     return ClusterTrials(PairedTrials(analysis, request, ledger=Ledger(tmp_path / "ledger")), pool)
@@ -229,6 +231,7 @@ class TestOnWorkers:
     def test_workers_without_the_files_are_named(
         self, client: Any, analysis: Analysis, said: list[str]
     ) -> None:
+        client.wait_for_workers(2, timeout=120)
         files = Files.of(analysis.profile, request_of(analysis.profile))
         with pytest.raises(UsageError, match="No worker of the cluster can run") as caught:
             WorkerPool(client, replace(files, texts=(("/nowhere/train.py", ""),)), said.append)
