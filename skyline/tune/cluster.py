@@ -218,12 +218,12 @@ class ClusterTrials:
 
     def __call__(self, candidate: Candidate, effort: Effort, progress: ProgressCallback) -> Outcome:
         """The outcome on whichever worker is free; raises the exceptions of ``verify``."""
-        place = _Place(self)
+        place = OnAWorker(self)
         found = replace(self.paired, measuring=place, cancel=self.cancel)(candidate, effort, progress)
         return replace(found, worker=place.worker)
 
 
-class _Place:
+class OnAWorker:
     """Finds a worker for one trial; ``worker`` is the one that measured it."""
 
     def __init__(self, trials: ClusterTrials) -> None:
@@ -241,6 +241,7 @@ class _Place:
         cancel: threading.Event | None = None,
         starter: Starter = start_fresh,
     ) -> Measured:
+        """The measurement of the worker; raises what ``measure`` raises, and CaptureImpossible where none is left."""
         files, variables, losses = Files.of(self._profile, base), thread_variables(), 0
         while True:
             worker = self._pool.take(self._cancel)

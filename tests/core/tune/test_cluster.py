@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import psutil
@@ -22,17 +23,20 @@ from skyline.capture.warm_pool import WarmPool
 from skyline.errors import ArgumentsRefused, Cancelled, CaptureImpossible, ScriptFailed, UsageError
 from skyline.interval import Interval
 from skyline.ledger.ledger import Ledger, VerificationStatus
-from skyline.tune.cluster import ClusterTrials, WorkerPool, trial_workers
+from skyline.trace.facts import Environment
+from skyline.trace.profile import Profile
+from skyline.trace.record import BareTimes
+from skyline.trace.trial import Choices, Trial
+from skyline.tune.cluster import ClusterTrials, OnAWorker, WorkerPool, trial_workers
 from skyline.tune.paired import PairedTrials
 from skyline.tune.space import Candidate
 from skyline.tune.worker_trial import Failure, Files, problem_here, thread_variables
-from skyline.verification.measure import Effort
+from skyline.verification.measure import Effort, Measured
 from skyline.verification.verify import request_of
 from skyline.version import __version__
 from skyline.whatif.question import Choice
 
 SOURCE = """\
-import os
 import torch
 from torch.utils.data import DataLoader, TensorDataset, get_worker_info
 class Data(TensorDataset):
@@ -40,7 +44,6 @@ class Data(TensorDataset):
         if get_worker_info() is not None:
             raise RuntimeError("these data have one reader")
         return super().__getitem__(index)
-assert not os.path.exists(__file__ + ".broken"), "broken"
 torch.manual_seed(0)
 loader = DataLoader(Data(torch.randn(6400, 64)), batch_size=16)
 model = torch.nn.Linear(64, 64)
@@ -184,15 +187,6 @@ class TestOnWorkers:
         _, alive = psutil.wait_procs(runs, timeout=30)
         assert not alive, "a killed worker leaves no training behind"
 
-    def test_a_trial_that_ends_its_workers_is_dropped(
-        self, trials: ClusterTrials, client: Any, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr("skyline.tune.cluster._MOST_LOSSES", 1)
-        found = measured_by(trials, ENDLESS, lambda: os.kill(busy_worker(client), signal.SIGKILL))
-        assert isinstance(found, CaptureImpossible)
-        assert found.of_change
-        assert "memory ran out" in found.message
-
     def test_a_stopped_search_leaves_no_run_behind(self, trials: ClusterTrials, client: Any) -> None:
         pids: list[int] = []
 
@@ -205,28 +199,6 @@ class TestOnWorkers:
         while children_of(pids[0]) and time.monotonic() < deadline:
             time.sleep(0.1)
         assert not children_of(pids[0])
-
-    def test_a_script_that_runs_on_no_worker_ends_the_search(
-        self, trials: ClusterTrials, analysis: Analysis, said: list[str]
-    ) -> None:
-        mark = Path(analysis.profile.script + ".broken")
-        mark.touch()
-        try:
-            with pytest.raises(ScriptFailed, match="broken") as caught:
-                trials(FUSED, QUICK, lambda _: None)
-        finally:
-            mark.unlink()
-        assert not caught.value.of_change
-        assert sum("is left out" in one for one in said) == 2
-
-    def test_a_worker_unlike_the_machine_of_the_profile_is_left_out(
-        self, trials: ClusterTrials, analysis: Analysis
-    ) -> None:
-        environment = replace(analysis.profile.environment, cpu_count=4096)
-        other = replace(analysis, profile=replace(analysis.profile, environment=environment))
-        changed = replace(trials, paired=replace(trials.paired, analysis=other))
-        with pytest.raises(CaptureImpossible, match=r"No worker is like .* 4096 cores"):
-            changed(FUSED, QUICK, lambda _: None)
 
     def test_workers_without_the_files_are_named(
         self, client: Any, analysis: Analysis, said: list[str]
@@ -297,6 +269,74 @@ class Gone:
 
     def run(self, work: object, files: object, *, workers: list[str], on_error: str) -> dict[str, object]:
         return dict.fromkeys(workers, ("a machine", ""))
+
+
+class Told(WorkerPool):
+    """Two workers, and what each trial on them comes to."""
+
+    def __init__(self, *outcomes: Measured | Failure | None) -> None:
+        self.said: list[str] = []
+        self.outcomes = list(outcomes)
+        self.measured_on: list[str] = []
+        super().__init__(Gone({"tcp://a": 1, "tcp://b": 1}), Files("1", "", ()), self.said.append)
+
+    def measured(self, worker, task, cancel):
+        self.measured_on.append(worker.address)
+        return self.outcomes.pop(0)
+
+
+def outcome_on(pool: Told, profile: Profile) -> Measured:
+    analysis = analyse(profile)
+    request = request_of(profile)
+    trials = ClusterTrials(PairedTrials(analysis, request, keep=False), pool)
+    return OnAWorker(trials)(request, request, QUICK, words="fused_optimizer", progress=lambda _: None)
+
+
+def measured_with(environment: Environment) -> Measured:
+    times = BareTimes((1.0,), (0.0,), (0.0,), (0.0,))
+    run: Any = SimpleNamespace(facts=SimpleNamespace(environment=environment))
+    return Measured(Trial(Choices(), times), run, run, 1.0, None)
+
+
+def failure(message: str, *, of_change: bool = False) -> Failure:
+    error = ScriptFailed(message)
+    error.of_change = of_change
+    return Failure.of(error)
+
+
+def test_a_trial_that_ends_its_workers_is_dropped(profile: Profile) -> None:
+    pool = Told(None, None)
+    with pytest.raises(CaptureImpossible, match=r"2 workers were lost .* memory ran out") as caught:
+        outcome_on(pool, profile)
+    assert caught.value.of_change
+    assert sum("the trial is repeated" in one for one in pool.said) == 1
+
+
+def test_a_worker_that_cannot_run_the_unchanged_script_is_left_out(profile: Profile) -> None:
+    right = measured_with(profile.environment)
+    pool = Told(failure("no data here"), right)
+    assert outcome_on(pool, profile) is right
+    assert len(set(pool.measured_on)) == 2
+    assert "is left out: no data here" in pool.said[-1]
+    with pytest.raises(ScriptFailed, match="no data there"):
+        outcome_on(Told(failure("no data here"), failure("no data there")), profile)
+
+
+def test_a_failure_of_the_change_is_not_tried_elsewhere(profile: Profile) -> None:
+    pool = Told(failure("it crashed", of_change=True))
+    with pytest.raises(ScriptFailed, match="it crashed"):
+        outcome_on(pool, profile)
+    assert len(pool) == 2
+
+
+def test_a_worker_unlike_the_machine_of_the_profile_is_left_out(profile: Profile) -> None:
+    other = measured_with(replace(profile.environment, cpu_count=4096))
+    right = measured_with(profile.environment)
+    pool = Told(other, right)
+    assert outcome_on(pool, profile) is right
+    assert "4096 cores" in pool.said[-1]
+    with pytest.raises(CaptureImpossible, match=r"No worker is like .* 4096 cores"):
+        outcome_on(Told(other, other), profile)
 
 
 @pytest.mark.parametrize(
