@@ -1,7 +1,8 @@
 """Whether Skyline profiles public training scripts and notebooks as they are, in every style that people write.
 
 Each script of ``corpus.toml`` is checked out at its pinned commit, gets data of the right format, is profiled
-unmodified, and is timed by hand in turns with Skyline's own timing and with a second stopwatch, the null. A script
+unmodified, and is timed by hand in turns with Skyline's own timing and with a second stopwatch, the null. A script of
+several ranks is profiled with all of them, and not timed by hand. A script
 that Skyline cannot profile is run without Skyline too: one that fails there as well says nothing about Skyline, and
 its own last words are given. A batch size in the list is compared with the one that Skyline finds, and changed.
 
@@ -48,7 +49,9 @@ def run(script: CorpusScript, options: argparse.Namespace, repair: Path) -> dict
         "folder": str(script.working_directory(folder)),
         "arguments": script.arguments,
         "interpreter": options.interpreter,
-        "stopwatch": not options.quick,
+        "ranks": script.ranks,
+        # Several ranks on one machine wait for each other: no stopwatch of one tells what a profile should say.
+        "stopwatch": not options.quick and script.ranks == 1,
         "batch_size": script.batch_size,
         "timed": not options.untimed,
     }
@@ -112,8 +115,7 @@ def main() -> int:
     options.scratch = options.scratch.resolve()
     options.checkouts = (options.checkouts or options.scratch / "checkouts").resolve()
 
-    # Several ranks on one machine wait for each other: there is no time of one to hold a profile against.
-    corpus = tuple(script for script in read_corpus() if script.ranks == 1)
+    corpus = read_corpus()
     if unknown := set(options.only or ()) - {script.name for script in corpus}:
         parser.error(f"not in the corpus: {', '.join(sorted(unknown))}")
     machine = Machine.here()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import signal
 import statistics
 import subprocess
@@ -43,6 +44,7 @@ live (``fresh_processes.py`` shows why), and rounds of the same three say nothin
 _SETTLE_S, _BRIEFLY_S = 4.0, 0.5
 _CONTROL_S = 90.0
 _ENOUGH_STEPS = 4
+_LAUNCHER = re.compile(r"torch[./]distributed[./]elastic")
 
 
 def measure(task: dict[str, object]) -> dict[str, object]:
@@ -50,17 +52,23 @@ def measure(task: dict[str, object]) -> dict[str, object]:
     script, folder = Path(str(task["script"])), Path(str(task["folder"]))
     arguments = tuple(str(argument) for argument in task["arguments"])  # type: ignore[attr-defined]
     subject = TimedScript(script, arguments, str(task["interpreter"]), folder)
-    size = task.get("batch_size")
-    outcome = profiled(subject, size if isinstance(size, int) else None, timed=bool(task.get("timed", True)))
+    size, ranks = task.get("batch_size"), int(str(task.get("ranks", 1)))
+    outcome = profiled(
+        subject, size if isinstance(size, int) else None, timed=bool(task.get("timed", True)), ranks=ranks
+    )
     if not outcome["works"]:
-        outcome |= control(subject)
+        outcome |= control(subject, ranks)
+    elif ranks > 1:
+        outcome["not_timed"] = f"{ranks} ranks, which wait for each other"
     elif task["stopwatch"]:
         steps = max(1, round(float(outcome.get("optimizer_steps") or 1)))
         outcome |= by_hand(replace(subject, stamps=steps), float(outcome["skyline_ms"]))  # type: ignore[arg-type]
     return outcome
 
 
-def profiled(subject: TimedScript, size: int | None = None, *, timed: bool = True) -> dict[str, object]:
+def profiled(
+    subject: TimedScript, size: int | None = None, *, timed: bool = True, ranks: int = 1
+) -> dict[str, object]:
     """One profile without the curve over batch sizes, with the time to its headline. ``size``: see ``corpus_batch``."""
     request = CaptureRequest(
         script=subject.script,
@@ -70,6 +78,7 @@ def profiled(subject: TimedScript, size: int | None = None, *, timed: bool = Tru
         batch_points=0,
         # Times that are not published need not settle.
         settle_s=_SETTLE_S if timed else _BRIEFLY_S,
+        ranks=ranks,
     )
     begin = time.monotonic()
     try:
@@ -117,7 +126,7 @@ def _batch(analysis: Analysis, request: CaptureRequest, size: int | None) -> dic
         }
 
 
-def control(subject: TimedScript) -> dict[str, object]:
+def control(subject: TimedScript, ranks: int = 1) -> dict[str, object]:
     """Whether the script trains without Skyline: the first steps by hand, or its own last words."""
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as place:
         stamps, errors = Path(place, "stamps"), Path(place, "errors")
@@ -133,6 +142,7 @@ def control(subject: TimedScript) -> dict[str, object]:
             process = subprocess.Popen(
                 [
                     subject.interpreter,
+                    *started_as(ranks),
                     str(HAND_TIMER),
                     str(stamps),
                     str(script),
@@ -159,7 +169,24 @@ def control(subject: TimedScript) -> dict[str, object]:
                 process.wait()
         if code is None or code == 0 or len(stamps.read_bytes().splitlines()) >= _ENOUGH_STEPS:
             return {"runs_by_hand": True}
-        return {"runs_by_hand": False, "own_error": last_line(errors.read_text("utf-8", errors="replace"))}
+        return {"runs_by_hand": False, "own_error": own_error(errors.read_text("utf-8", errors="replace"))}
+
+
+def own_error(text: str) -> str:
+    """The error of a script by its output: of several ranks, that of one before the launcher's own report."""
+    of_ranks = re.findall(r"^\[rank\d+\]: ?(\w[\w.]*(?:Error|Exception)\b.*)$", text, re.MULTILINE)
+    if of_ranks:
+        return of_ranks[-1]
+    lines = text.splitlines()
+    report = next((number for number, line in enumerate(lines) if _LAUNCHER.search(line)), len(lines))
+    return last_line("\n".join(lines[:report]))
+
+
+def started_as(ranks: int) -> tuple[str, ...]:
+    """Arguments of the interpreter that start so many ranks of a script; empty for one."""
+    if ranks == 1:
+        return ()
+    return ("-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}")
 
 
 def by_hand(subject: TimedScript, skyline_ms: float) -> dict[str, object]:

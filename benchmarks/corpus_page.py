@@ -172,6 +172,7 @@ def _notes(mended: str, threads: int) -> str:
         "iteration that is on lines of the script or of its own modules. Batch size: the number that a person read in "
         "source, settings file and command line before the script was tried, the place where Skyline found it, and "
         "whether the change to another number, made in memory, is right: one number differs, a second run shows it. "
+        "Of a script of several ranks the row is that of rank 0, beside the others on one machine. "
         "Rows without times were measured while other programs ran; rows without a batch size: nobody read it.\n\n"
         f"{mended}"
     )

@@ -1077,6 +1077,7 @@ export interface TrialReport {
   readonly took_s: number;
   readonly dropped: boolean;
   readonly reason: string | null;
+  readonly worker: string | null;
 }
 
 /** A search that is under way, or the trials of the last one (`skyline/tuning`, `skyline/tuned`). */

@@ -29,7 +29,7 @@ export function run(news: Partial<WatchReport> = {}): WatchReport {
 }
 
 function trial(changes: readonly string[], speedup: number | null, news: Partial<Trial> = {}): Trial {
-  return { changes, predicted: around(1.2), speedup: speedup === null ? null : around(speedup), null: 1, peak_bytes: 1.9e9, took_s: 14, dropped: speedup === null, reason: speedup === null ? "no compiler" : null, ...news };
+  return { changes, predicted: around(1.2), speedup: speedup === null ? null : around(speedup), null: 1, peak_bytes: 1.9e9, took_s: 14, dropped: speedup === null, reason: speedup === null ? "no compiler" : null, worker: null, ...news };
 }
 
 export const TRIALS = [trial(["num_workers=2"], 1.09), trial(["batch_size=64", "num_workers=4"], 1.21)] as const;

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from skyline.cli.apply import write_edits
 from skyline.cli.capture_options import Display, add_options, refuse_prediction, terminable
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from skyline.analysis.analyse import Analysis
     from skyline.cli.subject import LoadedProfile
     from skyline.report.tune import TuneReport
+    from skyline.tune.cluster import ClusterTrials
+    from skyline.tune.paired import PairedTrials
+    from skyline.tune.search import Lanes
     from skyline.tune.trials import TuneTrial
 
 _EXAMPLES = """\
@@ -31,6 +34,7 @@ _EXAMPLES = """\
   skyline tune train.py --budget 10m --allow numerics rounding may differ
   skyline tune train.py --allow convergence --apply   other batch sizes too; make the change
   skyline tune train.py --resume --budget 2m          continue from the trials so far
+  skyline tune train.py --workers tcp://10.0.0.5:8786 trials on the workers of a Dask scheduler
   skyline tune train.py --undo                        restore the files byte for byte"""
 _DEFAULT_BUDGET_S = 300.0
 _USUAL_PROFILE_S, _PROFILE_SHARE = 20.0, 0.1
@@ -72,6 +76,13 @@ def run(arguments: Sequence[str]) -> int:
         metavar="GB",
         help="with at most this peak memory (default: the device's)",
     )
+    group.add_argument(
+        "--workers",
+        type=_workers,
+        metavar="ADDRESS|local:N",
+        help="run the trials on the workers of this Dask scheduler, which see the same files; local:N starts N "
+        "workers on this machine",
+    )
     group.add_argument("--resume", action="store_true", help="continue from the trials of the last search")
     group.add_argument("--apply", action="store_true", help="make the change, once it is verified")
     group.add_argument("--undo", action="store_true", help="restore the files that --apply changed")
@@ -89,19 +100,40 @@ def run(arguments: Sequence[str]) -> int:
         return _undo(options)
     if options.budget is None and options.tune_budget_s < _USUAL_PROFILE_S / _PROFILE_SHARE:
         options.budget = _PROFILE_SHARE * options.tune_budget_s
-    subject = subject_of(options.script, script_arguments, options)
-    return _tune(subject, script_arguments, options, began_s)
+    with ExitStack() as stack:
+        client = None
+        if options.workers is not None:
+            from skyline.tune.cluster import trial_workers
+
+            # Before the profile: a scheduler that does not answer costs no measurement.
+            client = stack.enter_context(trial_workers(options.workers))
+        subject = subject_of(options.script, script_arguments, options)
+        return _tune(subject, script_arguments, options, began_s, client)
+
+
+def _workers(text: str) -> str:
+    from skyline.job.workers import LOCAL
+
+    if text.startswith("local:") and LOCAL.fullmatch(text) is None:
+        raise argparse.ArgumentTypeError(
+            "must be the address of a Dask scheduler, or local:N such as local:2"
+        )
+    return text
 
 
 def _tune(
-    subject: LoadedProfile, arguments: tuple[str, ...] | None, options: argparse.Namespace, began_s: float
+    subject: LoadedProfile,
+    arguments: tuple[str, ...] | None,
+    options: argparse.Namespace,
+    began_s: float,
+    client: Any,
 ) -> int:
     from skyline.analysis.analyse import analyse
     from skyline.analysis.best import Constraints
     from skyline.capture.warm_pool import WarmPool
     from skyline.report.tune import trial_words, tune_report
     from skyline.tune.paired import PairedTrials, first_guess_s
-    from skyline.tune.search import Budget, tune
+    from skyline.tune.search import Budget, Measurer, tune
     from skyline.tune.space import Space, question_of
     from skyline.verification.change import change
     from skyline.verification.verify import check_measurable
@@ -125,16 +157,24 @@ def _tune(
             if not options.quiet:
                 display.tell((trial_words(trial, len(kept.state.trials)),))
 
+        paired = PairedTrials(analysis, request, not options.no_ledger, starter=warm_pool.start)
+        measurer: Measurer = paired
+        lanes, notes = None, list[str]()
+        if client is not None:
+            measurer, lanes, notes = _on_workers(client, paired, display, quiet=options.quiet)
         before_s = time.monotonic() - began_s
         left_s = max(0.0, options.tune_budget_s - before_s)
         found = tune(
             space,
-            PairedTrials(analysis, request, not options.no_ledger, starter=warm_pool.start),
+            measurer,
             Budget(left_s, first_guess_s(subject.profile), options.max_memory),
             earlier=kept.state.trials,
             on_trial=on_trial,
             progress=display.progress,
+            lanes=lanes,
         )
+    if subject.measured_now:
+        notes.insert(0, f"{before_s:.0f} s of the budget went into the profile.")
     found = replace(found, spent_s=time.monotonic() - began_s)
     best = found.best if found.worth else None
     report = tune_report(
@@ -144,7 +184,7 @@ def _tune(
         found,
         left_out=space.left_out,
         diff="" if best is None else change(analysis, question_of(best.parts), request.arguments).diff,
-        notes=(f"{before_s:.0f} s of the budget went into the profile.",) if subject.measured_now else (),
+        notes=tuple(notes),
     )
     _show(report, options)
     if options.apply and best is not None:
@@ -152,6 +192,23 @@ def _tune(
     elif options.apply:
         say("skyline: nothing was changed")
     return int(ExitCode.INTERRUPTED if found.interrupted else ExitCode.OK)
+
+
+def _on_workers(
+    client: Any, paired: PairedTrials, display: Display, *, quiet: bool
+) -> tuple[ClusterTrials, Lanes, list[str]]:
+    """The measurer on the workers of a cluster, its lanes, and the notes that it adds to."""
+    from skyline.tune.cluster import ClusterTrials, WorkerPool
+    from skyline.tune.search import Lanes
+    from skyline.tune.worker_trial import Files
+
+    def say_too(said: str) -> None:
+        if not quiet:
+            display.tell((said,))
+
+    pool = WorkerPool(client, Files.of(paired.analysis.profile, paired.request), say_too)
+    trials = ClusterTrials(paired, pool)
+    return trials, Lanes(lambda: len(pool), trials.cancel.set), pool.notes
 
 
 class _Kept:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
@@ -94,6 +95,8 @@ def _cores() -> int:
     return os.cpu_count() or 1
 
 
+LOCAL = re.compile(r"local:([1-9]\d*)")
+"""Workers that are started here, in place of the address of a scheduler."""
 _ANSWERS_WITHIN_S = 15
 
 
@@ -133,13 +136,17 @@ def on_cluster(address: str) -> Generator[Workers, None, None]:
     Raises:
         UsageError: Dask distributed is not installed, or no scheduler with a worker answers.
     """
+    with connected(address) as client:
+        yield Cluster(client)
+
+
+@contextmanager
+def connected(address: str) -> Generator[Any, None, None]:
+    """A client of a Dask scheduler that has workers. Raises the exceptions of ``on_cluster``."""
     try:
         from distributed import Client
     except ImportError as error:
-        raise UsageError(
-            "a cluster is asked for, but Dask distributed is not installed",
-            hint="pip install 'skyline-profiler[cluster]'",
-        ) from error
+        raise no_distributed() from error
     try:
         client: Any = Client(address, timeout=_ANSWERS_WITHIN_S, set_as_default=False)
     except (OSError, TimeoutError, ValueError) as error:
@@ -153,6 +160,14 @@ def on_cluster(address: str) -> Generator[Workers, None, None]:
                 f"the Dask scheduler at {address} has no workers",
                 hint=f"Start some with: dask worker {address} --nthreads 1",
             )
-        yield Cluster(client)
+        yield client
     finally:
         client.close()
+
+
+def no_distributed() -> UsageError:
+    """The error for a cluster without Dask distributed."""
+    return UsageError(
+        "a cluster is asked for, but Dask distributed is not installed",
+        hint="pip install 'skyline-profiler[cluster]'",
+    )

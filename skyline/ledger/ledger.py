@@ -16,6 +16,7 @@ import msgspec
 from skyline.errors import UsageError
 from skyline.interval import Interval
 from skyline.lazy_dataclass import dataclass
+from skyline.trace.facts import Environment
 from skyline.trace.profile import Profile
 from skyline.whatif.conformal import ScoredRange, factor_of
 
@@ -51,7 +52,11 @@ class Conditions:
     @classmethod
     def of(cls, profile: Profile) -> Conditions:
         """The machine of a profile."""
-        environment = profile.environment
+        return cls.at(profile.environment)
+
+    @classmethod
+    def at(cls, environment: Environment) -> Conditions:
+        """The machine of a run."""
         return cls(
             environment.device.name,
             environment.cpu_count,

@@ -28,7 +28,10 @@ _EFFECTS = {
 
 @dataclass(frozen=True, slots=True)
 class TrialReport:
-    """One trial. ``speedup`` is samples per second over those of the unchanged script, None where it failed."""
+    """One trial. ``speedup`` is samples per second over those of the unchanged script, None where it failed.
+
+    ``worker`` is the worker of a cluster that measured it, null if this machine did.
+    """
 
     changes: tuple[str, ...]
     predicted: Interval
@@ -38,6 +41,7 @@ class TrialReport:
     took_s: float
     dropped: bool
     reason: str | None
+    worker: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,4 +236,5 @@ def _trial(trial: TuneTrial) -> TrialReport:
         trial.took_s,
         trial.dropped,
         trial.reason or None,
+        trial.worker or None,
     )

@@ -25,7 +25,7 @@ _LEAST_PART = 0.1
 more than 10 %: with less, the search holds on for too long to a part that is far from its prediction."""
 _COMBINED = 0.03
 """Standard deviation of what combining adds: three changes at once miss by about so much more than one."""
-_LEAST_NOISE = 0.01
+LEAST_NOISE = 0.01
 """Two processes of one script differ by about so much."""
 _OTHER_VALUE = 0.7
 """Correlation of the errors of two values of one what-if."""
@@ -42,7 +42,7 @@ class Evidence:
     @classmethod
     def of(cls, candidate: Candidate, speedup: Interval, null: float) -> Evidence:
         """From a trial; ``null`` is the unchanged script over itself in the same rounds."""
-        return cls(candidate, log(speedup.value), hypot(_spread(speedup, _LEAST_NOISE), log(null)))
+        return cls(candidate, log(speedup.value), hypot(_spread(speedup, LEAST_NOISE), log(null)))
 
 
 @dataclass(frozen=True, slots=True)

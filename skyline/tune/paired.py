@@ -15,7 +15,7 @@ from skyline.trace.profile import Profile
 from skyline.tune.search import Outcome
 from skyline.tune.space import Candidate
 from skyline.verification.change import check_unchanged
-from skyline.verification.measure import Effort
+from skyline.verification.measure import Effort, Measuring, measure
 from skyline.verification.verify import verify
 
 _STARTS = 3
@@ -26,7 +26,10 @@ _TURNS, _TURN_S, _LEAST_ITERATIONS = 21, 0.35, 3
 
 @dataclass(frozen=True, slots=True)
 class PairedTrials:
-    """Measures candidates as ``skyline verify`` does; without ``keep`` nothing goes into the ledger."""
+    """Measures candidates as ``skyline verify`` does; without ``keep`` nothing goes into the ledger.
+
+    ``measuring`` runs the two versions: in this process, or on a worker.
+    """
 
     analysis: Analysis
     request: CaptureRequest
@@ -34,6 +37,7 @@ class PairedTrials:
     ledger: Ledger | None = None
     cancel: threading.Event | None = None
     starter: Starter = start_fresh
+    measuring: Measuring = measure
 
     def __call__(self, candidate: Candidate, effort: Effort, progress: ProgressCallback) -> Outcome:
         """The outcome of one verification."""
@@ -52,6 +56,7 @@ class PairedTrials:
             progress=progress,
             cancel=self.cancel,
             starter=self.starter,
+            measuring=self.measuring,
         )
         verdict, peak_bytes = found.verdict, found.measured.trial.peak_bytes
         return Outcome(found.speedup, verdict.null.value, peak_bytes, verdict.reason)

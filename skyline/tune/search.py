@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
 from dataclasses import replace
 from statistics import median
-from typing import Protocol
+from typing import Any, Protocol
 
 from skyline.capture.request import Progress, ProgressCallback
 from skyline.errors import Cancelled, RewriteRefused, SkylineError, UsageError
 from skyline.interval import Interval
 from skyline.lazy_dataclass import dataclass
-from skyline.tune.belief import Evidence, believed
+from skyline.tune.belief import LEAST_NOISE, Evidence, believed
 from skyline.tune.space import Candidate, Parts, Space
 from skyline.tune.trials import WORTH, TuneTrial
 from skyline.units import format_ratio_range
@@ -24,6 +25,8 @@ _AS_FAST = 0.005
 """Of two combinations within half a percent, the one with fewer changes leads."""
 _ROUNDS, _TURN_S = 6, 0.35
 _FINAL = Effort()
+_MOST_LANES = 256
+"""Threads that wait for workers; they are started as they are needed."""
 _FINAL_COST = 2.0
 """Duration of the verification over that of a trial: eight rounds of 0.7 s instead of six of 0.35 s."""
 
@@ -32,13 +35,15 @@ _FINAL_COST = 2.0
 class Outcome:
     """A paired trial: samples per second over those of the unchanged script, and the null of the same rounds.
 
-    ``reason`` says why the figures are uncertain; empty if they are valid.
+    ``reason`` says why the figures are uncertain; empty if they are valid. ``worker`` is the worker that measured,
+    empty if this process did.
     """
 
     speedup: Interval
     null: float
     peak_bytes: int | None = None
     reason: str = ""
+    worker: str = ""
 
 
 class Measurer(Protocol):
@@ -47,6 +52,17 @@ class Measurer(Protocol):
     def __call__(self, candidate: Candidate, effort: Effort, progress: ProgressCallback) -> Outcome:
         """The outcome; raises the exceptions of ``verify``."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class Lanes:
+    """Trials that run at the same time, each on another worker.
+
+    ``count`` is the number of workers at the moment. ``stop`` ends all trials, which then raise Cancelled.
+    """
+
+    count: Callable[[], int]
+    stop: Callable[[], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,19 +110,41 @@ def tune(
     on_trial: Callable[[TuneTrial], None] = lambda trial: None,
     progress: ProgressCallback,
     clock: Callable[[], float] = time.monotonic,
+    lanes: Lanes | None = None,
 ) -> Tuned:
     """Measure candidates until the budget is spent or none is worth a trial; then verify the best.
 
     A candidate that fails is dropped with its reason, and all that contain it. An interruption ends the search and
-    keeps its trials. An error of the unchanged script is raised.
+    keeps its trials. An error of the unchanged script is raised. ``lanes`` run several trials at a time; None: one
+    after another, in this thread.
     """
     run = _Run(space, measurer, budget, list(earlier), on_trial, progress, clock)
     try:
-        ended = run.search()
+        ended = run.search(lanes)
         verified = run.verify()
     except (KeyboardInterrupt, Cancelled):
         return run.result("interrupted", None, interrupted=True)
     return run.result(ended, verified)
+
+
+class _InTurn(Executor):
+    """Runs each trial where it is asked for."""
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        """An exception of the trial is raised here."""
+        done: Future[Any] = Future()
+        done.set_result(fn(*args, **kwargs))
+        return done
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A trial to run. ``stage`` names it, ``best`` is the best so far in words."""
+
+    candidate: Candidate
+    effort: Effort
+    stage: str
+    best: str
 
 
 class _Run:
@@ -139,25 +177,52 @@ class _Run:
         took_s = [one.took_s for one in self._trials if not one.dropped and one.took_s]
         return median(took_s) if took_s else self._budget.trial_s
 
-    def search(self) -> str:
+    def search(self, lanes: Lanes | None) -> str:
         """Run trials; the reason for the end, in words."""
-        while True:
-            worth = self._worth_trials()
-            if not worth:
-                return "no combination left is likely to gain more"
-            # The first one is its own verification, if it stays the only one.
-            reserve_s = _FINAL_COST * self._trial_s if _measured(self._trials) else 0.0
-            left_s = self._left_s - reserve_s
-            found = next((one for one in worth if self._trial_s + one.one_off_s <= left_s), None)
-            if found is None:
-                return "the budget is spent" if self._trials else "the budget is too short for a trial"
-            trial = self._trial(
-                found,
-                Effort(_ROUNDS, max(left_s / 60, 0.01), _TURN_S),
-                f"trial {len(self._trials) + 1}: {found.words}",
-            )
-            self._trials.append(trial)
-            self._on_trial(trial)
+        with _InTurn() if lanes is None else ThreadPoolExecutor(_MOST_LANES, "trial") as executor:
+            running: dict[Future[TuneTrial], Candidate] = {}
+            try:
+                while True:
+                    chosen, ended = self._next(tuple(running.values()))
+                    if chosen is not None and len(running) < (1 if lanes is None else max(1, lanes.count())):
+                        number = len(self._trials) + len(running) + 1
+                        left_s = self._left_for_trials_s(under_way=bool(running))
+                        asked = _Asked(
+                            chosen,
+                            Effort(_ROUNDS, max(left_s / 60, 0.01), _TURN_S),
+                            f"trial {number}",
+                            self._best_words(),
+                        )
+                        running[executor.submit(self._trial, asked)] = chosen
+                        if lanes is not None:
+                            continue
+                    if not running:
+                        return ended
+                    for done in wait(running, return_when=FIRST_COMPLETED).done:
+                        del running[done]
+                        self._trials.append(done.result())
+                        self._on_trial(self._trials[-1])
+            except BaseException:
+                # The executor waits for its threads.
+                if lanes is not None:
+                    lanes.stop()
+                raise
+
+    def _next(self, running: Sequence[Candidate]) -> tuple[Candidate | None, str]:
+        """The next candidate to measure while others run; without one, the reason why the search ends."""
+        worth = self._worth_trials(running)
+        if not worth:
+            return None, "no combination left is likely to gain more"
+        left_s = self._left_for_trials_s(under_way=bool(running))
+        found = next((one for one in worth if self._trial_s + one.one_off_s <= left_s), None)
+        if found is None:
+            began = self._trials or running
+            return None, "the budget is spent" if began else "the budget is too short for a trial"
+        return found, ""
+
+    def _left_for_trials_s(self, *, under_way: bool) -> float:
+        """Seconds without those of the verification. A first trial is its own one, if it stays the only one."""
+        return self._left_s - (_FINAL_COST * self._trial_s if under_way or _measured(self._trials) else 0.0)
 
     def verify(self) -> TuneTrial | None:
         """The leading candidate once more, in more and longer rounds; None if it gains too little to be worth it."""
@@ -170,7 +235,7 @@ class _Run:
             return None
         candidate = self._candidate(best.parts)
         effort = replace(_FINAL, minutes=max(self._left_s / 60, 0.01))
-        return self._trial(candidate, effort, f"verification: {candidate.words}")
+        return self._trial(_Asked(candidate, effort, "verification", self._best_words()))
 
     def result(self, ended: str, verified: TuneTrial | None, *, interrupted: bool = False) -> Tuned:
         """The result at this moment."""
@@ -186,14 +251,27 @@ class _Run:
             interrupted,
         )
 
-    def _worth_trials(self) -> list[Candidate]:
-        """The candidates by their expected improvement for each second of a trial, largest first."""
+    def _worth_trials(self, running: Sequence[Candidate]) -> list[Candidate]:
+        """The candidates by their expected improvement for each second of a trial, largest first.
+
+        A trial that runs counts as if it had given its expected gain, so that the next one tells something else
+        (the "kriging believer" of Ginsbourger, Le Riche and Carraro, 2010).
+        """
         best = leader(self._space, self._trials)
         candidates = self._space.around(frozenset() if best is None else best.parts)
-        tried = {one.parts for one in self._trials}
-        known = {one.parts for one in _measured(self._trials)}
+        under_way = {one.parts for one in running}
+        tried = {one.parts for one in self._trials} | under_way
+        known = {one.parts for one in _measured(self._trials)} | under_way
         failed = [one.parts for one in self._trials if one.speedup is None]
-        beliefs = believed(candidates, _evidence(candidates, self._trials), self._singles)
+        evidence = _evidence(candidates, self._trials)
+        beliefs = believed(candidates, evidence, self._singles)
+        if under_way:
+            evidence += [
+                Evidence(candidate, belief.mean, LEAST_NOISE)
+                for candidate, belief in zip(candidates, beliefs, strict=True)
+                if candidate.parts in under_way
+            ]
+            beliefs = believed(candidates, evidence, self._singles)
         over = max([0.0, *(b.mean for c, b in zip(candidates, beliefs, strict=True) if c.parts in known)])
         found: list[tuple[float, Candidate]] = []
         for candidate, belief in zip(candidates, beliefs, strict=True):
@@ -203,20 +281,20 @@ class _Run:
                 found.append((gain / (self._trial_s + candidate.one_off_s), candidate))
         return [one for _, one in sorted(found, key=lambda one: -one[0])]
 
-    def _trial(self, candidate: Candidate, effort: Effort, words: str) -> TuneTrial:
-        began_s = self._clock()
+    def _trial(self, asked: _Asked) -> TuneTrial:
+        """May run in another thread: it asks the space nothing."""
+        candidate, began_s = asked.candidate, self._clock()
         changes = tuple(sorted(map(str, candidate.parts)))
         trial = TuneTrial(changes, candidate.speedup)
 
         def progress(said: Progress) -> None:
-            stage, _, what = words.partition(": ")
             # A narrow terminal cuts the end.
-            parts = (f"{_clock_words(self._left_s)} left", self._best_words(), said.message, what)
+            parts = (f"{_clock_words(self._left_s)} left", asked.best, said.message, candidate.words)
             share = 1 - max(0.0, self._left_s) / max(self._budget.total_s, 1e-9)
-            self._progress(Progress(stage, " · ".join(filter(None, parts)), share))
+            self._progress(Progress(asked.stage, " · ".join(filter(None, parts)), share))
 
         try:
-            found = self._measurer(candidate, effort, progress)
+            found = self._measurer(candidate, asked.effort, progress)
         except SkylineError as error:
             if isinstance(error, Cancelled) or not (
                 error.of_change or isinstance(error, (RewriteRefused, UsageError))
@@ -232,6 +310,7 @@ class _Run:
             peak_bytes=found.peak_bytes,
             took_s=self._clock() - began_s,
             dropped=above,
+            worker=found.worker,
             reason="its peak memory exceeds the limit" if above else found.reason,
         )
 

@@ -26,7 +26,8 @@ class TuneTrial:
     """A combination, its simulated speed-up, and the outcome of its trial.
 
     ``speedup`` is samples per second over those of the unchanged script, None if the trial failed; ``null`` is the
-    unchanged script over itself. ``reason`` says why a trial is dropped, or why its figures are uncertain.
+    unchanged script over itself. ``reason`` says why a trial is dropped, or why its figures are uncertain. ``worker``
+    is the worker that measured both versions; empty: this process did.
     """
 
     changes: tuple[str, ...]
@@ -37,6 +38,7 @@ class TuneTrial:
     took_s: float = 0.0
     dropped: bool = False
     reason: str = ""
+    worker: str = ""
 
     @property
     def parts(self) -> frozenset[Choice]:

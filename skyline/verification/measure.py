@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from statistics import median
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from skyline.capture.device_room import Sharing
 from skyline.capture.events import Ready
@@ -75,6 +75,24 @@ class Measured:
             return ()
         times = "once" if self.restarts == 1 else f"{self.restarts} times"
         return (f"A run ended during the measurement and was restarted, {times} in total.",)
+
+
+class Measuring(Protocol):
+    """Something that measures as ``measure`` does."""
+
+    def __call__(
+        self,
+        base: CaptureRequest,
+        changed: CaptureRequest,
+        effort: Effort,
+        *,
+        words: str = "",
+        progress: ProgressCallback,
+        cancel: threading.Event | None = None,
+        starter: Starter = start_fresh,
+    ) -> Measured:
+        """The measurement; raises what ``measure`` raises."""
+        ...
 
 
 def measure(

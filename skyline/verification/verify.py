@@ -28,7 +28,7 @@ from skyline.ledger.ledger import (
 )
 from skyline.trace.profile import Profile
 from skyline.verification.change import change, check_unchanged
-from skyline.verification.measure import Effort, Measured, measure
+from skyline.verification.measure import Effort, Measured, Measuring, measure
 from skyline.verification.verdict import Verdict, judge
 from skyline.version import __version__
 from skyline.whatif.estimate import Estimate
@@ -48,12 +48,13 @@ def verify(
     progress: ProgressCallback,
     cancel: threading.Event | None = None,
     starter: Starter = start_fresh,
+    measuring: Measuring = measure,
 ) -> Verification:
     """Predict the question, run the script with and without its change in turns, and compare.
 
     The prediction is in the ledger before anything runs. The change is made in memory; no file of the user is modified.
     ``request`` defines how to run the script, by default as for the profile. ``ledger`` is the user's own by default;
-    without ``keep`` nothing is stored.
+    without ``keep`` nothing is stored. ``measuring`` runs both versions: in this process, or elsewhere.
 
     Raises:
         UsageError: the question does not apply here, or a source has changed since the profile.
@@ -72,7 +73,7 @@ def verify(
     changed = change(analysis, question, request.arguments)
     kept = Kept((ledger or Ledger()) if keep else None, _opened(analysis, question, predicted))
     try:
-        measured = measure(
+        measured = measuring(
             request,
             changed.over(request),
             effort,

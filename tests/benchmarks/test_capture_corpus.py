@@ -317,3 +317,42 @@ def test_a_script_is_profiled_or_its_own_error_is_told(
         assert outcome["works"], outcome
         assert float(str(outcome["skyline_ms"])) > 0
         assert float(str(outcome["attributed"])) > 0.9
+
+
+def test_several_ranks_are_started_by_torchrun_and_the_error_is_that_of_a_rank() -> None:
+    from corpus_measure import own_error, started_as
+
+    assert started_as(1) == ()
+    assert started_as(2)[:2] == ("-m", "torch.distributed.run")
+    assert "--nproc-per-node=2" in started_as(2)
+    ended = "E1127 torch/distributed/elastic/api.py:9] failed\nraise ChildFailedError(\n====\n"
+    raised = "[rank0]: Traceback\n[rank0]: ValueError: no data\n"
+    assert own_error(raised + ended) == "ValueError: no data"
+    assert own_error(f"Traceback\nImportError: no\n{ended}") == "ImportError: no"
+    assert own_error("Traceback\nOSError: none\n") == "OSError: none"
+
+
+@pytest.mark.capture
+def test_a_script_of_two_ranks_has_a_profile_and_no_stopwatch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import corpus_measure
+
+    whole = corpus_measure.capture
+    monkeypatch.setattr(
+        corpus_measure, "capture", lambda asked, **options: whole(replace(asked, settle_s=0.1), **options)
+    )
+    script = tmp_path / "train.py"
+    script.write_text(TRAINING.format(first=""), encoding="utf-8")
+    outcome = corpus_measure.measure(
+        {
+            "script": str(script),
+            "folder": str(tmp_path),
+            "arguments": [],
+            "interpreter": sys.executable,
+            "stopwatch": False,
+            "ranks": 2,
+        }
+    )
+    assert outcome["works"], outcome
+    assert "2 ranks" in str(outcome["not_timed"])

@@ -43,6 +43,7 @@ def tune_page(report: TuneReport, *, applied: bool = False) -> Document:
     rows = [_row(one) for one in report.trials]
     if report.verified is not None and report.verified not in report.trials:
         rows.append(_row(report.verified, "verification"))
+    used = sorted({one.worker for one in report.trials if one.worker})
     failed = [f"{' '.join(one.changes)}: {one.reason}" for one in report.trials if one.reason]
     return document(
         Section(tuple(head)),
@@ -51,8 +52,14 @@ def tune_page(report: TuneReport, *, applied: bool = False) -> Document:
         else None,
         paragraphs("Dropped or uncertain", failed),
         paragraphs("Left out", report.left_out),
+        paragraphs("Workers", [_share(worker, report) for worker in used]),
         paragraphs("Notes", report.notes),
     )
+
+
+def _share(worker: str, report: TuneReport) -> str:
+    """The trials that a worker measured."""
+    return f"{worker}: {units.plural(sum(one.worker == worker for one in report.trials), 'trial')}"
 
 
 def _row(trial: TrialReport, mark: str = "") -> Row:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -159,6 +160,8 @@ def test_an_interrupted_search_is_resumed(
         (["--allow", "exact"], "invalid choice"),
         (["--gpu", "h100"], "nothing can be measured on it"),
         (["--undo"], "There is no saved profile"),
+        (["--workers", "local:0"], "or local:N such as local:2"),
+        (["--workers", "local:many"], "or local:N such as local:2"),
     ],
 )
 def test_what_cannot_be_tuned_is_said_before_anything_runs(
@@ -167,6 +170,21 @@ def test_what_cannot_be_tuned_is_said_before_anything_runs(
     ran = skyline("tune", "train.py", *arguments)
     assert ran.code == 2
     assert said in ran.err
+
+
+def test_workers_that_cannot_be_had_are_said_before_the_profile(
+    skyline: Run, script: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("skyline.job.workers._ANSWERS_WITHIN_S", 0.5)
+    pytest.importorskip("distributed", reason="needs the extra cluster: Dask distributed")
+    ran = skyline("tune", "train.py", "--workers", "tcp://127.0.0.1:9")
+    assert ran.code == 2
+    assert "no Dask scheduler answers at tcp://127.0.0.1:9" in ran.err
+    assert "launch" not in ran.err
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    ran = skyline("tune", "train.py", "--workers", "localhost:8786")
+    assert ran.code == 2
+    assert "skyline-profiler[cluster]" in ran.err
 
 
 SCRIPT = """\

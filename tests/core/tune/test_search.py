@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from math import log
 
 import pytest
 
-from skyline.capture.request import Progress
+from skyline.capture.request import Progress, ProgressCallback
 from skyline.errors import Cancelled, CaptureImpossible, RewriteRefused, ScriptFailed
 from skyline.interval import Interval
 from skyline.tune.belief import Evidence, believed
-from skyline.tune.search import Budget, Outcome, Tuned, leader, tune
+from skyline.tune.search import Budget, Lanes, Outcome, Tuned, leader, tune
 from skyline.tune.space import Candidate
 from skyline.tune.trials import TuneTrial
+from skyline.verification.measure import Effort
 from skyline.whatif.question import Choice
 
 WORKERS, FUSED, LAYOUT, COMPILE = (
@@ -284,3 +286,65 @@ def test_expected_improvement_of_a_sure_belief_is_its_gain() -> None:
     assert belief.improvement(-1.0) == pytest.approx(log(1.2) + 1.0, rel=1e-3)
     assert belief.improvement(1.0) == pytest.approx(0.0, abs=1e-6)
     assert belief.improvement(log(1.2)) == pytest.approx(0.4 * belief.deviation, rel=0.01)
+
+
+@dataclass(slots=True)
+class WorkerTrials(FakeTrials):
+    """Trials in threads; the first ones wait until ``meeting`` of them run."""
+
+    meeting: int = 1
+    most: int = 0
+    running: int = 0
+    begun: threading.Condition = field(default_factory=threading.Condition)
+
+    def __call__(self, candidate, effort, progress) -> Outcome:
+        with self.begun:
+            self.running += 1
+            self.most = max(self.most, self.running)
+            self.begun.notify_all()
+            assert self.begun.wait_for(lambda: self.most >= self.meeting, timeout=30)
+            found = FakeTrials.__call__(self, candidate, effort, progress)
+            self.running -= 1
+        return replace(found, worker=f"worker of {candidate.words}")
+
+
+def test_trials_run_side_by_side_one_on_each_worker() -> None:
+    trials, stopped = WorkerTrials(TRUE, meeting=2), threading.Event()
+    found = trials.run(1000, lanes=Lanes(lambda: 2, stopped.set))
+    assert trials.most == 2
+    assert found.best is not None
+    assert found.best.parts == {WORKERS, FUSED}
+    assert found.worth
+    measured = [one.words for one in found.trials]
+    assert len(measured) == len(set(measured)), "a running trial is not started again"
+    assert all(one.worker == f"worker of {one.words}" for one in found.trials)
+    assert not stopped.is_set()
+
+
+def test_a_second_trial_waits_where_only_one_worker_is_left() -> None:
+    trials = WorkerTrials(TRUE)
+    assert trials.run(1000, lanes=Lanes(lambda: 1, lambda: None)).worth
+    assert trials.most == 1
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), ScriptFailed("the script failed")])
+def test_the_end_of_a_search_stops_the_trials_on_other_workers(error: BaseException) -> None:
+    stopped, fused_started = threading.Event(), threading.Event()
+
+    def measurer(candidate: Candidate, effort: Effort, progress: ProgressCallback) -> Outcome:
+        if fused_started.is_set():
+            raise error
+        fused_started.set()
+        assert stopped.wait(30), "nobody stopped it"
+        raise Cancelled("The search was cancelled")
+
+    def run() -> Tuned:
+        lanes = Lanes(lambda: 2, stopped.set)
+        return tune(FakeSpace(), measurer, Budget(1000, 1), progress=lambda _: None, lanes=lanes)
+
+    if isinstance(error, KeyboardInterrupt):
+        assert run().interrupted
+    else:
+        with pytest.raises(ScriptFailed):
+            run()
+    assert stopped.is_set()
