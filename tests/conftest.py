@@ -28,7 +28,7 @@ _PLACES = pytest.StashKey[dict[Path, int]]()
 def pytest_configure(config: pytest.Config) -> None:
     """Have each worker of a whole run begin with modules of its own, and find the others compiled by the rest.
 
-    A fresh checkout has no compiled tests. Workers in step would each compile all of them, ten seconds of the processor.
+    A fresh checkout has no compiled tests. Workers in step would each compile all of them, in ten seconds.
     """
     # Few of the objects that collection makes are ever freed: searching them for garbage takes a second.
     gc.disable()
