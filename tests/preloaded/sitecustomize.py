@@ -8,7 +8,11 @@ import gc
 import sys
 
 # Hardly any object that an import makes is garbage: the search for it is a sixth of the time that PyTorch takes.
+_usual = gc.get_threshold()
 gc.set_threshold(100_000, 50, 100)
 
 if "--warm" in sys.orig_argv:
     import torch._dynamo  # noqa: F401
+
+    # The imports are over, and the runs that are forked are scripts as users run them.
+    gc.set_threshold(*_usual)
