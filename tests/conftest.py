@@ -22,13 +22,35 @@ REPOSITORY = Path(__file__).resolve().parent.parent
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 
+_PLACES = pytest.StashKey[dict[Path, int]]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Have each worker of a whole run begin with modules of its own, and find the others compiled by the rest.
+
+    A fresh checkout has no compiled tests. Workers in step would each compile all of them, in ten seconds.
+    """
+    # Few of the objects that collection makes are ever freed: searching them for garbage takes a second.
+    gc.disable()
+    worker = getattr(config, "workerinput", None)
+    if worker is None or [Path(one).resolve() for one in config.args] != [REPOSITORY / "tests"]:
+        return
+    modules = sorted((REPOSITORY / "tests").rglob("test_*.py"), key=lambda path: path.parts)
+    first = int(worker["workerid"].removeprefix("gw")) * len(modules) // worker["workercount"]
+    config.args = [str(path) for path in modules[first:] + modules[:first]]
+    config.stash[_PLACES] = {path: place for place, path in enumerate(modules)}
+
+
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Give every test a second chance; the closing summary names those that needed it.
 
     A shared machine takes the processor away for seconds at a time, and among thousands of tests one meets that. A test
     that fails for a reason of its own fails again.
     """
+    if places := config.stash.get(_PLACES, None):
+        # Workers must agree on the order.
+        items.sort(key=lambda item: places[item.path])
     for item in items:
         item.add_marker(pytest.mark.flaky(reruns=2, reruns_delay=1))
         if _has_forked_servers(item):
@@ -46,6 +68,7 @@ def _has_forked_servers(item: pytest.Item) -> bool:
 
 def pytest_collection_finish() -> None:
     """Leave what stays for the whole session out of later garbage collections, which the terminal UI asks for often."""
+    gc.enable()
     gc.collect()
     gc.freeze()
 

@@ -10,6 +10,8 @@ import pytest
 from skyline import compiled
 from skyline.compiled import Way, loop, run_loops
 
+pytestmark = pytest.mark.xdist_group("numba")
+
 
 @loop("ix", writes="f")
 def scaled(values, factor, doubled):

@@ -24,6 +24,7 @@ from skyline_tui.messages import ProfileMoved, ProgressEnded
 pytestmark = pytest.mark.capture
 
 WAIT_S = 90.0
+TESTS = Path(__file__).resolve().parents[1]
 QUICK = {"steps": 3, "batchPoints": 0, "timeoutS": 8}
 GOOD = """\
 import torch
@@ -85,6 +86,15 @@ def full_disk(tmp_path: Path) -> Iterator[Path]:
         subprocess.run(["umount", "-l", str(folder)], check=True)
 
 
+@pytest.fixture
+def brief(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The server measures briefly, and imports faster."""
+    server = (sys.executable, str(TESTS / "brief_measurements.py"), "lsp")
+    monkeypatch.setattr("skyline_tui.client.server_command", lambda: server)
+    monkeypatch.setenv("PYTHONPATH", str(TESTS / "preloaded"))
+
+
+@pytest.mark.usefixtures("brief")
 async def test_one_server_comes_through_them_all(tmp_path: Path, full_disk: Path) -> None:
     root = tmp_path.resolve()
     session = Session()

@@ -21,6 +21,7 @@ from skyline.trace.profile import Profile
 
 pytestmark = pytest.mark.xdist_group("browser")
 
+BRIEF = Path(__file__).resolve().parents[1] / "brief_measurements.py"
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 WAIT_S = 60
 CONNECT = """
@@ -144,7 +145,7 @@ def serve() -> Iterator[Serve]:
     running: list[subprocess.Popen[str]] = []
 
     def start(*arguments: str) -> str:
-        command = [sys.executable, "-m", "skyline", "serve", "--no-browser", *arguments]
+        command = [sys.executable, str(BRIEF), "serve", "--no-browser", *arguments]
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         running.append(process)
         assert process.stdout is not None

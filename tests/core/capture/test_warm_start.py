@@ -28,7 +28,6 @@ pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="runs are forked on Linux alone"),
 ]
 
-PLAIN_START = True
 Write = Callable[..., Path]
 
 TRAINING = """

@@ -15,6 +15,7 @@ from ruamel.yaml import YAML
 Run = Callable[..., object]
 
 ACTION = Path(__file__).parents[3] / ".github/actions/check/action.yml"
+BRIEF = Path(__file__).parents[2] / "brief_measurements.py"
 SCRIPT = """\
 import torch
 model = torch.nn.Linear(SIZE, SIZE)
@@ -134,11 +135,15 @@ def act(repository: Path) -> Callable[..., tuple[int, dict[str, str]]]:
     action = YAML(typ="safe").load(ACTION.read_text())
     defaults = {name.upper(): one["default"] for name, one in action["inputs"].items()}
     step = next(one for one in action["runs"]["steps"] if one.get("id") == "check")
+    program = repository / "bin" / "skyline"
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{BRIEF}" "$@"\n')
+    program.chmod(0o755)
 
     def run(**inputs: str) -> tuple[int, dict[str, str]]:
         output = repository / "output"
         output.touch()
-        path = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
+        path = os.pathsep.join((str(program.parent), str(Path(sys.executable).parent), os.environ["PATH"]))
         runner = {
             "GITHUB_OUTPUT": str(output),
             "GITHUB_STEP_SUMMARY": "summary.md",

@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from skyline.capture.held_run import TurnPace
+
 Run = Callable[..., Any]
 
 SCRIPT = """\
@@ -62,7 +64,10 @@ def swept(skyline: Run, *options: str) -> dict[str, Any]:
 
 
 @pytest.mark.capture
-def test_points_are_measured_in_turns_and_one_that_fails_costs_a_note(skyline: Run, train: Path) -> None:
+def test_points_are_measured_in_turns_and_one_that_fails_costs_a_note(
+    skyline: Run, train: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("skyline.sweep.measured._PACE", TurnPace(turn_s=0.05))
     before = train.read_bytes()
     report = swept(skyline, "--vary", "HIDDEN=32,62,64,512", "--rounds", "3")
     assert report["schema"] == "skyline.sweep/1"

@@ -14,6 +14,7 @@ from skyline.interval import Interval
 from skyline.tune.paired import PairedTrials
 from skyline.tune.search import Outcome
 from skyline.tune.space import Candidate
+from skyline.verification.measure import Effort
 from skyline.whatif.registry import whatif_named
 
 Run = Callable[..., object]
@@ -215,6 +216,7 @@ def test_a_real_search_drops_a_change_that_crashes_and_goes_on(
 ) -> None:
     monkeypatch.setenv("SKYLINE_DATA_DIR", str(tmp_path / "data"))
     monkeypatch.setattr("skyline.tune.search._TURN_S", 0.05)
+    monkeypatch.setattr("skyline.tune.search._FINAL", Effort(turn_s=0.05))
     few = {name: whatif_named(name) for name in ("fused_optimizer", "num_workers")}
     monkeypatch.setattr("skyline.analysis.best.whatifs", lambda: few)
     monkeypatch.setattr("skyline.analysis.best._MOST_VALUES", 0)

@@ -11,6 +11,15 @@ from skyline.graph.task import Task, TaskKind, WorkClass
 from skyline.trace.record import Phase
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Run the tests of compiled loops in one worker, which compiles each loop once."""
+    for item in items:
+        call = getattr(item, "callspec", None)
+        if call is not None and call.params.get("way") is Way.COMPILED:
+            item.add_marker(pytest.mark.xdist_group("numba"))
+
+
 @st.composite
 def _graphs(draw, most=12, lanes="abc", backward=False):
     count = draw(st.integers(1, most))

@@ -130,6 +130,7 @@ def test_a_schedule_obeys_lanes_and_dependencies(way, graphs, data):
             assert sorted(timeline.starts[own]) == timeline.starts[own].tolist()
 
 
+@pytest.mark.xdist_group("numba")
 @settings(deadline=None)
 @given(st.data())
 def test_compiled_and_as_written_are_equal(graphs, data):

@@ -132,6 +132,7 @@ def test_less_work_never_takes_longer(way, graphs, data):
     assert simulate(shorter).makespan_us <= simulate(graph).makespan_us + 1e-9
 
 
+@pytest.mark.xdist_group("numba")
 @settings(deadline=None)
 @given(st.data())
 def test_small_graphs_arrays_and_compiled_code_agree_to_the_last_bit(graphs, data):
