@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -42,6 +42,7 @@ _GAIN = 0.02
 """A smaller part of an iteration is no gain."""
 _WHOLE_SCRIPTS = (
     "leaner_rows",
+    "leaner_again",
     "leaner_scripts",
     "unseen_whatifs",
     "unseen_whatifs_3",
@@ -198,7 +199,26 @@ def rows(results: Path) -> tuple[list[LeanerRow], list[str]]:
             found += _of_scripts(given["rows"] if isinstance(given, dict) else given, name)
         else:
             missing.append(name)
-    return found, missing
+    return list(_latest(found)), missing
+
+
+def _latest(found: Sequence[LeanerRow]) -> Iterator[LeanerRow]:
+    """Of a change that was measured again, the valid row of the first page in the list; the other pages keep theirs.
+
+    A script may be on a page twice, with other arguments: its rows are in the same order on each page.
+    """
+    counts = Counter[tuple[str, str, str, str]]()
+    keyed: list[tuple[tuple[str, str, str, int], LeanerRow]] = []
+    for one in found:
+        counts[one.page, one.whatif, one.script, one.change] += 1
+        place = counts[one.page, one.whatif, one.script, one.change]
+        keyed.append(((one.whatif, one.script, one.change, place), one))
+    valid = {key for key, one in keyed if one.valid}
+    seen: set[tuple[str, str, str, int]] = set()
+    for key, one in keyed:
+        if key not in seen and (one.valid or key not in valid):
+            seen.add(key)
+            yield one
 
 
 def body(found: Sequence[LeanerRow], missing: Sequence[str]) -> str:

@@ -219,7 +219,7 @@ def main() -> int:
     parser.add_argument("--rows", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--results", type=Path, default=RESULTS)
     options = parser.parse_args()
-    options.together = False
+    options.together = options.alone = False
     os.environ.update(KEEPS_MEMORY)
     wanted = [case for case in CASES if not options.only or case.whatif in options.only]
     if options.script:

@@ -79,7 +79,7 @@ def main() -> int:
     parser.add_argument("--name", default="unseen_whatifs_6", help="name of the result files")
     parser.add_argument("--results", type=Path, default=RESULTS)
     options = parser.parse_args()
-    options.only, options.together = [], False
+    options.only, options.together, options.alone = [], False, False
     if (options.results / f"{options.name}.json").exists():
         print(f"{options.name} was measured: the first run counts. Freeze another list.", file=sys.stderr)
         return 2

@@ -272,6 +272,7 @@ def validate(subject: WhatIfScript, options: argparse.Namespace, working: Path |
             for choices in (*fixed, *questions(analysis))
             if (not wanted or wanted & {one.name for one in choices})
             and (len(choices) > 1 or not options.together)
+            and (len(choices) == 1 or not options.alone)
         }
         asked = sampled(subject.name, asked, options.sample)
         left = [words for words in asked if not kept.measured(words)]
@@ -430,6 +431,7 @@ def public(
         command += ["--rounds", str(options.rounds), "--rows", str(rows)]
         command += ["--only", *options.only] if options.only else []
         command += ["--together"] if options.together else []
+        command += ["--alone"] if options.alone else []
         command += ["--sample", str(options.sample)] if getattr(options, "sample", 0) else []
         if getattr(options, "keep", None):
             command += ["--keep", str(options.keep.resolve()), "--at-once", str(options.at_once)]
@@ -448,9 +450,12 @@ def main() -> int:
     parser.add_argument(
         "--only", nargs="*", default=[], metavar="WHATIF", help="only changes that contain one of these"
     )
-    parser.add_argument("--together", action="store_true", help="only changes of three together")
+    number = parser.add_mutually_exclusive_group()
+    number.add_argument("--together", action="store_true", help="only changes of three together")
+    number.add_argument("--alone", action="store_true", help="only single changes")
     parser.add_argument("--sample", type=int, default=0, metavar="N", help="so many changes of each script")
     parser.add_argument("--corpus", nargs="*", default=[], metavar="NAME")
+    parser.add_argument("--list", type=Path, default=CORPUS, help="the list of the scripts of --corpus")
     parser.add_argument("--scratch", type=Path, default=Path(tempfile.gettempdir(), "skyline-corpus"))
     parser.add_argument("--mirror", type=Path, help="a folder of bare clones")
     parser.add_argument("--folder", type=Path, help="where the scripts run (default: a new folder)")
@@ -476,7 +481,7 @@ def main() -> int:
     rows: list[Row] = []
     text = ""
     jobs = [partial(own, WhatIfScript.parse(one, options.interpreter), options) for one in named]
-    jobs += [partial(public, name, options) for name in options.corpus]
+    jobs += [partial(public, name, options, corpus=options.list) for name in options.corpus]
     for job in jobs:
         rows += job()
         if options.rows is not None:

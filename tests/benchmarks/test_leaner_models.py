@@ -1,0 +1,34 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import leaner_models
+
+
+def _row(script: str, measured: float, null: float = 1.0) -> dict[str, Any]:
+    said = {
+        "names": ["kronecker=2"],
+        "ratio": 0.8,
+        "low": 0.7,
+        "high": 0.9,
+        "rule": 1.0,
+        "provenance": "modelled",
+    }
+    return {"script": script, "said": said, "measured": {"value": measured}, "null": {"value": null}}
+
+
+def _page(folder: Path, name: str, rows: list[dict[str, Any]]) -> None:
+    (folder / f"{name}.json").write_text(json.dumps({"figures": rows}))
+
+
+def test_a_later_measurement_stands_in_place_of_the_first_one_where_it_is_valid(tmp_path: Path) -> None:
+    _page(tmp_path, "unseen_whatifs_4", [_row("a.py", 0.5), _row("a.py", 0.6), _row("b.py", 0.7)])
+    _page(tmp_path, "leaner_again", [_row("a.py", 0.55), _row("b.py", 0.9, null=1.2)])
+    found, _ = leaner_models.rows(tmp_path)
+    assert sorted((one.script, one.measured, one.page) for one in found) == [
+        ("a.py", 0.55, "leaner_again"),
+        ("a.py", 0.6, "unseen_whatifs_4"),
+        ("b.py", 0.7, "unseen_whatifs_4"),
+    ]
