@@ -4,8 +4,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import leaner_models
-
 
 def _row(script: str, measured: float, null: float = 1.0) -> dict[str, Any]:
     said = {
@@ -24,6 +22,8 @@ def _page(folder: Path, name: str, rows: list[dict[str, Any]]) -> None:
 
 
 def test_a_later_measurement_stands_in_place_of_the_first_one_where_it_is_valid(tmp_path: Path) -> None:
+    import leaner_models
+
     _page(tmp_path, "unseen_whatifs_4", [_row("a.py", 0.5), _row("a.py", 0.6), _row("b.py", 0.7)])
     _page(tmp_path, "leaner_again", [_row("a.py", 0.55), _row("b.py", 0.9, null=1.2)])
     found, _ = leaner_models.rows(tmp_path)
