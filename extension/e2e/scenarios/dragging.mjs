@@ -26,7 +26,7 @@ async function writable({ bench, check, eventually, measured, shot }, kind) {
     });
     check(`${kind.name}, ${bar}: the batch size rises with the pointer (${sizes.join(" ")})`, rises(sizes));
     check(`${kind.name}, ${bar}: the figures change with it`, new Set(figures).size >= new Set(sizes).size - 1);
-    check(`${kind.name}, ${bar}: the memory rises with it (${bytes.join(" ")})`, grows(bytes));
+    check(`${kind.name}, ${bar}: the memory rises with it (${bytes.join(" ")})`, grows(bytes, bar));
     check(`${kind.name}, ${bar}: sizes are those that people use`, await usual(window, bar, sizes, kind.own));
     check("nothing is written while the bar moves", numberIn(kind, await code()) === kind.own && !(await window.anyDirty()));
     await page.mouse.move(track.x + track.width * 0.75, track.y, { steps: 6 });
@@ -115,7 +115,7 @@ async function readOnly({ bench, check, shot }, kind) {
   for (const bar of ["throughput", "memory"]) {
     const track = await grabbed(window, bar);
     const { sizes, figures, bytes } = await swept(window, bar, track, check, async () => {});
-    check(`${name}, ${bar}: the memory rises with it (${bytes.join(" ")})`, grows(bytes));
+    check(`${name}, ${bar}: the memory rises with it (${bytes.join(" ")})`, grows(bytes, bar));
     check(`${name}, ${bar}: sizes are those that people use`, await usual(window, bar, sizes, kind.own));
     check(`${name}, ${bar}: the batch size rises with the pointer (${sizes.join(" ")})`, rises(sizes));
     check(`${name}, ${bar}: the figures change with it`, new Set(figures).size >= new Set(sizes).size - 1);
@@ -195,8 +195,10 @@ function bytesOf(figure) {
 }
 
 /** Never back, and more at the end than at the beginning. */
-function grows(bytes) {
-  return bytes.every((one, index) => index === 0 || one >= bytes[index - 1]) && bytes.at(-1) > bytes[0];
+function grows(bytes, bar) {
+  const ordered = bytes.every((one, index) => index === 0 || one >= bytes[index - 1]);
+  // The bar of throughput may end at a size whose memory is that of the smallest one, to the digits on show.
+  return ordered && (bar === "throughput" || bytes.at(-1) > bytes[0]);
 }
 
 /** All up to eight, four to each doubling, the ends of the bar, and the script's own. */
