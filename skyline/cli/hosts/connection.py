@@ -9,7 +9,7 @@ import sys
 from shlex import quote
 from typing import IO
 
-from skyline.errors import Cancelled, UsageError
+from skyline.errors import UsageError
 from skyline.version import __version__
 
 _MARK = b"skyline-host:"
@@ -73,19 +73,18 @@ class HostConnection:
         assert self._process.stdout is not None
         return self._process.stdout
 
-    def lost(self) -> UsageError | Cancelled:
+    def lost(self) -> UsageError:
         """The error for a stream that ended too early."""
         self._end()
         code = self._process.returncode
-        if code == 130 or code < 0:
-            return Cancelled("interrupted")
+        how = f"signal {-code}" if code < 0 else f"exit code {code}"
         return UsageError(
-            f"The connection to {self.host} ended before the result came (ssh: exit code {code})",
-            hint=f"The reason may stand above. Try again, or run it there: ssh {self.host}",
+            f"The connection to {self.host} ended before the result came (ssh: {how}), and with it the run there",
+            hint="Run the command again; lines above may have the reason.",
         )
 
     def _version(self) -> str:
-        """What the host answers to ``skyline --version``; empty without Skyline."""
+        """The answer to ``skyline --version`` there; empty without Skyline."""
         for _ in range(_MOST_LINES):
             line = self.from_host.readline(_LONGEST_LINE_BYTES)
             if not line:

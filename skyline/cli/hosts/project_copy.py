@@ -113,7 +113,7 @@ class ProjectCopy:
     def _link(place: Path, target: str, *, ours: bool) -> None:
         if ours and (place.is_symlink() or place.is_file()):
             place.unlink()
-        # What was put there on the host, such as the data itself, takes precedence.
+        # Data of the host itself takes precedence.
         if not os.path.lexists(place):
             place.parent.mkdir(parents=True, exist_ok=True)
             place.symlink_to(target)
