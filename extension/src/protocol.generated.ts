@@ -71,6 +71,7 @@ export interface ProfileReport {
 export interface Device {
   readonly name: string;
   readonly kind: string;
+  readonly host: string;
 }
 
 /** A value and the low and high ends of its uncertainty, all in the same unit. */

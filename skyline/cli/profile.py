@@ -19,6 +19,7 @@ _EXAMPLES = """\
   skyline profile torchrun --nproc-per-node 2 train.py
   skyline profile accelerate launch --num_processes 2 train.py
   skyline profile uv run train.py
+  skyline profile --host gpubox train.py --epochs 1
   skyline profile --json - train.py > profile.json"""
 
 
@@ -32,8 +33,8 @@ def run(arguments: Sequence[str]) -> int:
         "changed; what it prints goes to stderr.",
         _EXAMPLES,
     )
-    own = [
-        *add_options(command),
+    capture_options = add_options(command)
+    local = [
         command.add_argument(
             "--json", metavar="FILE", help="write the profile as JSON ('-': to stdout, alone)"
         ),
@@ -46,7 +47,19 @@ def run(arguments: Sequence[str]) -> int:
             action="store_true",
             help="use this measurement even if the machine is busy and an earlier one of the same code is faster",
         ),
+        command.add_argument(
+            "--host",
+            metavar="HOST",
+            help="run the script on this machine, named as for ssh: it gets a copy of the project, and the profile "
+            "comes back",
+        ),
+        command.add_argument(
+            "--host-skyline",
+            metavar="COMMAND",
+            help="with --host: the command that starts Skyline there (default: skyline, else python3 -m skyline)",
+        ),
     ]
+    own = [*capture_options, *local]
     command.add_argument("script", metavar="SCRIPT", help="or -m MODULE, as for python")
     ours, rest = split_at_script(arguments, own)
     options = command.parse_args([*ours, *(["--", rest[0]] if rest else [])])
@@ -58,13 +71,23 @@ def run(arguments: Sequence[str]) -> int:
     script = Path(launch.script) if launch.script else module_script(launch.module, options)
     marked = "--" in arguments[: len(arguments) - len(rest)]
     say_misplaced(command, script, launch.arguments, marked=marked, quiet=options.quiet)
-    fill_in(options, script, gpu=True)
     from skyline.trace import store
     from skyline.trace.quieter_run import kept_instead
 
-    measured = run_capture(
-        script, launch.arguments, options, module=launch.module, variables=launch.variables
-    )
+    if options.host is not None:
+        from skyline.cli.hosts.remote_profile import HostRun, profile_on_host, without
+
+        there = HostRun(
+            options.host, options.host_skyline or "", script, launch, tuple(rest), without(ours, local)
+        )
+        measured = profile_on_host(there, quiet=options.quiet)
+    elif options.host_skyline is not None:
+        raise UsageError("--host-skyline needs --host", hint="As in: skyline profile --host gpubox train.py")
+    else:
+        fill_in(options, script, gpu=True)
+        measured = run_capture(
+            script, launch.arguments, options, module=launch.module, variables=launch.variables
+        )
     keeps = not (options.replace or options.no_save or options.output_dir)
     profile = (kept_instead(measured) if keeps else None) or measured
     from skyline.analysis.analyse import analyse

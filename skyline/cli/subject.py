@@ -149,6 +149,12 @@ def _reusable(
         say(f"skyline: {error.message}; profiling again", quiet=quiet)
         return None
     changed = changed_sources(profile)
+    host = profile.environment.device.host
+    if changed and host:
+        raise UsageError(
+            f"{Path(changed[0]).name} changed since it was profiled on {host}",
+            hint=f"Profile it there again: skyline profile --host {host} {script}; or here: --fresh",
+        )
     if changed:
         say(f"skyline: {Path(changed[0]).name} changed since it was profiled; profiling again", quiet=quiet)
         return None

@@ -103,7 +103,15 @@ def _verify(options: argparse.Namespace, arguments: tuple[str, ...] | None, effo
 def run_request(
     profile: Profile, arguments: tuple[str, ...] | None, options: argparse.Namespace
 ) -> CaptureRequest:
-    """The run that the profile was made of: the same arguments, interpreter and folder."""
+    """The run that the profile was made of: the same arguments, interpreter and folder.
+
+    Raises UsageError for a profile of another machine.
+    """
+    if host := profile.environment.device.host:
+        raise UsageError(
+            f"{Path(profile.script).name} was profiled on {host}, and this command measures here",
+            hint="Add --fresh to profile it here first, or run the command there.",
+        )
     if arguments is None:
         check_runnable(profile)
     given = profile.arguments if arguments is None else arguments

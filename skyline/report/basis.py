@@ -233,10 +233,11 @@ def _loading(prediction: Prediction) -> tuple[str, ...]:
 
 
 def device_name(report: ProfileReport) -> str:
-    """``CPU (AMD EPYC 7B13)``, or the name of the GPU."""
-    if report.device.kind != "cpu":
-        return report.device.name
-    return f"CPU ({report.device.name})" if report.device.name.lower() not in {"", "cpu"} else "CPU"
+    """``CPU (AMD EPYC 7B13)``, or the name of the GPU; with ``of gpubox`` if another machine was named."""
+    name = report.device.name
+    if report.device.kind == "cpu":
+        name = f"CPU ({name})" if name.lower() not in {"", "cpu"} else "CPU"
+    return f"{name} of {report.device.host}" if report.device.host else name
 
 
 def batch_size_remark(report: ProfileReport, where: str) -> str:

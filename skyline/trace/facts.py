@@ -11,10 +11,14 @@ from skyline.trace.record import CodeLine
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """The device that the script computes on. ``kind`` is ``cpu`` or ``cuda``."""
+    """The device that the script computes on. ``kind`` is ``cpu`` or ``cuda``.
+
+    ``host`` is the machine as named after ``skyline profile --host``; empty without that option.
+    """
 
     name: str
     kind: str
+    host: str = ""
 
 
 @dataclass(frozen=True, slots=True)
