@@ -48,6 +48,7 @@ _WHOLE_SCRIPTS = (
     "unseen_whatifs_3",
     "unseen_whatifs_4",
     "unseen_whatifs_5",
+    "unseen_whatifs_6",
 )
 
 
