@@ -11,6 +11,7 @@ from skyline.graph.graph import Graph, scale
 from skyline.graph.task import KIND, PHASE, TaskKind, WorkClass
 from skyline.trace.record import Phase
 from skyline.whatif.cost.factored_layers import HOST, PASSES, Replaced, tasks_of, tasks_within
+from skyline.whatif.cost.operator_call import call_us
 from skyline.whatif.subject import Subject
 
 
@@ -53,6 +54,17 @@ def with_layer_behind(subject: Subject, graph: Graph, layers: Sequence[Replaced]
             durations[heads] += beside_us
             gaps[heads] += (1 + count) * between_us
     return changed.with_times(durations=durations, gaps=gaps)
+
+
+def with_calls_added(subject: Subject, graph: Graph, chosen: Indices, count: float) -> Graph:
+    """With so many more operators behind each chosen task of a processor, which compute next to nothing."""
+    if subject.on_gpu:
+        return graph
+    gaps = graph.gaps.copy()
+    for phase in PASSES:
+        here = chosen[graph.tasks.phase[chosen] == PHASE[phase]]
+        gaps[here] += count * call_us(subject, graph, phase)
+    return graph.with_times(gaps=gaps)
 
 
 def _beside_products(subject: Subject, graph: Graph, phase: Phase) -> tuple[float, float] | None:

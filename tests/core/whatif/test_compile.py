@@ -17,10 +17,11 @@ from skyline.trace.record import CodeLine, IterationMark, OperatorShape, Phase, 
 from skyline.whatif.base import Provenance, Scenario
 from skyline.whatif.baseline import baseline
 from skyline.whatif.catalogue.host.compile import WHATIF as COMPILE
-from skyline.whatif.catalogue.host.compiling import BACKWARD_CALL_US, FORWARD_CALL_US
+from skyline.whatif.catalogue.host.compiling import BACKWARD_CALL_US, FORWARD_CALL_US, call_scale
 from skyline.whatif.catalogue.host.fusion import LIKELY, fused, regions
 from skyline.whatif.catalogue.host.operator_class import CostClass, kernel_class, operator_class
 from skyline.whatif.catalogue.host.traffic import bandwidth, external_bytes
+from skyline.whatif.cost.operator_call import MOST_US
 from skyline.whatif.estimate import break_even
 from skyline.whatif.question import Choice, Question
 from skyline.whatif.subject import Grain
@@ -101,6 +102,22 @@ def test_a_group_takes_its_traffic_and_most_of_its_arithmetic(profile):
     assert now_ms == pytest.approx((forward + backward + 1000) / 1e3, rel=0.01)
     assert changed.below_ms > 0
     assert changed.above_ms > 0
+
+
+def test_calls_of_compiled_code_cost_what_small_operators_of_the_backward_pass_do(profile):
+    """Iterations are as long as they were with Python between the operators, whose times grow by a tenth."""
+    scales = []
+    for small_us in (0.2 * MOST_US, 50 * MOST_US):
+        backward = [("AccumulateGrad", 4, small_us)] * 9 + [("AddmmBackward0", 2, 3000)]
+        start = baseline(without_python(profile_of(profile, backward=backward)))
+        scales.append(call_scale(start, start.graph_of(Grain.OPERATORS)))
+    assert scales == [pytest.approx(0.2, rel=0.2), 1.0]
+
+
+def without_python(profile):
+    """Operators that follow each other at once."""
+    records = tuple(one for one in profile.trace.records if one.kind is not RecordKind.PYTHON)
+    return replace(profile, trace=replace(profile.trace, records=records))
 
 
 def test_in_checkpointed_blocks_pytorch_draws_the_random_numbers(profile):

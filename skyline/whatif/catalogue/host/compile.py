@@ -21,9 +21,9 @@ from skyline.whatif.base import Applicability, Grain, Scenario, Stage, Subject, 
 from skyline.whatif.blocks import open_blocks
 from skyline.whatif.catalogue.host.compiling import (
     BACKWARD_CALL_US,
-    CPU_CALL_US,
     FORWARD_CALL_US,
     KERNEL_CALL_US,
+    call_scale,
     compiling_s,
     shapes_change,
 )
@@ -40,6 +40,7 @@ from skyline.whatif.catalogue.host.fusion import (
 )
 from skyline.whatif.catalogue.host.traffic import most_numbers
 from skyline.whatif.constant import Constant
+from skyline.whatif.cost.operator_call import MOST_US
 from skyline.whatif.cost.thread_scaling import gained, threads_of
 from skyline.whatif.dropout import OTHER_DRAWS, draws
 from skyline.whatif.predicted_kernels import PredictedKernels
@@ -238,9 +239,10 @@ class Compile(UsualWhatIf):
             masks_us = masks * mask_ns / 1e3 * gained(MASK_PART, threads)
             return _compiled(graph, found, calls, mode, tuned, (durations + masks_us, gaps))
 
-        likely = compiled(LIKELY, _CALLING.value, _TUNED.value, MASK_NS.value)
-        least = compiled(BEST, _CALLING.low, _TUNED.low, MASK_NS.low)
-        most = compiled(WORST, _CALLING.high, _TUNED.high, MASK_NS.high)
+        calling = _CALLING.scaled(call_scale(subject, subject.graph_of(self.grain)))
+        likely = compiled(LIKELY, calling.value, _TUNED.value, MASK_NS.value)
+        least = compiled(BEST, calling.low, _TUNED.low, MASK_NS.low)
+        most = compiled(WORST, calling.high, _TUNED.high, MASK_NS.high)
         made = scenario.between(
             subject,
             likely,
@@ -324,7 +326,7 @@ def _compiled(
         called = np.union1d(
             [group.tasks[0] for group in found.groups], np.intersect1d(found.host, _heavy(graph))
         )
-        durations[called.astype(np.int64)] += calls * CPU_CALL_US
+        durations[called.astype(np.int64)] += calls * MOST_US
     if mode == MAX_AUTOTUNE:
         heavy = np.intersect1d(_heavy(graph), np.flatnonzero(ON_GPU[kinds]))
         durations[heavy] *= tuned

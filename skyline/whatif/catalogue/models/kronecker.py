@@ -26,7 +26,7 @@ from skyline.whatif.base import (
 )
 from skyline.whatif.catalogue.host.traffic import bandwidth
 from skyline.whatif.constant import Constant
-from skyline.whatif.cost.added_layers import called_twice
+from skyline.whatif.cost.added_layers import called_twice, with_calls_added
 from skyline.whatif.cost.factored_layers import (
     FLOAT_BYTES,
     OneWeight,
@@ -77,6 +77,13 @@ _MADE = Constant(
     2.0,
     8.0,
     "an assumption: passes over a whole weight to make it of its factors, or its gradient into theirs",
+)
+_CALLS = Constant(
+    9.0,
+    5.0,
+    13.0,
+    "from the code of the module: next to both products it takes apart, turns twice, joins and adds the bias, and each "
+    "product of more than two dimensions is viewed before and behind",
 )
 _PASSES = (Phase.FORWARD, Phase.BACKWARD)
 CAVEAT = "training bears fewer free parameters; its loss is not predicted"
@@ -317,6 +324,8 @@ def _changed(subject: Subject, graph: Graph, layers: tuple[Layer, ...], larger: 
         for task in _firsts(subject, before, layer):
             durations[task] += streamed_us(getattr(_MADE, end) * layer.before, rate, end)
     graph = graph.with_times(durations=durations)
+    if chosen is not None:
+        graph = with_calls_added(subject, graph, chosen, getattr(_CALLS, end))
     if made and subject.on_gpu:
         graph = called_twice(subject, graph, made, tasks_of(graph, made))
     return with_update(subject, with_gradients_added(subject, graph, layers), layers, end)
