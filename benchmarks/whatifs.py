@@ -430,8 +430,7 @@ def public(
         command += ["--interpreter", interpreter, "--folder", str(script.working_directory(folder))]
         command += ["--rounds", str(options.rounds), "--rows", str(rows)]
         command += ["--only", *options.only] if options.only else []
-        command += ["--together"] if options.together else []
-        command += ["--alone"] if options.alone else []
+        command += ["--together"] * options.together + ["--alone"] * options.alone
         command += ["--sample", str(options.sample)] if getattr(options, "sample", 0) else []
         if getattr(options, "keep", None):
             command += ["--keep", str(options.keep.resolve()), "--at-once", str(options.at_once)]
@@ -451,8 +450,11 @@ def main() -> int:
         "--only", nargs="*", default=[], metavar="WHATIF", help="only changes that contain one of these"
     )
     number = parser.add_mutually_exclusive_group()
-    number.add_argument("--together", action="store_true", help="only changes of three together")
-    number.add_argument("--alone", action="store_true", help="only single changes")
+    for name, said_of in (
+        ("--together", "only changes of three together"),
+        ("--alone", "only single changes"),
+    ):
+        number.add_argument(name, action="store_true", help=said_of)
     parser.add_argument("--sample", type=int, default=0, metavar="N", help="so many changes of each script")
     parser.add_argument("--corpus", nargs="*", default=[], metavar="NAME")
     parser.add_argument("--list", type=Path, default=CORPUS, help="the list of the scripts of --corpus")
@@ -471,8 +473,7 @@ def main() -> int:
     parser.add_argument("--results", type=Path, default=RESULTS)
     options = parser.parse_args()
     DEADLINE.within_s = options.within
-    stack = ExitStack()
-    # Profiles that stay name the files they are of: those stay too.
+    stack = ExitStack()  # Profiles that stay name the files they are of: those stay too.
     copies = Path(options.keep or stack.enter_context(tempfile.TemporaryDirectory()), "examples").resolve()
     named = options.scripts if options.scripts or options.corpus else long_examples(copies)
     os.environ.update(KEEPS_MEMORY)

@@ -31,7 +31,8 @@ BEFORE_ARGUMENTS = {
 }
 """Commands whose own options may also stand behind the script, up to its first argument, with words that they need."""
 WITHOUT_ARGUMENTS = {
-    *("ranks", "ledger", "show", "history", "diff", "export", "lsp", "calibrate", "gpus", "config", "doctor"),
+    *("ranks", "ledger", "show", "history", "diff", "export", "lsp", "calibrate", "gpus", "config"),
+    *("doctor", "receive"),
 }
 
 
