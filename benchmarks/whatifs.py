@@ -449,12 +449,8 @@ def main() -> int:
     parser.add_argument(
         "--only", nargs="*", default=[], metavar="WHATIF", help="only changes that contain one of these"
     )
-    number = parser.add_mutually_exclusive_group()
-    for name, said_of in (
-        ("--together", "only changes of three together"),
-        ("--alone", "only single changes"),
-    ):
-        number.add_argument(name, action="store_true", help=said_of)
+    parser.add_argument("--together", action="store_true", help="only changes of three together")
+    parser.add_argument("--alone", action="store_true", help="only single changes")
     parser.add_argument("--sample", type=int, default=0, metavar="N", help="so many changes of each script")
     parser.add_argument("--corpus", nargs="*", default=[], metavar="NAME")
     parser.add_argument("--list", type=Path, default=CORPUS, help="the list of the scripts of --corpus")
