@@ -7,6 +7,7 @@ import os
 import shutil
 import socket
 import threading
+from collections import deque
 from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import replace
@@ -29,6 +30,8 @@ _ALLOCATOR = ("MALLOC_TRIM_THRESHOLD_",)
 """Set by Dask as well; it makes PyTorch's allocations on a CPU slower or faster."""
 _running: dict[str, threading.Event] = {}
 """The trials of this process by their keys, each with the event that cancels it."""
+_cancelled: deque[str] = deque(maxlen=64)
+"""Keys of trials that were cancelled, some of them before they began."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +110,8 @@ def problem_here(files: Files) -> tuple[str, str]:
 def measure_here(task: WorkerTask) -> Measured | Failure:
     """Measure the change in turns with the unchanged script, both on this machine. No process remains."""
     cancel = _running[task.key] = threading.Event()
+    if task.key in _cancelled:
+        cancel.set()
     try:
         _, problem = problem_here(task.files)
         if problem:
@@ -132,7 +137,8 @@ def measure_here(task: WorkerTask) -> Measured | Failure:
 
 
 def cancel_here(key: str) -> None:
-    """End a trial of this process; nothing if it is over."""
+    """End a trial of this process, also one that has not begun; nothing if it is over."""
+    _cancelled.append(key)
     if found := _running.get(key):
         found.set()
 

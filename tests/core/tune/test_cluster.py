@@ -30,7 +30,15 @@ from skyline.trace.trial import Choices, Trial
 from skyline.tune.cluster import ClusterTrials, OnAWorker, WorkerPool, trial_workers
 from skyline.tune.paired import PairedTrials
 from skyline.tune.space import Candidate
-from skyline.tune.worker_trial import Failure, Files, problem_here, thread_variables
+from skyline.tune.worker_trial import (
+    Failure,
+    Files,
+    WorkerTask,
+    cancel_here,
+    measure_here,
+    problem_here,
+    thread_variables,
+)
 from skyline.verification.measure import Effort, Measured
 from skyline.verification.verify import request_of
 from skyline.version import __version__
@@ -219,6 +227,15 @@ def test_a_worker_is_asked_for_version_interpreter_and_files(tmp_path: Path) -> 
     assert "not 0.0.0" in problem_here(replace(files, version="0.0.0"))[1]
     assert "it has no /none/python" in problem_here(replace(files, interpreter="/none/python"))[1]
     assert "differs from" in problem_here(replace(files, texts=((str(script), "other"),)))[1]
+
+
+def test_a_trial_that_is_cancelled_before_it_begins_runs_nothing(analysis: Analysis) -> None:
+    request = request_of(analysis.profile)
+    task = WorkerTask("early", Files.of(analysis.profile, request), request, request, QUICK, "", {})
+    cancel_here("early")
+    found = measure_here(task)
+    assert isinstance(found, Failure)
+    assert isinstance(found.error(), Cancelled)
 
 
 def test_threads_are_those_of_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
