@@ -33,12 +33,13 @@ class WatchedRun:
     """Hears of steps, passes, fetches, losses and saves. All its methods are short, and none may raise.
 
     An iteration ends with the step of the optimizer that steps least often. Iterations are reported in windows of
-    ``every_s``.
+    ``every_s``. ``put_hooks`` gets False when a rest begins and True when it ends: only ``step_ended`` counts then.
     """
 
-    def __init__(self, stream, share, every_s, module_lines):
+    def __init__(self, stream, share, every_s, module_lines, put_hooks):
         self._stream = stream
         self._every_s = every_s
+        self._put_hooks = put_hooks
         self._parameters = Parameters(module_lines)
         self._later = Later()
         self._steps = {}
@@ -73,6 +74,9 @@ class WatchedRun:
 
     def step_ended(self, optimizer):
         """After every optimizer step."""
+        if self.asleep and id(optimizer) == self._anchor:
+            self._slept_through(time.perf_counter())
+            return
         if self._sample is not None:
             began = time.thread_time()
             self._sample.after_step()
@@ -171,13 +175,13 @@ class WatchedRun:
             self._iteration_ended(time.perf_counter())
 
     def _iteration_ended(self, now):
+        if self.asleep:
+            self._slept_through(now)
+            return
         self.iteration += 1
         window = self._window
         if window is None:
-            if self.asleep:
-                self._perhaps_wake(now)
-            else:
-                self._begin(now)
+            self._begin(now)
             return
         if self._sample is not None:
             self._finish_sample()
@@ -240,16 +244,22 @@ class WatchedRun:
         for command in self._stream.commands():
             self._obey(command)
         rest = budget.rest(window.processor_s() / record["iterations"])
-        if rest and self._moment is None:
+        # Only a step ends a rest.
+        if rest and self._moment is None and self._anchor is not None and not self._unsure:
             self.asleep, self._window = True, None
             self._wake_at = now + rest * self._every_s
+            self._put_hooks(False)
         self._window_s = time.thread_time() - working
         budget.spend(self._window_s)
 
-    def _perhaps_wake(self, now):
+    def _slept_through(self, now):
+        """An iteration of a rest has ended."""
+        self.iteration += 1
+        self._since_anchor = 0
         if now >= self._wake_at:
             self.asleep = False
             self._window = Window(now)
+            self._put_hooks(True)
 
     # Samples.
 
