@@ -137,7 +137,11 @@ class Hooks:
             self._tell(self._run.step_begins, optimizer)
 
     def _after_step(self, optimizer, args, kwargs):
-        self._tell(self._run.step_ended, optimizer)
+        # The short way through a rest: this call is all that it costs.
+        run = self._run
+        if run.asleep and run.sleeps_through(optimizer):
+            return
+        self._tell(run.step_ended, optimizer)
 
     def _wrap_backward(self, backward):
         @functools.wraps(backward)

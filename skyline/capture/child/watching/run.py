@@ -74,9 +74,6 @@ class WatchedRun:
 
     def step_ended(self, optimizer):
         """After every optimizer step."""
-        if self.asleep and id(optimizer) == self._anchor:
-            self._slept_through(time.perf_counter())
-            return
         if self._sample is not None:
             began = time.thread_time()
             self._sample.after_step()
@@ -85,6 +82,14 @@ class WatchedRun:
             return
         self._since_anchor = 0
         self._iteration_ended(time.perf_counter())
+
+    def sleeps_through(self, optimizer):
+        """True if the rest goes on after this step of the optimizer that cuts the iterations, which is counted."""
+        if id(optimizer) != self._anchor or time.perf_counter() >= self._wake_at:
+            return False
+        self.iteration += 1
+        self._since_anchor = 0
+        return True
 
     def backward_begins(self, tensors):
         """Before every backward pass."""
@@ -175,13 +180,13 @@ class WatchedRun:
             self._iteration_ended(time.perf_counter())
 
     def _iteration_ended(self, now):
-        if self.asleep:
-            self._slept_through(now)
-            return
         self.iteration += 1
         window = self._window
         if window is None:
-            self._begin(now)
+            if self.asleep:
+                self._perhaps_wake(now)
+            else:
+                self._begin(now)
             return
         if self._sample is not None:
             self._finish_sample()
@@ -252,10 +257,7 @@ class WatchedRun:
         self._window_s = time.thread_time() - working
         budget.spend(self._window_s)
 
-    def _slept_through(self, now):
-        """An iteration of a rest has ended."""
-        self.iteration += 1
-        self._since_anchor = 0
+    def _perhaps_wake(self, now):
         if now >= self._wake_at:
             self.asleep = False
             self._window = Window(now)
