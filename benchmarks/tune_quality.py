@@ -11,8 +11,8 @@ has many choices) is scored by the table, which is in its favour.
 ``random`` has the same seconds without a verification, ``TPE`` (Optuna, where it is installed) too, starting from the
 same simulations. ``singles`` measures each change by itself. ``simulation`` measures nothing.
 
-Scripts are given as ``"PATH [ARGUMENTS]"``, by default the examples; ``--corpus`` adds public scripts of
-``corpus.toml`` by name.
+Scripts are given as ``"PATH [ARGUMENTS]"``, by default the examples; ``--corpus`` names public scripts of
+``corpus.toml``.
 """
 
 from __future__ import annotations
@@ -366,7 +366,7 @@ def main() -> int:
     parser.add_argument("--name", default="tune_quality")
     parser.add_argument("--results", type=Path, default=RESULTS)
     # Handed on to the process of a public script.
-    parser.set_defaults(only=[], together=False, keep=None)
+    parser.set_defaults(only=[], together=False, alone=False, keep=None)
     parser.add_argument("--rounds", type=int, default=SEARCHED.rounds, help=argparse.SUPPRESS)
     options = parser.parse_args()
     os.environ.update(KEEPS_MEMORY)
@@ -375,7 +375,7 @@ def main() -> int:
     results: list[ScriptResult] = []
     with ExitStack() as stack:
         copies = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        named = options.scripts or long_examples(copies)
+        named = options.scripts or ([] if options.corpus else long_examples(copies))
         jobs: list[Callable[[], list[ScriptResult]]] = [
             partial(own, WhatIfScript.parse(one, options.interpreter), options.folder, options.parts)
             for one in named

@@ -150,7 +150,7 @@ async def _cancel(pilot: Pilot[None], app: SkylineApp) -> None:
 
 
 def _picture(app: SkylineApp) -> str:
-    return _without_web_fonts(app.export_screenshot(title="skyline tui"))
+    return without_web_fonts(app.export_screenshot(title="skyline tui"))
 
 
 def command_line(script: Path, width: int) -> str:
@@ -162,10 +162,10 @@ def command_line(script: Path, width: int) -> str:
     print_document(
         profile_page(profile_report(analysis), whatif_report(analysis, None), base=script.parent), console
     )
-    return _without_web_fonts(console.export_svg(title=f"skyline profile {script.name}", theme=THEME))
+    return without_web_fonts(console.export_svg(title=f"skyline profile {script.name}", theme=THEME))
 
 
-def _without_web_fonts(svg: str) -> str:
+def without_web_fonts(svg: str) -> str:
     """The same picture in whatever fixed-width font there is: a page of ours fetches nothing from elsewhere."""
     return re.sub(r"\s*@font-face \{.*?\}", "", svg, flags=re.DOTALL)
 
