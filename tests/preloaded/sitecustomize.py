@@ -1,9 +1,9 @@
 """For interpreters with this folder on ``PYTHONPATH``: they import PyTorch and end in half the time.
 
-The first optimizer of a process imports PyTorch's compiler, which takes two thirds of a second of the processor. Processes
-that runs are forked from import it once for all their forks, where the product leaves it to each run, because the compiler
-reads variables that the script may set before. In the others a module in its place answers the two functions that
-optimizers call, and gives way to the compiler as soon as anything else of it is wanted.
+The first optimizer of a process imports PyTorch's compiler, which takes two thirds of a second of the processor. A
+process that runs are forked from imports it once for all its forks. The product leaves it to each run, because the
+compiler reads variables that the script may set before. In other processes a stand-in answers what optimizers and
+process groups ask, and gives way to the compiler as soon as anything else of it is wanted.
 """
 
 import atexit
@@ -20,6 +20,8 @@ gc.set_threshold(100_000, 50, 100)
 atexit.register(gc.freeze)
 
 _NAME = "torch._dynamo"
+_LEFT_ALONE = ({"wrapping": False}, {"reason": "skipping FSDP hooks"})
+"""How PyTorch asks to leave functions of its own alone: once for all calls, and at each call."""
 
 
 class AwaitedCompiler(types.ModuleType):
@@ -29,10 +31,13 @@ class AwaitedCompiler(types.ModuleType):
 
     def __init__(self):
         super().__init__(_NAME)
-        self.__dict__["left_alone"] = []
+        self.left_alone = []
+        # The default: who sets another has imported the compiler.
+        self.utils = Part(self, "utils", get_optimize_ddp_mode=lambda: "ddp_optimizer")
+        self.trace_rules = Part(self, "trace_rules", clear_lru_cache=type(None))
 
     def disable(self, fn=None, recursive=True, **options):
-        if fn is None or options != {"wrapping": False}:
+        if fn is None or options not in _LEFT_ALONE:
             return real(self).disable(fn, recursive, **options)
         self.left_alone.append(fn)
         return fn
@@ -42,6 +47,17 @@ class AwaitedCompiler(types.ModuleType):
         if name.startswith("__") and (name != "__path__" or _NAME not in sys.modules):
             raise AttributeError(name)
         return getattr(real(self), name)
+
+
+class Part:
+    """In the place of one of its modules, which have no more to tell yet."""
+
+    def __init__(self, awaited, name, **known):
+        self.awaited, self.name = awaited, name
+        vars(self).update(known)
+
+    def __getattr__(self, name):
+        return getattr(getattr(real(self.awaited), self.name), name)
 
 
 def real(awaited):
