@@ -140,7 +140,7 @@ def preloaded() -> str:
 
 @pytest.fixture
 def brief_start(preloaded: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Interpreters start as fast as can be, forked runs have the compiler, and all compute on one thread.
+    """Interpreters import and end as fast as can be, and all compute on one thread.
 
     Threads that wait for each other on busy cores make tiny iterations a hundred times longer.
     """
