@@ -35,7 +35,7 @@ from skyline.capture.warm_pool import _READ_AT_IMPORT
 
 IMPORTED = (
     *("skyline.cli.lsp", "skyline_lsp.session", "skyline_lsp.state"),
-    *("torch", "torch._dynamo", "torch.optim", "torch.utils.data", "torch.profiler"),
+    *("torch", "torch._inductor.config", "torch.optim", "torch.utils.data", "torch.profiler"),
 )
 CHILD = "_skyline_child"
 IN_CHILD = ("warm", "run", "stepper")

@@ -1,15 +1,15 @@
 """For interpreters with this folder on ``PYTHONPATH``: they import PyTorch and end in half the time.
 
-The first optimizer of a process imports PyTorch's compiler, which takes two thirds of a second of the processor. Here a
-stand-in answers what optimizers and process groups ask, and gives way to the compiler as soon as anything else of it is
-wanted.
+The first optimizer of a process imports PyTorch's compiler, and so does the first recording of its profiler: two thirds
+of a second of the processor. A process that runs are forked from imports it once for all its forks. The product leaves
+it to each run, because the compiler reads variables that the script may set before. In other processes a stand-in
+answers what optimizers and process groups ask, and gives way to the compiler as soon as anything else of it is wanted.
 """
 
 import atexit
 import gc
 import importlib
 import importlib.machinery
-import os
 import sys
 import types
 
@@ -91,14 +91,10 @@ class Finder:
         pass
 
 
-def collect_as_usual():
-    """In a run that is forked, once: the imports are over, and it is a script as users run it."""
-    global _usual
-    if _usual:
-        gc.set_threshold(*_usual)
-    _usual = ()
-
-
-sys.meta_path.insert(0, Finder())
 if "--warm" in sys.orig_argv:
-    os.register_at_fork(after_in_child=collect_as_usual)
+    import torch._inductor.config  # noqa: F401
+
+    # The imports are over, and the runs that are forked are scripts as users run them.
+    gc.set_threshold(*_usual)
+else:
+    sys.meta_path.insert(0, Finder())
