@@ -86,7 +86,7 @@ def requested(
 ) -> Callable[..., CaptureRequest]:
     """Asks for runs of a script on the simulated GPU."""
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    # Forked runs have the compiler that optimizers and recordings import, which takes a second in each.
+    # Runs do without the compiler that optimizers and recordings import, which takes a second in each.
     monkeypatch.setenv("PYTHONPATH", str(TESTS / "preloaded"))
 
     def request(
