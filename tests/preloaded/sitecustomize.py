@@ -20,7 +20,7 @@ gc.set_threshold(100_000, 50, 100)
 atexit.register(gc.freeze)
 
 _LEFT_ALONE = ({"wrapping": False}, {"reason": "skipping FSDP hooks"})
-"""How PyTorch asks to leave functions of its own alone: once for all calls, and at each call."""
+"""Options with which PyTorch asks to leave functions of its own alone: once for all calls, and at each call."""
 
 
 class Awaited(types.ModuleType):
