@@ -72,7 +72,6 @@ def _has_forked_servers(item: pytest.Item) -> bool:
 def pytest_collection_finish() -> None:
     """Leave what stays for the whole session out of later garbage collections, which the terminal UI asks for often."""
     gc.enable()
-    gc.collect()
     gc.freeze()
 
 
