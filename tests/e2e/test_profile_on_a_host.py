@@ -99,7 +99,7 @@ def box(tmp_path: Path) -> Box:
 
 
 @pytest.fixture
-def environment(tmp_path: Path, box: Box) -> dict[str, str]:
+def environment(tmp_path: Path, box: Box, brief_start: None) -> dict[str, str]:
     programs = tmp_path / "programs"
     programs.mkdir()
     (programs / "ssh").write_text(SSH.format(home=box.home, mark=box.mark))

@@ -141,7 +141,7 @@ Serve = Callable[..., str]
 
 
 @pytest.fixture
-def serve() -> Iterator[Serve]:
+def serve(brief_start: None) -> Iterator[Serve]:
     running: list[subprocess.Popen[str]] = []
 
     def start(*arguments: str) -> str:

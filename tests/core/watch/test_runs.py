@@ -48,12 +48,12 @@ def one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(scope="module")
-def plain_losses(tmp_path_factory: pytest.TempPathFactory) -> str:
+def plain_losses(tmp_path_factory: pytest.TempPathFactory, preloaded: str) -> str:
     """The losses of the healthy script under plain Python."""
     folder = tmp_path_factory.mktemp("plain")
     script = folder / "train.py"
     script.write_text(HEALTHY)
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": preloaded}
     ran = subprocess.run(
         [sys.executable, script, str(EPOCHS), folder / "losses"], env=environment, check=False
     )
