@@ -10,6 +10,7 @@ from skyline.report.basis import (
     baseline_doubt,
     correction_words,
     direction,
+    is_known,
     one_off_words,
     range_cell,
     record_of,
@@ -162,7 +163,7 @@ def _table(estimates: list[EstimateReport], report: WhatIfReport, *, of_trace: b
         cells = (
             Cell(name, "bold"),
             Cell("", graphic=_track(one, reach)),
-            Cell(time.change_with_spread(one.change_ms), better),
+            Cell(time.change_with_spread(one.change_ms) if is_known(one.speedup_range) else "?", better),
             Cell(speedup_cell(one.speedup, one.speedup_range), better),
             Cell(range_cell(one.speedup_range), "dim"),
             Cell(_throughput(one)),
