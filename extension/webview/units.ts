@@ -126,7 +126,7 @@ export function speedup(value: number): string {
 /** Ratio of the ends of a range with no change in it from which on it tells nothing: from half to twice the speed. */
 const WIDE = 4;
 
-/** Whether a range tells something: a change that may as well halve the speed as double it has no answer. */
+/** False for a range that tells nothing: the change may halve the speed or double it. */
 export function isKnown(range: Interval | null | undefined): boolean {
   return !range || range.low >= 1 || range.high <= 1 || range.high < WIDE * range.low;
 }
