@@ -45,6 +45,7 @@ COMMANDS = {
     "calibrate": "measure this machine for better predictions",
     "gpus": "list the GPUs that times can be predicted for",
     "config": "list the settings, and where each comes from",
+    "completion": "print the script that completes command lines in a shell",
     "doctor": "show what works here, what does not, and why",
 }
 
