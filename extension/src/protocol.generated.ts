@@ -65,6 +65,7 @@ export interface ProfileReport {
   readonly gpu_phases: PhaseTimes | null;
   readonly gpu_busy_share: number | null;
   readonly kernels: readonly LineKernel[];
+  readonly latency: LatencyReport | null;
 }
 
 /** The device that the script computes on. `kind` is `cpu` or `cuda`. */
@@ -323,6 +324,14 @@ export interface LineKernel {
   readonly name: string;
   readonly gpu_ms: number;
   readonly calls: number;
+}
+
+/** Percentiles of the iterations of a script that does not train, each a call of its model with all around it. */
+export interface LatencyReport {
+  readonly calls: number;
+  readonly p50_ms: number;
+  readonly p90_ms: number;
+  readonly p99_ms: number | null;
 }
 
 /** `skyline.whatif/2`: every question asked, singly and together. */

@@ -20,6 +20,7 @@ from skyline.memory.timeline import memory_timeline
 from skyline.report.answers import answers_report, with_cure_that_helps
 from skyline.report.basis import whatif_key
 from skyline.report.cells import notebook_notes, with_cells
+from skyline.report.latency import latency_of
 from skyline.report.schema import (
     PROFILE_SCHEMA,
     BatchSizeReport,
@@ -114,6 +115,7 @@ def head_report(analysis: Analysis) -> ProfileReport:
         load=profile.load,
         machine_busy=profile.load is not None and profile.load.busy,
         set_aside=profile.set_aside,
+        latency=latency_of(profile),
     )
 
 

@@ -116,6 +116,19 @@ class LoopReport:
 
 
 @dataclass(frozen=True, slots=True)
+class LatencyReport:
+    """Percentiles of the iterations of a script that does not train, each a call of its model with all around it.
+
+    ``p99_ms`` is null with fewer than 100 timed calls.
+    """
+
+    calls: int
+    p50_ms: float
+    p90_ms: float
+    p99_ms: float | None
+
+
+@dataclass(frozen=True, slots=True)
 class ProfileReport:
     """``skyline.profile/1``: what a profile says, ready to show."""
 
@@ -170,6 +183,8 @@ class ProfileReport:
     """The share of the iteration in which at least one of them runs; null where none was recorded."""
     kernels: tuple[KernelReport, ...] = ()
     """The longest kernels and copies of each line that launched any."""
+    latency: LatencyReport | None = None
+    """Null for a script that trains."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,6 +35,7 @@ from skyline.report.document import (
     row,
     said,
 )
+from skyline.report.latency import latency_remark
 from skyline.report.pages.curve import curve_section
 from skyline.report.pages.findings import findings_section
 from skyline.report.pages.lines import SHOWN, SHOWN_IN_FULL, lines_section
@@ -182,7 +183,9 @@ def _head(report: ProfileReport, verdict: VerdictReport | None, base: Path | Non
         )
     )
     found = verdict_blocks(verdict, place(report.script, 0, base), base)
-    remarks = said(iteration_remark(report), memory_remark(report), energy_remark(report))
+    remarks = said(
+        latency_remark(report), iteration_remark(report), memory_remark(report), energy_remark(report)
+    )
     yield Section((*found, *remarks))
 
 
