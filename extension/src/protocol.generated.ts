@@ -66,6 +66,7 @@ export interface ProfileReport {
   readonly gpu_busy_share: number | null;
   readonly kernels: readonly LineKernel[];
   readonly latency: LatencyReport | null;
+  readonly wall_time: WallTimeReport | null;
 }
 
 /** The device that the script computes on. `kind` is `cpu` or `cuda`. */
@@ -332,6 +333,18 @@ export interface LatencyReport {
   readonly p50_ms: number;
   readonly p90_ms: number;
   readonly p99_ms: number | null;
+}
+
+/** The timed iterations of a script whose mean iteration is clearly longer than the typical one. */
+export interface WallTimeReport {
+  readonly iterations: number;
+  readonly long_iterations: number;
+  readonly mean_ms: number;
+  readonly typical: number;
+  readonly data: number;
+  readonly passes: number;
+  readonly other: number;
+  readonly throughput: number | null;
 }
 
 /** `skyline.whatif/2`: every question asked, singly and together. */

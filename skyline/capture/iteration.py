@@ -66,7 +66,7 @@ def _accumulates(facts: RunFacts, rows: BareRows) -> bool:
 
 
 def _meaning(facts: RunFacts, rows: BareRows, styles: tuple[str, ...]) -> str:
-    passes, batches = rows.backward_calls, rows.fetches
+    passes, batches = rows.backward_calls, rows.usual_fetches
     if facts.model is not None:
         line = facts.model.line
         place = f" ({PurePath(line.file).name} line {line.line})" if line is not None else ""

@@ -33,6 +33,7 @@ from skyline.report.schema import (
     ProfileReport,
     WhatIfReport,
 )
+from skyline.report.wall_time import wall_time_of
 from skyline.source.knob import Knob
 from skyline.trace.batch_place import batch_place
 from skyline.trace.record import ON_DEVICE, Phase, PhaseTimes, Trace
@@ -116,6 +117,7 @@ def head_report(analysis: Analysis) -> ProfileReport:
         machine_busy=profile.load is not None and profile.load.busy,
         set_aside=profile.set_aside,
         latency=latency_of(profile),
+        wall_time=wall_time_of(profile, start.iteration_ms.value),
     )
 
 
