@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import itertools
 import json
 import os
@@ -14,6 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from skyline.trace import store
@@ -22,6 +24,7 @@ from skyline.trace.profile import Profile
 pytestmark = pytest.mark.xdist_group("browser")
 
 BRIEF = Path(__file__).resolve().parents[1] / "brief_measurements.py"
+RECORDED = Path(__file__).resolve().parents[1] / "data" / "linear.profile.json.gz"
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 WAIT_S = 60
 CONNECT = """
@@ -202,6 +205,32 @@ def test_it_shows_answers_and_keeps_current(browser: Browser, serve: Serve, here
     store.save(newer)
     browser.until("document.querySelector('.figures').innerText.includes('9.00')")
     assert browser.tell("window.stayed")
+    assert browser.errors == []
+
+
+def test_a_change_is_written_from_the_page(browser: Browser, serve: Serve, tmp_path: Path) -> None:
+    root = tmp_path.resolve()
+    text = gzip.decompress(RECORDED.read_bytes()).decode().replace("/tmp/project", str(root))
+    profile = msgspec.json.decode(text, type=Profile)
+    script = root / "train.py"
+    script.write_text(profile.sources[0].text)
+    store.save(profile)
+    browser.open(serve("--saved", str(script)))
+    browser.until("document.querySelector('.figures')")
+    browser.tell("document.querySelector('input[name=size]').value = '0'")
+    browser.tell(
+        "document.querySelector('input[name=size]').dispatchEvent(new Event('input', { bubbles: true }))"
+    )
+    size = browser.tell("document.querySelector('input[name=batch]').value")
+    assert size != "16"
+    browser.tell("document.querySelector('button[name=preview]').click()")
+    browser.until(f"document.getElementById('diff').innerText.includes('batch_size={size}')")
+    browser.tell("document.querySelector('button[name=apply]').click()")
+    browser.until("document.getElementById('change').innerText.includes('Written into train.py')")
+    assert script.read_text() == profile.sources[0].text.replace("batch_size=16", f"batch_size={size}")
+    browser.tell("document.querySelector('button[name=revert]').click()")
+    browser.until("document.getElementById('change').innerText.includes('Taken back')")
+    assert script.read_text() == profile.sources[0].text
     assert browser.errors == []
 
 
