@@ -67,6 +67,7 @@ export interface ProfileReport {
   readonly kernels: readonly LineKernel[];
   readonly latency: LatencyReport | null;
   readonly wall_time: WallTimeReport | null;
+  readonly contents: BatchContentsReport | null;
 }
 
 /** The device that the script computes on. `kind` is `cpu` or `cuda`. */
@@ -345,6 +346,12 @@ export interface WallTimeReport {
   readonly passes: number;
   readonly other: number;
   readonly throughput: number | null;
+}
+
+/** A batch holds `images`, or sequences of `tokens`, `per_sample` of them in each. */
+export interface BatchContentsReport {
+  readonly noun: "images" | "tokens";
+  readonly per_sample: number;
 }
 
 /** `skyline.whatif/2`: every question asked, singly and together. */

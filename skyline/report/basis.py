@@ -11,6 +11,7 @@ from skyline import units
 from skyline.interval import Interval
 from skyline.ledger.record import TrackRecord
 from skyline.memory.peak import ASSUMED_CONTEXT_BYTES, ASSUMED_FRAGMENTS, Fit, fit
+from skyline.report.batch_contents import rate_words
 from skyline.report.schema import CurvePointReport, EstimateReport, ProfileReport, WhatIfReport
 from skyline.source.knob import KnobKind
 from skyline.trace.profile import Prediction
@@ -36,8 +37,8 @@ def headline(report: ProfileReport) -> str:
     parts = [f"{units.format_ms_interval(report.iteration_ms)} per iteration"]
     if report.mode == "predicted":
         parts[0] += f" (predicted, {report.prediction.gpu})" if report.prediction else " (predicted)"
-    if report.throughput is not None:
-        parts.append(units.format_throughput(report.throughput.value))
+    if rate := rate_words(report):
+        parts.append(rate)
     peak = units.format_bytes_of(report.memory.peak_bytes.value, report.memory.capacity_bytes)
     parts.append(f"peak {peak}")
     if report.prediction is not None and report.prediction.without_loading:

@@ -19,6 +19,7 @@ from skyline.memory.peak import usable_bytes
 from skyline.memory.timeline import memory_timeline
 from skyline.report.answers import answers_report, with_cure_that_helps
 from skyline.report.basis import whatif_key
+from skyline.report.batch_contents import contents_of
 from skyline.report.cells import notebook_notes, with_cells
 from skyline.report.latency import latency_of
 from skyline.report.schema import (
@@ -116,6 +117,7 @@ def head_report(analysis: Analysis) -> ProfileReport:
         load=profile.load,
         machine_busy=profile.load is not None and profile.load.busy,
         set_aside=profile.set_aside,
+        contents=contents_of(profile),
         latency=latency_of(profile),
         wall_time=wall_time_of(profile, start.iteration_ms.value),
     )

@@ -116,6 +116,14 @@ class LoopReport:
 
 
 @dataclass(frozen=True, slots=True)
+class BatchContentsReport:
+    """A batch holds ``images``, or sequences of ``tokens``, ``per_sample`` of them in each."""
+
+    noun: Literal["images", "tokens"]
+    per_sample: int
+
+
+@dataclass(frozen=True, slots=True)
 class WallTimeReport:
     """The timed iterations of a script whose mean iteration is clearly longer than the typical one.
 
@@ -206,6 +214,8 @@ class ProfileReport:
     """Null for a script that trains."""
     wall_time: WallTimeReport | None = None
     """Null where the mean iteration is about a typical one."""
+    contents: BatchContentsReport | None = None
+    """Null where the operators show neither images nor tokens."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from skyline import units
@@ -18,6 +19,7 @@ from skyline.report.basis import (
     prediction_basis,
     recording_remarks,
 )
+from skyline.report.batch_contents import in_contents, tokens_words
 from skyline.report.document import (
     Block,
     Cell,
@@ -200,7 +202,8 @@ def _figures(report: ProfileReport, *, predicted: bool) -> Iterator[Figure]:
     yield _figure(f"Iteration{beside}", time, report.iteration_ms, f" per iteration{after}")
     if report.throughput is not None:
         rate = units.rate_scale((report.throughput.value,))
-        yield _figure(f"Throughput{beside}", rate, report.throughput)
+        figure = _figure(f"Throughput{beside}", rate, report.throughput, tokens_words(report))
+        yield replace(figure, unit=in_contents(report, figure.unit))
     else:
         yield Figure("Throughput", "unknown", before="samples/s ", after=": no batch dimension was seen")
     memory = units.format_bytes_of(report.memory.peak_bytes.value, report.memory.capacity_bytes)
