@@ -6,7 +6,7 @@ return {
   filetypes = { "python" },
   root_markers = { "pyproject.toml", ".git" },
   handlers = {
-    ["skyline/profileChanged"] = function(_, params) require("skyline.bars").profile_changed(params.uri) end,
+    ["skyline/profileChanged"] = function(_, params) require("skyline").profile_changed(params.uri) end,
     ["skyline/codeChanged"] = ignore,
     ["skyline/measuring"] = ignore,
     ["skyline/tuning"] = ignore,

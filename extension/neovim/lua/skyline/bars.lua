@@ -113,6 +113,10 @@ local function draw()
     vim.api.nvim_buf_set_extmark(view.buffer, SPACE, mark[1], 0, { end_col = #lines[mark[1] + 1], hl_group = mark[2] })
   end
   vim.api.nvim_win_set_height(view.window, math.min(#lines, vim.o.lines - 4))
+  if view.first_row and not view.placed and #view.rows > 0 then
+    view.placed = true
+    vim.api.nvim_win_set_cursor(view.window, { view.first_row + 1, 0 })
+  end
 end
 
 --- A text in lines of at most `width` cells.
@@ -224,8 +228,10 @@ function M.open(source)
   vim.bo[buffer].bufhidden, vim.bo[buffer].modifiable = "wipe", false
   local window = vim.api.nvim_open_win(buffer, true, {
     relative = "editor",
-    row = 1,
-    col = math.max(0, vim.o.columns - WIDTH - 4),
+    -- At the bottom, so that the loop stays in sight.
+    anchor = "SE",
+    row = vim.o.lines - 2,
+    col = vim.o.columns - 1,
     width = math.min(WIDTH, vim.o.columns - 2),
     height = 6,
     style = "minimal",

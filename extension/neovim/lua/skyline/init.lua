@@ -127,7 +127,17 @@ function M.complete(lead, line)
   return vim.tbl_filter(function(word) return vim.startswith(word, lead) end, offered)
 end
 
+local lensed = {}
+
+--- A newer profile of a script: its lenses and its bars show it.
+function M.profile_changed(uri)
+  local buffer = vim.uri_to_bufnr(uri)
+  if lensed[buffer] and vim.api.nvim_buf_is_loaded(buffer) then vim.lsp.codelens.refresh({ bufnr = buffer }) end
+  require("skyline.bars").profile_changed(uri)
+end
+
 local function show_lenses(buffer, group)
+  lensed[buffer] = true
   local function refresh() vim.lsp.codelens.refresh({ bufnr = buffer }) end
   vim.api.nvim_create_autocmd({ "BufEnter", "InsertLeave", "CursorHold" }, { group = group, buffer = buffer, callback = refresh })
   refresh()
