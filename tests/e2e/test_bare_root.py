@@ -9,9 +9,9 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import socket
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,6 @@ import pytest
 REPOSITORY = Path(__file__).resolve().parents[2]
 RECORDED = REPOSITORY / "tests" / "data" / "linear.profile.json.gz"
 PYTHON = str(Path(sys.base_prefix, "bin", f"python3.{sys.version_info.minor}"))
-INDEX = ("pypi.org", 443)
 WAIT_S = 900
 LIBRARIES = ("lib", "lib32", "lib64")
 CERTIFICATES = Path("/etc/ssl/certs/ca-certificates.crt")
@@ -89,11 +88,12 @@ def why_not() -> str:
     tried = subprocess.run(["unshare", "-Urm", "true"], capture_output=True, text=True, check=False)
     if tried.returncode:
         return f"no namespaces: {tried.stderr.strip()}"
-    try:
-        socket.create_connection(INDEX, timeout=10).close()
-    except OSError as error:
-        return f"the package index cannot be reached: {error}"
-    return ""
+    with tempfile.TemporaryDirectory() as folder:
+        probe = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "-d", folder, "h11"]
+        tried = subprocess.run(
+            probe, env={**os.environ, "PIP_CONFIG_FILE": os.devnull}, capture_output=True, check=False
+        )
+    return "" if tried.returncode == 0 else "the package index cannot be reached"
 
 
 @pytest.fixture(scope="module")
