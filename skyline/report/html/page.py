@@ -249,6 +249,11 @@ class PageNames:
     origin: str
 
 
+def render_report(page: Document, names: PageNames, kind: str, report: object) -> str:
+    """A page of a report that is no profile: of a trace, of the ranks of a job, of a plan. It has no drawings."""
+    return filled(page, names, as_script({kind: report}), {})
+
+
 def filled(
     page: Document,
     names: PageNames,
