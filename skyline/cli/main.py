@@ -33,7 +33,7 @@ COMMANDS = {
     "ledger": "list earlier predictions and their measurements",
     "show": "show a saved profile again",
     "receive": "take a project and profile it, for skyline profile --host",
-    "history": "show a script's step time over its commits, and the lines that grew",
+    "history": "show a script's step time over commits, and the lines that grew",
     "diff": "compare two saved profiles",
     "export": "write a profile for another viewer",
     "tui": "open the terminal interface",
