@@ -41,7 +41,7 @@ COMMANDS = {
     "serve": "show a script's figures in the browser, and keep them current",
     "devices": "predict a script on several GPUs: time, memory, cost, energy",
     "estimate": "estimate time and cost to train, by batch size",
-    "plan": "rank parallel strategies on a described cluster: time, memory, cost",
+    "plan": "rank parallel strategies on a cluster: time, memory, cost",
     "calibrate": "measure this machine for better predictions",
     "gpus": "list the GPUs that times can be predicted for",
     "config": "list the settings, and where each comes from",
