@@ -48,7 +48,7 @@ _BEAT_S = 10.0
 _JSON = "application/json"
 _ASKED = ("simulate", "preview", "apply", "revert")
 """Questions by POST; all but the first need a server that writes."""
-_STATIC = {"live.js": "text/javascript", "live.css": "text/css"}
+_STATIC = {"live.js": "text/javascript", "tables.js": "text/javascript", "live.css": "text/css"}
 _HEADERS = {
     "Cache-Control": "no-store",
     # The report's styles and the places of its bars are written into the page; no script is, but ours by name.
@@ -213,7 +213,8 @@ def live_page(shown: Shown | None, script: str, *, writes: bool = False) -> str:
     page = html.render(report, shown.whatifs, shown.analysis.profile.sources)
     page = page.replace("</head>", '<link rel="stylesheet" href="live.css"></head>', 1)
     page = page.replace(_NEWS, _NEWS + panel, 1)
-    return page.replace("</body>", '<script src="live.js"></script></body>', 1)
+    scripts = '<script src="tables.js"></script><script src="live.js"></script>'
+    return page.replace("</body>", f"{scripts}</body>", 1)
 
 
 _USUAL_UP_TO = 8

@@ -65,7 +65,8 @@ def test_the_page_runs_no_script_but_ours(service: Service) -> None:
     assert status == 200
     assert "script-src 'self';" in headers["Content-Security-Policy"]
     assert headers["Referrer-Policy"] == "no-referrer"
-    assert page.count("<script src=") == 1
+    assert page.count("<script src=") == 2
+    assert ask(service, f"/{service.token}/tables.js")[0] == 200
     assert 'id="ask"' in page
     assert ask(service, f"/{service.token}/live.js")[0] == 200
     assert json.loads(ask(service, f"/{service.token}/profile")[2])["schema"] == "skyline.profile/1"

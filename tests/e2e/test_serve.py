@@ -208,6 +208,32 @@ def test_it_shows_answers_and_keeps_current(browser: Browser, serve: Serve, here
     assert browser.errors == []
 
 
+def test_lines_are_sorted_and_searched(browser: Browser, serve: Serve, here: Profile) -> None:
+    store.save(here)
+    browser.open(serve("--saved", here.script))
+    browser.until("document.querySelector('th.sorts')")
+    table = "[...document.querySelectorAll('main table')].find((one) => one.innerText.includes('loss.backward()'))"
+    places = f"[...{table}.querySelectorAll('td a')].map((one) => one.innerText)"
+    first = browser.tell(places)
+    assert len(first) >= 5
+    assert browser.tell(f"{table}.tBodies[0].rows[0].innerText.includes('optimizer.step()')"), "the costliest"
+    title = f"[...{table}.querySelectorAll('th.sorts')].at(-1)"
+    browser.tell(f"{title}.click()")
+    browser.tell(f"{title}.click()")
+    assert browser.tell(f"{title}.getAttribute('aria-sort')") == "ascending"
+    assert sorted(browser.tell(places)) == sorted(first)
+    last = f"{table}.tBodies[0].rows[{table}.tBodies[0].rows.length - 1].innerText"
+    assert browser.tell(f"{last}.startsWith('iteration')"), "the sum stays at the end"
+    search = f"{table}.closest('.scroll').previousElementSibling"
+    browser.tell(f"{search}.value = 'backward'")
+    browser.tell(f"{search}.dispatchEvent(new Event('input'))")
+    shown = browser.tell(
+        f"[...{table}.querySelectorAll('td a')].filter((one) => !one.closest('tr').hidden).length"
+    )
+    assert 0 < shown < len(first)
+    assert browser.errors == []
+
+
 def test_a_change_is_written_from_the_page(browser: Browser, serve: Serve, tmp_path: Path) -> None:
     root = tmp_path.resolve()
     text = gzip.decompress(RECORDED.read_bytes()).decode().replace("/tmp/project", str(root))

@@ -85,6 +85,7 @@ async function redraw() {
   document.querySelector("main").replaceWith(page.querySelector("main"));
   // A change that was just written is measured: the page goes on saying what it was.
   for (const [id, words] of said) say(id, words);
+  if (typeof enhanceTables === "function") enhanceTables();
   listen();
   window.scrollTo(0, top);
 }
