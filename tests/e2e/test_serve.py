@@ -86,6 +86,11 @@ class Browser:
             time.sleep(0.05)
         return value
 
+    def resize(self, width: int, height: int) -> None:
+        """The page in a window of this size in pixels."""
+        size = {"width": width, "height": height, "deviceScaleFactor": 0, "mobile": width < 500}
+        self._call("Emulation.setDeviceMetricsOverride", **size)
+
     def text(self, selector: str) -> str:
         return self.tell(f"document.querySelector({selector!r})?.innerText ?? ''")
 
@@ -232,6 +237,25 @@ def test_lines_are_sorted_and_searched(browser: Browser, serve: Serve, here: Pro
     )
     assert 0 < shown < len(first)
     assert browser.errors == []
+
+
+def test_numbers_are_within_the_width_of_a_phone(browser: Browser, serve: Serve, here: Profile) -> None:
+    store.save(here)
+    browser.open(serve("--saved", here.script))
+    browser.until("document.querySelector('.figures')")
+    cells = (
+        "[...document.querySelectorAll('main table.titled td')].filter((one) => one.getClientRects().length)"
+    )
+    outside = f"{cells}.filter((one) => one.getBoundingClientRect().right > innerWidth).length"
+    browser.resize(360, 780)
+    assert browser.tell("innerWidth") == 360
+    assert browser.tell(f"{cells}.length") > 20
+    assert browser.tell(outside) == 0
+    assert browser.tell("document.documentElement.scrollWidth") <= 360
+    named = "getComputedStyle(document.querySelector('td[data-title=share]'), '::before').content"
+    assert "share" in browser.tell(named)
+    browser.resize(1200, 800)
+    browser.until(f"{named} === 'none'")
 
 
 def test_a_change_is_written_from_the_page(browser: Browser, serve: Serve, tmp_path: Path) -> None:

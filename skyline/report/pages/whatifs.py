@@ -122,8 +122,9 @@ def _remarks(
     reasons: bool,
 ) -> Iterator[Paragraph]:
     if reasons or len(refused) <= REASONS_SHOWN:
+        fold = f"{len(refused)} changes do not apply here" if len(refused) > REASONS_SHOWN else ""
         for one in refused:
-            yield Paragraph(f"{one.spec}: {one.reason or 'does not apply'}", "dim", "!")
+            yield Paragraph(f"{one.spec}: {one.reason or 'does not apply'}", "dim", "!", fold=fold)
     else:
         yield Paragraph(f"do not apply here: {', '.join(one.name for one in refused)}", "dim", "!")
         yield Paragraph(f"why not: skyline whatif {script} NAME", "dim", indent=2)
