@@ -15,6 +15,7 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import asdict
 from http import HTTPStatus
 from importlib.resources import files
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import h11
@@ -48,7 +49,8 @@ _BEAT_S = 10.0
 _JSON = "application/json"
 _ASKED = ("simulate", "preview", "apply", "revert")
 """Questions by POST; all but the first need a server that writes."""
-_STATIC = {"live.js": "text/javascript", "tables.js": "text/javascript", "live.css": "text/css"}
+_SCRIPTS = ("tables.js", "timeline.js", "live.js")
+_STATIC = {**dict.fromkeys(_SCRIPTS, "text/javascript"), "live.css": "text/css"}
 _HEADERS = {
     "Cache-Control": "no-store",
     # The report's styles and the places of its bars are written into the page; no script is, but ours by name.
@@ -100,6 +102,8 @@ class Answers:
             return _response(_STATIC[name], static(name))
         if name == "profile" and shown is not None:
             return _response(_JSON, await run_in_threadpool(encode, shown.report))
+        if name == "timeline" and shown is not None:
+            return _response("application/gzip", await run_in_threadpool(_timeline, shown))
         if name == "news":
             return StreamingResponse(self._news(), media_type="text/event-stream", headers=_HEADERS)
         return _refusal()
@@ -161,6 +165,14 @@ class Answers:
                     yield ": still here\n\n"
 
 
+def _timeline(shown: Shown) -> bytes:
+    """The recording and its simulation for Perfetto."""
+    from skyline.report.cells import by_cells
+    from skyline.report.perfetto import chrome_trace
+
+    return chrome_trace(by_cells(shown.analysis.profile), shown.analysis.timeline)
+
+
 def _changed(changes: Changes, name: str, question: Question, shown: Shown) -> ChangeAnswer:
     if name == "revert":
         return changes.take_back()
@@ -206,6 +218,7 @@ def live_page(shown: Shown | None, script: str, *, writes: bool = False) -> str:
         batch_size=report.batch_size.value,
         sizes=usual_sizes(shown),
         writes=writes,
+        trace=f"{Path(report.script).stem}.json.gz",
         whatifs=[
             one for one in shown.whatifs.estimates if one.applicable and one.name not in ("batch_size", "gpu")
         ],
@@ -213,7 +226,7 @@ def live_page(shown: Shown | None, script: str, *, writes: bool = False) -> str:
     page = html.render(report, shown.whatifs, shown.analysis.profile.sources)
     page = page.replace("</head>", '<link rel="stylesheet" href="live.css"></head>', 1)
     page = page.replace(_NEWS, _NEWS + panel, 1)
-    scripts = '<script src="tables.js"></script><script src="live.js"></script>'
+    scripts = "".join(f'<script src="{name}"></script>' for name in _SCRIPTS)
     return page.replace("</body>", f"{scripts}</body>", 1)
 
 

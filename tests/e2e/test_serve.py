@@ -239,6 +239,36 @@ def test_lines_are_sorted_and_searched(browser: Browser, serve: Serve, here: Pro
     assert browser.errors == []
 
 
+def test_the_timeline_goes_to_perfetto_when_that_answers(
+    browser: Browser, serve: Serve, here: Profile
+) -> None:
+    store.save(here)
+    browser.open(serve("--saved", here.script))
+    browser.until("document.querySelector('button[name=timeline]')")
+    browser.tell(
+        "window.sent = []; window.open = (address) => "
+        "({ postMessage: (message, origin) => sent.push({ address, message, origin }) }); null"
+    )
+    browser.tell("document.querySelector('button[name=timeline]').click()")
+    browser.until("sent.length > 1")
+    assert browser.tell("sent[0]") == {
+        "address": "https://ui.perfetto.dev",
+        "message": "PING",
+        "origin": "https://ui.perfetto.dev",
+    }
+    answer = "window.dispatchEvent(new MessageEvent('message', {{ origin: '{}', data: 'PONG' }}))"
+    browser.tell(answer.format("https://elsewhere.example"))
+    browser.tell("new Promise((done) => setTimeout(done, 300))")
+    assert browser.tell("sent.every(({ message }) => message === 'PING')"), "another page gets nothing"
+    browser.tell(answer.format("https://ui.perfetto.dev"))
+    browser.until("document.getElementById('change').innerText.includes('in the tab of ui.perfetto.dev')")
+    handed = "sent.filter(({ message }) => message !== 'PING')"
+    assert browser.tell(f"{handed}.map((one) => one.origin)") == ["https://ui.perfetto.dev"]
+    began = browser.tell(f"[...new Uint8Array({handed}[0].message.perfetto.buffer).slice(0, 2)]")
+    assert began == [0x1F, 0x8B], "gzipped"
+    assert browser.errors == []
+
+
 def test_numbers_are_within_the_width_of_a_phone(browser: Browser, serve: Serve, here: Profile) -> None:
     store.save(here)
     browser.open(serve("--saved", here.script))

@@ -70,7 +70,8 @@ function listen() {
     ask();
   });
   form().addEventListener("submit", (event) => event.preventDefault());
-  for (const button of form().querySelectorAll("button")) button.addEventListener("click", change);
+  for (const button of form().querySelectorAll(".write button")) button.addEventListener("click", change);
+  form().querySelector("button[name=timeline]")?.addEventListener("click", openTimeline);
 }
 
 async function redraw() {
