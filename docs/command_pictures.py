@@ -21,8 +21,9 @@ from pathlib import Path
 
 from rich.console import Console
 from rich.text import Text
-from screenshots import IMAGES, THEME, without_web_fonts
+from terminal_picture import THEME, without_web_fonts
 
+IMAGES = Path(__file__).resolve().parent / "images"
 WIDTH = 110
 _GIT = ("-c", "user.name=A", "-c", "user.email=a@example.org", "-c", "commit.gpgsign=false")
 

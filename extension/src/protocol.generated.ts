@@ -65,6 +65,9 @@ export interface ProfileReport {
   readonly gpu_phases: PhaseTimes | null;
   readonly gpu_busy_share: number | null;
   readonly kernels: readonly LineKernel[];
+  readonly latency: LatencyReport | null;
+  readonly wall_time: WallTimeReport | null;
+  readonly contents: BatchContentsReport | null;
 }
 
 /** The device that the script computes on. `kind` is `cpu` or `cuda`. */
@@ -323,6 +326,32 @@ export interface LineKernel {
   readonly name: string;
   readonly gpu_ms: number;
   readonly calls: number;
+}
+
+/** Percentiles of the iterations of a script that does not train, each a call of its model with all around it. */
+export interface LatencyReport {
+  readonly calls: number;
+  readonly p50_ms: number;
+  readonly p90_ms: number;
+  readonly p99_ms: number | null;
+}
+
+/** The timed iterations of a script whose mean iteration is clearly longer than the typical one. */
+export interface WallTimeReport {
+  readonly iterations: number;
+  readonly long_iterations: number;
+  readonly mean_ms: number;
+  readonly typical: number;
+  readonly data: number;
+  readonly passes: number;
+  readonly other: number;
+  readonly throughput: number | null;
+}
+
+/** A batch holds `images`, or sequences of `tokens`, `per_sample` of them in each. */
+export interface BatchContentsReport {
+  readonly noun: "images" | "tokens";
+  readonly per_sample: number;
 }
 
 /** `skyline.whatif/2`: every question asked, singly and together. */

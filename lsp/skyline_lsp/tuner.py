@@ -28,6 +28,7 @@ from skyline.verification.verify import check_measurable
 from skyline.whatif.base import Semantics
 from skyline_lsp import wire
 from skyline_lsp.background_task import BackgroundTask, Report
+from skyline_lsp.on_host import check_measured_here
 from skyline_lsp.state import ScriptState
 from skyline_lsp.verifier import as_profiled
 
@@ -53,6 +54,7 @@ class Tuner:
         if not asked.budgetSeconds > 0:
             raise UsageError("The budget must be above 0 s", hint="Five minutes are usual.")
         check_measurable(prepared.profile)
+        check_measured_here(prepared.profile, "a search by trials")
         server, analysis = self.task.server, prepared.analysis
         request = as_profiled(server.profiler.request_for(state), prepared)
         starter, kept = (

@@ -24,6 +24,7 @@ from skyline.verification.measure import Effort
 from skyline.verification.verify import verify
 from skyline.whatif.question import Question
 from skyline_lsp.background_task import BackgroundTask, Report
+from skyline_lsp.on_host import check_measured_here
 from skyline_lsp.state import Prepared, ScriptState, prepare, with_records
 
 
@@ -55,6 +56,7 @@ class Verifier:
         def work(report: Report, cancel: threading.Event) -> tuple[VerifyReport, WhatIfReport]:
             earlier = profile_id is not None and profile_id != latest.profile.id
             prepared = _saved(script, profile_id or "") if earlier else latest
+            check_measured_here(prepared.profile, "Verify")
             analysis, run = prepared.analysis, as_profiled(request, prepared)
             if removes:
                 removal = verify_removal(

@@ -57,7 +57,8 @@ def _bound(subject: Subject) -> tuple[str, CodeLine | None]:
     shares = {phase: times[phase] / total for phase in Phase if phase not in _MODEL}
     largest = max(shares, key=lambda phase: shares[phase])
     if model >= shares[largest]:
-        words = f"The model's forward and backward passes take {format_share(model)} of the step."
+        passes = "forward and backward passes take" if subject.trains else "calls take"
+        words = f"The model's {passes} {format_share(model)} of the step."
         return words, _line(subject, *_MODEL)
     return f"{_OF_PHASE[largest]} {format_share(shares[largest])} of the step.", _line(subject, largest)
 

@@ -354,7 +354,7 @@ class ChildProcess:
         if not rows:
             return BudgetExceeded(
                 f"{message}; the script does not answer, so it is inside native code",
-                hint="Raise the limit with --timeout if it only needs longer.",
+                hint=_LONGER,
             )
         library = ("site-packages", "dist-packages", "/lib/python")
         at = next((row for row in reversed(rows) if not any(part in row.file for part in library)), rows[-1])
@@ -362,8 +362,14 @@ class ChildProcess:
             f"{message}; the script was in {at.function}",
             file=at.file,
             line=at.line,
-            hint="Raise the limit with --timeout if it only needs longer.",
+            hint=_LONGER,
         )
+
+
+_LONGER = (
+    "Raise the limit with --timeout if it only needs longer. A script that evaluates, generates or serves needs "
+    "--inference."
+)
 
 
 def _arguments_refused(failed: Failed, message: str, output: str, *, shown: bool) -> ArgumentsRefused | None:

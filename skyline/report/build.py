@@ -19,7 +19,9 @@ from skyline.memory.peak import usable_bytes
 from skyline.memory.timeline import memory_timeline
 from skyline.report.answers import answers_report, with_cure_that_helps
 from skyline.report.basis import whatif_key
+from skyline.report.batch_contents import contents_of
 from skyline.report.cells import notebook_notes, with_cells
+from skyline.report.latency import latency_of
 from skyline.report.schema import (
     PROFILE_SCHEMA,
     BatchSizeReport,
@@ -32,6 +34,7 @@ from skyline.report.schema import (
     ProfileReport,
     WhatIfReport,
 )
+from skyline.report.wall_time import wall_time_of
 from skyline.source.knob import Knob
 from skyline.trace.batch_place import batch_place
 from skyline.trace.record import ON_DEVICE, Phase, PhaseTimes, Trace
@@ -114,6 +117,9 @@ def head_report(analysis: Analysis) -> ProfileReport:
         load=profile.load,
         machine_busy=profile.load is not None and profile.load.busy,
         set_aside=profile.set_aside,
+        contents=contents_of(profile),
+        latency=latency_of(profile),
+        wall_time=wall_time_of(profile, start.iteration_ms.value),
     )
 
 

@@ -21,6 +21,8 @@ from skyline.source.text import Function, TextEdit, dotted, text_of
 
 _IN_PLACE_SINCE = (2, 2)
 COMPILE = "torch.compile"
+_OF_KERAS = frozenset({"optimizer", "loss", "loss_weights", "metrics", "weighted_metrics", "jit_compile"})
+"""Arguments of ``keras.Model.compile``; PyTorch's has none of them."""
 _CONDITIONS = (ast.If, ast.IfExp, ast.Try, ast.While)
 
 
@@ -59,12 +61,16 @@ def _existing(context: RewriteContext) -> tuple[Module, ast.Call] | None:
 
 
 def compiling_calls(context: RewriteContext) -> Iterator[tuple[Module, ast.Call]]:
-    """Every ``torch.compile(…)``, and every ``model.compile(…)`` that compiles in place."""
+    """Every ``torch.compile(…)``, and every ``model.compile(…)`` that compiles in place.
+
+    A method of this name in Keras sets optimizer and loss.
+    """
     for module, node in context.program.nodes_of(ast.Call):
         in_place = (
             isinstance(node.func, ast.Attribute)
             and node.func.attr == "compile"
             and not node.args
+            and not any(keyword.arg in _OF_KERAS for keyword in node.keywords)
             and isinstance(module.parents.get(node), ast.Expr)
             and dotted(node.func.value) not in ("", "re", "regex", "sre_compile")
         )

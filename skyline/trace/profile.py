@@ -158,6 +158,11 @@ class Profile:
     values: TensorValues | None = None
     """Values in the tensors of a few further iterations; None if they could not be seen."""
 
+    @property
+    def trains(self) -> bool:
+        """False if an iteration is a call of a model: the script evaluates, generates or serves."""
+        return self.iteration is None or self.iteration.trains
+
 
 def settings_files(profile: Profile) -> frozenset[str]:
     """The settings files in which the profile knows a place that may be rewritten."""

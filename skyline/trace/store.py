@@ -241,7 +241,12 @@ def _stem(script: Path) -> str:
 
 def latest(script: Path) -> Path | None:
     """The newest saved profile of a script that was not set aside, if there is one."""
-    return next((path for path in saved(script) if not path.name.endswith(_ASIDE)), None)
+    return next(iter(shown_first(script)), None)
+
+
+def shown_first(script: Path) -> tuple[Path, ...]:
+    """Every saved profile of a script that was not set aside, newest first."""
+    return tuple(path for path in saved(script) if not path.name.endswith(_ASIDE))
 
 
 def put_forward(script: Path) -> Path | None:

@@ -302,6 +302,8 @@ class UsualWhatIf:
     stage: Stage = Stage.ALGORITHM
     grain: Grain = Grain.OPERATORS
     excludes: tuple[str, ...] = ()
+    training_only: bool = False
+    """True if the change is one of backward passes, optimizers or gradients: others do not ask for it."""
 
     def title(self, value: str) -> str:
         """The change in a few words, for this value."""

@@ -111,6 +111,8 @@ def compose(subject: Subject, choices: Sequence[Choice], *, at_least: Grain = Gr
 def detected_in(subject: Subject, whatif: WhatIf) -> Applicability:
     """Applicability of a what-if; one that fails does not apply, and the reason says so."""
     by_phases = whatif.stage is Stage.LOADING and whatif.grain is Grain.PHASES
+    if not subject.trains and getattr(whatif, "training_only", False):
+        return Applicability.no("the script does not train")
     if subject.unrecorded and not by_phases and whatif.name not in _MEASURED:
         return Applicability.no(subject.unrecorded)
     try:

@@ -249,6 +249,11 @@ class Subject:
         return self.recording
 
     @property
+    def trains(self) -> bool:
+        """False for a script whose iterations are calls of a model."""
+        return self.profile is None or self.profile.trains
+
+    @property
     def has_run(self) -> bool:
         """True if a run of the script was profiled; not a prediction, nor a trace."""
         return self.profile is not None and self.profile.prediction is None

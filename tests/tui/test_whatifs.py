@@ -107,6 +107,13 @@ def test_green_and_red_are_for_what_the_range_leaves_no_doubt_about(change: floa
     assert colours(speed).get(ratio, "") == colour
 
 
+def test_a_range_that_tells_nothing_is_shown_as_not_known() -> None:
+    one = replace(estimate("compile", 40.0), speedup=0.72, speedup_range=Interval(0.72, 0.28, 3.56))
+    row = dict(whatif_rows({"compile": one}, (), NOW, 80))["compile"]
+    assert "not known" in row.plain
+    assert "ms" not in row.plain
+
+
 @pytest.mark.parametrize("width", [50, 120])
 def test_what_a_change_costs_once_stands_in_its_row(width: int) -> None:
     costly = replace(

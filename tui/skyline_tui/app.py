@@ -18,6 +18,7 @@ from skyline.report.protocol import BestParams, DevicesParams, QuestionParams, T
 from skyline_tui.conversation import Conversation
 from skyline_tui.editor import edit
 from skyline_tui.keys import IN_PALETTE, KEYS, VIEW_KEYS
+from skyline_tui.live_consent import LiveConsent
 from skyline_tui.messages import Post
 from skyline_tui.near_compositor import NearScreen
 from skyline_tui.news import NewsApp
@@ -123,8 +124,9 @@ class SkylineApp(NewsApp):
         *,
         live: bool = True,
         preferences: Preferences | None = None,
+        consent: LiveConsent | None = None,
     ) -> None:
-        super().__init__(script, connect, live=live)
+        super().__init__(script, connect, live=live, consent=consent)
         chosen = preferences or Preferences()
         self.register_theme(SKYLINE)
         self.theme = chosen.theme if chosen.theme in self.available_themes else SKYLINE.name
@@ -333,13 +335,6 @@ class SkylineApp(NewsApp):
             self.notify("The script is being measured: ask when that is done.", severity="warning")
         else:
             self._do("devices", self._talk.devices, DevicesParams(self._talk.uri))
-
-    def action_mode(self) -> None:
-        """Switch between live and staged."""
-        self.live = not self.live
-        self.query_one(Headline).show_mode(live=self.live, runs=self._talk.runs)
-        how = "a release or a toggle rewrites the file" if self.live else "only a rewrites the file"
-        self.notify(f"{'Live' if self.live else 'Staged'}: {how}.")
 
     async def action_profile(self) -> None:
         """Measure again; start another server if the last one has ended."""

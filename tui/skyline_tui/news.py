@@ -15,8 +15,10 @@ from skyline.report.schema import ProfileReport
 from skyline_tui import messages
 from skyline_tui.clean_screen import CleanApp
 from skyline_tui.conversation import Conversation
+from skyline_tui.live_consent import LiveConsent
 from skyline_tui.messages import Post, Severity
 from skyline_tui.screens.diff import Diff
+from skyline_tui.screens.first_write import Answer, FirstWrite
 from skyline_tui.screens.verified import VerifiedSheet
 from skyline_tui.session import ServerSession
 from skyline_tui.summary import written
@@ -47,8 +49,17 @@ P = ParamSpec("P")
 class NewsApp(CleanApp[None]):
     """Passes messages to the pages; in live mode the code follows the question on the screen."""
 
-    def __init__(self, script: Path, connect: Callable[[Post], ServerSession], *, live: bool) -> None:
+    def __init__(
+        self,
+        script: Path,
+        connect: Callable[[Post], ServerSession],
+        *,
+        live: bool,
+        consent: LiveConsent | None = None,
+    ) -> None:
+        """``consent`` None: live mode writes without having asked."""
         super().__init__()
+        self._consent = consent
         self.script = script
         self.profile: ProfileReport | None = None
         self.stale = False
@@ -113,7 +124,30 @@ class NewsApp(CleanApp[None]):
             if not question.whatifs and self._unmeasured is None:
                 return
         if self.live and question != self._unmeasured:
-            self._write(question)
+            self._once_agreed(lambda: self._write(question))
+
+    def _once_agreed(self, work: Callable[[], None]) -> None:
+        """Do what live mode writes, once the user has agreed to live mode."""
+        consent = self._consent
+        if consent is None or consent.given:
+            work()
+            return
+
+        def answered(answer: Answer | None) -> None:
+            if answer == "live":
+                consent.give()
+                work()
+            elif answer == "staged":
+                self.action_mode()
+
+        self.push_screen(FirstWrite(self.script.name), answered)
+
+    def action_mode(self) -> None:
+        """Switch between live and staged."""
+        self.live = not self.live
+        self.query_one(Headline).show_mode(live=self.live, runs=self._talk.runs)
+        how = "a release or a toggle rewrites the file" if self.live else "only a rewrites the file"
+        self.notify(f"{'Live' if self.live else 'Staged'}: {how}.")
 
     def _write(self, question: QuestionParams) -> None:
         """Write the question into the code, in place of the changes that are not yet measured."""
@@ -385,7 +419,7 @@ class NewsApp(CleanApp[None]):
     def on_what_ifs_switched_off(self, message: WhatIfs.SwitchedOff) -> None:
         """In live mode, remove the what-if from the code."""
         if self.live:
-            self._do("apply", self._talk.remove, message.whatif)
+            self._once_agreed(lambda: self._do("apply", self._talk.remove, message.whatif))
         else:
             self.notify(
                 f"Staged: {message.whatif} stays in the code. m changes to live, then Space removes it."

@@ -62,6 +62,7 @@ class GradAccumulation(UsualWhatIf):
     """Repeats forward and backward work at the size of a part, which the measured batch curve knows."""
 
     name: str = "grad_accumulation"
+    training_only: bool = True
     semantics: Semantics = Semantics.CONVERGENCE
     stage: Stage = Stage.WORKLOAD
     grain: Grain = Grain.PHASES

@@ -104,6 +104,7 @@ class Serialize(UsualWhatIf):
     """
 
     name: str = "serialize"
+    training_only: bool = True
     semantics: Semantics = Semantics.NUMERICS
     excludes: tuple[str, ...] = ("grad_accumulation", "fuse_jobs", "compile", "cuda_graphs")
 

@@ -133,6 +133,7 @@ class FusedOptimizer(UsualWhatIf):
     """
 
     name: str = "fused_optimizer"
+    training_only: bool = True
     stage: Stage = Stage.OPTIMIZER
     grain: Grain = Grain.PHASES
 

@@ -33,7 +33,8 @@ class ProjectFile:
 class Order:
     """A run of ``skyline profile`` with ``options`` and ``words`` (script or launcher, with arguments).
 
-    ``project`` names the copy on the host, ``directory`` the working directory relative to the copy.
+    ``project`` names the copy on the host, ``directory`` the working directory relative to the copy. ``variables`` are
+    added to the environment there.
     """
 
     project: str
@@ -41,6 +42,7 @@ class Order:
     directory: str
     options: tuple[str, ...]
     words: tuple[str, ...]
+    variables: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,10 +6,12 @@ import contextlib
 import shutil
 import subprocess
 import sys
+import threading
+from collections.abc import Callable
 from shlex import quote
 from typing import IO
 
-from skyline.errors import UsageError
+from skyline.errors import Cancelled, SkylineError, UsageError
 from skyline.version import __version__
 
 _MARK = b"skyline-host:"
@@ -18,6 +20,10 @@ _MOST_LINES = 1000
 _LONGEST_LINE_BYTES = 1 << 16
 _END_TIMEOUT_S = 30.0
 """Longest wait for the orderly end of a run on the host."""
+_LISTENER_TIMEOUT_S = 2.0
+"""Longest wait for the last lines: a connection that ssh shares keeps the stream open after the run."""
+_LOOK_EVERY_S = 0.1
+"""Interval at which a cancelled run is noticed."""
 _UNREACHABLE = 255
 """Exit code of ssh if it could not connect (man ssh, EXIT STATUS)."""
 _FIND = (
@@ -29,28 +35,48 @@ _FIND = (
 class HostConnection:
     """The program on the host, with its stdin and stdout. Use as a context manager: leaving it ends the run there.
 
+    ``listener`` gets each line that ssh and the host print; without one they appear on stderr. Once ``cancel`` is set
+    the connection is dropped, and the run on the host ends with it.
     Entering raises UsageError if the host cannot be reached or has no Skyline of this version.
     """
 
-    def __init__(self, host: str, skyline: str) -> None:
+    def __init__(
+        self,
+        host: str,
+        skyline: str,
+        listener: Callable[[str], None] | None = None,
+        cancel: threading.Event | None = None,
+    ) -> None:
         if host.startswith("-") or not host.strip():
             raise UsageError(
                 f"{host!r} is not the name of a host", hint="Name one as for ssh: --host user@gpubox"
             )
         self.host = host
         self._skyline = skyline
+        self._listener = listener
+        self._cancel = cancel
+        self._over = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._last_line = ""
 
     def __enter__(self) -> HostConnection:
         program = shutil.which("ssh")
         if program is None:
             raise UsageError("There is no ssh on the PATH", hint="Install an SSH client, such as OpenSSH.")
         # Without a terminal nobody could answer a question.
-        batch = () if sys.stdin.isatty() else ("-o", "BatchMode=yes")
+        asks = self._listener is None and sys.stdin.isatty()
+        batch = () if asks else ("-o", "BatchMode=yes")
         self._process = subprocess.Popen(
             [program, "-T", "-C", *batch, "--", self.host, remote_command(self._skyline)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
+            stderr=None if self._listener is None else subprocess.PIPE,
         )
+        if self._listener is not None:
+            self._thread = threading.Thread(target=self._listen, args=(self._listener,), daemon=True)
+            self._thread.start()
+        if self._cancel is not None:
+            threading.Thread(target=self._drop_once, args=(self._cancel,), daemon=True).start()
         try:
             self._check_version(self._version())
         except BaseException:
@@ -73,9 +99,21 @@ class HostConnection:
         assert self._process.stdout is not None
         return self._process.stdout
 
-    def lost(self) -> UsageError:
+    def reason(self, otherwise: str) -> str:
+        """The last line that was printed and is not indented, as the end of a message.
+
+        ``otherwise`` takes its place where stderr shows all lines.
+        """
+        if self._thread is None:
+            return f"; {otherwise}"
+        self._thread.join(_LISTENER_TIMEOUT_S)
+        return f": {self._last_line}" if self._last_line else ""
+
+    def lost(self) -> SkylineError:
         """The error for a stream that ended too early."""
         self._end()
+        if self._cancelled:
+            return Cancelled("cancelled")
         code = self._process.returncode
         how = f"signal {-code}" if code < 0 else f"exit code {code}"
         return UsageError(
@@ -92,10 +130,12 @@ class HostConnection:
             if line.startswith(_MARK):
                 return line.removeprefix(_MARK).decode("utf-8", "replace").strip()
         self._end()
+        if self._cancelled:
+            raise Cancelled("cancelled")
         code = self._process.returncode
         if code == _UNREACHABLE:
             raise UsageError(
-                f"{self.host} could not be reached; ssh printed the reason above",
+                f"{self.host} could not be reached{self.reason('ssh printed the reason above')}",
                 hint=f"Make this work first: ssh -o BatchMode=yes {self.host} true",
             )
         raise UsageError(
@@ -121,8 +161,28 @@ class HostConnection:
             hint=f"{install} --force; or install {found.removeprefix('skyline ')} here.",
         )
 
+    @property
+    def _cancelled(self) -> bool:
+        return self._cancel is not None and self._cancel.is_set()
+
+    def _drop_once(self, cancel: threading.Event) -> None:
+        while not self._over.wait(_LOOK_EVERY_S):
+            if cancel.is_set():
+                self._process.terminate()
+                return
+
+    def _listen(self, listener: Callable[[str], None]) -> None:
+        assert self._process.stderr is not None
+        for data in self._process.stderr:
+            line = data.decode("utf-8", "replace").rstrip("\r\n")
+            # Indented lines are those of a traceback or a hint.
+            if line[:1].strip():
+                self._last_line = line.removeprefix("skyline: ")
+            listener(line)
+
     def _end(self) -> None:
         """Close the streams, which ends the run on the host, and wait until it is gone."""
+        self._over.set()
         with contextlib.suppress(OSError):
             self.to_host.close()
         try:

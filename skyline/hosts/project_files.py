@@ -6,14 +6,15 @@ import os
 import stat
 import subprocess
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from hashlib import sha256
+from io import BytesIO
 from pathlib import Path
 from typing import IO
 
 from skyline import units
-from skyline.cli.hosts.messages import PART_BYTES, ProjectFile
 from skyline.errors import UsageError
+from skyline.hosts.messages import PART_BYTES, ProjectFile
 
 LARGEST_BYTES = 500_000_000
 """Largest project. Sources take a few MB; more is data, which belongs on the host itself."""
@@ -25,10 +26,15 @@ _LEFT_OUT = frozenset(
 )
 """Folders that hold no source of the project."""
 _NAMED = 3
+_NONE: Mapping[str, bytes] = {}
 
 
-def project_files(root: Path, script: Path, *, largest_bytes: int = LARGEST_BYTES) -> tuple[ProjectFile, ...]:
+def project_files(
+    root: Path, script: Path, *, texts: Mapping[str, bytes] = _NONE, largest_bytes: int = LARGEST_BYTES
+) -> tuple[ProjectFile, ...]:
     """The files below ``root`` with their hashes: in a git repository those that are not ignored, and the script.
+
+    ``texts`` are the contents of files, by path relative to ``root``, that differ from the disk.
 
     Raises:
         UsageError: they are too many or too large, or one cannot be read.
@@ -44,7 +50,7 @@ def project_files(root: Path, script: Path, *, largest_bytes: int = LARGEST_BYTE
         if stat.S_ISREG(found.st_mode) or stat.S_ISLNK(found.st_mode):
             sizes[path] = found.st_size
     _check_size(root, sizes, largest_bytes)
-    return tuple(_described(root, path) for path in sizes)
+    return tuple(_described(root, path, texts) for path in sizes)
 
 
 def _listed(root: Path) -> Iterable[Path]:
@@ -101,7 +107,7 @@ def _check_size(root: Path, sizes: dict[Path, int], largest_bytes: int) -> None:
     )
 
 
-def _described(root: Path, path: Path) -> ProjectFile:
+def _described(root: Path, path: Path, texts: Mapping[str, bytes]) -> ProjectFile:
     name = path.as_posix()
     if not name.isprintable():
         raise UsageError(
@@ -113,7 +119,8 @@ def _described(root: Path, path: Path) -> ProjectFile:
             return ProjectFile(name, link=os.readlink(place))
         with place.open("rb") as file:
             mode = os.fstat(file.fileno()).st_mode
-            return ProjectFile(name, hashed(file), executable=bool(mode & stat.S_IXUSR))
+            data = BytesIO(texts[name]) if name in texts else file
+            return ProjectFile(name, hashed(data), executable=bool(mode & stat.S_IXUSR))
     except OSError as error:
         raise UsageError(
             f"{place} cannot be read: {error.strerror or error}",

@@ -6,16 +6,17 @@ import argparse
 import io
 import subprocess
 from collections.abc import Sequence
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
 
-from skyline.cli.hosts import project_files as listing
-from skyline.cli.hosts.messages import ProjectFile
-from skyline.cli.hosts.project_copy import ProjectCopy
-from skyline.cli.hosts.project_files import project_files
-from skyline.cli.hosts.remote_profile import without
+from skyline.cli.command_line import without
 from skyline.errors import UsageError
+from skyline.hosts import project_files as listing
+from skyline.hosts.messages import ProjectFile
+from skyline.hosts.project_copy import ProjectCopy
+from skyline.hosts.project_files import project_files
 
 
 @pytest.fixture
@@ -141,6 +142,13 @@ def test_paths_stay_in_the_copy(copy: ProjectCopy, path: str) -> None:
 def test_names_of_copies(name: str) -> None:
     with pytest.raises(UsageError, match="not the name of a project"):
         ProjectCopy(name)
+
+
+def test_unsaved_text_takes_the_place_of_a_file(project: Path) -> None:
+    before = {file.path: file.sha256 for file in sent(project)}
+    files = project_files(project, project / "train.py", texts={"train.py": b"typed"})
+    changed = {file.path: file.sha256 for file in files if file.sha256 != before[file.path]}
+    assert changed == {"train.py": sha256(b"typed").hexdigest()}
 
 
 def test_options_of_this_machine_are_left_out() -> None:

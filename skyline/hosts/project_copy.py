@@ -11,9 +11,9 @@ from typing import IO
 
 import msgspec
 
-from skyline.cli.hosts.messages import PART_BYTES, ProjectFile
-from skyline.cli.hosts.project_files import hashed
 from skyline.errors import UsageError
+from skyline.hosts.messages import PART_BYTES, ProjectFile
+from skyline.hosts.project_files import hashed
 
 _NAME = re.compile(r"[\w][\w.-]*")
 
