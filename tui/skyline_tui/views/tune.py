@@ -73,6 +73,11 @@ class TuneView(View):
             self.post_message(self.TrialsWanted())
         self.query_one(SortTable).focus()
 
+    def resumable(self, news: TuneProgress | None) -> None:
+        """Show the trials of the last search, if there was one."""
+        if news is not None:
+            self.moved(news)
+
     def moved(self, news: TuneProgress) -> None:
         """Show the state of the search."""
         if news.running:
