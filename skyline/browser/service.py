@@ -32,8 +32,7 @@ from skyline.report import html
 from skyline.report.build import encode
 from skyline.report.protocol import QuestionOptions
 from skyline.stage_failures import failure
-from skyline.whatif.estimate import Estimate
-from skyline.whatif.question import Question
+from skyline.whatif.question import Estimate, Question
 
 if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send

@@ -14,7 +14,7 @@ from skyline.memory.peak import ASSUMED_CONTEXT_BYTES, ASSUMED_FRAGMENTS, Fit, f
 from skyline.report.schema import CurvePointReport, EstimateReport, ProfileReport, WhatIfReport
 from skyline.source.knob import KnobKind
 from skyline.trace.profile import Prediction
-from skyline.whatif.estimate import TimeToLoss
+from skyline.whatif.question import TimeToLoss
 
 
 def headline_so_far(

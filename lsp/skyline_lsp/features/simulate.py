@@ -12,8 +12,7 @@ from skyline.report.build import best_report
 from skyline.report.protocol import BestParams, QuestionParams, UriParams
 from skyline.report.schema import BestReport, EstimateReport, WhatIfReport
 from skyline.whatif.base import Semantics
-from skyline.whatif.estimate import CurvePoint
-from skyline.whatif.question import Question
+from skyline.whatif.question import CurvePoint, Question
 from skyline_lsp import convert, wire
 from skyline_lsp.server import SkylineServer
 from skyline_lsp.state import ScriptState, no_profile
