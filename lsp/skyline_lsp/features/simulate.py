@@ -62,9 +62,7 @@ async def _curve(state: ScriptState, *, answer_to: Question) -> tuple[CurvePoint
     """The batch-size curve under the what-ifs of a question, computed on another thread."""
     changes, prepared = answer_to.choices, state.profiled()
     if changes not in state.curves:
-        found = await asyncio.get_running_loop().run_in_executor(
-            None, curve_under, prepared.analysis, changes
-        )
+        found = await asyncio.to_thread(curve_under, prepared.analysis, changes)
         if state.prepared is not prepared:
             # A newer profile has arrived: cache only its curves.
             return found
