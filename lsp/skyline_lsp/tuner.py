@@ -18,7 +18,6 @@ from skyline.report import protocol
 from skyline.report.protocol import TuneParams
 from skyline.report.tune import TuneProgress, TuneReport, tune_progress, tune_report
 from skyline.trace import store
-from skyline.trace.profile import Profile
 from skyline.tune.paired import PairedTrials, first_guess_s
 from skyline.tune.search import Budget, leader, tune
 from skyline.tune.space import Space, question_of
@@ -56,7 +55,7 @@ class Tuner:
         server, analysis = self.task.server, prepared.analysis
         request = as_profiled(server.profiler.request_for(state), prepared)
         starter = server.profiler.starter
-        saved = _file_of(Path(state.path), prepared.profile)
+        saved = store.saved_as(Path(state.path), prepared.profile.id)
         kept = KeptTrials.of(prepared.profile.id, saved, resume=asked.resume)
         loop = asyncio.get_running_loop()
 
@@ -127,15 +126,10 @@ def tuned(state: ScriptState) -> TuneProgress | None:
     """The trials of the last search over the current profile, of any program; None if there are none."""
     if state.prepared is None:
         return None
-    profile = state.prepared.profile
-    kept = KeptTrials.of(profile.id, _file_of(Path(state.path), profile), resume=True).state.trials
+    profile_id = state.prepared.profile.id
+    saved = store.saved_as(Path(state.path), profile_id)
+    kept = KeptTrials.of(profile_id, saved, resume=True).state.trials
     return tune_progress(state.uri, kept, fastest_measured(kept)) if kept else None
-
-
-def _file_of(script: Path, profile: Profile) -> Path | None:
-    """The saved profile, next to which the trials are kept."""
-    name = store.name_of(script, profile.id)
-    return next((one for one in store.saved(script) if one.name == name), None)
 
 
 def _outcome(report: TuneReport) -> str:

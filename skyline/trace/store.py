@@ -266,6 +266,12 @@ def saved(script: Path) -> tuple[Path, ...]:
     return tuple(sorted(found, key=_saved_at, reverse=True))
 
 
+def saved_as(script: Path, profile_id: str) -> Path | None:
+    """The saved profile of a script with this id, if there is one."""
+    name = name_of(script, profile_id)
+    return next((path for path in saved(script) if path.name == name), None)
+
+
 def profiles_in(folder: Path, stem: str = "") -> list[Path]:
     """The profile files in a folder, unsorted; ``stem`` selects those of a script."""
     try:

@@ -80,7 +80,7 @@ def _compared(script: Path, asked: CompareParams, now: Prepared | None) -> Compa
 def _prepared(script: Path, wanted: str, now: Prepared | None) -> Prepared:
     if now is not None and now.profile.id == wanted:
         return now
-    for path in store.saved(script):
-        if path.name == store.name_of(script, wanted):
-            return prepare(store.load(path, script))
-    raise UsageError(f"There is no saved profile {wanted} of {script.name}")
+    path = store.saved_as(script, wanted)
+    if path is None:
+        raise UsageError(f"There is no saved profile {wanted} of {script.name}")
+    return prepare(store.load(path, script))
