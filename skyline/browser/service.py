@@ -29,7 +29,6 @@ from skyline import units
 from skyline.browser.subject import Shown, ShownProfile
 from skyline.errors import SkylineError
 from skyline.report import html
-from skyline.report.build import encode
 from skyline.report.protocol import QuestionOptions
 from skyline.stage_failures import failure
 from skyline.whatif.question import Estimate, Question
@@ -92,7 +91,7 @@ class Answers:
         if name in _STATIC:
             return _response(_STATIC[name], static(name))
         if name == "profile" and shown is not None:
-            return _response(_JSON, await run_in_threadpool(encode, shown.report))
+            return _response(_JSON, await run_in_threadpool(msgspec.json.encode, shown.report))
         if name == "news":
             return StreamingResponse(self._news(), media_type="text/event-stream", headers=_HEADERS)
         return _refusal()
