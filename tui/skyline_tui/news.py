@@ -24,7 +24,7 @@ from skyline_tui.clean_screen import CleanApp
 from skyline_tui.conversation import Conversation
 from skyline_tui.messages import Post, Severity
 from skyline_tui.screens.diff import Diff
-from skyline_tui.screens.verified import VerifiedSheet
+from skyline_tui.screens.sheet import VerifiedSheet
 from skyline_tui.session import ServerSession
 from skyline_tui.summary import written
 from skyline_tui.views.diff import DiffView
