@@ -16,12 +16,9 @@ import subprocess
 import sys
 import tempfile
 from dataclasses import dataclass
-from io import StringIO
 from pathlib import Path
 
-from rich.console import Console
-from rich.text import Text
-from terminal_picture import THEME, without_web_fonts
+from terminal_picture import terminal_picture
 
 IMAGES = Path(__file__).resolve().parent / "images"
 WIDTH = 110
@@ -63,13 +60,6 @@ class Workspace:
         subprocess.run(["git", *_GIT, "commit", "-qam", message], cwd=self.folder, check=True)
 
 
-def picture(title: str, output: str) -> str:
-    """Output of a terminal as SVG, as tall as it is."""
-    console = Console(record=True, width=WIDTH, file=StringIO(), force_terminal=True, highlight=False)
-    console.print(Text.from_ansi(output.rstrip()))
-    return without_web_fonts(console.export_svg(title=title, theme=THEME))
-
-
 def pictures(
     workspace: Workspace, arguments: list[str], slow: tuple[str, str], epochs: int
 ) -> dict[str, str]:
@@ -92,7 +82,11 @@ def pictures(
     }
     shown |= {name: workspace.run(commands[name]) for name in ("check", "history")}
     return {
-        name: picture(f"skyline {shlex.join(commands[name])}", _without_paths(text, workspace.folder))
+        name: terminal_picture(
+            [(f"skyline {shlex.join(commands[name])}", _without_paths(text, workspace.folder))],
+            f"skyline {name}",
+            WIDTH,
+        )
         for name, text in shown.items()
     }
 

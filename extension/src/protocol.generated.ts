@@ -1085,9 +1085,9 @@ export interface TuneReport {
   readonly spent_s: number;
   readonly trial_s: number;
   readonly ended: string;
-  readonly trials: readonly TrialReport[];
-  readonly best: TrialReport | null;
-  readonly verified: TrialReport | null;
+  readonly trials: readonly TuneTrial[];
+  readonly best: TuneTrial | null;
+  readonly verified: TuneTrial | null;
   readonly semantics: string;
   readonly command: string;
   readonly diff: string;
@@ -1097,8 +1097,8 @@ export interface TuneReport {
   readonly notes: readonly string[];
 }
 
-/** One trial. `speedup` is samples per second over those of the unchanged script, None where it failed. */
-export interface TrialReport {
+/** A combination, its simulated speed-up, and the outcome of its trial. */
+export interface TuneTrial {
   readonly changes: readonly string[];
   readonly predicted: Interval;
   readonly speedup: Interval | null;
@@ -1117,7 +1117,7 @@ export interface TuneProgress {
   readonly doing: string;
   readonly budget_s: number;
   readonly spent_s: number;
-  readonly trials: readonly TrialReport[];
+  readonly trials: readonly TuneTrial[];
   readonly best: number | null;
 }
 

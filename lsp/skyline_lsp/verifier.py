@@ -117,7 +117,7 @@ def as_profiled(request: CaptureRequest, prepared: Prepared) -> CaptureRequest:
 
 def _saved(script: Path, profile_id: str) -> Prepared:
     """Load a saved profile of a script. Raises UsageError if it no longer exists."""
-    path = next((one for one in store.saved(script) if one.name == store.name_of(script, profile_id)), None)
+    path = store.saved_as(script, profile_id)
     if path is None:
         raise UsageError(
             "The profile from before the change no longer exists",

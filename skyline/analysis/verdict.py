@@ -12,8 +12,7 @@ from skyline.findings.lines import dearest_lines
 from skyline.graph.task import PHASE
 from skyline.trace.record import CodeLine, Phase
 from skyline.units import format_ratio, format_ratio_range, format_share
-from skyline.whatif.estimate import Estimate
-from skyline.whatif.question import Choice
+from skyline.whatif.question import Choice, Estimate
 from skyline.whatif.subject import Subject
 
 WORTH = 1.02

@@ -32,11 +32,9 @@ from skyline.browser.changes import ChangeAnswer, Changes
 from skyline.browser.subject import Shown, ShownProfile
 from skyline.errors import SkylineError
 from skyline.report import html
-from skyline.report.build import encode
 from skyline.report.protocol import QuestionOptions
 from skyline.stage_failures import failure
-from skyline.whatif.estimate import Estimate
-from skyline.whatif.question import Question
+from skyline.whatif.question import Estimate, Question
 
 if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
@@ -101,7 +99,7 @@ class Answers:
         if name in _STATIC:
             return _response(_STATIC[name], static(name))
         if name == "profile" and shown is not None:
-            return _response(_JSON, await run_in_threadpool(encode, shown.report))
+            return _response(_JSON, await run_in_threadpool(msgspec.json.encode, shown.report))
         if name == "timeline" and shown is not None:
             return _response("application/gzip", await run_in_threadpool(_timeline, shown))
         if name == "news":

@@ -15,7 +15,7 @@ from skyline.report.batch_contents import rate_words
 from skyline.report.schema import CurvePointReport, EstimateReport, ProfileReport, WhatIfReport
 from skyline.source.knob import KnobKind
 from skyline.trace.profile import Prediction
-from skyline.whatif.estimate import TimeToLoss
+from skyline.whatif.question import TimeToLoss
 
 
 def headline_so_far(

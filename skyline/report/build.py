@@ -6,8 +6,6 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from skyline.analysis.analyse import Analysis
 from skyline.analysis.best import Constraints, best
 from skyline.analysis.estimate import estimate
@@ -172,11 +170,6 @@ def best_report(analysis: Analysis, constraints: Constraints) -> BestReport:
         found.reason or None,
         found.left_out,
     )
-
-
-def encode(report: object) -> bytes:
-    """A report as JSON."""
-    return msgspec.json.encode(report)
 
 
 def _memory(report: MemoryReport, analysis: Analysis) -> MemoryReport:

@@ -31,7 +31,7 @@ from skyline.trace.facts import (
 )
 from skyline.trace.profile import Prediction
 from skyline.trace.record import PhaseTimes
-from skyline.whatif.estimate import CurvePoint, Estimate
+from skyline.whatif.question import CurvePoint, Estimate
 
 PROFILE_SCHEMA = "skyline.profile/1"
 WHATIF_SCHEMA = "skyline.whatif/2"

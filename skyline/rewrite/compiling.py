@@ -11,9 +11,9 @@ from skyline.rewrite.blocks import insert_after, statement_of, wrap_expression
 from skyline.rewrite.context import RewriteContext, refusal
 from skyline.rewrite.element import without_keyword
 from skyline.rewrite.imports import usable
-from skyline.rewrite.sites.forward import model_calls
 from skyline.rewrite.sites.iteration import Framework, framework, framework_switch, iteration
 from skyline.rewrite.sites.model import ModelSite, model
+from skyline.rewrite.sites.passes import model_calls
 from skyline.rewrite.unwrapping import without_call, without_decorator, without_statements
 from skyline.source.arguments import qualified_name
 from skyline.source.program import Module

@@ -9,8 +9,7 @@ from skyline.analysis.analyse import Analysis
 from skyline.analysis.best import Climb, Constraints
 from skyline.interval import Interval
 from skyline.lazy_dataclass import dataclass
-from skyline.whatif.estimate import Estimate
-from skyline.whatif.question import BATCH_SIZE, Choice, Question, whole_number
+from skyline.whatif.question import BATCH_SIZE, Choice, Estimate, Question, whole_number
 
 Parts = frozenset[Choice]
 

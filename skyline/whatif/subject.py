@@ -13,7 +13,7 @@ from skyline.graph.build import build, main_lane
 from skyline.graph.column import Flags, Indices, Times
 from skyline.graph.graph import Graph
 from skyline.graph.launching import one_iteration_ahead
-from skyline.graph.part import Part
+from skyline.graph.task import Part
 from skyline.graph.threads import ThreadUse, thread_use
 from skyline.interval import Interval, median
 from skyline.lazy_dataclass import dataclass

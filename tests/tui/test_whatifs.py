@@ -12,7 +12,7 @@ from textual.content import Content
 
 from skyline.interval import Interval
 from skyline.report.schema import BaselineReport, EstimateReport
-from skyline.whatif.estimate import speedup_range
+from skyline.whatif.question import speedup_range
 from skyline_tui.screens.explain import _lines
 from skyline_tui.widgets.whatifs import HEAD, REST, WhatIfs, whatif_rows
 

@@ -14,7 +14,7 @@ from skyline.report.basis import baseline_doubt, direction, is_known, range_cell
 from skyline.report.pages.whatifs import whatifs_page
 from skyline.report.schema import BestReport, EstimateReport, WhatIfReport
 from skyline.report.terminal import print_document
-from skyline.whatif.estimate import speedup_range
+from skyline.whatif.question import speedup_range
 
 GREEN, RED = "32", "31"
 

@@ -22,8 +22,7 @@ from skyline.whatif.catalogue.host.fusion import LIKELY, fused, regions
 from skyline.whatif.catalogue.host.operator_class import CostClass, kernel_class, operator_class
 from skyline.whatif.catalogue.host.traffic import bandwidth, external_bytes
 from skyline.whatif.cost.operator_call import MOST_US
-from skyline.whatif.estimate import break_even
-from skyline.whatif.question import Choice, Question
+from skyline.whatif.question import Choice, Question, break_even
 from skyline.whatif.subject import Grain
 
 SIDE = 1000

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from skyline.graph.part import Part
+from skyline.graph.task import Part
 from skyline.trace.facts import OptimizerFact
 from skyline.trace.record import Allocation, Phase, RecordKind
 from skyline.whatif.baseline import baseline

@@ -8,9 +8,8 @@ import numpy as np
 
 from skyline.errors import UsageError
 from skyline.graph.graph import scale
-from skyline.graph.part import Part
 from skyline.graph.selection import select
-from skyline.graph.task import TaskKind
+from skyline.graph.task import Part, TaskKind
 from skyline.interval import Interval
 from skyline.lazy_dataclass import dataclass
 from skyline.trace.facts import OptimizerFact
