@@ -6,15 +6,16 @@ from collections import Counter
 
 import numpy as np
 
+from skyline.graph.column import Times
 from skyline.graph.graph import Graph
 from skyline.graph.selection import select
-from skyline.graph.task import TaskKind
+from skyline.graph.task import PHASE, TaskKind
 from skyline.interval import Interval
 from skyline.trace.kineto.category import Category
 from skyline.trace.record import Phase, RecordKind
 from skyline.whatif.catalogue.host.fusion import Regions
 from skyline.whatif.constant import EXAMPLES, XEON, Constant
-from skyline.whatif.cost.operator_call import MOST_US, call_us
+from skyline.whatif.cost.operator_call import MOST_US, call_us, dispatch_us
 from skyline.whatif.recording import Recording
 from skyline.whatif.subject import Subject
 
@@ -44,6 +45,15 @@ def call_scale(subject: Subject, graph: Graph) -> float:
     2.9 µs on an EPYC (``benchmarks/compiled_calls.py``). The calls of graphs are in proportion.
     """
     return 1.0 if subject.on_gpu else call_us(subject, graph, Phase.BACKWARD) / MOST_US
+
+
+def eager_calls_us(subject: Subject, recorded: Graph, graph: Graph) -> Times:
+    """By task of a processor, the part of its time that is its call by PyTorch: compiled code does without it."""
+    found = np.zeros(len(graph))
+    if not subject.on_gpu:
+        for phase in (Phase.FORWARD, Phase.BACKWARD):
+            found[graph.tasks.phase == PHASE[phase]] = dispatch_us(subject, recorded, phase)
+    return found
 
 
 def compiling_s(found: Regions, subject: Subject, graph: Graph, *, tuned: bool = False) -> Interval:
