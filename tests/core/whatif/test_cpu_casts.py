@@ -1,4 +1,4 @@
-"""What autocast calls on a CPU: casts of weights once and of inputs each time, and oneDNN for products in 16 bits."""
+"""Calls by autocast on a CPU: casts of weights once and of inputs each time, and oneDNN for products in 16 bits."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from skyline.whatif.catalogue.numerics.cpu_casts import (
     CASTS,
     Casts,
     calls_apart,
-    casts_beside,
+    casts_of,
     further_call_us,
     small_operator_us,
 )
@@ -88,12 +88,12 @@ def unrolled(profile, forward=STEP * STEPS, backward=((BACK, CELL),) * STEPS, tr
     )  # fmt: skip
 
 
-def casts_of(profile):
+def counted(profile):
     """Of one iteration by pass, and by product of the first forward pass."""
     start = baseline(profile)
     graph = start.operators
     products = heavy_tasks(start, graph)
-    found = casts_beside(start, graph, products)
+    found = casts_of(start, graph, products)
     by_pass = [
         float(found.calls[graph.tasks.phase[products] == PHASE[phase]].sum()) / start.steps
         for phase in (Phase.FORWARD, Phase.BACKWARD)
@@ -103,14 +103,14 @@ def casts_of(profile):
 
 def test_a_weight_is_cast_once_and_an_input_in_each_call(profile):
     """The bias that the cell adds is in float32, and so is what the next step takes."""
-    by_pass, each, weights = casts_of(unrolled(profile))
+    by_pass, each, weights = counted(unrolled(profile))
     assert by_pass == [pytest.approx(STEPS + 1)] * 2
     assert each == pytest.approx(1 + 1 / STEPS)
     assert weights == pytest.approx(WIDTH * WIDTH / STEPS)
 
 
 def test_a_weight_that_is_not_trained_is_cast_in_each_call(profile):
-    by_pass, each, _ = casts_of(unrolled(profile, trainable=False))
+    by_pass, each, _ = counted(unrolled(profile, trainable=False))
     assert by_pass[0] == 2 * STEPS
     assert each == 2
 
@@ -118,16 +118,16 @@ def test_a_weight_that_is_not_trained_is_cast_in_each_call(profile):
 def test_what_a_narrow_product_leaves_is_not_cast_again(profile):
     """Behind a product and an activation, where nothing in float32 is added."""
     plain = ((PRODUCT, CELL), (SIGMOID, CELL)) * STEPS
-    by_pass, first, _ = casts_of(unrolled(profile, plain))
+    by_pass, first, _ = counted(unrolled(profile, plain))
     assert by_pass[0] == pytest.approx(1 + 1)
     assert first == pytest.approx(1 + 1 / STEPS)
 
 
 def test_layers_have_a_weight_and_a_bias_and_products_of_activations_neither(profile):
-    _, layer, weights = casts_of(unrolled(profile, ((LAYER, LINEAR),)))
+    _, layer, weights = counted(unrolled(profile, ((LAYER, LINEAR),)))
     assert layer == 3
     assert weights == WIDTH * WIDTH + WIDTH
-    _, both, weights = casts_of(unrolled(profile, ((PRODUCT, OTHER),)))
+    _, both, weights = counted(unrolled(profile, ((PRODUCT, OTHER),)))
     assert both == 2
     assert weights == 0
 
@@ -180,7 +180,7 @@ def test_no_more_becomes_the_hosts_than_operators_took_longer(profile):
     start = baseline(unrolled(profile))
     graph = start.operators
     products = heavy_tasks(start, graph)
-    casts = casts_beside(start, graph, products)
+    casts = casts_of(start, graph, products)
     seen = np.ones(len(graph), np.bool_)
     calls_us = CASTS.value * casts.calls.sum() * (SMALL_US + WAY_US)
     for more_us, left_us in ((0.01, 0.0), (50.0, 50.0 * len(products) - calls_us)):

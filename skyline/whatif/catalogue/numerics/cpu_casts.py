@@ -31,7 +31,7 @@ _ONE_DNN = Constant(
     6.0,
     4.0,
     8.0,
-    f"{_BENCHMARK}: oneDNN prepares a product anew in each call, which takes so many small operators of a forward pass "
+    f"{_BENCHMARK}: oneDNN prepares a product in each call, which takes so many small operators of a forward pass "
     "longer than a call of the float32 library; passes forward 5.9, backward 6.3 for each of two products",
     machine=_EPYC,
 )
@@ -53,7 +53,7 @@ _BESIDE_BIAS = ("aten::addmm", "aten::baddbmm")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Casts:
-    """By product, the casts beside it: how many are called, and how many numbers of the recorded batch they read.
+    """By product, the casts that it needs: how many are called, and how many numbers of the recorded batch they read.
 
     ``weights`` are the numbers among these that do not grow with the batch.
     """
@@ -67,8 +67,8 @@ class Casts:
         return each * (self.weights + larger * (self.numbers - self.weights))
 
 
-def casts_beside(subject: Subject, graph: Graph, products: Indices) -> Casts:
-    """The casts beside products, both ways.
+def casts_of(subject: Subject, graph: Graph, products: Indices) -> Casts:
+    """The casts that products need, both ways.
 
     Autocast casts the weights of a module once between entering and leaving, if they are trained, however often the
     module is called (PyTorch keeps the copies of leaf tensors that require gradients); others in each call. It casts an
@@ -124,7 +124,7 @@ def calls_apart(
 ) -> Graph:
     """The graph with the calls of casts as time of the host, where operators were seen to take longer with their casts.
 
-    What compiles the model later takes the calls out. No more becomes the host's than these operators took longer.
+    A compiler of the model takes the calls out. No more becomes the host's than these operators took longer.
     ``casts`` are those of ``products`` among the ``seen`` tasks.
     """
     durations, gaps = after.durations.copy(), after.gaps.copy()

@@ -17,7 +17,7 @@ from skyline.whatif.catalogue.numerics.cpu_casts import (
     CASTS,
     Casts,
     calls_apart,
-    casts_beside,
+    casts_of,
     further_call_us,
     small_operator_us,
 )
@@ -97,7 +97,7 @@ def narrowed_on_cpu(
     heavy, known = everything[~seen[everything]], everything[seen[everything]]
     tried = tried_factors(subject, graph, heavy, larger)
     pythons = python_factors(subject, graph, target)
-    beside, within = (casts_beside(subject, graph, one) for one in (heavy, known))
+    beside, within = (casts_of(subject, graph, one) for one in (heavy, known))
     ends: list[Graph] = []
     for end in ENDS:
         usual = _as_usual(subject, graph, heavy, tried, in_place, end, larger)
@@ -122,7 +122,7 @@ def _as_usual(
     end: str,
     larger: float,
 ) -> Graph:
-    """With products as they were tried by themselves, or as they are usual, without the casts beside them."""
+    """With products as they were tried by themselves, or as they are usual, without their casts."""
     profile = subject.profile
     slow = profile is not None and emulated(profile.environment.cpu_features)
     factor: float = getattr(EMULATED_CPU if slow else NATIVE_CPU, end)
@@ -163,7 +163,7 @@ def _called_us(subject: Subject, graph: Graph, products: Indices) -> Times:
 def _with_casts(
     subject: Subject, graph: Graph, products: Indices, casts: Casts, end: str, larger: float
 ) -> Graph:
-    """With the casts beside products: their bytes as time of these, and their calls as time of the host."""
+    """With the casts of products: their bytes as time of these, and their calls as time of the host."""
     durations, gaps = graph.durations.copy(), graph.gaps.copy()
     forward = graph.tasks.phase[products] == PHASE[Phase.FORWARD]
     small_us = np.where(forward, *(small_operator_us(subject, phase) for phase in _PASSES))
