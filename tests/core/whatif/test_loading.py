@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from skyline.analysis.estimate import answer
 from skyline.errors import UsageError
 from skyline.simulate.engine import simulate
 from skyline.trace.facts import CallFact, LoaderFact, MachineLoad
@@ -80,6 +81,23 @@ def test_the_start_of_the_workers_is_borne_by_short_epochs(profile):
     assert made.scenario.occasional_ms == 0
     assert made.scenario.one_off_s is not None
     assert made.scenario.one_off_s.value == pytest.approx(each / 1e3)
+
+
+def test_the_range_of_the_start_of_workers_is_not_one_of_the_iteration_in_the_middle(profile):
+    """In epochs of two iterations the start is many times as long as an iteration, and as unsure."""
+    choices = (Choice("num_workers", "1"),)
+    long, short = (
+        answer(
+            start_of(profile, cpu_count=8, intraop_threads=1, loader=LoaderFact(16, 0, size, 1.0)), choices
+        )
+        for size in (None, 32)
+    )
+    now_ms = profile.times.steps_ms[0]
+    assert short.iteration_ms.high - short.iteration_ms.value > now_ms
+    assert short.typical_ms.value == pytest.approx(long.typical_ms.value, rel=0.01)
+    # The difference between two processes is a share of the whole.
+    assert short.typical_ms.half_width < 2 * long.typical_ms.half_width
+    assert short.typical_change_ms.half_width < 2 * long.change_ms.half_width
 
 
 def test_scripts_with_workers_that_do_not_keep_up_can_be_asked(profile):
