@@ -104,7 +104,7 @@ def busy_load_us(baseline: Subject) -> float | None:
 def paced_by_workers(scenario: Scenario, standing: Graph, baseline: Subject) -> Scenario:
     """The scenario of a script that always waits for its workers, with the wait that other changes leave.
 
-    Work that becomes shorter is waited for as much longer, down to the pace of the workers; on cores that both share
+    A longer wait takes the place of shorter work, down to the pace of the workers; on cores that both share
     they have more of them. ``standing`` is the graph with the batches of the scenario and nothing else changed.
     """
     graph, workers = scenario.graph, present_setting(baseline).workers
@@ -121,7 +121,7 @@ def paced_by_workers(scenario: Scenario, standing: Graph, baseline: Subject) -> 
         return scenario
     return scenario.changed(
         _waiting(baseline, graph, paced_ms),
-        # Whether the wait becomes longer at all is for the workers' own time to say, which was inferred.
+        # The workers' own time was inferred: at best the wait stays as it is.
         below_ms=max(0.0, paced_ms - now_ms),
         assumptions=(_PACED.format(workers=workers),),
     )
