@@ -117,7 +117,7 @@ def paced_by_workers(scenario: Scenario, standing: Graph, baseline: Subject) -> 
         if baseline.on_gpu
         else _paced_ms(baseline, standing, graph, load_us)
     )
-    if abs(paced_ms - now_ms) <= _UNPACED * now_ms:
+    if abs(paced_ms - now_ms) <= _UNPACED.value * now_ms:
         return scenario
     return scenario.changed(
         _waiting(baseline, graph, paced_ms),
@@ -149,7 +149,7 @@ def _waiting(baseline: Subject, graph: Graph, step_ms: float) -> Graph:
     return longer(waiting, baseline, step_ms - baseline.step_ms(waiting))
 
 
-_UNPACED = Constant.at(0.001, "an assumption: no difference, but rounding").value
+_UNPACED = Constant.at(0.001, "an assumption: a smaller difference is rounding")
 _PACED = "the script waits for its {workers} loader workers: they set the pace when the rest becomes shorter"
 
 
