@@ -73,7 +73,7 @@ _STEP_AT_ONCE_ON_CPU = Constant(
     2.5,
     1.9,
     3.6,
-    "the same of a step for all tensors at once, which groups them in Python: benchmarks/foreach_calls.py",
+    "a step for all tensors at once besides these: it groups them in Python, benchmarks/foreach_calls.py",
 )
 CALLS_ON_GPU = (0.1, 0.05, 0.3)
 """About ten calls for each 30 to 100 tensors in place of ten for each."""
