@@ -174,6 +174,46 @@ def test_what_small_operators_tell_of_calls_makes_their_range_narrower(profile):
     assert changed.below_ms < 0.5 * answer_ms
 
 
+SMALL = OperatorShape("aten::mm", ((SIDE, 1), (1, 7)), ("float32",) * 2)
+"""A product of other sizes than all other operators: it takes none of their results."""
+
+
+@pytest.mark.parametrize(
+    ("product", "between", "groups"),
+    [
+        # The second gate does not take what the first one left, so that both end in one kernel.
+        (6, [], [4]),
+        # It takes a tensor of that size, which may be that result.
+        (2, [], [2, 2]),
+        # It may take a part of the result, by a view of it.
+        (6, [("aten::select", 1, 5)], [2, 2]),
+        # Sorting lies between them.
+        (6, [("aten::sort", 1, 500)], [2, 2]),
+    ],
+)
+def test_parts_that_do_not_need_each_other_end_in_one_kernel(profile, monkeypatch, product, between, groups):
+    monkeypatch.setitem(globals(), "SHAPES", (*SHAPES, SMALL))
+    gate = [("aten::mul", 0, 1200), ("aten::tanh", 1, 2800)]
+    forward = [FORWARD[0], *gate, *between, ("aten::mm", product, 300), *gate]
+    backward = [*[("TanhBackward0", 4, 1200), ("MulBackward0", 4, 1200), ("MmBackward0", 2, 300)] * 2]
+    made = profile_of(profile, forward, backward=backward)
+    first, second = replace(made.modules[0], path="Net.first"), replace(made.modules[0], path="Net.second")
+    places = {Phase.FORWARD: [1] * 3 + [2] * (len(forward) - 3), Phase.BACKWARD: [2, 2, 2, 1, 1, 1]}
+    left = {(index, phase): list(places[phase]) for index in range(3) for phase in places}
+    records = tuple(
+        replace(one, module=left[one.iteration, one.phase].pop(0) + 1)
+        if one.kind is RecordKind.OPERATOR and one.module == 0
+        else one
+        for one in made.trace.records
+    )
+    trace = replace(made.trace, modules=(*made.trace.modules, "Net.first", "Net.second"), records=records)
+    start = baseline(replace(made, trace=trace, modules=(*made.modules, first, second)))
+    graph = start.graph_of(Grain.OPERATORS)
+    found = regions(start, graph)
+    backward_groups = [4] if groups == [4] else [2, 2]
+    assert [len(group.tasks) for group in found.groups] == (groups + backward_groups) * start.steps
+
+
 def without_python(profile):
     """Operators that follow each other at once."""
     records = tuple(one for one in profile.trace.records if one.kind is not RecordKind.PYTHON)

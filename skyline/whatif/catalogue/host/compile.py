@@ -25,8 +25,8 @@ from skyline.whatif.catalogue.host.compiling import (
     KERNEL_CALL_US,
     call_scale,
     compiling_s,
-    eager_calls_us,
     shapes_change,
+    without_calls,
 )
 from skyline.whatif.catalogue.host.fusion import (
     BEST,
@@ -234,10 +234,12 @@ class Compile(UsualWhatIf):
         masks = larger * kept_masks(subject, graph, found, larger, checkpointed)
 
         told = None if checkpointed is not None else fused_as_predicted(subject, graph, found)
+        # The call that each operator has goes, and the one from generated code comes: not both.
+        uncalled = without_calls(subject, subject.graph_of(self.grain), graph, found)
 
         def compiled(case: FusionBound, calls: float, tuned: float, mask_ns: float) -> Graph:
             durations, gaps = fused(
-                graph,
+                uncalled,
                 found,
                 case,
                 larger=larger,
@@ -248,11 +250,10 @@ class Compile(UsualWhatIf):
             if told is not None:
                 durations[told.heads] = {LIKELY: told.likely, BEST: told.least}.get(case, told.most)
             masks_us = masks * mask_ns / 1e3 * gained(MASK_PART, threads)
-            return _compiled(graph, found, calls, mode, tuned, (durations + masks_us, gaps), eager_us)
+            return _compiled(graph, found, calls, mode, tuned, (durations + masks_us, gaps))
 
         recorded = subject.graph_of(self.grain)
         calling = (_AS_ELSEWHERE if subject.on_gpu else _CALLING).scaled(call_scale(subject, recorded))
-        eager_us = eager_calls_us(subject, recorded, graph)
         likely = compiled(LIKELY, calling.value, _TUNED.value, MASK_NS.value)
         least = compiled(BEST, calling.low, _TUNED.low, MASK_NS.low)
         most = compiled(WORST, calling.high, _TUNED.high, MASK_NS.high)
@@ -327,7 +328,6 @@ def _compiled(
     mode: str,
     tuned: float,
     joined: tuple[Times, Times],
-    eager_us: Times,
 ) -> Graph:
     durations, gaps = joined
     kinds = graph.tasks.kind
@@ -342,10 +342,9 @@ def _compiled(
     elif on_gpu:
         durations[_remaining_launches(graph, found)] = calls * KERNEL_CALL_US
     else:
-        # A product's own call goes, as that of every other operator, and the one from generated code comes.
-        products = np.intersect1d(found.host, _heavy(graph))
-        durations[products] = np.maximum(0.0, durations[products] - eager_us[products])
-        called = np.union1d([group.tasks[0] for group in found.groups], products)
+        called = np.union1d(
+            [group.tasks[0] for group in found.groups], np.intersect1d(found.host, _heavy(graph))
+        )
         durations[called.astype(np.int64)] += calls * MOST_US
     if mode == MAX_AUTOTUNE:
         heavy = np.intersect1d(_heavy(graph), np.flatnonzero(ON_GPU[kinds]))

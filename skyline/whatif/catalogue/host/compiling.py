@@ -6,7 +6,6 @@ from collections import Counter
 
 import numpy as np
 
-from skyline.graph.column import Times
 from skyline.graph.graph import Graph
 from skyline.graph.selection import select
 from skyline.graph.task import PHASE, TaskKind
@@ -47,13 +46,15 @@ def call_scale(subject: Subject, graph: Graph) -> float:
     return 1.0 if subject.on_gpu else call_us(subject, graph, Phase.BACKWARD) / MOST_US
 
 
-def eager_calls_us(subject: Subject, recorded: Graph, graph: Graph) -> Times:
-    """By task of a processor, the part of its time that is its call by PyTorch: compiled code does without it."""
-    found = np.zeros(len(graph))
-    if not subject.on_gpu:
-        for phase in (Phase.FORWARD, Phase.BACKWARD):
-            found[graph.tasks.phase == PHASE[phase]] = dispatch_us(subject, recorded, phase)
-    return found
+def without_calls(subject: Subject, recorded: Graph, graph: Graph, found: Regions) -> Graph:
+    """The graph without the part of each operator of a processor that is its call by PyTorch."""
+    if subject.on_gpu:
+        return graph
+    durations = graph.durations.copy()
+    for phase in (Phase.FORWARD, Phase.BACKWARD):
+        inside = found.host[graph.tasks.phase[found.host] == PHASE[phase]]
+        durations[inside] = np.maximum(0.0, durations[inside] - dispatch_us(subject, recorded, phase))
+    return graph.with_times(durations)
 
 
 def compiling_s(found: Regions, subject: Subject, graph: Graph, *, tuned: bool = False) -> Interval:

@@ -14,6 +14,7 @@ from skyline.lazy_dataclass import dataclass
 from skyline.trace.record import OperatorShape, Phase
 from skyline.whatif.catalogue.host.operator_class import CostClass, kernel_class, operator_class
 from skyline.whatif.catalogue.host.pooling import POOLING, PoolingFactors, PoolingKind, pooling_kinds
+from skyline.whatif.catalogue.host.side_by_side import joined
 from skyline.whatif.catalogue.host.skipped_frames import left_alone
 from skyline.whatif.catalogue.host.traffic import bandwidth, external_bytes, most_numbers, traffic
 from skyline.whatif.cost.thread_scaling import gained
@@ -365,6 +366,8 @@ def _groups(
     if not len(found):
         return ()
     on_gpu = bool(ON_GPU[tasks.kind[found]].any())
+    if not on_gpu:
+        number = joined(subject, graph, computing, kinds, found, number)
     called: Sequence[OperatorShape | None] = shapes(subject, graph, found)
     bounds = np.flatnonzero(np.diff(number)) + 1
     imaging = not on_gpu and bool((tasks.work[inside] == WORK[WorkClass.CONVOLUTION]).any())
