@@ -44,8 +44,9 @@ SHAPES = (
     shape("MmBackward0", BATCH, flops=2 * FLOPS),
     shape("aten::linear", BATCH, WEIGHT, (WIDTH,), flops=FLOPS),
     shape("aten::matmul", (8, WIDTH), WEIGHT, flops=2 * 8 * WIDTH * WIDTH),
+    shape("aten::cross_entropy_loss", (10_000, 1_000), (10_000,)),
 )
-PRODUCT, ADD, SIGMOID, BACK, LAYER, FEW = range(len(SHAPES))
+PRODUCT, ADD, SIGMOID, BACK, LAYER, FEW, LOSS = range(len(SHAPES))
 STEP = ((PRODUCT, CELL), (ADD, CELL), (SIGMOID, CELL))
 
 
@@ -150,6 +151,20 @@ def test_products_from_a_size_on_are_given_to_another_library(profile, number, c
     assert further[~forward].tolist() == [12.0 * called] * (4 * start.steps)
     # The same in a batch that is large enough.
     assert further_call_us(start, graph, products, 4.0, "value")[0] == 6 * small_us
+
+
+@pytest.mark.parametrize(("before", "times"), [(LAYER, 2), (ADD, 0)])
+def test_a_loss_casts_what_products_left(profile, before, times):
+    """Ten million logits are brought to float32, and their gradients back: 6 bytes for each at 20 GB/s."""
+    plain, lossy = (
+        baseline(unrolled(profile, ((before, LINEAR), *loss), ((BACK, CELL),)))
+        for loss in ((), ((LOSS, OTHER),))
+    )
+    gained_ms = []
+    for start in (plain, lossy):
+        changed = AMP.transform(Scenario.of(start, Grain.OPERATORS), "bf16", start)
+        gained_ms.append(start.step_ms(changed.graph) - start.iteration_ms.value)
+    assert gained_ms[1] - gained_ms[0] == pytest.approx(times * 3.0, rel=0.01, abs=0.01)
 
 
 def test_autocast_of_tiny_operators_costs_more_than_it_saves(profile):

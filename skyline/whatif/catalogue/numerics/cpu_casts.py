@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from math import prod
 
 import numpy as np
@@ -42,6 +43,8 @@ _ONE_DNN_FROM = Constant.at(
 _MOST_CALL_US = Constant.at(
     5.0, "an assumption: where all recorded operators compute more than nothing, a small one takes no longer"
 )
+_TO_FLOAT32 = re.compile(r"aten::\w*(loss|cross_entropy|kl_div)|aten::(cdist|prod|grid_sampler|avg_pool3d)")
+"""Operators whose inputs autocast brings to float32 on a CPU (PyTorch, "CPU Ops that can autocast to float32")."""
 _PASSES = (Phase.FORWARD, Phase.BACKWARD)
 _BACK = Constant.at(
     2.0, "products of a backward pass for each of the forward one: of the input and of the weight"
@@ -53,7 +56,7 @@ _BESIDE_BIAS = ("aten::addmm", "aten::baddbmm")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Casts:
-    """By product, the casts that it needs: how many are called, and how many numbers of the recorded batch they read.
+    """By operator, the casts that it needs: how many are called, and how many numbers of the recorded batch they read.
 
     ``weights`` are the numbers among these that do not grow with the batch.
     """
@@ -61,6 +64,10 @@ class Casts:
     calls: Times
     numbers: Times
     weights: Times
+
+    def of(self, chosen: Flags) -> Casts:
+        """The casts of some of the operators."""
+        return Casts(self.calls[chosen], self.numbers[chosen], self.weights[chosen])
 
     def bytes_read(self, each: float, larger: float) -> Times:
         """With so many bytes for each number, in a batch so much larger."""
@@ -97,6 +104,19 @@ def casts_of(subject: Subject, graph: Graph, products: Indices) -> Casts:
         for one in (calls, numbers, weights):
             one[~forward] = one[forward].sum() / np.count_nonzero(~forward)
     return Casts(calls, numbers, weights)
+
+
+def casts_to_float32(subject: Subject, graph: Graph) -> tuple[Indices, Casts]:
+    """Operators that compute in float32 behind products, such as losses, and the casts of what these left."""
+    named = np.array([_TO_FLOAT32.match(name) is not None for name in graph.tasks.names], np.bool_)
+    chosen = select(graph, phase=Phase.FORWARD, kind=TaskKind.CPU, lane=subject.lane)
+    chosen = chosen[named[graph.tasks.name[chosen]]] if len(named) else chosen
+    chosen = chosen[~np.array(wide_inputs(graph, chosen), np.bool_)]
+    known = shapes(subject, graph, chosen)
+    numbers = np.array(
+        [prod(one.inputs[0]) if one is not None and one.inputs else 0 for one in known], np.float64
+    )
+    return chosen, Casts(np.ones(len(chosen)), numbers, np.zeros(len(chosen)))
 
 
 def small_operator_us(subject: Subject, phase: Phase) -> float:

@@ -18,6 +18,7 @@ from skyline.whatif.catalogue.numerics.cpu_casts import (
     Casts,
     calls_apart,
     casts_of,
+    casts_to_float32,
     further_call_us,
     small_operator_us,
 )
@@ -98,12 +99,17 @@ def narrowed_on_cpu(
     tried = tried_factors(subject, graph, heavy, larger)
     pythons = python_factors(subject, graph, target)
     beside, within = (casts_of(subject, graph, one) for one in (heavy, known))
+    losses, of_losses = casts_to_float32(subject, graph)
+    unseen = ~seen[losses]
     ends: list[Graph] = []
     for end in ENDS:
         usual = _as_usual(subject, graph, heavy, tried, in_place, end, larger)
         changed = _in_place(usual, in_place, pythons, getattr(_IN_PLACE, end))
         changed = calls_apart(subject, graph, changed, seen, within, known)
-        ends.append(_with_casts(subject, changed, heavy, beside, end, larger))
+        changed = _with_casts(subject, changed, heavy, beside, end, larger)
+        ends.append(
+            _with_casts(subject, changed, losses[unseen], of_losses.of(unseen), end, larger, back=heavy)
+        )
     likely, least, most = ends
     return likely, least, most
 
@@ -161,14 +167,29 @@ def _called_us(subject: Subject, graph: Graph, products: Indices) -> Times:
 
 
 def _with_casts(
-    subject: Subject, graph: Graph, products: Indices, casts: Casts, end: str, larger: float
+    subject: Subject,
+    graph: Graph,
+    chosen: Indices,
+    casts: Casts,
+    end: str,
+    larger: float,
+    back: Indices | None = None,
 ) -> Graph:
-    """With the casts of products: their bytes as time of these, and their calls as time of the host."""
+    """With the casts of operators: their bytes as time of these, and their calls as time of the host.
+
+    ``back`` are products, of which those of the backward pass take the same casts on the way back.
+    """
     durations, gaps = graph.durations.copy(), graph.gaps.copy()
-    forward = graph.tasks.phase[products] == PHASE[Phase.FORWARD]
+    forward = graph.tasks.phase[chosen] == PHASE[Phase.FORWARD]
     small_us = np.where(forward, *(small_operator_us(subject, phase) for phase in _PASSES))
-    gaps[products] += getattr(CASTS, end) * casts.calls * small_us
-    durations[products] += casts.bytes_read(CAST_BYTES.value, larger) / _CPU_BYTES_PER_US.value
+    calls = getattr(CASTS, end) * casts.calls
+    bytes_us = casts.bytes_read(CAST_BYTES.value, larger) / _CPU_BYTES_PER_US.value
+    gaps[chosen] += calls * small_us
+    durations[chosen] += bytes_us
+    if back is not None:
+        back = back[graph.tasks.phase[back] == PHASE[Phase.BACKWARD]]
+        gaps[back] += calls.sum() * small_operator_us(subject, Phase.BACKWARD) / max(1, len(back))
+        durations[back] += bytes_us.sum() / max(1, len(back))
     return graph.with_times(durations, gaps)
 
 
