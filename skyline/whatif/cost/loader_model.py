@@ -75,6 +75,16 @@ def inferred_load_us(baseline: Subject) -> float | None:
     return min((low + high) / 2, _most_load_us(baseline))
 
 
+def workers_keep_up(baseline: Subject) -> bool:
+    """True if the script's workers are idle for most of the time: they do not set the pace, whatever it waits for."""
+    told = inferred_load_us(baseline)
+    waited_us, compute_us = loader_and_compute_us(baseline.outline, baseline.lane)
+    return told is None or told < _IDLE.value * present_setting(baseline).workers * (waited_us + compute_us)
+
+
+_IDLE = Constant.at(0.5, "an assumption: workers that are busy for less of the time than this keep up")
+
+
 def _most_load_us(baseline: Subject) -> float:
     """The most that an iteration's batches can take in one worker, by the processor time that was measured.
 
@@ -109,7 +119,7 @@ def paced_by_workers(scenario: Scenario, standing: Graph, baseline: Subject) -> 
     """
     graph, workers = scenario.graph, present_setting(baseline).workers
     told = None if not workers or baseline.script.timed_reads else inferred_load_us(baseline)
-    if told is None or graph is standing:
+    if told is None or graph is standing or workers_keep_up(baseline):
         return scenario
     now_ms, load_us = baseline.step_ms(graph), told * scenario.batch_factor(baseline)
     paced_ms = (

@@ -22,7 +22,7 @@ from skyline.whatif.catalogue.loading.persistent_workers import WHATIF as PERSIS
 from skyline.whatif.catalogue.loading.pin_memory import WHATIF as PIN
 from skyline.whatif.catalogue.loading.prefetch_factor import WHATIF as PREFETCH
 from skyline.whatif.composition import compose
-from skyline.whatif.cost.loader_model import COSTS, inferred_load_us, paced_by_workers
+from skyline.whatif.cost.loader_model import COSTS, inferred_load_us, paced_by_workers, workers_keep_up
 from skyline.whatif.loader_setting import iterations_per_epoch, start_ms
 from skyline.whatif.question import Choice
 
@@ -129,6 +129,11 @@ def test_workers_take_no_longer_than_the_processor_time_that_they_were_seen_to_t
     assert inferred_load_us(unknown) > 20_000
     assert inferred_load_us(known) == pytest.approx(0.4 * 20_000)
     assert asked(known, "num_workers=1")[1] < 20.0 < asked(unknown, "num_workers=1")[1]
+    # Busy for a fifth of the time, they set no pace: half of the work is half of the work.
+    assert [workers_keep_up(one) for one in (unknown, known)] == [False, True]
+    before = Scenario.of(known)
+    half = before.changed(scale(before.graph, select(before.graph, kind=TaskKind.CPU), 0.5, gaps=True))
+    assert paced_by_workers(half, before.graph, known) is half
     # With half of the machine idle they may as well wait for a disk.
     idle = MachineLoad(own_cores=1.0, others_cores=0.0, cores=2, further_cores=0.4)
     resting = start_of(replace(slow, load=idle), **machine)
@@ -149,7 +154,7 @@ def test_what_becomes_shorter_is_waited_for_where_workers_set_the_pace(profile):
     # Work that takes longer than the workers do is waited for instead.
     more = before.changed(scale(before.graph, compute, 4.0, gaps=True))
     assert start.step_ms(paced_by_workers(more, before.graph, start).graph) == pytest.approx(32.0, rel=0.02)
-    # Where the batches are ready, nothing sets a pace.
+    # Where the batches are ready, workers set no pace.
     ready = start_of(with_data(profile, (0.1,)), cpu_count=16, intraop_threads=1, loader=loader)
     shorter = Scenario.of(ready).changed(scale(ready.graph_of(Grain.PHASES), compute, 0.5, gaps=True))
     assert paced_by_workers(shorter, Scenario.of(ready).graph, ready) is shorter

@@ -22,7 +22,7 @@ from skyline.whatif.catalogue.models.fused_optimizer import FOREACH
 from skyline.whatif.catalogue.models.sparse_embedding import sparse_work
 from skyline.whatif.constant import Constant
 from skyline.whatif.cost.contention import Computing, contended_us, uncontended
-from skyline.whatif.cost.loader_model import busy_load_us, cores_of, inferred_load_us
+from skyline.whatif.cost.loader_model import busy_load_us, cores_of, inferred_load_us, workers_keep_up
 from skyline.whatif.cost.thread_scaling import factors, split_in_loader, split_tasks
 from skyline.whatif.cost.worker_queue import loader_and_compute_us
 from skyline.whatif.loader_setting import longer, present_setting, threads_in
@@ -183,7 +183,7 @@ def _seen_beside_workers(subject: Subject, asked: int, number_format: str) -> In
     They took turns while loader workers ran. Workers that do not keep up tell nothing: in a turn the script takes
     batches that were made in the one before.
     """
-    if not present_setting(subject).workers or inferred_load_us(subject) is not None:
+    if not present_setting(subject).workers or not workers_keep_up(subject):
         return None
     before = Interval.exact(1.0) if not number_format else _tried_ratio(subject, None, number_format)
     after = _tried_ratio(subject, asked, number_format)

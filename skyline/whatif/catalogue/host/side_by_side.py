@@ -14,7 +14,6 @@ from skyline.trace.record import OperatorShape, Phase
 from skyline.whatif.catalogue.host.operator_class import CostClass
 from skyline.whatif.subject import Subject, shapes
 
-_FORWARD = PHASE[Phase.FORWARD]
 _SHRINK = ("pool", "mean", "sum", "amax", "amin", "var", "loss")
 """Parts of the names of operators whose result has fewer numbers than their input."""
 
@@ -47,7 +46,7 @@ def joined(
         if not same or not len(between) or not (kinds[between] == CostClass.HEAVY).all():
             continue
         product = int(between[0])
-        if tasks.phase[end] == _FORWARD:
+        if tasks.phase[end] == PHASE[Phase.FORWARD]:
             name = tasks.names[int(tasks.name[end])]
             if not _independent(name, known[end], takes.get(product)):
                 continue
