@@ -129,6 +129,8 @@ def test_workers_take_no_longer_than_the_processor_time_that_they_were_seen_to_t
     assert inferred_load_us(unknown) > 20_000
     assert inferred_load_us(known) == pytest.approx(0.4 * 20_000)
     assert asked(known, "num_workers=1")[1] < 20.0 < asked(unknown, "num_workers=1")[1]
+    said = [asked(one, "num_workers=1")[0].scenario.assumptions[0] for one in (unknown, known)]
+    assert ["processor time" in one for one in said] == [False, True]
     # Busy for a fifth of the time, they set no pace: half of the work is half of the work.
     assert [workers_keep_up(one) for one in (unknown, known)] == [False, True]
     before = Scenario.of(known)
