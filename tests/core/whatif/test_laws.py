@@ -404,16 +404,22 @@ LOADING = (
 
 
 def test_no_answer_outruns_workers_that_are_always_busy():
-    """Two workers deliver a batch in 20 ms each, alone on their cores: no change of the rest makes them quicker."""
+    """Two workers take 40 ms for a batch, alone on their cores: no change of the other 10 ms makes them quicker."""
     profile = load(DATA / "linear.profile.json.gz")
-    steps = len(profile.times.steps_ms)
-    rest = min(profile.times.steps_ms)
-    times = replace(profile.times, data_ms=(10.0,) * steps, steps_ms=(rest + 10.0,) * steps)
+    times, steps = profile.times, len(profile.times.steps_ms)
+    slower = 10.0 / min(times.steps_ms)
+    times = replace(
+        times,
+        data_ms=(10.0,) * steps,
+        steps_ms=(20.0,) * steps,
+        backward_ms=tuple(slower * one for one in times.backward_ms),
+        optimizer_ms=tuple(slower * one for one in times.optimizer_ms),
+    )
     environment = replace(profile.environment, cpu_count=64)
     loader = LoaderFact(profile.batch_size or 16, 2, None, 1.0)
     subject = baseline(replace(profile, times=times, environment=environment, loaders=(loader,), load=None))
     pace_ms = inferred_load_us(subject) / 2e3
-    assert pace_ms == pytest.approx(rest + 10.0, rel=0.02)
+    assert pace_ms == pytest.approx(20.0, rel=0.02)
     asked = [
         Choice(one.name, one.value) for one in ranked(subject) if one.applicable and one.name not in LOADING
     ]
