@@ -167,6 +167,25 @@ def test_a_loss_casts_what_products_left(profile, before, times):
     assert gained_ms[1] - gained_ms[0] == pytest.approx(times * 3.0, rel=0.01, abs=0.01)
 
 
+def test_a_pass_without_small_operators_has_those_of_the_other(profile):
+    """Layers of a hundred microseconds show no calls; the nodes of the backward pass do."""
+    made = unrolled(profile, ((LAYER, LINEAR),) * 4)
+    records = tuple(
+        replace(one, start_us=50 * one.start_us, duration_us=50 * one.duration_us)
+        if one.phase is Phase.FORWARD
+        else replace(one, start_us=50 * one.start_us)
+        for one in made.trace.records
+    )
+    marks = tuple(
+        replace(one, start_us=50 * one.start_us, end_us=50 * one.end_us) for one in made.trace.iterations
+    )
+    step_ms = made.times.backward_ms[0] + 4 * 50 * (SMALL_US + WAY_US) / 1e3
+    times = replace(made.times, steps_ms=(step_ms,) * 5)
+    start = baseline(replace(made, trace=replace(made.trace, records=records, iterations=marks), times=times))
+    assert small_operator_us(start, Phase.FORWARD) == small_operator_us(start, Phase.BACKWARD)
+    assert small_operator_us(start, Phase.FORWARD) == pytest.approx(SMALL_US + WAY_US, rel=0.05)
+
+
 def test_autocast_of_tiny_operators_costs_more_than_it_saves(profile):
     """Products that compute nothing gain nothing: casts and calls come on top."""
     start = baseline(unrolled(profile))

@@ -16,7 +16,7 @@ from skyline.trace.facts import ModuleFact
 from skyline.trace.record import OperatorShape, Phase
 from skyline.whatif.catalogue.numerics.narrow_trials import of_activations, wide_inputs
 from skyline.whatif.constant import Constant
-from skyline.whatif.cost.operator_call import call_us
+from skyline.whatif.cost.operator_call import MOST_US, call_us
 from skyline.whatif.subject import Subject, shapes
 
 _BENCHMARK = "benchmarks/autocast_calls.py"
@@ -120,8 +120,13 @@ def casts_to_float32(subject: Subject, graph: Graph) -> tuple[Indices, Casts]:
 
 
 def small_operator_us(subject: Subject, phase: Phase) -> float:
-    """Time of an operator of this pass that computes next to nothing, with the way to the next one."""
-    return min(_MOST_CALL_US.value, call_us(subject, subject.operators, phase))
+    """Time of an operator of this pass that computes next to nothing, with the way to the next one.
+
+    Where all operators of one pass compute more, those of the other tell it.
+    """
+    passes = (phase, *(one for one in _PASSES if one is not phase))
+    known = (call_us(subject, subject.operators, one) for one in passes)
+    return min(_MOST_CALL_US.value, next((one for one in known if one < MOST_US), MOST_US))
 
 
 def further_call_us(subject: Subject, graph: Graph, products: Indices, larger: float, end: str) -> Times:
