@@ -397,6 +397,7 @@ export interface Estimate {
   readonly one_off_s: Interval | null;
   readonly break_even_iterations: number | null;
   readonly occasional_ms: number;
+  readonly occasional_range_ms: Interval | null;
   readonly values: readonly string[];
   readonly speedup_range: Interval | null;
   readonly effect_range: Interval | null;

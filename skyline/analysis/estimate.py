@@ -147,6 +147,7 @@ def _estimate(subject: Subject, composed: Composition, rewrites: Rewrites | None
         one_off_s=scenario.one_off_s,
         break_even_iterations=break_even(scenario.one_off_s, change_ms),
         occasional_ms=scenario.occasional_ms,
+        occasional_range_ms=scenario.occasional if scenario.occasional.half_width > 0 else None,
         values=composed.values,
         speedup_range=speedup_range(speedup, now.value, change_ms) if iteration_ms.value > 0 else None,
         effect_range=speedup_range(speedup, now.value, effect_ms) if iteration_ms.value > 0 else None,

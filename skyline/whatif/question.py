@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from math import ceil
+from math import ceil, sqrt
 from typing import Literal
 
 from skyline.errors import UsageError
@@ -163,6 +163,8 @@ class Estimate:
     """After how many iterations that is paid back; None where there is nothing to pay, or nothing is gained."""
     occasional_ms: float = 0.0
     """The iteration's share of work that only few iterations do, such as starting workers in each epoch."""
+    occasional_range_ms: Interval | None = None
+    """The same with its range, which ``iteration_ms`` and ``change_ms`` have in theirs; None where it has none."""
     values: tuple[str, ...] = ()
     """Of a single what-if that applies the values it offers, ``value`` among them; empty where there is no choice."""
     speedup_range: Interval | None = None
@@ -202,8 +204,27 @@ class Estimate:
     @property
     def typical_ms(self) -> Interval:
         """The iteration in the middle of all, which is what can be measured in turns."""
-        of, less = self.iteration_ms, self.occasional_ms
-        return Interval(of.value - less, of.low - less, of.high - less)
+        return self._typical(self.iteration_ms)
+
+    @property
+    def typical_change_ms(self) -> Interval:
+        """The effect of the change on the iteration in the middle of all."""
+        return self._typical(self.change_ms)
+
+    def _typical(self, of: Interval) -> Interval:
+        """Without what few iterations do, and without the range of that, an independent part of the whole range."""
+        rarely = self.occasional_range_ms or Interval.exact(self.occasional_ms)
+        value = of.value - self.occasional_ms
+        return Interval(
+            value,
+            value - _without(of.value - of.low, rarely.value - rarely.low),
+            value + _without(of.high - of.value, rarely.high - rarely.value),
+        )
+
+
+def _without(whole: float, part: float) -> float:
+    """The spread that is left of a whole one without an independent part of it."""
+    return sqrt(max(0.0, whole**2 - part**2))
 
 
 def speedup_range(speedup: float, before_ms: float, change_ms: Interval) -> Interval:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 import torch
+from skyline.capture.child.values.widths import widths
 from torch import nn
 
 from skyline.capture.child.values.lookups import Lookups
 from skyline.capture.child.values.values_pass import RowChanges, ValuesPass, large_tables, trained_modules
-from skyline.capture.child.values.widths import widths
 from skyline.capture.child.values.zeros import Zeros
 
 

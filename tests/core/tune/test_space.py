@@ -12,8 +12,7 @@ from skyline.analysis.estimate import estimate
 from skyline.interval import Interval
 from skyline.tune.space import Space
 from skyline.whatif.base import Semantics
-from skyline.whatif.estimate import Estimate
-from skyline.whatif.question import Choice
+from skyline.whatif.question import Choice, Estimate
 from skyline.whatif.registry import whatif_named
 
 
