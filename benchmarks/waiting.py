@@ -9,7 +9,7 @@ nothing else running and next to ``--jobs`` programs that keep a core busy each.
 - end: the profile is whole.
 
 *Own* is the time of the script alone, from its start to the end of its sixth optimizer step (five iterations behind
-the first one), beside the same other programs: no first figure can come sooner.
+the first one), with the same other programs running: no first figure can come sooner.
 
 The machine should be quiet. Publish figures of a quiet machine only.
 """
