@@ -3,7 +3,8 @@
     python docs/command_pictures.py --repository CHECKOUT --script PATH
 
 A copy of the checkout gets two commits more: one changes a comment, the other one computes the forward pass twice.
-`skyline estimate`, `watch`, `tune`, `check` and `history` run there for real, and their output becomes an SVG each.
+`skyline estimate`, `tune`, `check` and `history` run there for real, and the beginning of their output becomes an SVG
+each.
 """
 
 from __future__ import annotations
@@ -61,14 +62,17 @@ class Workspace:
 
 
 def pictures(
-    workspace: Workspace, arguments: list[str], slow: tuple[str, str], epochs: int
+    workspace: Workspace, arguments: list[str], slow: tuple[str, str], length: list[str]
 ) -> dict[str, str]:
-    """The SVG of each command by name. ``slow`` is the text that the last commit replaces, and what it becomes."""
+    """The SVG of each command by name.
+
+    ``slow`` is the text that the last commit replaces and what it becomes. ``length`` is the option of
+    ``skyline estimate`` that gives the length of the training.
+    """
     script = [workspace.script, *arguments]
     workspace.run(["profile", *script])
     commands = {
-        "estimate": ["estimate", "--epochs", str(epochs), *script],
-        "watch": ["watch", *script],
+        "estimate": ["estimate", *length, *script],
         "tune": ["tune", "--budget", "2m", *script],
     }
     shown = {name: workspace.run(command) for name, command in commands.items()}
@@ -107,7 +111,9 @@ def main() -> int:
     parser.add_argument(
         "--slow", nargs=2, required=True, metavar=("OLD", "NEW"), help="the slow commit's change"
     )
-    parser.add_argument("--epochs", type=int, default=90, help="epochs for skyline estimate")
+    parser.add_argument(
+        "--length", default="--epochs 90", help="length of the training, for skyline estimate"
+    )
     parser.add_argument("--images", type=Path, default=IMAGES, help="folder for the pictures")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as place:
@@ -115,7 +121,10 @@ def main() -> int:
         subprocess.run(["git", "clone", "-q", str(options.repository.resolve()), str(copy)], check=True)
         environment = os.environ | {"FORCE_COLOR": "1", "COLUMNS": str(WIDTH)}
         workspace = Workspace(copy / options.folder, options.script, environment)
-        made = pictures(workspace, shlex.split(options.arguments), tuple(options.slow), options.epochs)
+        made = pictures(
+            workspace, shlex.split(options.arguments), tuple(options.slow), shlex.split(options.length)
+        )
+    options.images.mkdir(parents=True, exist_ok=True)
     for name, svg in made.items():
         (options.images / f"command-{name}.svg").write_text(svg, encoding="utf-8")
     print(f"wrote {', '.join(made)} to {options.images}")
