@@ -96,7 +96,7 @@ def test_the_commit_that_made_it_slower_and_the_line_that_grew(skyline: Run, rep
     assert "train.py:5 loss = slow(batch)" in page
 
 
-@pytest.mark.parametrize("width", [60, 80, 100, 110])
+@pytest.mark.parametrize("width", [80, 100, 110])
 def test_the_table_fits_the_terminal(
     width: int, skyline: Run, repository: str, keep: Kept, monkeypatch: pytest.MonkeyPatch
 ) -> None:
