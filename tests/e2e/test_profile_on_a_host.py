@@ -192,10 +192,11 @@ def test_the_profile_comes_back(project: Path, box: Box, terminal: Terminal) -> 
     data = box.copy / "data" / "set.bin"
     data.parent.mkdir()
     data.write_bytes(b"0")
-    # The settings of the project name the host, and hold there too.
+    # The settings of the project name the host, and go there, too.
+    (project / "pyproject.toml").write_text(SETTINGS)
     again = terminal("profile", "--json", "-", *BRIEF, "train.py")
     assert again.returncode == 0, again.stderr
-    assert "gpubox gets 1 of 3 files of project" in again.stderr
+    assert "gpubox gets 2 of 3 files of project" in again.stderr
     assert '"batch_size":{"value":16' in again.stdout.replace(" ", "")
     assert not (box.copy / "src" / "old.py").exists()
     assert data.exists()

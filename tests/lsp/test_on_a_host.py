@@ -162,8 +162,8 @@ async def test_an_editor_shows_the_profile_of_the_host(
     assert change["error"] is None
     assert not change["stale"], "the unsaved text was measured"
     report = await editor.ask(protocol.PROFILE, uri=script)
-    assert report.device.host == "gpubox"
-    assert report.script == str(project / "train.py")
+    assert report["device"]["host"] == "gpubox"
+    assert report["script"] == str(project / "train.py")
     messages = [value.message for values in editor.progress() for value in values]
     assert any("gpubox gets 2 of 2 files" in message for message in messages), messages
     assert any(", on gpubox" in message for message in messages), messages
