@@ -46,7 +46,9 @@ def _operators(subject: Subject, graph: Graph, phase: Phase) -> tuple[Indices, T
     called = own[works]
     last = np.cumsum(works) - 1
     behind = last >= 0
-    return called, np.bincount(last[behind], weights=graph.gaps[own[behind]], minlength=len(called))
+    ways_us = np.zeros(len(called))
+    np.add.at(ways_us, last[behind], graph.gaps[own[behind]])
+    return called, ways_us
 
 
 def _small_us(times_us: Times) -> float:
