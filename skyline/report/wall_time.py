@@ -53,9 +53,12 @@ def _throughput(profile: Profile, times: BareTimes) -> float | None:
 
 
 def wall_time_remark(report: ProfileReport) -> str:
-    """The mean next to the typical iteration, with the causes of the difference; empty where there is hardly any."""
+    """The mean next to the typical iteration, with the causes of the difference; empty where there is hardly any.
+
+    Empty, too, where the machine was busy: then other programs made the long iterations.
+    """
     found = report.wall_time
-    if found is None:
+    if found is None or report.machine_busy:
         return ""
     ratio = units.format_ratio(found.mean_ms / report.iteration_ms.value).removesuffix("x")
     rate = f", {units.format_throughput(found.throughput)}" if found.throughput is not None else ""

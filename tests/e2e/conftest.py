@@ -119,7 +119,9 @@ def screen(project: Path, environment: dict[str, str], request: pytest.FixtureRe
     folder = os.environ.get(PICTURES)
     if folder and found.shown:
         name = request.node.name.removeprefix("test_").replace("_", "-")
-        picture = _drawing().terminal_picture(found.shown, name.replace("-", " "), WIDTH)
+        # The folder is one of the tests: a person's is shorter, and another one.
+        shown = [(typed, out.replace(f"{project}/", "")) for typed, out in found.shown]
+        picture = _drawing().terminal_picture(shown, name.replace("-", " "), WIDTH)
         Path(folder, f"task-{name}.svg").write_text(picture, encoding="utf-8")
 
 

@@ -52,8 +52,10 @@ def test_a_host_that_runs_ahead_does_not_exceed_the_whole(profile: Profile) -> N
 
 def test_the_sentence_names_the_mean_and_the_causes(profile: Profile, profile_report: ProfileReport) -> None:
     found = wall_time_of(timed(profile, [10.0] * 9 + [120.0]), 10.0)
-    said = wall_time_remark(replace(profile_report, iteration_ms=Interval.exact(10.0), wall_time=found))
+    uneven = replace(profile_report, iteration_ms=Interval.exact(10.0), wall_time=found)
+    said = wall_time_remark(uneven)
     assert said.startswith("The mean iteration takes 21.0 ms")
     assert "2.10 times the typical one, because of 1 long iteration of 10" in said
     assert "48 % typical iterations, 52 % other work of the script, such as roll-outs" in said
     assert wall_time_remark(profile_report) == ""
+    assert wall_time_remark(replace(uneven, machine_busy=True)) == "", "others made the long iterations"
