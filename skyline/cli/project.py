@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping
 from pathlib import Path
 
 from skyline.cli.streams import say
@@ -23,7 +24,7 @@ def host_in_force(options: argparse.Namespace, script: Path) -> str | None:
     from skyline.settings.pyproject import project_settings
 
     source = project_settings(script.absolute().parent)
-    values = source.values if source is not None else {}
+    values: Mapping[str, object] = {} if source is None else source.values
     predicted = options.gpu or (options.device is None and values.get("gpu"))
     host = values.get("profile.host")
     return host if isinstance(host, str) and not predicted else None

@@ -6,7 +6,6 @@ import argparse
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from importlib import import_module
-from typing import IO
 
 from skyline.lazy_dataclass import dataclass
 
@@ -75,7 +74,7 @@ def _parsers_that_print_their_help() -> Generator[list[argparse.ArgumentParser],
     found: list[argparse.ArgumentParser] = []
     original = argparse.ArgumentParser.print_help
 
-    def collect(self: argparse.ArgumentParser, file: IO[str] | None = None) -> None:
+    def collect(self: argparse.ArgumentParser, file: object = None) -> None:
         found.append(self)
 
     argparse.ArgumentParser.print_help = collect

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import pytest
 import torch
-from skyline.capture.child.values.widths import widths
 from torch import nn
 
 from skyline.capture.child.values.lookups import Lookups
 from skyline.capture.child.values.values_pass import RowChanges, ValuesPass, large_tables, trained_modules
-from skyline.capture.child.values.zeros import Zeros
+from skyline.capture.child.values.zeros import Zeros, widths
 
 
 def trains(model: nn.Module) -> list[tuple[None, torch.optim.Optimizer]]:

@@ -357,7 +357,8 @@ def test_a_part_of_a_batch_takes_what_a_batch_of_its_size_takes_whatever_else_ch
     for others_made in ((ON_ONE,), (NARROWED,), (ON_ONE, NARROWED)):
         in_parts = passes_us(parts, *others_made) / passes_us(parts)
         in_smaller = passes_us(smaller, *others_made) / passes_us(smaller)
-        assert in_parts == pytest.approx(in_smaller, rel=1e-3)
+        # Calls of casts are counted by the pass, of which there are two in parts.
+        assert in_parts == pytest.approx(in_smaller, rel=2e-3)
     # The whole batch in parts of the recorded size is the recorded work, as often as there are parts.
     assert compose(start, (parts, ON_ONE)).scenario.pass_factor(start) == 0.5
 

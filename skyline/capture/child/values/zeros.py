@@ -119,10 +119,10 @@ def _measures(tensor):
     # An odd stride meets all channels of a layout in turn.
     stride = max(1, flat.numel() // _MOST_ELEMENTS) | 1
     sample = flat[::stride]
-    return flat.numel(), torch.stack([(sample == 0).float().mean(), *_widths(sample)])
+    return flat.numel(), torch.stack([(sample == 0).float().mean(), *widths(sample)])
 
 
-def _widths(sample):
+def widths(sample):
     """The mean number of bits, the share of values in eight bits and in four, as tensors; ``sample`` is not empty.
 
     The sample's largest value sets the scale. Where the tensor has a larger one, its other values need fewer bits.
