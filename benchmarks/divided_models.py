@@ -32,8 +32,7 @@ from skyline.capture.request import CaptureRequest
 from skyline.capture.session import capture
 from skyline.capture.turns import in_turns, trial
 from skyline.trace.trial import Choices
-from skyline.whatif.estimate import Estimate
-from skyline.whatif.question import Choice, Question
+from skyline.whatif.question import Choice, Estimate, Question
 
 HERE = Path(__file__).resolve().parent
 _GROUP = re.compile(r"Net\.features\.(\d+)(?: to Net\.features\.(\d+))? in sub-batches of (\d+)")

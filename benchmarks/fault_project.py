@@ -38,8 +38,12 @@ _OWN_IN_HOME = (".cache/", "data/")
 class Project:
     """The project, a home and a temporary folder, restored before each fault; always at the same paths."""
 
-    def __init__(self, root: Path, budget_s: float | None = None) -> None:
-        """``budget_s`` is the time for trials in each profile, None: as much as the product takes."""
+    def __init__(self, root: Path, budget_s: float | None = None, program: Path | None = None) -> None:
+        """``budget_s`` is the time for trials in each profile, None: as much as the product takes.
+
+        ``program`` is a script that is the command ``skyline``, None: the product's own.
+        """
+        self._program = ("-m", "skyline") if program is None else (str(program),)
         budget = () if budget_s is None else ("--budget", f"{budget_s:g}")
         self.profile = (*_PROFILE, *budget)
         """The words of the command that profiles a script."""
@@ -119,7 +123,7 @@ class Project:
     ) -> subprocess.Popen[str]:
         """Start the product's command in the project; ``changes`` are of the environment, ``limits`` by resource."""
         process = subprocess.Popen(
-            [sys.executable, "-m", "skyline", *arguments],
+            [sys.executable, *self._program, *arguments],
             cwd=self.folder,
             env=self.environment | changes,
             stdin=subprocess.DEVNULL,

@@ -79,14 +79,18 @@ def inject(project: Project, kind: Kind, number: int, seed: int) -> InjectedFaul
 
 
 def inject_all(
-    planned: Sequence[tuple[str, int]], seed: int, minutes: float, budget_s: float | None
+    planned: Sequence[tuple[str, int]],
+    seed: int,
+    minutes: float,
+    budget_s: float | None,
+    program: Path | None,
 ) -> list[InjectedFault]:
     """Inject these faults one after another into a project of their own, and tell of each on stderr."""
     by_name = {kind.name: kind for kind in kinds()}
     tried: list[InjectedFault] = []
     end = time.monotonic() + 60 * minutes
     with tempfile.TemporaryDirectory(prefix="skyline-faults-") as folder:
-        project = Project(Path(folder), budget_s)
+        project = Project(Path(folder), budget_s, program)
         project.prepare()
         for name, number in planned:
             if time.monotonic() > end:
@@ -141,6 +145,7 @@ def main() -> int:
     parser.add_argument(
         "--budget", type=float, help="seconds for trials in each profile (default: as in use)"
     )
+    parser.add_argument("--program", type=Path, help="a script that is run as ``skyline``")
     parser.add_argument("--results", type=Path, default=RESULTS, help="folder for the result files")
     parser.add_argument("--add", action="store_true", help="to the faults that are in the result file")
     options = parser.parse_args()
@@ -156,7 +161,13 @@ def main() -> int:
     names = [[(kind.name, number) for kind, number in one] for one in slices]
     # Processes of their own: each becomes the parent of what its own commands leave behind, and of nothing else.
     with ProcessPoolExecutor(options.jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
-        run = partial(inject_all, seed=options.seed, minutes=options.minutes, budget_s=options.budget)
+        run = partial(
+            inject_all,
+            seed=options.seed,
+            minutes=options.minutes,
+            budget_s=options.budget,
+            program=options.program,
+        )
         tried = [one for part in pool.map(run, names) for one in part]
     if options.add:
         tried = [*earlier(options.results / "faults.json"), *tried]

@@ -38,8 +38,7 @@ from skyline.interval import Interval
 from skyline.trace.tensor_values import TableAccess, hot_at, steady_at
 from skyline.verification.change import Change
 from skyline.whatif.catalogue.memory.hot_embeddings import usual_mb
-from skyline.whatif.estimate import Estimate
-from skyline.whatif.question import Choice, Question
+from skyline.whatif.question import Choice, Estimate, Question
 
 ROOT = Path(__file__).resolve().parent.parent
 NAME = "leaner_rows"

@@ -8,6 +8,9 @@ nothing else running and next to ``--jobs`` programs that keep a core busy each.
   differ by less than a hundredth agree in any order;
 - end: the profile is whole.
 
+*Own* is the time of the script alone, from its start to the end of its sixth optimizer step (five iterations behind
+the first one), with the same other programs running: no first figure can come sooner.
+
 The machine should be quiet. Publish figures of a quiet machine only.
 """
 
@@ -15,6 +18,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -39,8 +43,22 @@ OURS = ("image_classifier", "recommender", "small_gpt")
 PUBLIC = ("gat", "word_lstm", "time_sequence", "nanogpt", "mingpt_adder", "bigram", "lecture_gpt")
 """Of the corpus, those that need nothing but PyTorch, NumPy and matplotlib."""
 _AGREEING, _SAME = 0.9, 0.01
-_MOMENTS = ("first", "ranking", "end")
+_MOMENTS = ("own", "first", "ranking", "end")
 _SPIN = "while True: pass"
+_OWN_STEPS = 6
+_ALONE = f"""\
+import os, runpy, sys
+from torch.optim.optimizer import register_optimizer_step_post_hook
+steps = []
+def ended(*_):
+    steps.append(0)
+    if len(steps) == {_OWN_STEPS}:
+        os._exit(0)
+register_optimizer_step_post_hook(ended)
+del sys.argv[0]
+sys.path[0] = os.path.dirname(sys.argv[0])
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,14 +70,19 @@ class Subject:
     arguments: tuple[str, ...] = ()
     folder: str = ""
     variables: tuple[tuple[str, str], ...] = ()
+    interpreter: str = sys.executable
 
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Seconds from the start to each moment; ``failed`` is the reason where there is no profile."""
+    """Seconds from the start to each moment; ``failed`` is the reason where there is no profile.
+
+    ``own_s`` is the script's own time to its first iterations, without Skyline.
+    """
 
     name: str
     jobs: int
+    own_s: float = 0.0
     first_s: float = 0.0
     ranking_s: float = 0.0
     end_s: float = 0.0
@@ -100,7 +123,7 @@ def profiled(subject: Subject) -> dict[str, Any]:
 
     request = CaptureRequest(
         script=Path(subject.script), arguments=subject.arguments, working_directory=Path(subject.folder),
-        variables=subject.variables,
+        variables=subject.variables, interpreter=subject.interpreter,
     )  # fmt: skip
     pool = WarmPool()
     try:
@@ -119,6 +142,7 @@ def waited(subject: Subject, jobs: int, limit_s: float) -> Wait:
     command = [sys.executable, __file__, "--measure", json.dumps(asdict(subject))]
     with _beside(jobs):
         try:
+            own_s = alone_s(subject, limit_s)
             done = subprocess.run(
                 command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=limit_s, check=True
             )
@@ -133,7 +157,23 @@ def waited(subject: Subject, jobs: int, limit_s: float) -> Wait:
         for index in range(len(rankings))
         if all(agreement(one, rankings[-1]) >= _AGREEING for one in rankings[index:])
     )
-    return Wait(subject.name, jobs, seconds[0], seconds[settled], seconds[-1])
+    return Wait(subject.name, jobs, own_s, seconds[0], seconds[settled], seconds[-1])
+
+
+def alone_s(subject: Subject, limit_s: float) -> float:
+    """Seconds from the start of the script by itself to the end of its first iterations."""
+    began = time.monotonic()
+    subprocess.run(
+        [subject.interpreter, "-c", _ALONE, subject.script, *subject.arguments],
+        cwd=subject.folder,
+        env=os.environ | dict(subject.variables),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=limit_s,
+        check=True,
+    )
+    return time.monotonic() - began
 
 
 @contextmanager
@@ -147,21 +187,21 @@ def _beside(jobs: int) -> Iterator[None]:
             process.wait()
 
 
-def subjects(scratch: Path, mirror: Path | None, names: Sequence[str]) -> Iterator[Subject]:
+def subjects(scratch: Path, mirror: Path | None, names: Sequence[str], interpreter: str) -> Iterator[Subject]:
     """The scripts with these names, each made ready; one that cannot be had is named on stderr and left out."""
     for name in OURS:
         if name in names:
             yield Subject(name, str(EXAMPLES / f"{name}.py"), folder=str(EXAMPLES))
     repair = scratch / "environment"
     scratch.mkdir(parents=True, exist_ok=True)
-    write_repair(repair, sys.executable)
+    write_repair(repair, interpreter)
     for script in read_corpus():
         if script.name not in PUBLIC or script.name not in names:
             continue
         try:
             folder = checkout(script.repository, script.commit, scratch / "checkouts", mirror)
             variables = environment(script, folder, repair, 1)
-            make_data(script, folder, sys.executable, variables)
+            make_data(script, folder, interpreter, variables)
         except (NotFetched, NoData) as reason:
             print(f"{script.name}: {reason}", file=sys.stderr)
             continue
@@ -171,6 +211,7 @@ def subjects(scratch: Path, mirror: Path | None, names: Sequence[str]) -> Iterat
             script.arguments,
             str(script.working_directory(folder)),
             tuple(variables.items()),
+            interpreter,
         )
 
 
@@ -184,7 +225,7 @@ def page(waits: Sequence[Wait]) -> str:
         cells = [f"{median(found):.1f} ({max(found):.1f})" if found else "" for found in times]
         failed = next((one.failed for one in own if one.failed), "")
         rows.append([name, str(jobs), *cells, str(len(good)), failed])
-    head = ["script", "other programs", "first, s", "ranking, s", "end, s", "profiles", "failed"]
+    head = ["script", "other programs", "own, s", "first, s", "ranking, s", "end, s", "profiles", "failed"]
     return f"Medians, with the largest.\n\n{table(head, rows)}"
 
 
@@ -195,6 +236,11 @@ def main() -> int:
     parser.add_argument("--measure", help=argparse.SUPPRESS)
     parser.add_argument("--scratch", type=Path, default=Path(tempfile.gettempdir(), "skyline-corpus"))
     parser.add_argument("--mirror", type=Path, help="a folder of bare clones")
+    parser.add_argument(
+        "--interpreter",
+        default=sys.executable,
+        help="Python that runs the public scripts (default: this one)",
+    )
     parser.add_argument("--only", nargs="+", choices=(*OURS, *PUBLIC), default=(*OURS, *PUBLIC))
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument(
@@ -211,7 +257,7 @@ def main() -> int:
         return 0
     machine = Machine.here()
     warn_when_busy(machine)
-    found = list(subjects(options.scratch.resolve(), options.mirror, options.only))
+    found = list(subjects(options.scratch.resolve(), options.mirror, options.only, options.interpreter))
     waits: list[Wait] = []
     for number in range(options.rounds):
         for subject in found if number % 2 == 0 else found[::-1]:

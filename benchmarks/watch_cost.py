@@ -26,7 +26,7 @@ from result_file import RESULTS, table, write
 from watch_cost_training import MODELS
 
 TRAINING = Path(__file__).with_name("watch_cost_training.py")
-_USUAL_SHARE = 0.005
+_USUAL_SHARE = 0.002
 _LIMIT = 1.01
 _NULL = 0.01
 

@@ -38,12 +38,16 @@ class Switch:
         if "_skyline_child.watching.hooks" not in sys.modules:
             raise SystemExit("run by watch_cost.py, under skyline watch")
         self._hooks = [dict(value) for value in self._hooked[-2:]]
+        self._steps = self._hooked[-2:]
 
     def turn(self, on: bool) -> None:
+        # Hooks that rest are out, and stay out.
+        if not on:
+            self._hooked = [getattr(holder, name) for holder, name in _HOLDERS]
         for (holder, name), hooked, own in zip(_HOLDERS, self._hooked, self._own, strict=True):
             if own is not None:
                 setattr(holder, name, hooked if on else own)
-        for registered, hooks in zip(self._hooked[-2:], self._hooks, strict=True):
+        for registered, hooks in zip(self._steps, self._hooks, strict=True):
             registered.clear()
             registered.update(hooks if on else {})
 

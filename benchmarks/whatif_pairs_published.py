@@ -35,8 +35,7 @@ from skyline.predict.registry import predictor_for
 from skyline.trace.kineto.reader import read
 from skyline.whatif.baseline import baseline
 from skyline.whatif.conformal import ScoredRange, factor_of, published_factors, stretched
-from skyline.whatif.estimate import Estimate
-from skyline.whatif.question import Choice
+from skyline.whatif.question import Choice, Estimate
 from skyline.whatif.recorded import recorded
 from skyline.whatif.subject import Subject
 from skyline_predictors.roofline import Roofline

@@ -207,12 +207,10 @@ def said(analysis: Analysis, choices: tuple[Choice, ...]) -> Said:
     answer = estimate(analysis, Question(choices=choices))
     now = analysis.baseline.iteration_ms.value
     # Measured is the iteration in the middle of all, which bears no share of what only few of them do.
-    once = answer.occasional_ms
+    change_ms = answer.typical_change_ms
     return Said(
         tuple(map(str, choices)),
-        1 + (answer.change_ms.value - once) / now,
-        1 + (answer.change_ms.low - once) / now,
-        1 + (answer.change_ms.high - once) / now,
+        *(1 + end / now for end in change_ms.ends),
         math.prod(rule_of_thumb(analysis, choice) for choice in choices),
         answer.peak_bytes.value,
         answer.provenance,

@@ -3,7 +3,8 @@
     python docs/command_pictures.py --repository CHECKOUT --script PATH
 
 A copy of the checkout gets two commits more: one changes a comment, the other one computes the forward pass twice.
-`skyline estimate`, `watch`, `tune`, `check` and `history` run there for real, and their output becomes an SVG each.
+`skyline estimate`, `tune`, `check` and `history` run there for real, and the beginning of their output becomes an SVG
+each.
 """
 
 from __future__ import annotations
@@ -16,13 +17,11 @@ import subprocess
 import sys
 import tempfile
 from dataclasses import dataclass
-from io import StringIO
 from pathlib import Path
 
-from rich.console import Console
-from rich.text import Text
-from screenshots import IMAGES, THEME, without_web_fonts
+from terminal_picture import terminal_picture
 
+IMAGES = Path(__file__).resolve().parent / "images"
 WIDTH = 110
 _GIT = ("-c", "user.name=A", "-c", "user.email=a@example.org", "-c", "commit.gpgsign=false")
 
@@ -62,22 +61,18 @@ class Workspace:
         subprocess.run(["git", *_GIT, "commit", "-qam", message], cwd=self.folder, check=True)
 
 
-def picture(title: str, output: str) -> str:
-    """Output of a terminal as SVG, as tall as it is."""
-    console = Console(record=True, width=WIDTH, file=StringIO(), force_terminal=True, highlight=False)
-    console.print(Text.from_ansi(output.rstrip()))
-    return without_web_fonts(console.export_svg(title=title, theme=THEME))
-
-
 def pictures(
-    workspace: Workspace, arguments: list[str], slow: tuple[str, str], epochs: int
+    workspace: Workspace, arguments: list[str], slow: tuple[str, str], length: list[str]
 ) -> dict[str, str]:
-    """The SVG of each command by name. ``slow`` is the text that the last commit replaces, and what it becomes."""
+    """The SVG of each command by name.
+
+    ``slow`` is the text that the last commit replaces and what it becomes. ``length`` is the option of
+    ``skyline estimate`` that gives the length of the training.
+    """
     script = [workspace.script, *arguments]
     workspace.run(["profile", *script])
     commands = {
-        "estimate": ["estimate", "--epochs", str(epochs), *script],
-        "watch": ["watch", *script],
+        "estimate": ["estimate", *length, *script],
         "tune": ["tune", "--budget", "2m", *script],
     }
     shown = {name: workspace.run(command) for name, command in commands.items()}
@@ -91,7 +86,11 @@ def pictures(
     }
     shown |= {name: workspace.run(commands[name]) for name in ("check", "history")}
     return {
-        name: picture(f"skyline {shlex.join(commands[name])}", _without_paths(text, workspace.folder))
+        name: terminal_picture(
+            [(f"skyline {shlex.join(commands[name])}", _without_paths(text, workspace.folder))],
+            f"skyline {name}",
+            WIDTH,
+        )
         for name, text in shown.items()
     }
 
@@ -112,7 +111,9 @@ def main() -> int:
     parser.add_argument(
         "--slow", nargs=2, required=True, metavar=("OLD", "NEW"), help="the slow commit's change"
     )
-    parser.add_argument("--epochs", type=int, default=90, help="epochs for skyline estimate")
+    parser.add_argument(
+        "--length", default="--epochs 90", help="length of the training, for skyline estimate"
+    )
     parser.add_argument("--images", type=Path, default=IMAGES, help="folder for the pictures")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as place:
@@ -120,7 +121,10 @@ def main() -> int:
         subprocess.run(["git", "clone", "-q", str(options.repository.resolve()), str(copy)], check=True)
         environment = os.environ | {"FORCE_COLOR": "1", "COLUMNS": str(WIDTH)}
         workspace = Workspace(copy / options.folder, options.script, environment)
-        made = pictures(workspace, shlex.split(options.arguments), tuple(options.slow), options.epochs)
+        made = pictures(
+            workspace, shlex.split(options.arguments), tuple(options.slow), shlex.split(options.length)
+        )
+    options.images.mkdir(parents=True, exist_ok=True)
     for name, svg in made.items():
         (options.images / f"command-{name}.svg").write_text(svg, encoding="utf-8")
     print(f"wrote {', '.join(made)} to {options.images}")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import re
 import shutil
 import subprocess
 import sys
@@ -15,7 +14,7 @@ from io import StringIO
 from pathlib import Path
 
 from rich.console import Console
-from rich.terminal_theme import TerminalTheme
+from terminal_picture import THEME, without_web_fonts
 from textual.pilot import Pilot
 from textual.widgets import Input, Select
 
@@ -37,15 +36,6 @@ from skyline_tui.widgets.status import Status
 REPOSITORY = Path(__file__).resolve().parent.parent
 IMAGES = Path(__file__).resolve().parent / "images"
 WAIT_S = 300.0
-
-DARK = [(40, 44, 52), (224, 108, 117), (152, 195, 121), (229, 192, 123)]
-LIGHT = [(97, 175, 239), (198, 120, 221), (86, 182, 194), (171, 178, 191)]
-THEME = TerminalTheme(
-    (17, 20, 24),
-    (214, 218, 224),
-    [*DARK, *LIGHT],
-    [(92, 99, 112), *DARK[1:], *LIGHT[:3], (230, 230, 230)],
-)
 
 
 PAGES = {"tui-lines": "2", "tui-timeline": "3", "tui-memory": "4", "tui-diff": "6", "tui-findings": "7"}
@@ -163,11 +153,6 @@ def command_line(script: Path, width: int) -> str:
         profile_page(profile_report(analysis), whatif_report(analysis, None), base=script.parent), console
     )
     return without_web_fonts(console.export_svg(title=f"skyline profile {script.name}", theme=THEME))
-
-
-def without_web_fonts(svg: str) -> str:
-    """The same picture in whatever fixed-width font there is: a page of ours fetches nothing from elsewhere."""
-    return re.sub(r"\s*@font-face \{.*?\}", "", svg, flags=re.DOTALL)
 
 
 def _curve_is_known(app: SkylineApp) -> bool:

@@ -19,7 +19,7 @@ SERVER = (sys.executable, __file__, "lsp")
 SETTLE_S = 0.1
 CURVE_SHARE = 0.15
 ROUNDS = 3
-TURN_S = 0.1
+TURN_S = 0.05
 
 
 def shorten_server() -> None:

@@ -12,9 +12,12 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
+
+if TYPE_CHECKING:
+    from skyline.capture.warm_pool import WarmPool
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 
@@ -69,7 +72,6 @@ def _has_forked_servers(item: pytest.Item) -> bool:
 def pytest_collection_finish() -> None:
     """Leave what stays for the whole session out of later garbage collections, which the terminal UI asks for often."""
     gc.enable()
-    gc.collect()
     gc.freeze()
 
 
@@ -127,6 +129,32 @@ def forked_servers(request: pytest.FixtureRequest) -> Any:
     """Starts language servers quickly; None for tests of fresh ones, and off Linux, where none can be forked."""
     fresh = request.node.get_closest_marker("fresh") is not None or sys.platform != "linux"
     return None if fresh else request.getfixturevalue("all_servers")
+
+
+@pytest.fixture(scope="session")
+def preloaded() -> str:
+    """The folder on whose account, in ``PYTHONPATH``, interpreters import PyTorch and end faster."""
+    return str(REPOSITORY / "tests" / "preloaded")
+
+
+@pytest.fixture
+def brief_start(preloaded: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Interpreters import and end as fast as can be, and all compute on one thread.
+
+    Threads that wait for each other on busy cores make tiny iterations a hundred times longer.
+    """
+    monkeypatch.setenv("PYTHONPATH", preloaded)
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+
+
+@pytest.fixture(scope="session")
+def resident() -> Iterator[WarmPool]:
+    """Runs of all tests of a worker are forked from one process that has imported torch, as an editor's are."""
+    from skyline.capture.warm_pool import WarmPool
+
+    warm_pool = WarmPool()
+    yield warm_pool
+    warm_pool.close()
 
 
 PYTHONS = ("3.10", "3.11", "3.12", "3.13", "3.14")

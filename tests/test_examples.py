@@ -46,6 +46,7 @@ def test_the_batch_size_is_where_the_readme_says(example: Path) -> None:
 
 
 @pytest.mark.capture
+@pytest.mark.usefixtures("brief_start")
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.name)
 def test_it_trains_under_plain_python(example: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(REPOSITORY / "benchmarks"))

@@ -65,6 +65,9 @@ export interface ProfileReport {
   readonly gpu_phases: PhaseTimes | null;
   readonly gpu_busy_share: number | null;
   readonly kernels: readonly LineKernel[];
+  readonly latency: LatencyReport | null;
+  readonly wall_time: WallTimeReport | null;
+  readonly contents: BatchContentsReport | null;
 }
 
 /** The device that the script computes on. `kind` is `cpu` or `cuda`. */
@@ -325,6 +328,32 @@ export interface LineKernel {
   readonly calls: number;
 }
 
+/** Percentiles of the iterations of a script that does not train, each a call of its model with all around it. */
+export interface LatencyReport {
+  readonly calls: number;
+  readonly p50_ms: number;
+  readonly p90_ms: number;
+  readonly p99_ms: number | null;
+}
+
+/** The timed iterations of a script whose mean iteration is clearly longer than the typical one. */
+export interface WallTimeReport {
+  readonly iterations: number;
+  readonly long_iterations: number;
+  readonly mean_ms: number;
+  readonly typical: number;
+  readonly data: number;
+  readonly passes: number;
+  readonly other: number;
+  readonly throughput: number | null;
+}
+
+/** A batch holds `images`, or sequences of `tokens`, `per_sample` of them in each. */
+export interface BatchContentsReport {
+  readonly noun: "images" | "tokens";
+  readonly per_sample: number;
+}
+
 /** `skyline.whatif/2`: every question asked, singly and together. */
 export interface WhatIfReport {
   readonly schema: string;
@@ -368,6 +397,7 @@ export interface Estimate {
   readonly one_off_s: Interval | null;
   readonly break_even_iterations: number | null;
   readonly occasional_ms: number;
+  readonly occasional_range_ms: Interval | null;
   readonly values: readonly string[];
   readonly speedup_range: Interval | null;
   readonly effect_range: Interval | null;
@@ -1056,9 +1086,9 @@ export interface TuneReport {
   readonly spent_s: number;
   readonly trial_s: number;
   readonly ended: string;
-  readonly trials: readonly TrialReport[];
-  readonly best: TrialReport | null;
-  readonly verified: TrialReport | null;
+  readonly trials: readonly TuneTrial[];
+  readonly best: TuneTrial | null;
+  readonly verified: TuneTrial | null;
   readonly semantics: string;
   readonly command: string;
   readonly diff: string;
@@ -1068,8 +1098,8 @@ export interface TuneReport {
   readonly notes: readonly string[];
 }
 
-/** One trial. `speedup` is samples per second over those of the unchanged script, None where it failed. */
-export interface TrialReport {
+/** A combination, its simulated speed-up, and the outcome of its trial. */
+export interface TuneTrial {
   readonly changes: readonly string[];
   readonly predicted: Interval;
   readonly speedup: Interval | null;
@@ -1088,7 +1118,7 @@ export interface TuneProgress {
   readonly doing: string;
   readonly budget_s: number;
   readonly spent_s: number;
-  readonly trials: readonly TrialReport[];
+  readonly trials: readonly TuneTrial[];
   readonly best: number | null;
 }
 

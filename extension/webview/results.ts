@@ -53,8 +53,11 @@ export function verified(report: VerifyReport): HTMLElement {
 }
 
 /** A verification measures iterations without what happens only now and then, such as the start of an epoch. */
-function typical({ iteration_ms: { value, low, high }, occasional_ms }: EstimateReport): Interval {
-  return { value: value - occasional_ms, low: low - occasional_ms, high: high - occasional_ms };
+function typical({ iteration_ms: { value, low, high }, occasional_ms, occasional_range_ms: rarely }: EstimateReport): Interval {
+  const left = (whole: number, part: number): number => Math.sqrt(Math.max(0, whole ** 2 - part ** 2));
+  const [below, above] = rarely ? [rarely.value - rarely.low, rarely.high - rarely.value] : [0, 0];
+  const middle = value - occasional_ms;
+  return { value: middle, low: middle - left(value - low, below), high: middle + left(high - value, above) };
 }
 
 export function best(report: BestReport, baseline: BaselineReport | null, post: (message: FromView) => void): HTMLElement {

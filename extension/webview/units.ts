@@ -123,8 +123,17 @@ export function speedup(value: number): string {
   return /[1-9]/.test(digits) ? `${percent > 0 ? "+" : ""}${digits} %` : "0 %";
 }
 
-/** `+27 % (+20 % to +33 %)`. */
+/** Ratio of the ends of a range with no change in it from which on it tells nothing: from half to twice the speed. */
+const WIDE = 4;
+
+/** False for a range that tells nothing: the change may halve the speed or double it. */
+export function isKnown(range: Interval | null | undefined): boolean {
+  return !range || range.low >= 1 || range.high <= 1 || range.high < WIDE * range.low;
+}
+
+/** `+27 % (+20 % to +33 %)`; `not known (-72 % to +256 %)` for a range that tells nothing. */
 export function speedupWithRange(value: Interval): string {
+  if (!isKnown(value)) return `not known (${speedup(value.low)} to ${speedup(value.high)})`;
   return value.high > value.low ? `${speedup(value.value)} (${speedup(value.low)} to ${speedup(value.high)})` : speedup(value.value);
 }
 

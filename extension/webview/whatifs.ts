@@ -4,7 +4,7 @@ import type { EstimateReport, WhatIfReport } from "../src/protocol";
 import type { FromView, ViewState } from "../src/view/messages";
 import type { Asker } from "./asker";
 import { fill, h } from "./dom";
-import { baselineDoubt, byteChange, direction, duration, speedup, timeChange } from "./units";
+import { baselineDoubt, byteChange, direction, duration, isKnown, speedup, speedupWithRange, timeChange } from "./units";
 
 /** Has its own bars instead of a switch. */
 const BATCH_SIZE = "batch_size";
@@ -62,8 +62,11 @@ export class WhatIfs {
     const memory = before > 0 && estimate.peak_bytes ? estimate.peak_bytes.value - before : 0;
     const doubt = report ? baselineDoubt(estimate.speedup, report.baseline.iteration_ms) : "";
     const gain = doubt ? "" : direction(estimate.speedup_range);
+    const { speedup_range: range } = estimate;
+    const known = isKnown(range);
+    const unsure = range && !known ? `${speedupWithRange(range)}: Verify measures it` : "The range includes zero: this change may have no effect";
     const details = [
-      timeChange(estimate.change_ms),
+      known ? timeChange(estimate.change_ms) : "",
       before > 0 && Math.abs(memory) >= before / 100 ? byteChange(memory) : "",
       estimate.semantics,
       estimate.provenance,
@@ -75,7 +78,7 @@ export class WhatIfs {
       { class: `whatif${inCode === undefined ? "" : " on"}`, title: [SEMANTICS[estimate.semantics], PROVENANCE[estimate.provenance], ...estimate.assumptions].join("\n") },
       h("label", {}, input, h("span", { class: "name" }, estimate.name.replaceAll("_", " "))),
       this.#choice(estimate, inCode),
-      h("span", { class: `gain ${gain}`, title: gain ? "" : doubt ? `A factor ${doubt}` : "The range includes zero: this change may have no effect" }, speedup(estimate.speedup)),
+      h("span", { class: `gain ${gain}`, title: gain ? "" : doubt ? `A factor ${doubt}` : unsure }, known ? speedup(estimate.speedup) : "not known"),
       h("div", { class: "muted" }, details.filter(Boolean).join(" · ")),
       this.#refused(estimate, state),
     );

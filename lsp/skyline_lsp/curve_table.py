@@ -10,7 +10,7 @@ from skyline.memory.peak import Fit, fit, usable_bytes
 from skyline.report import basis
 from skyline.report.schema import CurvePointReport, ProfileReport
 from skyline.whatif.catalogue.memory.batch_size import offered_sizes
-from skyline.whatif.estimate import CurvePoint, Estimate
+from skyline.whatif.question import CurvePoint, Estimate
 
 _MOST_ROWS = 12
 

@@ -11,7 +11,6 @@ import sys
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import field
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -67,8 +66,7 @@ async def entry_of(server: SkylineServer, path: str) -> ScriptEntry:
             raise UsageError(f"There is no {entry}", hint="Correct the setting skyline.profile.entryPoint.")
         return ScriptEntry(itself=False, scripts=(os.path.realpath(entry),))
     unsaved = {one.path: one.text for one in server.texts.unsaved()}
-    search = partial(trainers, path, os.path.realpath(server.folder_of(path)), unsaved)
-    found = await asyncio.get_running_loop().run_in_executor(None, search)
+    found = await asyncio.to_thread(trainers, path, os.path.realpath(server.folder_of(path)), unsaved)
     # Run a program even if no training was recognised in its text: the run shows whether it trains.
     return ScriptEntry(itself=not found and (runs or trains(text)), scripts=found)
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
+import msgspec
+
 from skyline.errors import UsageError
 from skyline.lazy_dataclass import dataclass
-from skyline.report import build, html
+from skyline.report import html
 from skyline.report.perfetto import chrome_trace
 from skyline.report.speedscope import speedscope
 from skyline_lsp.state import Prepared
@@ -54,4 +56,4 @@ def _encode(prepared: Prepared, format: Format) -> bytes:
         return chrome_trace(prepared.profile, prepared.analysis.timeline)
     if format == "speedscope":
         return speedscope(prepared.profile)
-    return build.encode(prepared.report)
+    return msgspec.json.encode(prepared.report)

@@ -14,6 +14,7 @@ from skyline.errors import Cancelled, SkylineError
 from skyline.lazy_dataclass import dataclass
 from skyline.predict.gpu_profile import gpu_profile
 from skyline.trace.profile import Profile
+from skyline_lsp.on_host import captured_on_host
 
 logger = logging.getLogger(__name__)
 
@@ -32,13 +33,17 @@ class Outcome(Generic[Result]):
 
 
 class CaptureJob(Generic[Result]):
-    """Runs a capture, then ``prepare``, on a worker thread, which also makes all callbacks."""
+    """Runs a capture, then ``prepare``, on a worker thread, which also makes all callbacks.
+
+    ``host`` is the machine that the script runs on; empty: this one.
+    """
 
     def __init__(
         self,
         request: CaptureRequest,
         prepare: Callable[[Profile], Result],
         *,
+        host: str,
         starter: Starter,
         on_partial: Callable[[Profile], None],
         on_progress: Callable[[Progress], None],
@@ -47,6 +52,7 @@ class CaptureJob(Generic[Result]):
         self.request = request
         self.stage = Progress("launch", "starting", 0.0)
         self.known: Known | None = None
+        self._host = host
         self._starter = starter
         self._prepare = prepare
         self._on_partial = on_partial
@@ -88,6 +94,14 @@ class CaptureJob(Generic[Result]):
             return Outcome(error=SkylineError(f"{type(error).__name__}: {error}", hint=hint))
 
     def _profile(self) -> Profile:
+        if self._host:
+            return captured_on_host(
+                self._host,
+                self.request,
+                progress=self._on_progress,
+                output=log_output,
+                cancel=self._cancel,
+            )
         profiled = gpu_profile if self.request.gpu else capture
         return profiled(
             self.request,

@@ -166,6 +166,12 @@ class Profiler:
             source_overrides=tuple((text.path, text.text) for text in self.server.texts.unsaved()),
         )
 
+    def host_of(self, state: ScriptState) -> str:
+        """The machine that runs a script; empty: this one, where predictions are made too."""
+        settings, options = self.server.settings_at(state.path), state.options
+        gpu = options.gpu if options.gpu is not None else settings.gpu
+        return "" if gpu else settings.profile.host or ""
+
     def _texts(self, state: ScriptState) -> dict[str, str | None]:
         current = {path: self.server.texts.current(path) for path in state.files()}
         return {path: text.text if text is not None else None for path, text in current.items()}
@@ -191,6 +197,7 @@ class Profiler:
         state.job = CaptureJob(
             request,
             save_and_prepare,
+            host=self.host_of(state),
             starter=self.starter,
             on_partial=lambda profile: self._call(
                 partial(self._measured, state, run, self._early(state, profile))

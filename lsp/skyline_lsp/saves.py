@@ -100,9 +100,12 @@ class Saves:
     def _wanted(self, state: ScriptState) -> bool:
         """True if a save of the script in its current state should be measured."""
         server, settings = self._server, self._server.settings_at(state.path)
+        # On a host a run has the network of that host.
+        kept_here = settings.network == "loopback" and server.profiler.host_of(state) != ""
         return (
             server.trusted
             and settings.enable
+            and not kept_here
             and settings.profile.on_save != "never"
             and (state.asked or self._always(state))
             and state.changed_since_attempt(server.texts)

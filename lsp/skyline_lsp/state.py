@@ -25,8 +25,7 @@ from skyline.source.text import SourceText
 from skyline.trace.batch_place import held_settings
 from skyline.trace.profile import Profile
 from skyline.watch.diary import with_reached_goal
-from skyline.whatif.estimate import CurvePoint, Estimate
-from skyline.whatif.question import Choice, Question
+from skyline.whatif.question import Choice, CurvePoint, Estimate, Question
 from skyline_lsp.changes import ApplicableChange, changes
 from skyline_lsp.job import CaptureJob
 from skyline_lsp.journal import Read

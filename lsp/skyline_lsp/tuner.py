@@ -18,16 +18,16 @@ from skyline.report import protocol
 from skyline.report.protocol import TuneParams
 from skyline.report.tune import TuneProgress, TuneReport, tune_progress, tune_report
 from skyline.trace import store
-from skyline.trace.profile import Profile
 from skyline.tune.paired import PairedTrials, first_guess_s
 from skyline.tune.search import Budget, leader, tune
 from skyline.tune.space import Space, question_of
-from skyline.tune.trials import TuneState, TuneTrial, fastest_measured, load_state, save_state, state_path
+from skyline.tune.trials import KeptTrials, TuneTrial, fastest_measured
 from skyline.verification.change import change
 from skyline.verification.verify import check_measurable
 from skyline.whatif.base import Semantics
 from skyline_lsp import wire
 from skyline_lsp.background_task import BackgroundTask, Report
+from skyline_lsp.on_host import check_measured_here
 from skyline_lsp.state import ScriptState
 from skyline_lsp.verifier import as_profiled
 
@@ -53,12 +53,12 @@ class Tuner:
         if not asked.budgetSeconds > 0:
             raise UsageError("The budget must be above 0 s", hint="Five minutes are usual.")
         check_measurable(prepared.profile)
+        check_measured_here(prepared.profile, "a search by trials")
         server, analysis = self.task.server, prepared.analysis
         request = as_profiled(server.profiler.request_for(state), prepared)
-        starter, kept = (
-            server.profiler.starter,
-            _Kept.of(Path(state.path), prepared.profile, resume=asked.resume),
-        )
+        starter = server.profiler.starter
+        saved = store.saved_as(Path(state.path), prepared.profile.id)
+        kept = KeptTrials.of(prepared.profile.id, saved, resume=asked.resume)
         loop = asyncio.get_running_loop()
 
         def work(report: Report, cancel: threading.Event) -> TuneReport:
@@ -89,7 +89,8 @@ class Tuner:
                     tell(f"{said.stage}: {said.message}")
 
             def on_trial(trial: TuneTrial) -> None:
-                kept.add(trial)
+                if problem := kept.add(trial):
+                    logger.warning("%s", problem)
                 tell(f"trial {len(kept.state.trials)} is over")
 
             tell("choosing trials")
@@ -127,44 +128,10 @@ def tuned(state: ScriptState) -> TuneProgress | None:
     """The trials of the last search over the current profile, of any program; None if there are none."""
     if state.prepared is None:
         return None
-    path = _path_of(Path(state.path), state.prepared.profile)
-    kept = None if path is None else load_state(path)
-    if kept is None or kept.profile_id != state.prepared.profile.id:
-        return None
-    return tune_progress(state.uri, kept.trials, fastest_measured(kept.trials))
-
-
-@dataclass(slots=True)
-class _Kept:
-    """The trials so far, and their file; without a saved profile they are not kept."""
-
-    path: Path | None
-    state: TuneState
-
-    @classmethod
-    def of(cls, script: Path, profile: Profile, *, resume: bool) -> _Kept:
-        path = _path_of(script, profile)
-        earlier = load_state(path) if resume and path is not None else None
-        same = earlier is not None and earlier.profile_id == profile.id
-        return cls(path, earlier if same and earlier is not None else TuneState(profile.id))
-
-    def add(self, trial: TuneTrial) -> None:
-        """Keep one more trial."""
-        self.state = self.state.with_trial(trial)
-        if self.path is None:
-            return
-        try:
-            save_state(self.path, self.state)
-        except OSError as error:
-            logger.warning("%s cannot be written: %s", self.path, error)
-            self.path = None
-
-
-def _path_of(script: Path, profile: Profile) -> Path | None:
-    """The file of the trials, next to the saved profile."""
-    name = store.name_of(script, profile.id)
-    found = next((one for one in store.saved(script) if one.name == name), None)
-    return None if found is None else state_path(found)
+    profile_id = state.prepared.profile.id
+    saved = store.saved_as(Path(state.path), profile_id)
+    kept = KeptTrials.of(profile_id, saved, resume=True).state.trials
+    return tune_progress(state.uri, kept, fastest_measured(kept)) if kept else None
 
 
 def _outcome(report: TuneReport) -> str:

@@ -24,6 +24,7 @@ from skyline.verification.measure import Effort
 from skyline.verification.verify import verify
 from skyline.whatif.question import Question
 from skyline_lsp.background_task import BackgroundTask, Report
+from skyline_lsp.on_host import check_measured_here
 from skyline_lsp.state import Prepared, ScriptState, prepare, with_records
 
 
@@ -55,6 +56,7 @@ class Verifier:
         def work(report: Report, cancel: threading.Event) -> tuple[VerifyReport, WhatIfReport]:
             earlier = profile_id is not None and profile_id != latest.profile.id
             prepared = _saved(script, profile_id or "") if earlier else latest
+            check_measured_here(prepared.profile, "Verify")
             analysis, run = prepared.analysis, as_profiled(request, prepared)
             if removes:
                 removal = verify_removal(
@@ -115,7 +117,7 @@ def as_profiled(request: CaptureRequest, prepared: Prepared) -> CaptureRequest:
 
 def _saved(script: Path, profile_id: str) -> Prepared:
     """Load a saved profile of a script. Raises UsageError if it no longer exists."""
-    path = next((one for one in store.saved(script) if one.name == store.name_of(script, profile_id)), None)
+    path = store.saved_as(script, profile_id)
     if path is None:
         raise UsageError(
             "The profile from before the change no longer exists",

@@ -25,12 +25,9 @@ from skyline.trace.record import PhaseTimes, Trace
 from skyline.whatif.base import throughput_at
 from skyline.whatif.baseline import baseline
 from skyline.whatif.catalogue.memory.batch_size import shown_sizes
-from skyline.whatif.estimate import CurvePoint
+from skyline.whatif.question import LEAST_SHARE, CurvePoint
 from skyline.whatif.registry import problems as whatif_problems
 from skyline.whatif.subject import Subject, process_spread
-
-_LEAST_SHARE = 0.05
-"""Lower limit of a time, relative to its estimate: a time is positive at any uncertainty."""
 
 
 def curve_points(baseline: Subject) -> tuple[CurvePoint, ...]:
@@ -68,7 +65,7 @@ def _iteration_ms(baseline: Subject, ratio: Interval) -> Interval:
     apart = process_spread(baseline) * found.value
     below = hypot(found.value - found.low, ratio.value * (own.value - own.low), apart)
     above = hypot(found.high - found.value, ratio.value * (own.high - own.value), apart)
-    return Interval(found.value, max(_LEAST_SHARE * found.value, found.value - below), found.value + above)
+    return Interval(found.value, max(LEAST_SHARE * found.value, found.value - below), found.value + above)
 
 
 _UNSTEADY = 1.5

@@ -12,8 +12,7 @@ from skyline.lazy_dataclass import dataclass
 from skyline.memory.peak import usable_bytes
 from skyline.whatif.base import Semantics
 from skyline.whatif.composition import detected_in
-from skyline.whatif.estimate import Estimate
-from skyline.whatif.question import BATCH_SIZE, Choice, Question
+from skyline.whatif.question import BATCH_SIZE, Choice, Estimate, Question
 from skyline.whatif.registry import whatifs
 
 _WORTH = 1.005

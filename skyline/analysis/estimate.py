@@ -25,8 +25,17 @@ from skyline.whatif.calibration import scale_host_to
 from skyline.whatif.catalogue.memory.batch_size import offered_sizes
 from skyline.whatif.composition import Composition, compose
 from skyline.whatif.conformal import published_factors, stretched
-from skyline.whatif.estimate import CurvePoint, Estimate, TimeToLoss, break_even, speedup_range
-from skyline.whatif.question import BATCH_SIZE, Choice, Question
+from skyline.whatif.question import (
+    BATCH_SIZE,
+    LEAST_SHARE,
+    Choice,
+    CurvePoint,
+    Estimate,
+    Question,
+    TimeToLoss,
+    break_even,
+    speedup_range,
+)
 from skyline.whatif.registry import whatifs
 from skyline.whatif.subject import NEEDS_PROFILE, Subject, process_spread
 
@@ -37,8 +46,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_LEAST_SHARE = 0.05
-"""Lower limit of an iteration time, relative to its estimate: a time is positive at any uncertainty."""
 _NEVER_LESS_SURE = 0.1
 """Least uncertainty of a change to a trace, relative to the change: no part of it was measured."""
 
@@ -140,6 +147,7 @@ def _estimate(subject: Subject, composed: Composition, rewrites: Rewrites | None
         one_off_s=scenario.one_off_s,
         break_even_iterations=break_even(scenario.one_off_s, change_ms),
         occasional_ms=scenario.occasional_ms,
+        occasional_range_ms=scenario.occasional if scenario.occasional.half_width > 0 else None,
         values=composed.values,
         speedup_range=speedup_range(speedup, now.value, change_ms) if iteration_ms.value > 0 else None,
         effect_range=speedup_range(speedup, now.value, effect_ms) if iteration_ms.value > 0 else None,
@@ -208,14 +216,14 @@ def _times(subject: Subject, composed: Composition) -> tuple[Interval, Interval,
     whole = ranged(value, ratio, apart)
     if (factor := _stretch(subject, composed)) is not None:
         # The range of the ratio, from cases that were measured, in place of the modelled one.
-        ends = (max(_LEAST_SHARE, 1 + end / now.value) for end in changed.ends)
+        ends = (max(LEAST_SHARE, 1 + end / now.value) for end in changed.ends)
         wide = stretched(Interval(*ends), factor).scaled(now.value)
         below, above = value - wide.low, wide.high - value
         effect = changed = Interval(change, change - below, change + above)
         # Measured cases have the difference between processes in them.
         whole = ranged(value, ratio, 0.0)
     same = composed.untouched and not apart
-    return now if same else _at_least(_LEAST_SHARE * value, whole), changed, effect
+    return now if same else _at_least(LEAST_SHARE * value, whole), changed, effect
 
 
 def _at_least(least: float, found: Interval) -> Interval:

@@ -11,7 +11,7 @@ from skyline.errors import RewriteRefused, SkylineError, UsageError
 from skyline.graph.rules.names import launches_graph
 from skyline.lazy_dataclass import dataclass
 from skyline.rewrite.context import RewriteContext
-from skyline.rewrite.plan import edits_for
+from skyline.rewrite.registry import entry_named
 from skyline.rewrite.removal import present, reason_of, removal_edits
 from skyline.source.text import SourceText, TextEdit
 from skyline.stage_failures import failure
@@ -110,7 +110,9 @@ class Rewrites:
 
     def _try(self, name: str, value: str) -> TriedRewrite:
         try:
-            return TriedRewrite(value, edits_for(self._context, name, value))
+            entry = entry_named(name)
+            edits = None if entry is None else entry.carried_out(self._context, value).edits()
+            return TriedRewrite(value, edits)
         except SkylineError as refused:
             return TriedRewrite(value, None, refused)
         except Exception as error:

@@ -11,7 +11,7 @@ from skyline.memory.peak import Fit, fit
 from skyline.predict.noise_scale import NoiseScale
 from skyline.trace.observed_training import ObservedTraining
 from skyline.trace.profile import Profile
-from skyline.whatif.estimate import CurvePoint
+from skyline.whatif.question import CurvePoint
 
 
 @dataclass(frozen=True, slots=True)

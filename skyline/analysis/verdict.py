@@ -12,8 +12,7 @@ from skyline.findings.lines import dearest_lines
 from skyline.graph.task import PHASE
 from skyline.trace.record import CodeLine, Phase
 from skyline.units import format_ratio, format_ratio_range, format_share
-from skyline.whatif.estimate import Estimate
-from skyline.whatif.question import Choice
+from skyline.whatif.question import Choice, Estimate
 from skyline.whatif.subject import Subject
 
 WORTH = 1.02
@@ -57,7 +56,8 @@ def _bound(subject: Subject) -> tuple[str, CodeLine | None]:
     shares = {phase: times[phase] / total for phase in Phase if phase not in _MODEL}
     largest = max(shares, key=lambda phase: shares[phase])
     if model >= shares[largest]:
-        words = f"The model's forward and backward passes take {format_share(model)} of the step."
+        passes = "forward and backward passes take" if subject.trains else "calls take"
+        words = f"The model's {passes} {format_share(model)} of the step."
         return words, _line(subject, *_MODEL)
     return f"{_OF_PHASE[largest]} {format_share(shares[largest])} of the step.", _line(subject, largest)
 

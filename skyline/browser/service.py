@@ -12,8 +12,10 @@ import secrets
 import socket
 import threading
 from collections.abc import AsyncIterator, Mapping
+from dataclasses import asdict
 from http import HTTPStatus
 from importlib.resources import files
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import h11
@@ -26,14 +28,13 @@ from uvicorn import Config, Server
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from skyline import units
+from skyline.browser.changes import ChangeAnswer, Changes
 from skyline.browser.subject import Shown, ShownProfile
 from skyline.errors import SkylineError
 from skyline.report import html
-from skyline.report.build import encode
 from skyline.report.protocol import QuestionOptions
 from skyline.stage_failures import failure
-from skyline.whatif.estimate import Estimate
-from skyline.whatif.question import Question
+from skyline.whatif.question import Estimate, Question
 
 if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
@@ -44,7 +45,10 @@ _HERE = re.compile(r"(?:127\.0\.0\.1|localhost)(?::\d{1,5})?", re.ASCII)
 _LONGEST_QUESTION = 100_000
 _BEAT_S = 10.0
 _JSON = "application/json"
-_STATIC = {"live.js": "text/javascript", "live.css": "text/css"}
+_ASKED = ("simulate", "preview", "apply", "revert")
+"""Questions by POST; all but the first need a server that writes."""
+_SCRIPTS = ("tables.js", "timeline.js", "live.js")
+_STATIC = {**dict.fromkeys(_SCRIPTS, "text/javascript"), "live.css": "text/css"}
 _HEADERS = {
     "Cache-Control": "no-store",
     # The report's styles and the places of its bars are written into the page; no script is, but ours by name.
@@ -63,10 +67,11 @@ class Answers:
     one. A request that names another host is refused, so that no page from elsewhere can come here by its own name.
     """
 
-    def __init__(self, subject: ShownProfile, script: str, token: str) -> None:
+    def __init__(self, subject: ShownProfile, script: str, token: str, changes: Changes | None) -> None:
         self._subject = subject
         self._script = script
         self._token = token
+        self._changes = changes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -83,17 +88,20 @@ class Answers:
         name, shown = self._name(request), self._subject.shown
         if name is None:
             return _refusal()
-        if request.method == "POST" and name == "simulate" and shown is not None:
-            return await self._told(request, body, shown)
+        if request.method == "POST" and name in _ASKED and shown is not None:
+            return await self._told(name, request, body, shown)
         if request.method != "GET":
             return _refusal()
         if name == "":
-            page = await run_in_threadpool(live_page, shown, self._script)
+            writes = self._changes is not None
+            page = await run_in_threadpool(live_page, shown, self._script, writes=writes)
             return _response("text/html", page.encode())
         if name in _STATIC:
             return _response(_STATIC[name], static(name))
         if name == "profile" and shown is not None:
-            return _response(_JSON, await run_in_threadpool(encode, shown.report))
+            return _response(_JSON, await run_in_threadpool(msgspec.json.encode, shown.report))
+        if name == "timeline" and shown is not None:
+            return _response("application/gzip", await run_in_threadpool(_timeline, shown))
         if name == "news":
             return StreamingResponse(self._news(), media_type="text/event-stream", headers=_HEADERS)
         return _refusal()
@@ -106,7 +114,7 @@ class Answers:
         here = _HERE.fullmatch(request.headers.get("host", ""))
         return name if known and slash and here else None
 
-    async def _told(self, request: Request, body: bytes | None, shown: Shown) -> Response:
+    async def _told(self, name: str, request: Request, body: bytes | None, shown: Shown) -> Response:
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         if body is None or kind != _JSON:
             return _refusal(HTTPStatus.BAD_REQUEST)
@@ -114,13 +122,17 @@ class Answers:
             asked = msgspec.json.decode(body, type=QuestionOptions)
         except (msgspec.DecodeError, RecursionError, UnicodeError):
             return _refusal(HTTPStatus.BAD_REQUEST)
-        told = await run_in_threadpool(self._answer, asked, shown)
+        if name != "simulate" and self._changes is None:
+            return _refusal()
+        told = await run_in_threadpool(self._answer, name, asked, shown)
         return _response(_JSON, json.dumps(told).encode())
 
-    def _answer(self, asked: QuestionOptions, shown: Shown) -> object:
+    def _answer(self, name: str, asked: QuestionOptions, shown: Shown) -> object:
         try:
             question = Question.parse(asked.batchSize, asked.whatifs)
-            return answer(self._subject.estimate(question), shown)
+            if name == "simulate" or self._changes is None:
+                return answer(self._subject.estimate(question), shown)
+            return asdict(_changed(self._changes, name, question, shown))
         except SkylineError as error:
             text = f"{error.message}. {error.hint}".strip()
         except Exception as error:
@@ -151,6 +163,20 @@ class Answers:
                     yield ": still here\n\n"
 
 
+def _timeline(shown: Shown) -> bytes:
+    """The recording and its simulation for Perfetto."""
+    from skyline.report.cells import by_cells
+    from skyline.report.perfetto import chrome_trace
+
+    return chrome_trace(by_cells(shown.analysis.profile), shown.analysis.timeline)
+
+
+def _changed(changes: Changes, name: str, question: Question, shown: Shown) -> ChangeAnswer:
+    if name == "revert":
+        return changes.take_back()
+    return (changes.apply if name == "apply" else changes.preview)(shown.analysis, question)
+
+
 async def _body(request: Request) -> bytes | None:
     """None where it is longer than any question."""
     body = b""
@@ -174,8 +200,11 @@ def _refusal(status: HTTPStatus = HTTPStatus.NOT_FOUND) -> Response:
 _NEWS = "<main>"
 
 
-def live_page(shown: Shown | None, script: str) -> str:
-    """The report with a panel to ask from above it; a page that waits while there is no profile."""
+def live_page(shown: Shown | None, script: str, *, writes: bool = False) -> str:
+    """The report with a panel to ask from above it; a page that waits while there is no profile.
+
+    ``writes`` adds the buttons that show a change as a diff, write it into the code and take it back.
+    """
     environment = Environment(
         loader=PackageLoader("skyline.browser", "static"), autoescape=True, undefined=StrictUndefined
     )
@@ -185,6 +214,9 @@ def live_page(shown: Shown | None, script: str) -> str:
     panel = environment.get_template("panel.html").render(
         number=shown.number,
         batch_size=report.batch_size.value,
+        sizes=usual_sizes(shown),
+        writes=writes,
+        trace=f"{Path(report.script).stem}.json.gz",
         whatifs=[
             one for one in shown.whatifs.estimates if one.applicable and one.name not in ("batch_size", "gpu")
         ],
@@ -192,7 +224,25 @@ def live_page(shown: Shown | None, script: str) -> str:
     page = html.render(report, shown.whatifs, shown.analysis.profile.sources)
     page = page.replace("</head>", '<link rel="stylesheet" href="live.css"></head>', 1)
     page = page.replace(_NEWS, _NEWS + panel, 1)
-    return page.replace("</body>", '<script src="live.js"></script></body>', 1)
+    scripts = "".join(f'<script src="{name}"></script>' for name in _SCRIPTS)
+    return page.replace("</body>", f"{scripts}</body>", 1)
+
+
+_USUAL_UP_TO = 8
+_IN_A_DOUBLING = (4, 5, 6, 7)
+
+
+def usual_sizes(shown: Shown) -> list[int]:
+    """The stops of a slider within the curve: 1 to 8, then four batch sizes in a doubling, and the script's own."""
+    own, curve = shown.report.batch_size.value, shown.report.curve
+    if own is None or len(curve) < 2:
+        return []
+    low, high = min(point.batch_size for point in curve), max(point.batch_size for point in curve)
+    sizes, step = {*range(1, _USUAL_UP_TO), low, high, own}, _USUAL_UP_TO // _IN_A_DOUBLING[0]
+    while step * _IN_A_DOUBLING[0] <= high:
+        sizes.update(step * part for part in _IN_A_DOUBLING)
+        step *= 2
+    return sorted(size for size in sizes if low <= size <= high)
 
 
 def static(name: str) -> bytes:
@@ -230,13 +280,18 @@ _JOIN_S = 5.0
 
 
 class Service:
-    """Serves one subject until it is closed; OSError where the port is taken.
+    """Serves one subject until it is closed; OSError where the port is taken. Without ``changes`` it writes nothing.
 
     Every address begins with a token that is new for each start.
     """
 
     def __init__(
-        self, subject: ShownProfile, script: str, port: int = 0, half_open: HalfOpen | None = None
+        self,
+        subject: ShownProfile,
+        script: str,
+        port: int = 0,
+        half_open: HalfOpen | None = None,
+        changes: Changes | None = None,
     ) -> None:
         self._socket = socket.socket()
         try:
@@ -252,7 +307,7 @@ class Service:
         self.half_open = HalfOpen() if half_open is None else half_open
         self._server = Server(
             Config(
-                Answers(subject, script, self.token),
+                Answers(subject, script, self.token, changes),
                 http=self.half_open.connection,  # pyright: ignore[reportArgumentType]
                 ws="none",
                 lifespan="off",

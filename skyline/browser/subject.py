@@ -13,8 +13,7 @@ from skyline.lazy_dataclass import dataclass
 from skyline.report import build
 from skyline.report.schema import ProfileReport, WhatIfReport
 from skyline.trace.profile import Profile
-from skyline.whatif.estimate import Estimate
-from skyline.whatif.question import Question
+from skyline.whatif.question import Estimate, Question
 
 
 @dataclass(frozen=True, slots=True)

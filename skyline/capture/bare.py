@@ -58,6 +58,11 @@ class BareRows:
         return statistics.fmean(row.fetches for row in self.rows)
 
     @property
+    def usual_fetches(self) -> float:
+        """Number of batches taken in the middle of all iterations: an evaluation in a few of them takes many more."""
+        return statistics.median(row.fetches for row in self.rows)
+
+    @property
     def backward_calls(self) -> float:
         """Mean number of backward passes in an iteration."""
         return statistics.fmean(row.backward_calls for row in self.rows)

@@ -21,7 +21,7 @@ from skyline.capture.event_bus import Event, EventBus
 from skyline.capture.events import Ended, Failed
 from skyline.capture.guard import Guard, RunLimits
 from skyline.capture.output import ScriptOutput, empty_terminal
-from skyline.capture.process import ENTRY, HAS_SUBREAPER, Start, Starter, start_fresh
+from skyline.capture.process import ENTRY, HAS_GROUPS, HAS_SUBREAPER, Start, Starter, start_fresh
 from skyline.capture.process_family import RUN_TAG, ParentDeathReaper, ProcessFamily
 from skyline.capture.redactor import Redactor
 from skyline.capture.request import OutputCallback
@@ -69,6 +69,11 @@ class ChildProcess:
         starter: Starter = start_fresh,
         variables: Mapping[str, str] | None = None,
     ) -> None:
+        if not HAS_GROUPS:
+            raise CaptureImpossible(
+                "This system has no process groups and Unix sockets, with which a run is watched and ended.",
+                hint="On Windows, run Skyline in WSL. Saved profiles can be read here.",
+            )
         self._timeout_s = timeout_s
         self._cancel = cancel or threading.Event()
         self._scratch = make_scratch()
@@ -354,7 +359,7 @@ class ChildProcess:
         if not rows:
             return BudgetExceeded(
                 f"{message}; the script does not answer, so it is inside native code",
-                hint="Raise the limit with --timeout if it only needs longer.",
+                hint=_LONGER,
             )
         library = ("site-packages", "dist-packages", "/lib/python")
         at = next((row for row in reversed(rows) if not any(part in row.file for part in library)), rows[-1])
@@ -362,8 +367,14 @@ class ChildProcess:
             f"{message}; the script was in {at.function}",
             file=at.file,
             line=at.line,
-            hint="Raise the limit with --timeout if it only needs longer.",
+            hint=_LONGER,
         )
+
+
+_LONGER = (
+    "Raise the limit with --timeout if it only needs longer. A script that evaluates, generates or serves needs "
+    "--inference."
+)
 
 
 def _arguments_refused(failed: Failed, message: str, output: str, *, shown: bool) -> ArgumentsRefused | None:

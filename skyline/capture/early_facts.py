@@ -47,7 +47,7 @@ def from_first_iterations(source: Known, knobs: KnobSearch, ready: Ready, rows: 
 def micro_batches(facts: RunFacts, rows: BareRows) -> int:
     """Number of batches in one iteration: gradients may be accumulated over several."""
     if any(loader.fetches for loader in facts.loaders) and rows.fetches:
-        return max(1, round(rows.fetches))
+        return max(1, round(rows.usual_fetches))
     if "closure" in facts.styles:
         # It is called again and again on the same batch.
         return 1

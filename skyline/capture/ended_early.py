@@ -10,12 +10,15 @@ from skyline.errors import CaptureImpossible
 LEAST_ITERATIONS = 4
 
 
-def too_few(ended: Ended, *, least: int = LEAST_ITERATIONS) -> CaptureImpossible:
-    """Why a script that ran to its end gave no profile: what was looked for, and what was seen."""
+def too_few(ended: Ended, *, least: int = LEAST_ITERATIONS, of: str = "training") -> CaptureImpossible:
+    """Why a script that ran to its end gave no profile: what was looked for, and what was seen.
+
+    ``of`` is the work of an iteration.
+    """
     count = ended.boundaries
     if count:
         return CaptureImpossible(
-            f"The script ran to its end with only {count} training iteration{'s' if count > 1 else ''}; "
+            f"The script ran to its end with only {count} {of} iteration{'s' if count > 1 else ''}; "
             f"at least {least} are needed",
             hint="Give it more iterations or more data for the profiling run.",
         )
@@ -24,6 +27,11 @@ def too_few(ended: Ended, *, least: int = LEAST_ITERATIONS) -> CaptureImpossible
             "The script ran to its end without a training step; it started other programs, and the training "
             "seems to happen there",
             hint=f"Profile the program that trains. It started: {'; '.join(ended.processes[:3])}",
+        )
+    if of == "inference":
+        return CaptureImpossible(
+            "The script ran to its end without calling a model",
+            hint="Looked for calls of a torch.nn.Module with parameters. Do its arguments start any?",
         )
     made, passes, fetches = ended.optimizers, ended.backward_calls, ended.fetches
     seen = (

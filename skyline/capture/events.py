@@ -36,6 +36,14 @@ class EvaluationSeen:
 
 
 @dataclass(frozen=True, slots=True)
+class ModelSeen:
+    """The model whose calls are the iterations of a script that does not train, and the line of its first call."""
+
+    name: str
+    line: CodeLine | None
+
+
+@dataclass(frozen=True, slots=True)
 class OptimizerSeen:
     """An optimizer that stepped ``steps`` times until the end of warm-up."""
 
@@ -98,6 +106,8 @@ class RunFacts:
     fed_second_dimensions: tuple[int, ...] = ()
     settings_files: tuple[str, ...] = ()
     """Real paths of files of settings that the script opened, the last one opened last."""
+    model: ModelSeen | None = None
+    """Of a script that does not train; None where iterations are training steps."""
     device_identities: tuple[str, ...] = ()
     """The driver's identities of the run's GPUs (``GPU-…``); empty if unknown."""
 
@@ -147,6 +157,13 @@ class Ended:
     """Of the iterations until then, if it ended while values of its tensors were looked at."""
     rows: tuple[StepRow, ...] = ()
     """The bare iterations of a turn that its end cut short."""
+    called_modules: bool = False
+    """True if a module was called, be it in training or not."""
+
+    @property
+    def only_evaluated(self) -> bool:
+        """True if the script ran models and trained none."""
+        return self.called_modules and not self.boundaries and not self.backward_calls
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,11 +6,13 @@ from pathlib import PurePath
 
 from skyline.capture.bare import BareRows
 from skyline.capture.events import OptimizerSeen, RunFacts
-from skyline.trace.facts import IterationFact
+from skyline.trace.facts import MODEL_CALL, IterationFact
 from skyline.trace.record import CodeLine
 
 OPTIMIZER_STEP = "optimizer step"
 BACKWARD_PASS = "backward pass"
+INFERENCE = "inference"
+"""The style of a script that does not train."""
 _FRAMEWORKS = (
     "Hugging Face Trainer",
     "PyTorch Lightning",
@@ -26,7 +28,7 @@ def iteration_fact(facts: RunFacts, rows: BareRows) -> IterationFact:
     styles = _styles(facts, rows)
     return IterationFact(
         meaning=_meaning(facts, rows, styles),
-        boundary=OPTIMIZER_STEP if facts.optimizers and facts.cut_at is None else BACKWARD_PASS,
+        boundary=_boundary(facts),
         optimizer_steps=rows.optimizer_steps,
         backward_passes=rows.backward_calls,
         batches=rows.fetches,
@@ -36,9 +38,17 @@ def iteration_fact(facts: RunFacts, rows: BareRows) -> IterationFact:
     )
 
 
+def _boundary(facts: RunFacts) -> str:
+    if facts.model is not None:
+        return MODEL_CALL
+    return OPTIMIZER_STEP if facts.optimizers and facts.cut_at is None else BACKWARD_PASS
+
+
 def _styles(facts: RunFacts, rows: BareRows) -> tuple[str, ...]:
     found: list[str] = []
-    if not facts.optimizers:
+    if facts.model is not None:
+        found.append(INFERENCE)
+    elif not facts.optimizers:
         found.append("hand-written update")
     elif len(facts.optimizers) > 1:
         found.append("several optimizers")
@@ -56,8 +66,12 @@ def _accumulates(facts: RunFacts, rows: BareRows) -> bool:
 
 
 def _meaning(facts: RunFacts, rows: BareRows, styles: tuple[str, ...]) -> str:
-    passes, batches = rows.backward_calls, rows.fetches
-    if facts.cut_at is not None:
+    passes, batches = rows.backward_calls, rows.usual_fetches
+    if facts.model is not None:
+        line = facts.model.line
+        place = f" ({PurePath(line.file).name} line {line.line})" if line is not None else ""
+        text = f"one call of {facts.model.name}{place}, without training"
+    elif facts.cut_at is not None:
         text = _pass_of(facts, facts.cut_at)
     elif not facts.optimizers:
         text = "one update that the script makes by hand, without a torch optimizer: "

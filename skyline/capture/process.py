@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import socket
 import subprocess
 import sys
 import threading
@@ -14,6 +16,8 @@ from skyline.lazy_dataclass import dataclass
 
 ENTRY = Path(__file__).parent / "child" / "__main__.py"
 CHANNEL_KEY = "SKYLINE_CHANNEL_KEY"
+HAS_GROUPS = hasattr(os, "killpg") and hasattr(socket, "AF_UNIX")
+"""True if the system has process groups and Unix sockets: a run is ended as a group, and calls at a socket."""
 HAS_SUBREAPER = sys.platform == "linux"
 """True if a run's process is the subreaper (``child/subreaper.py``), which has the script's own process below it."""
 

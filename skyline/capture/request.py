@@ -49,6 +49,8 @@ class CaptureRequest:
     side_effects: Literal["redirect", "allow"] = "redirect"
     module: str = ""
     evaluation: Literal["run", "replay"] = "replay"
+    loop: Literal["training", "inference"] = "training"
+    """The work of an iteration: a training step, or a call of the model in a script that does not train."""
     ranks: int = 1
     gpu: str = ""
     gpu_memory_bytes: int | None = None

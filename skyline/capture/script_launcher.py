@@ -125,6 +125,7 @@ class ScriptLauncher:
             "longest_step_s": self.longest_step_s,
             "module": request.module,
             "evaluation": request.evaluation,
+            "loop": request.loop,
             "ranks": request.ranks,
             "scratch": str(child.scratch),
             "side_effects": request.side_effects,

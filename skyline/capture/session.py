@@ -84,15 +84,30 @@ def capture(
         try:
             return session(request, *notes).run(on_partial)
         except ScriptEnded as ended:
+            if request.loop == "training" and request.ranks == 1 and ended.ended.only_evaluated:
+                return measured_within(of_calls(request), _WITHOUT_TRAINING)
             # It ended before it was recorded: run it again, and spend fewer of its iterations until then.
             iterations = ended.ended.boundaries
             shorter = _shorter(request, iterations, timing=isinstance(ended, _EndedWhileTimed))
             if shorter is None:
-                raise too_few(ended.ended) from None
+                raise too_few(ended.ended, of=request.loop) from None
         few = f"The script ended after {iterations} iterations: few could be measured."
         return measured_within(shorter, *((few,) if shorter.recorded == 1 else ()))
 
-    return measured_within(request)
+    return measured_within(of_calls(request) if request.loop == "inference" else request)
+
+
+_CALLS = 100
+"""Calls of a model that are timed if they fit into the time for it: the 99th percentile is that of one call in 100."""
+_WITHOUT_TRAINING = (
+    "The script ended without a training step, so it was run again with each call of its model as an iteration; "
+    "--inference does so at once."
+)
+
+
+def of_calls(request: CaptureRequest) -> CaptureRequest:
+    """The request for a script that does not train: its iterations are calls of its model."""
+    return replace(request, loop="inference", steps=max(request.steps, _CALLS))
 
 
 class _EndedWhileTimed(ScriptEnded):
@@ -285,8 +300,9 @@ class CaptureSession:
             )
             later = replace(later, paired_ms=paired)
             # Before the longest of the stages, in which a short script ends.
-            values = tensor_values(child, self._request, recording, ready.facts.styles, rows.median_ms)
-            later = replace(later, values=values)
+            if ready.facts.model is None:
+                values = tensor_values(child, self._request, recording, ready.facts.styles, rows.median_ms)
+                later = replace(later, values=values)
             if on_device:
                 return later
             settle(child, self._request, rows)

@@ -24,7 +24,7 @@ _FORK_TIMEOUT_S = 20.0
 _LEAVE_TIMEOUT_S = 3.0
 _LOOK_S = 0.2
 _TOLD_WITHIN_S = 1.0
-_UNKNOWN_STATUS = -int(signal.SIGKILL)
+_UNKNOWN_STATUS = -int(getattr(signal, "SIGKILL", signal.SIGTERM))
 """Reported exit status of a run whose parent process is gone too: it ends its runs with it."""
 
 _NO_RUN = "0" * 16

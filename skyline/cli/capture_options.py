@@ -96,6 +96,12 @@ def add_options(
             "then its last result is returned again; run: every pass runs",
         ),
         group.add_argument(
+            "--inference",
+            action="store_true",
+            help="the script evaluates, generates or serves: an iteration is a call of its model (found out by itself "
+            "where the script ends without training)",
+        ),
+        group.add_argument(
             "--side-effects",
             choices=("redirect", "allow"),
             default="redirect",
@@ -244,6 +250,11 @@ def request_of(
         raise UsageError(
             "--gpu takes one GPU here", hint=f"Compare several: skyline devices --gpu {options.gpu} {script}"
         )
+    if options.gpu is not None and options.inference:
+        raise UsageError(
+            "--gpu predicts training iterations, and --inference asks for calls of a model",
+            hint="Leave one of them out.",
+        )
     if options.memory is not None and options.gpu is None:
         raise UsageError(
             "--memory limits the memory of a predicted GPU, and none is named",
@@ -266,6 +277,7 @@ def request_of(
         gpu_memory_bytes=options.memory,
         module=module,
         evaluation=options.evaluation,
+        loop="inference" if options.inference else "training",
         ranks=options.ranks,
         side_effects=options.side_effects,
         memory_limit_bytes=options.memory_limit,

@@ -251,3 +251,18 @@ def _known_to(script: Path, option: str) -> bool:
         except OSError:
             continue
     return False
+
+
+def without(words: Sequence[str], options: Sequence[argparse.Action]) -> tuple[str, ...]:
+    """The words of a command line without these options and their values."""
+    left_out = {name: option for option in options for name in option.option_strings}
+    kept: list[str] = []
+    rest = iter(words)
+    for word in rest:
+        name, equals, _ = word.partition("=")
+        option = left_out.get(name)
+        if option is None:
+            kept.append(word)
+        elif option.nargs != 0 and not equals:
+            next(rest, None)
+    return tuple(kept)

@@ -33,7 +33,7 @@ COMMANDS = {
     "ledger": "list earlier predictions and their measurements",
     "show": "show a saved profile again",
     "receive": "take a project and profile it, for skyline profile --host",
-    "history": "show a script's step time over its commits, and the lines that grew",
+    "history": "show a script's step time over commits, and the lines that grew",
     "diff": "compare two saved profiles",
     "export": "write a profile for another viewer",
     "tui": "open the terminal interface",
@@ -41,10 +41,11 @@ COMMANDS = {
     "serve": "show a script's figures in the browser, and keep them current",
     "devices": "predict a script on several GPUs: time, memory, cost, energy",
     "estimate": "estimate time and cost to train, by batch size",
-    "plan": "rank parallel strategies on a described cluster: time, memory, cost",
+    "plan": "rank parallel strategies on a cluster: time, memory, cost",
     "calibrate": "measure this machine for better predictions",
     "gpus": "list the GPUs that times can be predicted for",
     "config": "list the settings, and where each comes from",
+    "completion": "print the script that completes command lines in a shell",
     "doctor": "show what works here, what does not, and why",
 }
 

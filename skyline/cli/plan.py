@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from skyline.cli.capture_options import add_options
 from skyline.cli.command_line import parse_after_names, parser
 from skyline.cli.numbers import positive
-from skyline.cli.streams import deliver, say, write_data
+from skyline.cli.streams import deliver, say, write_data, write_page
 from skyline.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
@@ -76,6 +76,7 @@ def run(arguments: Sequence[str]) -> int:
             quiet=options.quiet,
         )
     deliver(report, lambda: plan_page(report), options.json)
+    write_page(options.html, plan_page(report), f"Plan on {options.cluster}", "plan", report)
     return int(ExitCode.OK)
 
 
@@ -132,7 +133,9 @@ def _compared(
                 raise  # none is left: the last reason is shown whole
             failed.append(no_offer(cluster.name, cluster.gpu.name, error.message))
     found = offers_of(reports, failed)
-    deliver(found, lambda: offers_page(found, options.source, script_arguments or ()), options.json)
+    page = offers_page(found, options.source, script_arguments or ())
+    deliver(found, lambda: page, options.json)
+    write_page(options.html, page, f"Plans on {options.cluster}", "plans", found)
     return int(ExitCode.OK)
 
 
@@ -195,6 +198,7 @@ def _add_own(command: argparse.ArgumentParser) -> None:
     )
     group.add_argument("--fresh", action="store_true", help="trace the script again in any case")
     group.add_argument("--json", metavar="FILE", help="write the table as JSON ('-': to stdout, alone)")
+    group.add_argument("--html", metavar="FILE", help="write the page as HTML")
     command.add_argument("source", metavar="SCRIPT", nargs="?", help="a script or a saved profile")
 
 
@@ -275,4 +279,5 @@ def run_preset(options: argparse.Namespace) -> int:
     left_out = [name for name in (options.without or "").split(",") if name]
     report = preset_report(preset, sizes[0], predictor_for(cluster.gpu), left_out, tokens)
     deliver(report, lambda: preset_page(report), options.json)
+    write_page(options.html, preset_page(report), f"Plan {options.preset}", "preset", report)
     return int(ExitCode.OK)

@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from skyline.cli.capture_options import add_options, module_script, run_capture, save
-from skyline.cli.command_line import parser, say_misplaced, split_at_script
-from skyline.cli.launch import launch_of
-from skyline.cli.project import fill_in
-from skyline.cli.streams import deliver
+from skyline.cli.capture_options import (
+    add_options,
+    check_script,
+    module_script,
+    run_capture,
+    save,
+    terminable,
+)
+from skyline.cli.command_line import parser, say_misplaced, split_at_script, without
+from skyline.cli.launch import Launch, launch_of
+from skyline.cli.project import fill_in, host_in_force
+from skyline.cli.streams import deliver, say
 from skyline.errors import ExitCode, UsageError
+
+if TYPE_CHECKING:
+    from skyline.trace.profile import Profile
 
 _EXAMPLES = """\
   skyline profile train.py
@@ -51,7 +63,10 @@ def run(arguments: Sequence[str]) -> int:
             "--host",
             metavar="HOST",
             help="run the script on this machine, named as for ssh: it gets a copy of the project, and the profile "
-            "comes back",
+            "comes back (default: the setting profile.host)",
+        ),
+        command.add_argument(
+            "--here", action="store_true", help="run the script on this machine, whatever the settings say"
         ),
         command.add_argument(
             "--host-skyline",
@@ -74,13 +89,9 @@ def run(arguments: Sequence[str]) -> int:
     from skyline.trace import store
     from skyline.trace.quieter_run import kept_instead
 
-    if options.host is not None:
-        from skyline.cli.hosts.remote_profile import HostRun, profile_on_host, without
-
-        there = HostRun(
-            options.host, options.host_skyline or "", script, launch, tuple(rest), without(ours, local)
-        )
-        measured = profile_on_host(there, quiet=options.quiet)
+    host = host_in_force(options, script)
+    if host is not None:
+        measured = _on_host(host, script, launch, tuple(rest), without(ours, local), options)
     elif options.host_skyline is not None:
         raise UsageError("--host-skyline needs --host", hint="As in: skyline profile --host gpubox train.py")
     else:
@@ -114,3 +125,29 @@ def run(arguments: Sequence[str]) -> int:
     if unsaved is not None:
         raise unsaved
     return int(ExitCode.OK)
+
+
+def _on_host(
+    host: str,
+    script: Path,
+    launch: Launch,
+    words: tuple[str, ...],
+    given: tuple[str, ...],
+    options: argparse.Namespace,
+) -> Profile:
+    """The profile from a host; ``given`` are the options for the command there."""
+    from skyline.hosts.remote_profile import HostRun, profile_on_host
+
+    check_script(script)
+    there = HostRun(
+        host,
+        script,
+        Path.cwd(),
+        words,
+        launch.script,
+        given,
+        module=launch.module,
+        skyline=options.host_skyline or "",
+    )
+    with terminable():
+        return profile_on_host(there, lambda remark: say(f"skyline: {remark}", quiet=options.quiet))

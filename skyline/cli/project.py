@@ -3,9 +3,31 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping
 from pathlib import Path
 
 from skyline.cli.streams import say
+from skyline.errors import UsageError
+
+
+def host_in_force(options: argparse.Namespace, script: Path) -> str | None:
+    """The host that ``skyline profile`` runs on: the one that was given, else the project's; None: this machine.
+
+    A prediction for a GPU needs no host. Raises UsageError for contradictory options.
+    """
+    if options.here:
+        if options.host is not None:
+            raise UsageError("--host and --here contradict each other", hint="Leave one of them out.")
+        return None
+    if options.host is not None:
+        return options.host
+    from skyline.settings.pyproject import project_settings
+
+    source = project_settings(script.absolute().parent)
+    values: Mapping[str, object] = {} if source is None else source.values
+    predicted = options.gpu or (options.device is None and values.get("gpu"))
+    host = values.get("profile.host")
+    return host if isinstance(host, str) and not predicted else None
 
 
 def fill_in(options: argparse.Namespace, script: Path, *, gpu: bool = False) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from skyline.cli.command_line import parser
 from skyline.cli.numbers import natural, positive
-from skyline.cli.streams import deliver, say
+from skyline.cli.streams import deliver, say, write_page
 from skyline.errors import ExitCode, UsageError
 from skyline.whatif.question import Choice
 
@@ -29,6 +29,7 @@ def run(arguments: Sequence[str]) -> int:
     )
     command.add_argument("traces", metavar="FOLDER|FILE", nargs="+")
     command.add_argument("--json", metavar="FILE", help="write the report as JSON ('-': to stdout, alone)")
+    command.add_argument("--html", metavar="FILE", help="write the page as HTML")
     where = command.add_mutually_exclusive_group()
     where.add_argument(
         "--processes",
@@ -98,6 +99,7 @@ def run(arguments: Sequence[str]) -> int:
         smaller = sub_model(job, workers)
     report = ranks_report(job, _asked(options), smaller)
     deliver(report, lambda: ranks_page(report), options.json)
+    write_page(options.html, ranks_page(report), "Ranks of a job", "ranks", report)
     return int(ExitCode.OK)
 
 

@@ -17,9 +17,9 @@ import msgspec
 
 from skyline.cli.capture_options import terminable
 from skyline.cli.command_line import parser
-from skyline.cli.hosts.messages import Answer, Order, Outcome, receive, send
-from skyline.cli.hosts.project_copy import ProjectCopy
 from skyline.errors import Cancelled, ExitCode, UsageError
+from skyline.hosts.messages import Answer, Order, Outcome, receive, send
+from skyline.hosts.project_copy import ProjectCopy
 
 try:
     import fcntl
@@ -83,8 +83,10 @@ def _profiled(order: Order, copy: ProjectCopy) -> tuple[int, bytes]:
     from skyline.trace import store
 
     os.chdir(copy.directory(order.directory))
+    os.environ.update(order.variables)
     with tempfile.TemporaryDirectory(prefix="skyline-") as folder:
-        code = main(["profile", *order.options, "--output-dir", folder, "--", *order.words])
+        # The project's settings came along, and may name this very host.
+        code = main(["profile", "--here", *order.options, "--output-dir", folder, "--", *order.words])
         saved = store.profiles_in(Path(folder)) if code == ExitCode.OK else []
         return code, saved[0].read_bytes() if saved else b""
 

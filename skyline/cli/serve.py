@@ -16,7 +16,7 @@ from skyline.cli.command_line import parser, say_misplaced, split_at_script
 from skyline.cli.launch import Launch, launch_of
 from skyline.cli.numbers import port
 from skyline.cli.project import fill_in
-from skyline.cli.streams import say, tell
+from skyline.cli.streams import say, tell, write_whole
 from skyline.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
@@ -67,6 +67,7 @@ def run(arguments: Sequence[str]) -> int:
     marked = "--" in arguments[: len(arguments) - len(rest)]
     say_misplaced(command, script, launch.arguments, marked=marked, quiet=options.quiet)
     fill_in(options, script, gpu=True)
+    from skyline.browser.changes import Changes
     from skyline.browser.following import FileFollower
     from skyline.browser.service import LOOPBACK, Service
     from skyline.browser.subject import ShownProfile
@@ -76,7 +77,8 @@ def run(arguments: Sequence[str]) -> int:
         display, starter = stack.enter_context(running(quiet=True))
         measure = None if options.saved else _measuring(display, starter, script, launch, options)
         try:
-            service = Service(subject, script.name, options.port)
+            changes = Changes(script.resolve(), write_whole)
+            service = Service(subject, script.name, options.port, changes=changes)
         except (OSError, OverflowError) as error:
             raise UsageError(
                 f"cannot listen on {LOOPBACK}:{options.port}: {error}", hint="Choose another --port."

@@ -45,6 +45,16 @@ def deliver(report: object, page: Callable[[], Document], json: str | None) -> N
         print_document(page(), data_console())
 
 
+def write_page(target: str | None, page: Document, title: str, kind: str, report: object) -> None:
+    """Write the page of a report as one HTML file, where ``--html`` names one."""
+    if target is None:
+        return
+    from skyline.report import html
+
+    names = html.PageNames(title, "", kind.capitalize())
+    write_whole(Path(target), html.render_report(page, names, kind, report).encode("utf-8"))
+
+
 def encoded(report: object) -> bytes:
     """A report as a line of JSON."""
     import msgspec

@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from skyline.trace.profile import Profile
 
 
+_MOST_LOOKED_AT = 8
+"""Saved profiles among which one of the asked kind is looked for: measured, or predicted for a GPU."""
+
+
 @dataclass(frozen=True, slots=True)
 class LoadedProfile:
     """A profile and the file it came from, if it was saved."""
@@ -62,11 +66,12 @@ def subject_of(source: str, arguments: tuple[str, ...] | None, options: argparse
     if not options.fresh:
         from skyline.trace import store
 
+        found = _latest_of_kind(path, options.gpu, options.memory, quiet=options.quiet)
+        known = _reusable(found, path, arguments, quiet=options.quiet) if found is not None else None
+        if known is not None:
+            return known
         found = store.latest(path)
         if found is not None:
-            known = _reusable(found, path, arguments, options.gpu, options.memory, quiet=options.quiet)
-            if known is not None:
-                return known
             module = _module_of(found, path)
             if arguments is None:
                 arguments = _arguments_of(found, path)
@@ -130,24 +135,34 @@ def changed_sources(profile: Profile) -> tuple[str, ...]:
     return tuple(dict.fromkeys(changed))
 
 
-def _reusable(
-    path: Path,
-    script: Path,
-    arguments: tuple[str, ...] | None,
-    gpu: str | None,
-    memory: int | None,
-    *,
-    quiet: bool,
+def _latest_of_kind(
+    script: Path, gpu: str | None, memory: int | None, *, quiet: bool
 ) -> LoadedProfile | None:
+    """The newest saved profile for this GPU and memory, or the newest measured one; others may be newer."""
     from skyline.predict.gpus import gpu_named
-    from skyline.report.basis import when
     from skyline.trace import store
 
-    try:
-        profile = store.load(path, script)
-    except SkylineError as error:
-        say(f"skyline: {error.message}; profiling again", quiet=quiet)
-        return None
+    spec = gpu_named(gpu).limited(memory) if gpu is not None else None
+    for path in store.shown_first(script)[:_MOST_LOOKED_AT]:
+        try:
+            profile = store.load(path, script)
+        except SkylineError as error:
+            say(f"skyline: {error.message}; profiling again", quiet=quiet)
+            return None
+        of = profile.prediction.gpu if profile.prediction is not None else None
+        if of != (spec.name if spec is not None else None):
+            continue
+        if spec is None or spec.memory_bytes == profile.environment.memory_capacity_bytes:
+            return LoadedProfile(profile, path)
+    return None
+
+
+def _reusable(
+    found: LoadedProfile, script: Path, arguments: tuple[str, ...] | None, *, quiet: bool
+) -> LoadedProfile | None:
+    from skyline.report.basis import when
+
+    profile = found.profile
     changed = changed_sources(profile)
     host = profile.environment.device.host
     if changed and host:
@@ -160,18 +175,11 @@ def _reusable(
         return None
     if arguments is not None and _as_kept(arguments) != profile.arguments:
         return None
-    # A prediction for a GPU does not answer for this machine, nor for another GPU or other memory.
-    of = profile.prediction.gpu if profile.prediction is not None else None
-    spec = gpu_named(gpu).limited(memory) if gpu is not None else None
-    if of != (spec.name if spec is not None else None):
-        return None
-    if spec is not None and spec.memory_bytes != profile.environment.memory_capacity_bytes:
-        return None
     words = " ".join((Path(profile.script).name, *profile.arguments))
     say(
         f"skyline: from the profile of {when(profile.created)} ({words}); --fresh profiles again", quiet=quiet
     )
-    return LoadedProfile(profile, path)
+    return found
 
 
 def check_runnable(profile: Profile) -> None:

@@ -39,9 +39,11 @@ def ask(source: str, names: Sequence[str], json: str | None) -> int:
 
 def show(source: str, options: argparse.Namespace) -> int:
     """``skyline show TRACE``: the whole page, or ``skyline.trace/1``."""
-    if options.line is not None or options.format == "html":
-        wanted = "--line" if options.line is not None else "--format html"
-        raise UsageError(f"{wanted} is for profiles: {source} is a PyTorch profiler trace")
+    if options.line is not None:
+        raise UsageError(f"--line is for profiles: {source} is a PyTorch profiler trace")
+    if options.format == "html":
+        write_data("-", exported(source, "html"))
+        return int(ExitCode.OK)
     subject = _read(source)
     from skyline.report.answers import answers_report
     from skyline.report.traced import trace_report
@@ -61,17 +63,19 @@ def show(source: str, options: argparse.Namespace) -> int:
 
 
 def exported(source: str, form: str) -> bytes:
-    """``skyline export TRACE``: both timelines side by side, or ``skyline.trace/1``.
+    """``skyline export TRACE``: both timelines side by side, the page, or ``skyline.trace/1``.
 
     Raises:
         UsageError: a format that only profiles have.
     """
-    if form not in {"perfetto", "json"}:
+    if form not in {"perfetto", "html", "json"}:
         raise UsageError(
             f"{form} is for profiles: {source} is a PyTorch profiler trace",
-            hint="A trace can be exported with --format perfetto or --format json.",
+            hint="A trace can be exported with --format perfetto, html or json.",
         )
     subject = _read(source)
+    if form == "html":
+        return _html(subject, source)
     if form == "json":
         from skyline.report.traced import trace_report
 
@@ -79,6 +83,18 @@ def exported(source: str, form: str) -> bytes:
     from skyline.report.perfetto_traced import side_by_side
 
     return side_by_side(subject, source)
+
+
+def _html(subject: Subject, source: str) -> bytes:
+    from skyline.report import html
+    from skyline.report.answers import answers_report
+    from skyline.report.pages.traced import trace_page
+    from skyline.report.traced import trace_report
+
+    answers = answers_report(subject)
+    report = trace_report(subject, source, known=answers.estimates)
+    names = html.PageNames(Path(source).name, f"{report.iteration_ms.value:.4g} ms per step", "Trace")
+    return html.render_report(trace_page(report, answers), names, "trace", report).encode("utf-8")
 
 
 def _read(source: str) -> Subject:

@@ -15,15 +15,14 @@ from skyline.cli.apply import write_edits
 from skyline.cli.capture_options import Display, add_options, refuse_prediction, terminable
 from skyline.cli.command_line import parse_after_names, parser
 from skyline.cli.numbers import duration, gigabytes
-from skyline.cli.streams import data_console, say, tell, write_data, write_whole
+from skyline.cli.streams import deliver, say, tell, write_whole
 from skyline.cli.subject import require_script, saved_profile, subject_of
 from skyline.cli.verify import run_request
-from skyline.errors import ExitCode, RewriteRefused, UsageError
+from skyline.errors import ExitCode, RewriteRefused
 
 if TYPE_CHECKING:
     from skyline.analysis.analyse import Analysis
     from skyline.cli.subject import LoadedProfile
-    from skyline.report.tune import TuneReport
     from skyline.tune.cluster import ClusterTrials
     from skyline.tune.paired import PairedTrials
     from skyline.tune.search import Lanes
@@ -131,10 +130,12 @@ def _tune(
     from skyline.analysis.analyse import analyse
     from skyline.analysis.best import Constraints
     from skyline.capture.warm_pool import WarmPool
+    from skyline.report.pages.tune import tune_page
     from skyline.report.tune import trial_words, tune_report
     from skyline.tune.paired import PairedTrials, first_guess_s
     from skyline.tune.search import Budget, Measurer, tune
     from skyline.tune.space import Space, question_of
+    from skyline.tune.trials import KeptTrials
     from skyline.verification.change import change
     from skyline.verification.verify import check_measurable
     from skyline.whatif.base import Semantics
@@ -144,7 +145,11 @@ def _tune(
     request = run_request(subject.profile, arguments, options)
     allowed = Semantics(options.allow or "exact")
     space = Space(analysis, Constraints(options.max_memory, allowed, rewritable=True))
-    kept = _Kept(subject, options)
+    kept = KeptTrials.of(subject.profile.id, subject.path, resume=options.resume)
+    if options.resume:
+        count = len(kept.state.trials)
+        words = f"continues from {count} trials" if count else "no trials of this profile to continue from"
+        say(f"skyline: {words}", quiet=options.quiet)
     with ExitStack() as stack:
         stack.enter_context(terminable())
         display = stack.enter_context(Display(quiet=options.quiet))
@@ -153,7 +158,8 @@ def _tune(
         stack.callback(warm_pool.close)
 
         def on_trial(trial: TuneTrial) -> None:
-            kept.add(trial)
+            if problem := kept.add(trial):
+                say(f"skyline: {problem}: a later search cannot continue from this one")
             if not options.quiet:
                 display.tell((trial_words(trial, len(kept.state.trials)),))
 
@@ -186,7 +192,7 @@ def _tune(
         diff="" if best is None else change(analysis, question_of(best.parts), request.arguments).diff,
         notes=tuple(notes),
     )
-    _show(report, options)
+    deliver(report, lambda: tune_page(report, applied=options.apply), options.json)
     if options.apply and best is not None:
         _apply(analysis, best, options, subject)
     elif options.apply:
@@ -209,49 +215,6 @@ def _on_workers(
     pool = WorkerPool(client, Files.of(paired.analysis.profile, paired.request), say_too)
     trials = ClusterTrials(paired, pool)
     return trials, Lanes(lambda: len(pool), trials.cancel.set), pool.notes
-
-
-class _Kept:
-    """The trials so far, and their file next to the profile; without one they are not kept."""
-
-    def __init__(self, subject: LoadedProfile, options: argparse.Namespace) -> None:
-        from skyline.tune.trials import TuneState, load_state, state_path
-
-        self.state = TuneState(subject.profile.id)
-        self._path = None if subject.path is None else state_path(subject.path)
-        if not options.resume:
-            return
-        earlier = None if self._path is None else load_state(self._path)
-        if earlier is None or earlier.profile_id != subject.profile.id:
-            say("skyline: there are no trials of this profile to continue from", quiet=options.quiet)
-        else:
-            self.state = earlier
-            say(f"skyline: continues from {len(earlier.trials)} trials", quiet=options.quiet)
-
-    def add(self, trial: TuneTrial) -> None:
-        """Keep one more trial."""
-        from skyline.tune.trials import encoded
-
-        self.state = self.state.with_trial(trial)
-        if self._path is None:
-            return
-        try:
-            write_whole(self._path, encoded(self.state))
-        except UsageError as error:
-            say(f"skyline: {error.message}: a later search cannot continue from this one")
-            self._path = None
-
-
-def _show(report: TuneReport, options: argparse.Namespace) -> None:
-    if options.json is not None:
-        from skyline.report.build import encode
-
-        write_data(options.json, encode(report) + b"\n")
-    if options.json != "-":
-        from skyline.report.pages.tune import tune_page
-        from skyline.report.terminal import print_document
-
-        print_document(tune_page(report, applied=options.apply), data_console())
 
 
 def _apply(analysis: Analysis, best: TuneTrial, options: argparse.Namespace, subject: LoadedProfile) -> None:

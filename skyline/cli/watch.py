@@ -99,7 +99,7 @@ def _add_options(command: argparse.ArgumentParser) -> list[argparse.Action]:
         add("--notify", metavar="COMMAND", default="", help="run this command on each alert, which it reads as JSON"),
         add("--webhook", metavar="URL", default="", help="send each alert to this address as JSON, by POST"),
         add("--overhead", metavar="SHARE", type=float,
-            help="largest share of the time that watching may take (default: 0.005)"),
+            help="largest share of the time that watching may take (default: 0.002)"),
         add("--every", metavar="S", type=seconds, default=0.5,
             help="seconds between two records of the run (default: 0.5)"),
         add("--history", metavar="FILE", help="write the history here (default: in .skyline next to the script)"),
@@ -253,7 +253,7 @@ def rules_in_force(folder: Path, options: argparse.Namespace) -> tuple[dict[str,
     share = settings.overhead if options.overhead is None else options.overhead
     if not 0 < share <= 0.1:
         raise UsageError(
-            "--overhead must be a share above 0, and 0.1 at most", hint="As in --overhead 0.005."
+            "--overhead must be a share above 0, and 0.1 at most", hint="As in --overhead 0.002."
         )
     off = {*settings.off, *options.off}
     return {name: rule for name, rule in rules.items() if name not in off}, share

@@ -9,9 +9,8 @@ import numpy as np
 from skyline.findings.base import Evidence, Finding
 from skyline.findings.gain import step_ms
 from skyline.findings.lines import dearest_lines
-from skyline.graph.part import Part
 from skyline.graph.selection import select
-from skyline.graph.task import PHASE, TaskKind
+from skyline.graph.task import PHASE, Part, TaskKind
 from skyline.lazy_dataclass import dataclass
 from skyline.trace.record import CodeLine, Phase
 from skyline.units import format_ms

@@ -28,7 +28,7 @@ class EvaluationShare:
     def check(self, subject: Subject) -> Finding | None:
         """Refers to the evaluating line; the cost is the forward passes, which are only a part of the evaluation."""
         calls = _evaluations(subject)
-        if not calls:
+        if not calls or not subject.trains:
             return None
         graph = subject.graph_of(Grain.OPERATORS)
         chosen = _work(subject, graph, tuple(str(call.options["module"]) for call in calls))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from skyline.findings.base import Evidence, Finding
 from skyline.findings.gain import saved_ms, step_ms
-from skyline.graph.part import Part
+from skyline.graph.task import Part
 from skyline.lazy_dataclass import dataclass
 from skyline.whatif.catalogue.models.fused_optimizer import WHATIF, one_by_one, unfused
 from skyline.whatif.cost.optimizer_step import fused_ms

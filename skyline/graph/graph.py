@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from skyline.graph.column import Flags, Ids, Indices, Times, frozen, indices
+from skyline.graph.column import Flags, Ids, Indices, Times, frozen, indices, sums
 from skyline.graph.dependency import (
     CAUSE,
     NO_DEPENDENCIES,
@@ -23,8 +23,8 @@ from skyline.graph.dependency import (
     Dependency,
     topological_order,
 )
-from skyline.graph.task import ON_GPU, Task, Tasks
-from skyline.trace.record import CodeLine
+from skyline.graph.task import ON_GPU, PHASES, Task, Tasks
+from skyline.trace.record import CodeLine, PhaseTimes
 
 _Number = TypeVar("_Number", bound=np.generic)
 
@@ -264,6 +264,19 @@ class Graph:
         """The graph with exactly these dependencies."""
         structure = self.structure.with_parts(dependencies=dependencies)
         return Graph(structure, self.durations, self.gaps, self.priorities)
+
+
+def phase_times(graph: Graph, lane: str) -> PhaseTimes:
+    """Time that the lane spends in each phase, in ms per iteration, averaged, gaps included.
+
+    On a GPU machine the lane is the script's own thread. A phase that only launches kernels looks short there, and
+    the phase that waits for them looks long.
+    """
+    tasks = graph.tasks
+    on_lane = tasks.lane == tasks.lane_code(lane)
+    spent = sums(tasks.phase[on_lane], (graph.durations + graph.gaps)[on_lane], len(PHASES)).tolist()
+    count = max(1, len(graph.iterations))
+    return PhaseTimes.of({phase: time / count / 1e3 for phase, time in zip(PHASES, spent, strict=True)})
 
 
 def arranged(graph: Graph, rows: Indices) -> Graph:

@@ -1,4 +1,4 @@
-"""The unit of work in the dependency graph, and all tasks of a graph as columns.
+"""The unit of work in the dependency graph, all tasks of a graph as columns, and the parts of an iteration.
 
 A million tasks take 40 MB, and selection is vectorised.
 """
@@ -27,8 +27,9 @@ from skyline.graph.column import (
     joined,
     without_unused,
 )
+from skyline.interval import median
 from skyline.lazy_dataclass import dataclass
-from skyline.trace.record import Phase
+from skyline.trace.record import BareTimes, Phase
 
 
 class TaskKind(str, Enum):
@@ -274,3 +275,65 @@ class Tasks(RowSequence[Task]):
         names, name = joined([(part.names, part.name) for part in parts])
         lanes, lane = joined([(part.lanes, part.lane) for part in parts])
         return replace(self, names=names, lanes=lanes, name=name, lane=lane, **made, _rows=None)
+
+
+class Part(str, Enum):
+    """A part of the iteration with its own unrecorded time.
+
+    ``LOADER`` is time inside a data loader's ``__next__``. Only a recording can identify batches that the script
+    fetches itself; they belong to ``REST``, with the forward pass and all other work.
+    """
+
+    LOADER = "loader"
+    BACKWARD = "backward"
+    OPTIMIZER = "optimizer"
+    REST = "rest"
+
+
+PARTS = tuple(Part)
+"""The part of each code in ``parts_of``."""
+
+
+def parts_of(tasks: Tasks) -> Codes:
+    """The part of each task, as a code."""
+    return _PART_CODES[tasks.kind, tasks.phase]
+
+
+def _part(kind: TaskKind, phase: Phase) -> Part:
+    if kind is TaskKind.DATA:
+        return Part.LOADER
+    if phase is Phase.BACKWARD:
+        return Part.BACKWARD
+    if phase is Phase.OPTIMIZER:
+        return Part.OPTIMIZER
+    return Part.REST
+
+
+_PART_CODES: Codes = np.array(
+    [[PARTS.index(_part(kind, phase)) for phase in PHASES] for kind in KINDS], np.uint8
+)
+
+
+def part_shares(times: BareTimes) -> dict[Part, float]:
+    """The share of each part in a step: medians over the steps, normalised to sum to 1.
+
+    Shares are averaged instead of times, because they stay constant while the machine is temporarily slow.
+    """
+    shares = {
+        part: _median_share(samples, times.steps_ms)
+        for part, samples in (
+            (Part.LOADER, times.data_ms),
+            (Part.BACKWARD, times.backward_ms),
+            (Part.OPTIMIZER, times.optimizer_ms),
+        )
+    }
+    known = sum(shares.values())
+    if known > 1.0:
+        shares = {part: share / known for part, share in shares.items()}
+    shares[Part.REST] = max(0.0, 1.0 - known)
+    return shares
+
+
+def _median_share(samples: Sequence[float], steps: Sequence[float]) -> float:
+    shares = [sample / step for sample, step in zip(samples, steps, strict=False) if step > 0]
+    return median(shares) if shares else 0.0

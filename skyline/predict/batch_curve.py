@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from skyline.errors import RewriteRefused
-from skyline.graph.part import Part, part_shares
+from skyline.graph.task import Part, part_shares
 from skyline.interval import Interval, central_range, interval_of, median
 from skyline.lazy_dataclass import dataclass
 from skyline.memory.growth import Growth, growth

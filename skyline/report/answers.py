@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     # Answers about a trace do without rewrites.
     from skyline.analysis.rewrites import Rewrites
     from skyline.findings.base import Finding
-    from skyline.whatif.estimate import Estimate
+    from skyline.whatif.question import Estimate
     from skyline.whatif.subject import Subject
 
 

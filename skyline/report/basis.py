@@ -11,10 +11,11 @@ from skyline import units
 from skyline.interval import Interval
 from skyline.ledger.record import TrackRecord
 from skyline.memory.peak import ASSUMED_CONTEXT_BYTES, ASSUMED_FRAGMENTS, Fit, fit
+from skyline.report.batch_contents import rate_words
 from skyline.report.schema import CurvePointReport, EstimateReport, ProfileReport, WhatIfReport
 from skyline.source.knob import KnobKind
 from skyline.trace.profile import Prediction
-from skyline.whatif.estimate import TimeToLoss
+from skyline.whatif.question import TimeToLoss
 
 
 def headline_so_far(
@@ -36,8 +37,8 @@ def headline(report: ProfileReport) -> str:
     parts = [f"{units.format_ms_interval(report.iteration_ms)} per iteration"]
     if report.mode == "predicted":
         parts[0] += f" (predicted, {report.prediction.gpu})" if report.prediction else " (predicted)"
-    if report.throughput is not None:
-        parts.append(units.format_throughput(report.throughput.value))
+    if rate := rate_words(report):
+        parts.append(rate)
     peak = units.format_bytes_of(report.memory.peak_bytes.value, report.memory.capacity_bytes)
     parts.append(f"peak {peak}")
     if report.prediction is not None and report.prediction.without_loading:
@@ -72,13 +73,31 @@ def direction(speedup: Interval | None) -> Direction:
     return "worse" if speedup.high < 1 else ""
 
 
+UNKNOWN = "not known"
+_WIDE = 4.0
+"""Ratio of the ends of a range with no change in it from which on it tells nothing: from half to twice the speed."""
+
+
+def is_known(speedup_range: Interval | None) -> bool:
+    """False if a change may as well halve the speed as double it: its value is then no answer."""
+    if speedup_range is None or not speedup_range.low < 1 < speedup_range.high:
+        return True
+    return speedup_range.high < _WIDE * speedup_range.low
+
+
 def speedup_words(speedup: float, speedup_range: Interval | None) -> str:
-    """``1.30x (1.21–1.40x)``."""
-    return units.format_ratio(speedup) if speedup_range is None else units.format_ratio_range(speedup_range)
+    """``1.30x (1.21–1.40x)``; ``not known (0.28–3.56x)`` for a range that tells nothing."""
+    if speedup_range is None:
+        return units.format_ratio(speedup)
+    if not is_known(speedup_range):
+        return f"{UNKNOWN} ({range_cell(speedup_range)})"
+    return units.format_ratio_range(speedup_range)
 
 
 def speedup_cell(speedup: float, speedup_range: Interval | None) -> str:
-    """``1.30x`` of a table; ``~`` before a figure whose range holds no change."""
+    """``1.30x`` of a table; ``~`` before a figure whose range holds no change, ``not known`` where it tells nothing."""
+    if not is_known(speedup_range):
+        return UNKNOWN
     words = units.format_ratio(speedup)
     if speedup_range is None or speedup_range.low == speedup_range.high:
         return words

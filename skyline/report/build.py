@@ -6,8 +6,6 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from skyline.analysis.analyse import Analysis
 from skyline.analysis.best import Constraints, best
 from skyline.analysis.estimate import estimate
@@ -19,7 +17,9 @@ from skyline.memory.peak import usable_bytes
 from skyline.memory.timeline import memory_timeline
 from skyline.report.answers import answers_report, with_cure_that_helps
 from skyline.report.basis import whatif_key
+from skyline.report.batch_contents import contents_of
 from skyline.report.cells import notebook_notes, with_cells
+from skyline.report.latency import latency_of
 from skyline.report.schema import (
     PROFILE_SCHEMA,
     BatchSizeReport,
@@ -32,6 +32,7 @@ from skyline.report.schema import (
     ProfileReport,
     WhatIfReport,
 )
+from skyline.report.wall_time import wall_time_of
 from skyline.source.knob import Knob
 from skyline.trace.batch_place import batch_place
 from skyline.trace.record import ON_DEVICE, Phase, PhaseTimes, Trace
@@ -114,6 +115,9 @@ def head_report(analysis: Analysis) -> ProfileReport:
         load=profile.load,
         machine_busy=profile.load is not None and profile.load.busy,
         set_aside=profile.set_aside,
+        contents=contents_of(profile),
+        latency=latency_of(profile),
+        wall_time=wall_time_of(profile, start.iteration_ms.value),
     )
 
 
@@ -166,11 +170,6 @@ def best_report(analysis: Analysis, constraints: Constraints) -> BestReport:
         found.reason or None,
         found.left_out,
     )
-
-
-def encode(report: object) -> bytes:
-    """A report as JSON."""
-    return msgspec.json.encode(report)
 
 
 def _memory(report: MemoryReport, analysis: Analysis) -> MemoryReport:

@@ -109,6 +109,8 @@ class Paragraph:
     bullet: str = ""
     indent: int = 0
     lead: tuple[Cell, ...] = ()
+    fold: str = ""
+    """The title under which a web page folds it away, together with neighbours of the same title."""
     only: Only = ""
 
 

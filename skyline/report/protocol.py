@@ -1,15 +1,7 @@
 """The messages of the language server and its clients beyond the standard protocol.
 
-Field names are camelCase because they are the wire format. A server answers ``skyline/profile`` with a
-``ProfileReport``, ``skyline/simulate`` with an ``EstimateReport`` and ``skyline/verify`` with a ``VerifyReport``
-(all in ``skyline.report.schema``), ``skyline/devices`` with a ``DevicesReport`` (``skyline.report.devices``),
-``skyline/timeline`` with a ``TimelineReport`` (``skyline.report.timelines``), ``skyline/memoryAt`` with a
-``LiveMemoryReport`` (``skyline.report.live_memory``), ``skyline/history`` with ``SavedProfile``s and
-``skyline/compare`` with a ``ComparisonReport`` (``skyline.report.history``), ``skyline/commits`` with a
-``HistoryReport`` (``skyline.report.commit_history``), ``skyline/plan`` with a ``PlanReport`` and
-``skyline/planChoices`` with ``PlanChoices`` (``skyline.report.plan_report``), ``skyline/watched`` with a
-``WatchReport`` (``skyline.watch.watch_report``), ``skyline/tune`` with a ``TuneReport`` and ``skyline/tuned`` with a
-``TuneProgress`` (``skyline.report.tune``).
+Field names are camelCase because they are the wire format. ``skyline_lsp.typescript`` lists each message with the types
+of its content and of its answer.
 """
 
 from __future__ import annotations

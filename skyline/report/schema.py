@@ -31,7 +31,7 @@ from skyline.trace.facts import (
 )
 from skyline.trace.profile import Prediction
 from skyline.trace.record import PhaseTimes
-from skyline.whatif.estimate import CurvePoint, Estimate
+from skyline.whatif.question import CurvePoint, Estimate
 
 PROFILE_SCHEMA = "skyline.profile/1"
 WHATIF_SCHEMA = "skyline.whatif/2"
@@ -116,6 +116,46 @@ class LoopReport:
 
 
 @dataclass(frozen=True, slots=True)
+class BatchContentsReport:
+    """A batch holds ``images``, or sequences of ``tokens``, ``per_sample`` of them in each."""
+
+    noun: Literal["images", "tokens"]
+    per_sample: int
+
+
+@dataclass(frozen=True, slots=True)
+class WallTimeReport:
+    """The timed iterations of a script whose mean iteration is clearly longer than the typical one.
+
+    ``typical`` to ``other`` are shares of their wall time, which add up to 1: the iterations at their typical length,
+    waits for data beyond the usual, backward passes and updates beyond the usual, and all else that only some of them
+    do. ``throughput`` is samples per second over all of it; null where the samples are not known.
+    """
+
+    iterations: int
+    long_iterations: int
+    mean_ms: float
+    typical: float
+    data: float
+    passes: float
+    other: float
+    throughput: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class LatencyReport:
+    """Percentiles of the iterations of a script that does not train, each a call of its model with all around it.
+
+    ``p99_ms`` is null with fewer than 100 timed calls.
+    """
+
+    calls: int
+    p50_ms: float
+    p90_ms: float
+    p99_ms: float | None
+
+
+@dataclass(frozen=True, slots=True)
 class ProfileReport:
     """``skyline.profile/1``: what a profile says, ready to show."""
 
@@ -170,6 +210,12 @@ class ProfileReport:
     """The share of the iteration in which at least one of them runs; null where none was recorded."""
     kernels: tuple[KernelReport, ...] = ()
     """The longest kernels and copies of each line that launched any."""
+    latency: LatencyReport | None = None
+    """Null for a script that trains."""
+    wall_time: WallTimeReport | None = None
+    """Null where the mean iteration is about a typical one."""
+    contents: BatchContentsReport | None = None
+    """Null where the operators show neither images nor tokens."""
 
 
 @dataclass(frozen=True, slots=True)

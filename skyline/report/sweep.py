@@ -16,7 +16,7 @@ from skyline.sweep.curve import Faster, Knee, Step, faster, knee, steps
 if TYPE_CHECKING:
     # They import the capture, which readers of saved results do without.
     from skyline.source.number_place import Number
-    from skyline.sweep.point import SweepPoint, Values
+    from skyline.sweep.point import FailedPoint, SweepPoint, Values
     from skyline.sweep.run import Swept
     from skyline.sweep.setting import SweptSetting
 
@@ -112,14 +112,6 @@ class SweepSeriesReport:
 
 
 @dataclass(frozen=True, slots=True)
-class FailedPointReport:
-    """Values without figures, and the reason."""
-
-    values: tuple[float, ...]
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
 class SweepReport:
     """The whole sweep. ``mode`` is measured or predicted; ``left`` points were not reached within the budget."""
 
@@ -133,7 +125,7 @@ class SweepReport:
     batch_size: int | None
     settings: tuple[SweptSettingReport, ...]
     series: tuple[SweepSeriesReport, ...]
-    failed: tuple[FailedPointReport, ...]
+    failed: tuple[FailedPoint, ...]
     left: int
     interrupted: bool
     spent_s: float
@@ -169,7 +161,7 @@ def sweep_report(script: str, arguments: tuple[str, ...], swept: Swept, rounds: 
             _series(name, swept.settings, others, points, predicted=predicted)
             for others, points in sorted(groups.items())
         ),
-        failed=tuple(FailedPointReport(one.values, one.reason) for one in swept.failed),
+        failed=swept.failed,
         left=swept.left,
         interrupted=swept.interrupted,
         spent_s=swept.spent_s,

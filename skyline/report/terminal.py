@@ -292,8 +292,11 @@ class _Sheet:
         cut = [i for i in kept if table.columns[i].cut]
         fixed = sum(widths[i] for i in kept if i not in (*graphic, *cut))
         room = self.width - fixed - _GUTTER * (len(kept) - 1)
+        wanted, least = (sum(min(widths[i], most) for i in cut) for most in (self.width, _LEAST_CUT))
         for index in graphic:
-            widths[index] = max(4, min(_LONGEST_BAR, room))
+            # A bar gives way to text that may be cut, up to half of the room.
+            widths[index] = max(4, min(_LONGEST_BAR, max(room - wanted, min(room // 2, room - least))))
+            room -= widths[index]
         if not cut or sum(widths[i] for i in cut) <= room:
             return
         first, *others = cut

@@ -10,6 +10,7 @@ import numpy as np
 from skyline.graph.column import Ids, Indices, Times
 from skyline.graph.graph import Graph
 from skyline.graph.task import ON_GPU, PHASES
+from skyline.report.module_lanes import module_lanes
 from skyline.report.timeline_report import (
     TIMELINE_SCHEMA,
     LaneReport,
@@ -20,6 +21,7 @@ from skyline.report.timeline_report import (
 from skyline.simulate.critical_path import chain_us, critical_chain
 from skyline.simulate.engine import Timeline, simulate
 from skyline.trace.profile import Profile
+from skyline.trace.record import Record
 from skyline.whatif.composition import compose
 from skyline.whatif.question import Choice
 from skyline.whatif.recording import Recording
@@ -208,21 +210,30 @@ class _Codes:
 def _recorded(profile: Profile, step: int, labels: _Codes) -> TimelineWork:
     trace = profile.trace
     mark = trace.iterations[step]
-    records = [record for record in trace.records if record.iteration == mark.index]
-    lanes = tuple(dict.fromkeys(record.lane for record in records))
     phase = {one: code for code, one in enumerate(PHASES)}
-    place = [record.line if record.line >= 0 else record.call_line for record in records]
+    own: dict[str, list[Record]] = {}
+    for record in trace.records:
+        if record.iteration == mark.index:
+            own.setdefault(record.lane, []).append(record)
+    lanes: list[str] = []
+    rows: list[tuple[int, str, Record, float]] = []
+    for name, records in own.items():
+        rows += [(len(lanes), record.name, record, record.end_us) for record in records]
+        lanes.append(name)
+        for below in module_lanes(records, trace.modules):
+            rows += [(len(lanes), span.label, span.first, span.end_us) for span in below.spans]
+            lanes.append(below.name if len(own) == 1 else f"{below.name}, {name}")
     how = "predicted" if profile.prediction is not None else "measured, while recorded"
     return TimelineWork(
         how,
         (mark.end_us - mark.start_us) / 1e3,
-        lanes,
-        np.array([lanes.index(record.lane) for record in records], np.int64),
-        (np.array([record.start_us for record in records]) - mark.start_us) / 1e3,
-        (np.array([record.end_us for record in records]) - mark.start_us) / 1e3,
-        np.array([labels.of(record.name) for record in records], np.int64),
-        np.array([phase[record.phase] for record in records], np.int64),
-        np.array(place, np.int64),
+        tuple(lanes),
+        np.array([lane for lane, *_ in rows], np.int64),
+        (np.array([first.start_us for _, _, first, _ in rows]) - mark.start_us) / 1e3,
+        (np.array([end for *_, end in rows]) - mark.start_us) / 1e3,
+        np.array([labels.of(label) for _, label, *_ in rows], np.int64),
+        np.array([phase[first.phase] for _, _, first, _ in rows], np.int64),
+        np.array([first.line if first.line >= 0 else first.call_line for _, _, first, _ in rows], np.int64),
     )
 
 

@@ -35,7 +35,7 @@ from skyline.report.schema import (
 from skyline.simulate.critical_path import critical_path
 from skyline.trace.facts import Device
 from skyline.trace.record import PhaseTimes
-from skyline.whatif.estimate import Estimate
+from skyline.whatif.question import Estimate
 from skyline.whatif.recording import Recording, peak_bytes
 from skyline.whatif.subject import DOUBTFUL_REPLAY, REFUSED_REPLAY, Subject
 

@@ -27,24 +27,6 @@ _EFFECTS = {
 
 
 @dataclass(frozen=True, slots=True)
-class TrialReport:
-    """One trial. ``speedup`` is samples per second over those of the unchanged script, None where it failed.
-
-    ``worker`` is the worker of a cluster that measured it, null if this machine did.
-    """
-
-    changes: tuple[str, ...]
-    predicted: Interval
-    speedup: Interval | None
-    null: float
-    peak_bytes: int | None
-    took_s: float
-    dropped: bool
-    reason: str | None
-    worker: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class TuneReport:
     """The whole search.
 
@@ -61,9 +43,9 @@ class TuneReport:
     spent_s: float
     trial_s: float
     ended: str
-    trials: tuple[TrialReport, ...]
-    best: TrialReport | None
-    verified: TrialReport | None
+    trials: tuple[TuneTrial, ...]
+    best: TuneTrial | None
+    verified: TuneTrial | None
     semantics: str
     command: str
     diff: str
@@ -86,7 +68,7 @@ class TuneProgress:
     doing: str
     budget_s: float
     spent_s: float
-    trials: tuple[TrialReport, ...]
+    trials: tuple[TuneTrial, ...]
     best: int | None
 
 
@@ -102,7 +84,7 @@ def tune_progress(
 ) -> TuneProgress:
     """The state of a search after these trials."""
     place = next((number for number, one in enumerate(trials) if one is best), None)
-    return TuneProgress(uri, running, doing, budget_s, spent_s, tuple(map(_trial, trials)), place)
+    return TuneProgress(uri, running, doing, budget_s, spent_s, tuple(trials), place)
 
 
 def tune_report(
@@ -129,9 +111,9 @@ def tune_report(
         spent_s=found.spent_s,
         trial_s=found.trial_s,
         ended=found.ended,
-        trials=tuple(map(_trial, found.trials)),
-        best=None if best is None else _trial(best),
-        verified=None if found.verified is None else _trial(found.verified),
+        trials=found.trials,
+        best=best,
+        verified=found.verified,
         semantics=_gravest(changes),
         command=" ".join(["skyline apply", shlex.quote(script), *changes]) if changes else "",
         diff=diff,
@@ -215,7 +197,7 @@ def _enough_s(report: TuneReport) -> float:
     return 30.0 * (1 + (report.spent_s + 6 * report.trial_s) // 30)
 
 
-def _gain(trial: TrialReport) -> str:
+def _gain(trial: TuneTrial) -> str:
     assert trial.speedup is not None
     return f"{units.format_ratio_range(trial.speedup)} samples per second with {' '.join(trial.changes)}"
 
@@ -224,17 +206,3 @@ def _gravest(changes: tuple[str, ...]) -> str:
     order, known = list(Semantics), whatifs()
     found = [known[name].semantics for one in changes if (name := one.partition("=")[0]) in known]
     return max(found, key=order.index, default=Semantics.EXACT).value
-
-
-def _trial(trial: TuneTrial) -> TrialReport:
-    return TrialReport(
-        trial.changes,
-        trial.predicted,
-        trial.speedup,
-        trial.null,
-        trial.peak_bytes,
-        trial.took_s,
-        trial.dropped,
-        trial.reason or None,
-        trial.worker or None,
-    )

@@ -11,9 +11,9 @@ from skyline.rewrite.blocks import insert_after, statement_of, wrap_expression
 from skyline.rewrite.context import RewriteContext, refusal
 from skyline.rewrite.element import without_keyword
 from skyline.rewrite.imports import usable
-from skyline.rewrite.sites.forward import model_calls
 from skyline.rewrite.sites.iteration import Framework, framework, framework_switch, iteration
 from skyline.rewrite.sites.model import ModelSite, model
+from skyline.rewrite.sites.passes import model_calls
 from skyline.rewrite.unwrapping import without_call, without_decorator, without_statements
 from skyline.source.arguments import qualified_name
 from skyline.source.program import Module
@@ -21,6 +21,8 @@ from skyline.source.text import Function, TextEdit, dotted, text_of
 
 _IN_PLACE_SINCE = (2, 2)
 COMPILE = "torch.compile"
+_OF_KERAS = frozenset({"optimizer", "loss", "loss_weights", "metrics", "weighted_metrics", "jit_compile"})
+"""Arguments of ``keras.Model.compile``; PyTorch's has none of them."""
 _CONDITIONS = (ast.If, ast.IfExp, ast.Try, ast.While)
 
 
@@ -59,12 +61,16 @@ def _existing(context: RewriteContext) -> tuple[Module, ast.Call] | None:
 
 
 def compiling_calls(context: RewriteContext) -> Iterator[tuple[Module, ast.Call]]:
-    """Every ``torch.compile(…)``, and every ``model.compile(…)`` that compiles in place."""
+    """Every ``torch.compile(…)``, and every ``model.compile(…)`` that compiles in place.
+
+    A method of this name in Keras sets optimizer and loss.
+    """
     for module, node in context.program.nodes_of(ast.Call):
         in_place = (
             isinstance(node.func, ast.Attribute)
             and node.func.attr == "compile"
             and not node.args
+            and not any(keyword.arg in _OF_KERAS for keyword in node.keywords)
             and isinstance(module.parents.get(node), ast.Expr)
             and dotted(node.func.value) not in ("", "re", "regex", "sre_compile")
         )

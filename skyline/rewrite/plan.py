@@ -8,13 +8,12 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
-from skyline.errors import RewriteRefused, SkylineError, UsageError
+from skyline.errors import RewriteRefused, SkylineError
 from skyline.lazy_dataclass import dataclass
 from skyline.rewrite.context import ReadText, RewriteContext
-from skyline.rewrite.registry import RewriteEntry, entries, entry_named
+from skyline.rewrite.registry import entries, entry_named
 from skyline.source.cells import cells_of, is_notebook
-from skyline.source.settings_file import check_keys, is_settings_file
-from skyline.source.text import SourceText, TextEdit, parse
+from skyline.source.text import SourceText, TextEdit
 from skyline.trace.profile import Profile
 from skyline.whatif.question import Question
 from skyline.whatif.registry import whatifs
@@ -91,7 +90,7 @@ def carry_out(
             if name in done:
                 raise RewriteRefused("It is asked for twice, with different values")
             wanted = value or default(name)
-            made = _carried_out(context, entry, wanted)
+            made = entry.carried_out(context, wanted)
             note = entry.notes if made.edits() != context.edits() else entry.notes_unchanged
             if note is not None:
                 notes += note(context.again(), wanted)
@@ -114,15 +113,6 @@ def _snippet(error: SkylineError, name: str, value: str) -> str:
         return entry.snippet(value)
     except SkylineError:  # there is no code for a value that is none
         return ""
-
-
-def edits_for(context: RewriteContext, name: str, value: str) -> tuple[TextEdit, ...] | None:
-    """The edits for one change with its value given; None where no rewrite for it exists.
-
-    Raises RewriteRefused with the reason where there is one that cannot be carried out here.
-    """
-    entry = entry_named(name)
-    return None if entry is None else _carried_out(context, entry, value).edits()
 
 
 def diff(planned: RewritePlan, read: ReadText, folder: str | None = None) -> str:
@@ -156,21 +146,6 @@ def _by_cell(before: SourceText, after: SourceText, label: str) -> Iterator[str]
 def _compared(before: str, after: str, label: str) -> Iterator[str]:
     for line in difflib.unified_diff(_lines(before), _lines(after), f"a/{label}", f"b/{label}"):
         yield line if line.endswith(("\n", "\r")) else f"{line}\n\\ No newline at end of file\n"
-
-
-def _carried_out(context: RewriteContext, entry: RewriteEntry, value: str) -> RewriteContext:
-    """The context of the next rewrite; raises RewriteRefused where the edits would not leave Python behind."""
-    edits = entry.rewrite(context.again(), value)
-    made = context.edited(edits)
-    for path in dict.fromkeys(edit.span.file for edit in edits):
-        if is_settings_file(path):
-            check_keys(context.text(path), made.text(path))
-            continue
-        try:
-            parse(made.text(path))
-        except UsageError as error:
-            raise RewriteRefused("The changed file would not be valid Python", file=path) from error
-    return made
 
 
 def _lines(text: str) -> list[str]:

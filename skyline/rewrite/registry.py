@@ -11,11 +11,12 @@ from types import ModuleType
 from typing import Any, ParamSpec, TypeVar
 
 from skyline.entry_points import installed, said
-from skyline.errors import RewriteRefused, SkylineError
+from skyline.errors import RewriteRefused, SkylineError, UsageError
 from skyline.lazy_dataclass import dataclass
 from skyline.rewrite import catalogue
 from skyline.rewrite.context import RewriteContext
-from skyline.source.text import TextEdit
+from skyline.source.settings_file import check_keys, is_settings_file
+from skyline.source.text import TextEdit, parse
 
 ENTRY_POINT_GROUP = "skyline.rewrites"
 _USUAL_ORDER = 50
@@ -75,6 +76,20 @@ class RewriteEntry:
             getattr(module, "notes", None),
             getattr(module, "notes_unchanged", None),
         )
+
+    def carried_out(self, context: RewriteContext, value: str) -> RewriteContext:
+        """The context of the next rewrite; raises RewriteRefused where the edits would not leave Python behind."""
+        edits = self.rewrite(context.again(), value)
+        made = context.edited(edits)
+        for path in dict.fromkeys(edit.span.file for edit in edits):
+            if is_settings_file(path):
+                check_keys(context.text(path), made.text(path))
+                continue
+            try:
+                parse(made.text(path))
+            except UsageError as error:
+                raise RewriteRefused("The changed file would not be valid Python", file=path) from error
+        return made
 
 
 @cache

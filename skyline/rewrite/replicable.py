@@ -10,7 +10,7 @@ from skyline.rewrite.blocks import replace
 from skyline.rewrite.context import RewriteContext, refusal
 from skyline.rewrite.sites.iteration import Iteration, framework
 from skyline.rewrite.sites.model import ModelSite
-from skyline.rewrite.sites.step import backward, optimizer_calls, steps
+from skyline.rewrite.sites.passes import backward, optimizer_calls, steps
 from skyline.source.arguments import qualified_name
 from skyline.source.batch_names import words
 from skyline.source.text import TextEdit, dotted, last_name, offsets_of, text_of

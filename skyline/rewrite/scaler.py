@@ -15,9 +15,8 @@ from skyline.rewrite.blocks import (
 )
 from skyline.rewrite.context import RewriteContext, refusal
 from skyline.rewrite.imports import Usable, free_name, usable
-from skyline.rewrite.sites.forward import ForwardSite
 from skyline.rewrite.sites.iteration import Iteration
-from skyline.rewrite.sites.step import StepSite, step
+from skyline.rewrite.sites.passes import ForwardSite, StepSite, step
 from skyline.rewrite.unwrapping import without_call, without_statements
 from skyline.source.program import Module
 from skyline.source.text import Function, TextEdit, dotted, last_name, offsets_of, text_of

@@ -44,6 +44,14 @@ class ProfileSettings:
         dict[str, str],
         Meta(description="Environment variables to add for the script.", extra=_TRUSTED),
     ] = field(default_factory=dict[str, str])
+    host: Annotated[
+        str | None,
+        Meta(
+            description="The machine that runs the script, named as for ssh; it gets a copy of the project. Without "
+            "it: this machine. A save runs the script there only if `network` is `open`.",
+            extra=_TRUSTED,
+        ),
+    ] = None
     device: Annotated[
         Device,
         Meta(

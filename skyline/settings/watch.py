@@ -14,4 +14,4 @@ class WatchSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     off: Annotated[tuple[str, ...], Meta(description="Rules that do not apply.")] = ()
     overhead: Annotated[
         float, Meta(gt=0, le=0.1, description="Largest share of the run's time that watching may take.")
-    ] = 0.005
+    ] = 0.002

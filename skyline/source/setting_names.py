@@ -24,7 +24,7 @@ _BESIDE_WORKERS = {
         "loader",
         "dataloader",
     ),
-    *("dataloaders", "loading", "train", "training", "cpu"),
+    *("dataloaders", "loading", "train", "training", "cpu", "iterator"),
 }
 
 

@@ -222,13 +222,17 @@ class CallFact:
     )
 
 
+MODEL_CALL = "model call"
+"""The boundary of a script that does not train."""
+
+
 @dataclass(frozen=True, slots=True)
 class IterationFact:
     """The boundaries of a script's iteration, and its contents.
 
     ``meaning`` is a sentence for the user, such as ``one step of Adam (train.py line 40), with 4 backward passes
-    (gradient accumulation)``. ``boundary`` is ``optimizer step`` or ``backward pass``. The counts are means over the
-    measured iterations.
+    (gradient accumulation)``. ``boundary`` is ``optimizer step``, ``backward pass`` or, in a script that does not
+    train, ``model call``. The counts are means over the measured iterations.
     """
 
     meaning: str
@@ -241,6 +245,11 @@ class IterationFact:
     ``DistributedDataParallel``, ``Hugging Face Trainer``, ``PyTorch Lightning``, ``several optimizers``, …"""
     rank: int = 0
     world_size: int = 1
+
+    @property
+    def trains(self) -> bool:
+        """False if an iteration is a call of a model."""
+        return self.boundary != MODEL_CALL
 
 
 _FULL = 0.9

@@ -25,9 +25,8 @@ from skyline.source.knob import SettingPlace
 from skyline.source.project import project_root
 from skyline.source.text import SourceSpan
 from skyline.trace.history_row import HistoryRow, history_row
-from skyline.trace.profile import CAPTURE_SCHEMA, Profile, SourceFile
+from skyline.trace.profile import CAPTURE_SCHEMA, Profile, SourceFile, check_plausible
 from skyline.trace.record import CodeLine
-from skyline.trace.validity import check
 from skyline.uncollected import uncollected
 
 _Move = Callable[[str], str]
@@ -223,7 +222,7 @@ def _read(path: Path) -> Profile:
         )
     try:
         profile = msgspec.json.decode(data, type=Profile)
-        check(profile)
+        check_plausible(profile)
     except _UNREADABLE as error:
         raise UsageError(f"{path} is damaged: {error}", hint="Profile the script again.") from error
     return profile
@@ -241,7 +240,12 @@ def _stem(script: Path) -> str:
 
 def latest(script: Path) -> Path | None:
     """The newest saved profile of a script that was not set aside, if there is one."""
-    return next((path for path in saved(script) if not path.name.endswith(_ASIDE)), None)
+    return next(iter(shown_first(script)), None)
+
+
+def shown_first(script: Path) -> tuple[Path, ...]:
+    """Every saved profile of a script that was not set aside, newest first."""
+    return tuple(path for path in saved(script) if not path.name.endswith(_ASIDE))
 
 
 def put_forward(script: Path) -> Path | None:
@@ -265,6 +269,12 @@ def saved(script: Path) -> tuple[Path, ...]:
     for folder in _folders(script.absolute()):
         found += profiles_in(folder, _stem(script))
     return tuple(sorted(found, key=_saved_at, reverse=True))
+
+
+def saved_as(script: Path, profile_id: str) -> Path | None:
+    """The saved profile of a script with this id, if there is one."""
+    name = name_of(script, profile_id)
+    return next((path for path in saved(script) if path.name == name), None)
 
 
 def profiles_in(folder: Path, stem: str = "") -> list[Path]:

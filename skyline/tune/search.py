@@ -310,8 +310,8 @@ class _Run:
             peak_bytes=found.peak_bytes,
             took_s=self._clock() - began_s,
             dropped=above,
-            worker=found.worker,
-            reason="its peak memory exceeds the limit" if above else found.reason,
+            worker=found.worker or None,
+            reason="its peak memory exceeds the limit" if above else found.reason or None,
         )
 
     def _candidate(self, parts: Parts) -> Candidate:

@@ -9,8 +9,7 @@ from skyline.analysis.analyse import Analysis
 from skyline.analysis.best import Climb, Constraints
 from skyline.interval import Interval
 from skyline.lazy_dataclass import dataclass
-from skyline.whatif.estimate import Estimate
-from skyline.whatif.question import BATCH_SIZE, Choice, Question, whole_number
+from skyline.whatif.question import BATCH_SIZE, Choice, Estimate, Question, whole_number
 
 Parts = frozenset[Choice]
 
@@ -91,6 +90,8 @@ class Space:
             ) == len(chosen)
             if chosen in self._candidates or not allowed or not self._climb.keeps(chosen):
                 continue
+            if any(self._changes_nothing(part, chosen) for part in chosen):
+                continue
             found = self._climb.ask(chosen)
             one_off_s = 0.0 if found.one_off_s is None else found.one_off_s.value
             self._candidates[chosen] = Candidate(chosen, _speedup(found), one_off_s)
@@ -100,6 +101,11 @@ class Space:
         found = self._climb.ask(chosen)
         saves = found.peak.value < 0.99 * self._climb.ask(frozenset()).peak.value
         return found.applicable and (saves or _speedup(found).high > _MAY_GAIN)
+
+    def _changes_nothing(self, part: Choice, chosen: Parts) -> bool:
+        """True if the other parts alone give the same, such as checkpointing of no block where all fits."""
+        found, others = self._climb.ask(chosen), self._climb.ask(chosen - {part})
+        return (found.iteration_ms, found.peak) == (others.iteration_ms, others.peak)
 
     @staticmethod
     def _subsets(chosen: Parts) -> Iterator[Parts]:

@@ -27,7 +27,7 @@ class TuneTrial:
 
     ``speedup`` is samples per second over those of the unchanged script, None if the trial failed; ``null`` is the
     unchanged script over itself. ``reason`` says why a trial is dropped, or why its figures are uncertain. ``worker``
-    is the worker that measured both versions; empty: this process did.
+    is the worker of a cluster that measured both versions, None if this machine did.
     """
 
     changes: tuple[str, ...]
@@ -37,8 +37,8 @@ class TuneTrial:
     peak_bytes: int | None = None
     took_s: float = 0.0
     dropped: bool = False
-    reason: str = ""
-    worker: str = ""
+    reason: str | None = None
+    worker: str | None = None
 
     @property
     def parts(self) -> frozenset[Choice]:
@@ -99,3 +99,36 @@ def load_state(path: Path) -> TuneState | None:
     if state.schema != TUNE_STATE_SCHEMA:
         raise UsageError(f"{path} is of another version", hint="Leave out --resume.")
     return state
+
+
+@dataclass(slots=True)
+class KeptTrials:
+    """The trials of a search so far, and their file; without a saved profile they are not kept."""
+
+    path: Path | None
+    state: TuneState
+
+    @classmethod
+    def of(cls, profile_id: str, saved: Path | None, *, resume: bool) -> KeptTrials:
+        """With ``resume`` the trials of the last search over this profile, else none. ``saved`` is the profile's file.
+
+        Raises UsageError for a damaged file.
+        """
+        path = None if saved is None else state_path(saved)
+        earlier = load_state(path) if resume and path is not None else None
+        if earlier is None or earlier.profile_id != profile_id:
+            earlier = TuneState(profile_id)
+        return cls(path, earlier)
+
+    def add(self, trial: TuneTrial) -> str:
+        """Keep one more trial; the reason if it cannot be written, empty otherwise. No later one is written then."""
+        self.state = self.state.with_trial(trial)
+        if self.path is None:
+            return ""
+        try:
+            save_state(self.path, self.state)
+        except OSError as error:
+            problem = f"{self.path} cannot be written: {error.strerror or error}"
+            self.path = None
+            return problem
+        return ""

@@ -31,8 +31,7 @@ from skyline.verification.change import change, check_unchanged
 from skyline.verification.measure import Effort, Measured, Measuring, measure
 from skyline.verification.verdict import Verdict, judge
 from skyline.version import __version__
-from skyline.whatif.estimate import Estimate
-from skyline.whatif.question import Question
+from skyline.whatif.question import Estimate, Question
 
 _DEFAULT_EFFORT = Effort()
 

@@ -60,8 +60,9 @@ class Scenario:
     """The number format that a change made before gave to the products of both passes; empty: unchanged."""
     one_off_s: Interval | None = None
     """One-off cost of the changes, not in each iteration, such as compiling; None for a negligible one."""
-    occasional_ms: float = 0.0
-    """The share in each iteration of the graph of work that only few of them do."""
+    occasional: Interval = field(default_factory=lambda: Interval.exact(0.0))
+    """The share in each iteration of the graph, in ms, of work that only few of them do; its range is in that of the
+    iteration as well."""
     provenance: Provenance = Provenance.MEASURED
     """Where the answer comes from: the weakest of the changes made so far."""
     choices: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -73,6 +74,11 @@ class Scenario:
         # The unchanged script was measured, unless it was predicted itself.
         start = Provenance.MEASURED if subject.profile is None or subject.has_run else Provenance.MODELLED
         return cls(subject.graph_of(grain), subject.memory, subject.batch_size, provenance=start)
+
+    @property
+    def occasional_ms(self) -> float:
+        """The share in each iteration of work that only few of them do."""
+        return self.occasional.value
 
     def batch_factor(self, subject: Subject) -> float:
         """The samples of an iteration over those of the recorded one."""
@@ -95,24 +101,27 @@ class Scenario:
         assumptions: tuple[str, ...] = (),
         memory: MemoryChange | None = None,
         one_off_s: Interval | None = None,
-        occasional_ms: float = 0.0,
+        occasional: Interval | None = None,
         provenance: Provenance = Provenance.MODELLED,
     ) -> Scenario:
         """With another graph and memory, and the uncertainty that comes with it added as an independent one.
 
-        ``one_off_s`` and ``occasional_ms`` come on top of those of earlier changes.
+        ``one_off_s`` and ``occasional`` come on top of those of earlier changes. The range of ``occasional`` is one of
+        the iteration, and does not belong in ``below_ms`` and ``above_ms``.
         """
         before = self.memory
+        now_and_then = occasional or Interval.exact(0.0)
+        rarely_below_ms, rarely_above_ms = _spreads(now_and_then)
         return replace(
             self,
             graph=graph,
-            below_ms=hypot(self.below_ms, below_ms),
-            above_ms=hypot(self.above_ms, above_ms),
+            below_ms=hypot(self.below_ms, below_ms, rarely_below_ms),
+            above_ms=hypot(self.above_ms, above_ms, rarely_above_ms),
             assumptions=(*self.assumptions, *(one for one in assumptions if one not in self.assumptions)),
             memory=before if before is None or memory is None else memory(before),
             memory_changed=self.memory_changed or memory is not None,
             one_off_s=_together(self.one_off_s, one_off_s),
-            occasional_ms=self.occasional_ms + occasional_ms,
+            occasional=_independently(self.occasional, now_and_then),
             provenance=self.provenance.with_part(provenance),
         )
 
@@ -149,6 +158,18 @@ def _together(first: Interval | None, second: Interval | None) -> Interval | Non
     if first is None or second is None:
         return first or second
     return Interval(first.value + second.value, first.low + second.low, first.high + second.high)
+
+
+def _spreads(of: Interval) -> tuple[float, float]:
+    """The distance from the low end to the value, and from there to the high end."""
+    return of.value - of.low, of.high - of.value
+
+
+def _independently(first: Interval, second: Interval) -> Interval:
+    """The sum of two amounts whose errors have nothing to do with each other."""
+    value = first.value + second.value
+    below, above = (hypot(*both) for both in zip(_spreads(first), _spreads(second), strict=True))
+    return Interval(value, value - below, value + above)
 
 
 def samples_at(baseline: Subject, batch_size: int | None) -> float | None:
@@ -302,6 +323,8 @@ class UsualWhatIf:
     stage: Stage = Stage.ALGORITHM
     grain: Grain = Grain.OPERATORS
     excludes: tuple[str, ...] = ()
+    training_only: bool = False
+    """True if the change is one of backward passes, optimizers or gradients: others do not ask for it."""
 
     def title(self, value: str) -> str:
         """The change in a few words, for this value."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from skyline.graph.build import build, main_lane
+from skyline.graph.graph import phase_times
 from skyline.graph.launching import one_iteration_ahead
 from skyline.graph.merging import coalesce
-from skyline.graph.part import part_shares, phase_times
-from skyline.graph.task import ON_GPU
+from skyline.graph.task import ON_GPU, part_shares
 from skyline.interval import Interval, interval_of_series
 from skyline.memory.peak import batch_tensors, peak_breakdown
 from skyline.simulate.engine import replay_error, simulate

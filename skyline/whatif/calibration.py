@@ -17,8 +17,7 @@ from skyline.graph.graph import Graph, scale
 from skyline.graph.insertion import Insertion, insert
 from skyline.graph.launching import ending_waits
 from skyline.graph.merging import coalesce
-from skyline.graph.part import PARTS, Part, parts_of
-from skyline.graph.task import Task, TaskKind, WorkClass
+from skyline.graph.task import PARTS, Part, Task, TaskKind, WorkClass, parts_of
 from skyline.interval import Interval, median
 from skyline.lazy_dataclass import dataclass
 from skyline.simulate.engine import Timeline, simulate, steady_step_ms

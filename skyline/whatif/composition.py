@@ -7,10 +7,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from skyline.errors import SkylineError
+from skyline.graph.graph import Graph
 from skyline.lazy_dataclass import dataclass
 from skyline.memory.peak import Fit, fit, usable_bytes
 from skyline.stage_failures import failure
 from skyline.whatif.base import Applicability, Grain, Scenario, Semantics, Stage, Subject, WhatIf
+from skyline.whatif.cost.loader_model import paced_by_workers
 from skyline.whatif.question import Choice
 from skyline.whatif.registry import whatif_named
 from skyline.whatif.subject import NotKnown
@@ -83,6 +85,8 @@ def compose(subject: Subject, choices: Sequence[Choice], *, at_least: Grain = Gr
     possible = [one.name for one, _, found in detected if found.applicable]
     together = {one.name: given or found.default for one, given, found in detected if found.beside(possible)}
     scenario = replace(scenario, choices=together)
+    # Workers are asked about together with all else, which must have been changed by then.
+    paced, standing = "num_workers" in together, scenario.graph
     for whatif, given, found in detected:
         value = given or found.default
         settled.append((whatif, value))
@@ -91,11 +95,15 @@ def compose(subject: Subject, choices: Sequence[Choice], *, at_least: Grain = Gr
             reasons.append(reason if len(asked) == 1 else f"{whatif.name}: {reason}")
             continue
         made.append((whatif, value))
+        if whatif.stage is Stage.LOADING and not paced:
+            scenario, paced = _paced(subject, scenario, standing), True
         scenario = _transformed(whatif, scenario, value, subject)
+        if whatif.stage is Stage.WORKLOAD:
+            standing = scenario.graph
         if scenario.reason:
             reasons.append(scenario.reason)
             scenario = replace(scenario, reason="")
-    scenario = _fitted(subject, scenario)
+    scenario = _fitted(subject, scenario if paced else _paced(subject, scenario, standing))
     if scenario.reason:
         reasons.append(scenario.reason)
     return Composition(
@@ -111,6 +119,8 @@ def compose(subject: Subject, choices: Sequence[Choice], *, at_least: Grain = Gr
 def detected_in(subject: Subject, whatif: WhatIf) -> Applicability:
     """Applicability of a what-if; one that fails does not apply, and the reason says so."""
     by_phases = whatif.stage is Stage.LOADING and whatif.grain is Grain.PHASES
+    if not subject.trains and getattr(whatif, "training_only", False):
+        return Applicability.no("the script does not train")
     if subject.unrecorded and not by_phases and whatif.name not in _MEASURED:
         return Applicability.no(subject.unrecorded)
     try:
@@ -122,6 +132,11 @@ def detected_in(subject: Subject, whatif: WhatIf) -> Applicability:
     except Exception as error:
         logger.info("%s could not be asked", whatif.name, exc_info=True)
         return Applicability.no(failure(error))
+
+
+def _paced(subject: Subject, scenario: Scenario, standing: Graph) -> Scenario:
+    """With the pace of the loader workers that the script has, where a profile tells it."""
+    return scenario if subject.profile is None else paced_by_workers(scenario, standing, subject)
 
 
 def _transformed(whatif: WhatIf, scenario: Scenario, value: str, subject: Subject) -> Scenario:

@@ -117,9 +117,7 @@ def with_start(scenario: Scenario, baseline: Subject, setting: LoaderSetting, lo
     each = cost.scaled(1 / many)
     return scenario.changed(
         longer(scenario.graph, baseline, each.value),
-        below_ms=each.value - each.low,
-        above_ms=each.high - each.value,
-        occasional_ms=each.value,
+        occasional=each,
         assumptions=(
             f"starting the workers, about {cost.value:.0f} ms in each epoch, is spread over its {many:.0f} iterations",
         ),

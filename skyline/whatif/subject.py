@@ -13,7 +13,7 @@ from skyline.graph.build import build, main_lane
 from skyline.graph.column import Flags, Indices, Times
 from skyline.graph.graph import Graph
 from skyline.graph.launching import one_iteration_ahead
-from skyline.graph.part import Part
+from skyline.graph.task import Part
 from skyline.graph.threads import ThreadUse, thread_use
 from skyline.interval import Interval, median
 from skyline.lazy_dataclass import dataclass
@@ -247,6 +247,11 @@ class Subject:
         if self.recording is None:
             raise NotKnown("not known from a profile")
         return self.recording
+
+    @property
+    def trains(self) -> bool:
+        """False for a script whose iterations are calls of a model."""
+        return self.profile is None or self.profile.trains
 
     @property
     def has_run(self) -> bool:

@@ -10,5 +10,5 @@ BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 
 
 @pytest.fixture(autouse=True)
-def _beside_the_benchmarks(monkeypatch: pytest.MonkeyPatch) -> None:
+def _beside_the_benchmarks(brief_start: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(BENCHMARKS))

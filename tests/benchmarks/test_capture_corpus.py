@@ -10,6 +10,11 @@ from typing import Any
 
 import pytest
 
+from skyline.capture.request import CaptureRequest
+from skyline.capture.session import capture
+from skyline.capture.warm_pool import WarmPool
+from skyline.trace.profile import Profile
+
 pytest.importorskip("tomllib", reason="the list of the corpus is read by Python 3.11 and later")
 
 
@@ -262,20 +267,32 @@ for x, in torch.utils.data.DataLoader(data, batch_size=size):
 """
 
 
+@pytest.fixture
+def brief_captures(resident: WarmPool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Captures measure the script alone, briefly, in forks of one process."""
+    import corpus_batch
+    import corpus_measure
+
+    def brief(asked: CaptureRequest, **options: Any) -> Profile:
+        return capture(
+            replace(asked, settle_s=0.1, trials=False, budget_s=0.0), starter=resident.start, **options
+        )
+
+    for module in (corpus_batch, corpus_measure):
+        monkeypatch.setattr(module, "capture", brief)
+
+
 @pytest.mark.capture
+@pytest.mark.usefixtures("brief_captures")
 @pytest.mark.parametrize(
     ("size", "written", "said"),
     [(16, "16", (True, "right")), (2, "2", (True, "right")), (16, "len('a' * 16)", (False, ""))],
 )
 def test_the_batch_size_of_a_script_is_held_against_its_source(
-    tmp_path: Path, size: int, written: str, said: tuple[bool, str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, size: int, written: str, said: tuple[bool, str]
 ) -> None:
     import corpus_measure
 
-    whole = corpus_measure.capture
-    monkeypatch.setattr(
-        corpus_measure, "capture", lambda asked, **options: whole(replace(asked, settle_s=0.1), **options)
-    )
     script = tmp_path / "train.py"
     script.write_text(BATCHES.format(size=written), encoding="utf-8")
     subject = corpus_measure.TimedScript(script, (), sys.executable, tmp_path)
@@ -286,16 +303,10 @@ def test_the_batch_size_of_a_script_is_held_against_its_source(
 
 
 @pytest.mark.capture
+@pytest.mark.usefixtures("brief_captures")
 @pytest.mark.parametrize("breaks", [False, True])
-def test_a_script_is_profiled_or_its_own_error_is_told(
-    tmp_path: Path, breaks: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_script_is_profiled_or_its_own_error_is_told(tmp_path: Path, breaks: bool) -> None:
     import corpus_measure
-
-    whole = corpus_measure.capture
-    monkeypatch.setattr(
-        corpus_measure, "capture", lambda asked, **options: whole(replace(asked, settle_s=0.1), **options)
-    )
 
     script = tmp_path / "train.py"
     first = "import no_such_module_here" if breaks else ""
@@ -333,15 +344,10 @@ def test_several_ranks_are_started_by_torchrun_and_the_error_is_that_of_a_rank()
 
 
 @pytest.mark.capture
-def test_a_script_of_two_ranks_has_a_profile_and_no_stopwatch(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.usefixtures("brief_captures")
+def test_a_script_of_two_ranks_has_a_profile_and_no_stopwatch(tmp_path: Path) -> None:
     import corpus_measure
 
-    whole = corpus_measure.capture
-    monkeypatch.setattr(
-        corpus_measure, "capture", lambda asked, **options: whole(replace(asked, settle_s=0.1), **options)
-    )
     script = tmp_path / "train.py"
     script.write_text(TRAINING.format(first=""), encoding="utf-8")
     outcome = corpus_measure.measure(

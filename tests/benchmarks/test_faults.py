@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
+BRIEF = Path(__file__).resolve().parents[1] / "brief_measurements.py"
 linux = pytest.mark.skipif(
     sys.platform != "linux", reason="orphaned processes find a new parent on Linux only"
 )
@@ -57,6 +58,7 @@ def test_faults_take_nothing_away(kinds: str, tmp_path: Path) -> None:
     # A process of its own, since it becomes the parent of whatever its commands leave behind.
     command = [sys.executable, BENCHMARKS / "faults.py", "--kinds", kinds]
     command += ["--faults", "2", "--jobs", "1", "--budget", "0", "--results", tmp_path]
+    command += ["--program", BRIEF]
     ended = subprocess.run(command, capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stderr
     assert "Nothing was lost." in (tmp_path / "faults.md").read_text()

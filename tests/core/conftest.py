@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
 import pytest
 
-from skyline.capture.warm_pool import WarmPool
 from skyline.graph.graph import Dependency, Graph, Structure
 from skyline.graph.task import Task, TaskKind, WorkClass
 from skyline.source.knob import Knob, KnobKind, KnobSearch
@@ -265,30 +264,6 @@ def published(request: pytest.FixtureRequest, shared_data: Path) -> Published:
     if not path.exists():
         pytest.skip(f"no {path}")
     return Published(path)
-
-
-@pytest.fixture(scope="session")
-def preloaded() -> str:
-    """The folder on whose account, in ``PYTHONPATH``, forked runs have the compiler that optimizers import."""
-    return str(Path(__file__).resolve().parents[1] / "preloaded")
-
-
-@pytest.fixture
-def brief_start(preloaded: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Forked runs start with the compiler that optimizers import, and compute on one thread.
-
-    Threads that wait for each other on busy cores make tiny iterations a hundred times longer.
-    """
-    monkeypatch.setenv("PYTHONPATH", preloaded)
-    monkeypatch.setenv("OMP_NUM_THREADS", "1")
-
-
-@pytest.fixture(scope="session")
-def resident() -> Iterator[WarmPool]:
-    """Runs of all tests of a worker are forked from one process that has imported torch, as an editor's are."""
-    warm_pool = WarmPool()
-    yield warm_pool
-    warm_pool.close()
 
 
 @pytest.fixture

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gzip
 import http.client
 import json
 import socket
 import struct
+import urllib.request
 from collections.abc import Iterator
 from typing import Any, BinaryIO, cast
 
@@ -65,10 +67,20 @@ def test_the_page_runs_no_script_but_ours(service: Service) -> None:
     assert status == 200
     assert "script-src 'self';" in headers["Content-Security-Policy"]
     assert headers["Referrer-Policy"] == "no-referrer"
-    assert page.count("<script src=") == 1
+    assert page.count("<script src=") == 3
+    for name in ("tables.js", "timeline.js"):
+        assert ask(service, f"/{service.token}/{name}")[0] == 200
     assert 'id="ask"' in page
     assert ask(service, f"/{service.token}/live.js")[0] == 200
     assert json.loads(ask(service, f"/{service.token}/profile")[2])["schema"] == "skyline.profile/1"
+
+
+def test_the_timeline_is_a_trace_for_perfetto(service: Service) -> None:
+    with urllib.request.urlopen(f"{service.url}timeline", timeout=10) as response:
+        assert response.headers["Content-Type"] == "application/gzip"
+        trace = json.loads(gzip.decompress(response.read()))
+    processes = {one["args"]["name"] for one in trace["traceEvents"] if one["name"] == "process_name"}
+    assert len(processes) == 2, "measured and simulated"
 
 
 @pytest.mark.parametrize(

@@ -37,6 +37,10 @@ fi
 cd {home}
 exec env -u VIRTUAL_ENV -u XDG_CACHE_HOME HOME={home} SHELL=/bin/bash HOST_MARK={mark} /bin/bash -c "$3"
 """
+SETTINGS = """\
+[tool.skyline.profile]
+host = "gpubox"
+"""
 TRAIN = """\
 import os
 import sys
@@ -99,7 +103,7 @@ def box(tmp_path: Path) -> Box:
 
 
 @pytest.fixture
-def environment(tmp_path: Path, box: Box) -> dict[str, str]:
+def environment(tmp_path: Path, box: Box, brief_start: None) -> dict[str, str]:
     programs = tmp_path / "programs"
     programs.mkdir()
     (programs / "ssh").write_text(SSH.format(home=box.home, mark=box.mark))
@@ -188,9 +192,11 @@ def test_the_profile_comes_back(project: Path, box: Box, terminal: Terminal) -> 
     data = box.copy / "data" / "set.bin"
     data.parent.mkdir()
     data.write_bytes(b"0")
-    again = terminal("profile", "--host=gpubox", "--json", "-", *BRIEF, "train.py")
+    # The settings of the project name the host, and go there, too.
+    (project / "pyproject.toml").write_text(SETTINGS)
+    again = terminal("profile", "--json", "-", *BRIEF, "train.py")
     assert again.returncode == 0, again.stderr
-    assert "gpubox gets 1 of 3 files of project" in again.stderr
+    assert "gpubox gets 2 of 3 files of project" in again.stderr
     assert '"batch_size":{"value":16' in again.stdout.replace(" ", "")
     assert not (box.copy / "src" / "old.py").exists()
     assert data.exists()
@@ -202,6 +208,17 @@ def test_a_host_that_cannot_be_reached(terminal: Terminal) -> None:
     assert "Could not resolve hostname nowhere" in ran.stderr
     assert "nowhere could not be reached" in ran.stderr
     assert "ssh -o BatchMode=yes nowhere true" in ran.stderr
+
+
+def test_the_host_of_the_settings(project: Path, terminal: Terminal) -> None:
+    (project / "pyproject.toml").write_text('[tool.skyline.profile]\nhost = "nowhere"\n')
+    assert "nowhere could not be reached" in terminal("profile", "train.py").stderr
+    here = terminal("profile", "--here", "missing.py")
+    assert "missing.py does not exist" in here.stderr
+    assert "nowhere" not in here.stderr
+    both = terminal("profile", "--here", "--host", "gpubox", "train.py")
+    assert both.returncode == 2
+    assert "--host and --here contradict each other" in both.stderr
 
 
 @pytest.mark.parametrize("host", ["-oProxyCommand=touch x", ""])

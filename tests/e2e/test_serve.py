@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import itertools
 import json
 import os
@@ -14,6 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from skyline.trace import store
@@ -22,6 +24,7 @@ from skyline.trace.profile import Profile
 pytestmark = pytest.mark.xdist_group("browser")
 
 BRIEF = Path(__file__).resolve().parents[1] / "brief_measurements.py"
+RECORDED = Path(__file__).resolve().parents[1] / "data" / "linear.profile.json.gz"
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 WAIT_S = 60
 CONNECT = """
@@ -83,6 +86,11 @@ class Browser:
             time.sleep(0.05)
         return value
 
+    def resize(self, width: int, height: int) -> None:
+        """The page in a window of this size in pixels."""
+        size = {"width": width, "height": height, "deviceScaleFactor": 0, "mobile": width < 500}
+        self._call("Emulation.setDeviceMetricsOverride", **size)
+
     def text(self, selector: str) -> str:
         return self.tell(f"document.querySelector({selector!r})?.innerText ?? ''")
 
@@ -141,7 +149,7 @@ Serve = Callable[..., str]
 
 
 @pytest.fixture
-def serve() -> Iterator[Serve]:
+def serve(brief_start: None) -> Iterator[Serve]:
     running: list[subprocess.Popen[str]] = []
 
     def start(*arguments: str) -> str:
@@ -202,6 +210,107 @@ def test_it_shows_answers_and_keeps_current(browser: Browser, serve: Serve, here
     store.save(newer)
     browser.until("document.querySelector('.figures').innerText.includes('9.00')")
     assert browser.tell("window.stayed")
+    assert browser.errors == []
+
+
+def test_lines_are_sorted_and_searched(browser: Browser, serve: Serve, here: Profile) -> None:
+    store.save(here)
+    browser.open(serve("--saved", here.script))
+    browser.until("document.querySelector('th.sorts')")
+    table = "[...document.querySelectorAll('main table')].find((one) => one.innerText.includes('loss.backward()'))"
+    places = f"[...{table}.querySelectorAll('td a')].map((one) => one.innerText)"
+    first = browser.tell(places)
+    assert len(first) >= 5
+    assert browser.tell(f"{table}.tBodies[0].rows[0].innerText.includes('optimizer.step()')"), "the costliest"
+    title = f"[...{table}.querySelectorAll('th.sorts')].at(-1)"
+    browser.tell(f"{title}.click()")
+    browser.tell(f"{title}.click()")
+    assert browser.tell(f"{title}.getAttribute('aria-sort')") == "ascending"
+    assert sorted(browser.tell(places)) == sorted(first)
+    last = f"{table}.tBodies[0].rows[{table}.tBodies[0].rows.length - 1].innerText"
+    assert browser.tell(f"{last}.startsWith('iteration')"), "the sum stays at the end"
+    search = f"{table}.closest('.scroll').previousElementSibling"
+    browser.tell(f"{search}.value = 'backward'")
+    browser.tell(f"{search}.dispatchEvent(new Event('input'))")
+    shown = browser.tell(
+        f"[...{table}.querySelectorAll('td a')].filter((one) => !one.closest('tr').hidden).length"
+    )
+    assert 0 < shown < len(first)
+    assert browser.errors == []
+
+
+def test_the_timeline_goes_to_perfetto_when_that_answers(
+    browser: Browser, serve: Serve, here: Profile
+) -> None:
+    store.save(here)
+    browser.open(serve("--saved", here.script))
+    browser.until("document.querySelector('button[name=timeline]')")
+    browser.tell(
+        "window.sent = []; window.open = (address) => "
+        "({ postMessage: (message, origin) => sent.push({ address, message, origin }) }); null"
+    )
+    browser.tell("document.querySelector('button[name=timeline]').click()")
+    browser.until("sent.length > 1")
+    assert browser.tell("sent[0]") == {
+        "address": "https://ui.perfetto.dev",
+        "message": "PING",
+        "origin": "https://ui.perfetto.dev",
+    }
+    answer = "window.dispatchEvent(new MessageEvent('message', {{ origin: '{}', data: 'PONG' }}))"
+    browser.tell(answer.format("https://elsewhere.example"))
+    browser.tell("new Promise((done) => setTimeout(done, 300))")
+    assert browser.tell("sent.every(({ message }) => message === 'PING')"), "another page gets nothing"
+    browser.tell(answer.format("https://ui.perfetto.dev"))
+    browser.until("document.getElementById('change').innerText.includes('in the tab of ui.perfetto.dev')")
+    handed = "sent.filter(({ message }) => message !== 'PING')"
+    assert browser.tell(f"{handed}.map((one) => one.origin)") == ["https://ui.perfetto.dev"]
+    began = browser.tell(f"[...new Uint8Array({handed}[0].message.perfetto.buffer).slice(0, 2)]")
+    assert began == [0x1F, 0x8B], "gzipped"
+    assert browser.errors == []
+
+
+def test_numbers_are_within_the_width_of_a_phone(browser: Browser, serve: Serve, here: Profile) -> None:
+    store.save(here)
+    browser.open(serve("--saved", here.script))
+    browser.until("document.querySelector('.figures')")
+    cells = (
+        "[...document.querySelectorAll('main table.titled td')].filter((one) => one.getClientRects().length)"
+    )
+    outside = f"{cells}.filter((one) => one.getBoundingClientRect().right > innerWidth).length"
+    browser.resize(360, 780)
+    assert browser.tell("innerWidth") == 360
+    assert browser.tell(f"{cells}.length") > 20
+    assert browser.tell(outside) == 0
+    assert browser.tell("document.documentElement.scrollWidth") <= 360
+    named = "getComputedStyle(document.querySelector('td[data-title=share]'), '::before').content"
+    assert "share" in browser.tell(named)
+    browser.resize(1200, 800)
+    browser.until(f"{named} === 'none'")
+
+
+def test_a_change_is_written_from_the_page(browser: Browser, serve: Serve, tmp_path: Path) -> None:
+    root = tmp_path.resolve()
+    text = gzip.decompress(RECORDED.read_bytes()).decode().replace("/tmp/project", str(root))
+    profile = msgspec.json.decode(text, type=Profile)
+    script = root / "train.py"
+    script.write_text(profile.sources[0].text)
+    store.save(profile)
+    browser.open(serve("--saved", str(script)))
+    browser.until("document.querySelector('.figures')")
+    browser.tell("document.querySelector('input[name=size]').value = '0'")
+    browser.tell(
+        "document.querySelector('input[name=size]').dispatchEvent(new Event('input', { bubbles: true }))"
+    )
+    size = browser.tell("document.querySelector('input[name=batch]').value")
+    assert size != "16"
+    browser.tell("document.querySelector('button[name=preview]').click()")
+    browser.until(f"document.getElementById('diff').innerText.includes('batch_size={size}')")
+    browser.tell("document.querySelector('button[name=apply]').click()")
+    browser.until("document.getElementById('change').innerText.includes('Written into train.py')")
+    assert script.read_text() == profile.sources[0].text.replace("batch_size=16", f"batch_size={size}")
+    browser.tell("document.querySelector('button[name=revert]').click()")
+    browser.until("document.getElementById('change').innerText.includes('Taken back')")
+    assert script.read_text() == profile.sources[0].text
     assert browser.errors == []
 
 

@@ -1,7 +1,7 @@
 """Tasks that people have, in a terminal: at most two commands each, and the last one ends in a sentence that answers.
 
-Every command is a process of its own, on a script that really runs. The tasks of the how-to pages have their tests with
-their commands.
+Every command is a process of its own in a pseudo-terminal, on a script that really runs. With ``SKYLINE_TASK_PICTURES``
+set to a folder, each task draws what its commands show: the pictures of docs/tasks.md.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import html
 import json
 import os
 import re
+import shutil
 import socket
 import subprocess
 import sys
@@ -18,9 +19,8 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -51,54 +51,7 @@ LOOP = """\
 HEAD = "import torch\nfrom torch import nn\nfrom torch.utils.data import DataLoader, TensorDataset\n\n"
 
 
-@dataclass(frozen=True, slots=True)
-class Ran:
-    """The output and exit status of a command."""
-
-    code: int
-    out: str
-    err: str
-
-
-Terminal = Callable[..., Ran]
-
-
-@pytest.fixture
-def environment(tmp_path: Path) -> dict[str, str]:
-    """The environment of a person's terminal, with a cache and data of its own. Interpreters in it import faster."""
-    return {
-        **os.environ,
-        "PYTHONPATH": str(TESTS / "preloaded"),
-        "COLUMNS": "100",
-        "XDG_CACHE_HOME": str(tmp_path / "cache"),
-        "XDG_DATA_HOME": str(tmp_path / "data"),
-    }
-
-
-@pytest.fixture
-def project(tmp_path: Path) -> Path:
-    """An empty folder, which the commands run in."""
-    folder = tmp_path / "project"
-    folder.mkdir()
-    return folder.resolve()
-
-
-@pytest.fixture
-def terminal(project: Path, environment: dict[str, str]) -> Terminal:
-    """Runs ``skyline`` with these words and waits for its end."""
-
-    def run(*words: str) -> Ran:
-        command = [*SKYLINE, *words]
-        ended = subprocess.run(
-            command, cwd=project, env=environment, capture_output=True, text=True, timeout=WAIT_S, check=False
-        )
-        assert "Traceback" not in ended.stderr, ended.stderr
-        return Ran(ended.returncode, ended.stdout, ended.stderr)
-
-    return run
-
-
-def answers(ran: Ran, script: Path) -> None:
+def answers(ran: Any, script: Path) -> None:
     """The page of a profile begins with two sentences: the cause that bounds the step, and the change that helps."""
     assert ran.code == 0, ran.err
     saved = store.latest(script)
@@ -111,7 +64,7 @@ def answers(ran: Ran, script: Path) -> None:
         assert " ".join(sentence.split()) in page, ran.out
 
 
-def test_i_use_hydra(terminal: Terminal, project: Path) -> None:
+def test_i_use_hydra(terminal: Any, project: Path) -> None:
     pytest.importorskip("hydra", reason="hydra-core is not installed")
     config = project / "conf" / "config.yaml"
     config.parent.mkdir()
@@ -123,7 +76,7 @@ def test_i_use_hydra(terminal: Terminal, project: Path) -> None:
         f"def main(config):\n{body}\n\nmain()\n"
     )
     before = config.read_text()
-    ran = terminal("profile", *BRIEF, "train.py")
+    ran = terminal("profile", "train.py", hidden=BRIEF)
     answers(ran, project / "train.py")
     assert "The batch size is read from config.yaml, line 3 (`train.batch_size: 32`)" in " ".join(
         ran.out.split()
@@ -134,7 +87,7 @@ def test_i_use_hydra(terminal: Terminal, project: Path) -> None:
     assert config.read_text() == before.replace("batch_size: 32", "batch_size: 64")
 
 
-def test_i_am_in_a_notebook(terminal: Terminal, project: Path) -> None:
+def test_i_am_in_a_notebook(terminal: Any, project: Path) -> None:
     cells = [HEAD, "batch_size = 32", "if True:\n" + LOOP.replace("BATCH", "batch_size")]
     entries = [
         {
@@ -151,7 +104,7 @@ def test_i_am_in_a_notebook(terminal: Terminal, project: Path) -> None:
     notebook.write_text(
         json.dumps({"cells": entries, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}, indent=1)
     )
-    ran = terminal("profile", *BRIEF, "--interpreter", sys.executable, "train.ipynb")
+    ran = terminal("profile", "train.ipynb", hidden=(*BRIEF, "--interpreter", sys.executable))
     answers(ran, notebook)
     assert "In [3]:" in ran.out, "places are those of the notebook"
     ran = terminal("apply", "train.ipynb", "batch_size=64")
@@ -160,7 +113,7 @@ def test_i_am_in_a_notebook(terminal: Terminal, project: Path) -> None:
     assert json.loads(notebook.read_text())["cells"][1]["source"] == ["batch_size = 64"]
 
 
-def test_my_job_runs_under_torchrun(terminal: Terminal, project: Path) -> None:
+def test_my_job_runs_under_torchrun(terminal: Any, project: Path) -> None:
     body = LOOP.replace("BATCH", "32").replace(
         "    optimizer = ", "    net = nn.parallel.DistributedDataParallel(net)\n    optimizer = "
     )
@@ -169,25 +122,26 @@ def test_my_job_runs_under_torchrun(terminal: Terminal, project: Path) -> None:
         f'def main():\n    dist.init_process_group("gloo")\n{body}\n\n'
         'if __name__ == "__main__":\n    main()\n'
     )
-    ran = terminal("profile", *BRIEF, "torchrun", "--nproc-per-node", "2", "train.py")
+    ran = terminal("profile", "torchrun", "--nproc-per-node", "2", "train.py", hidden=BRIEF)
     answers(ran, project / "train.py")
     assert "on rank 0 of 2" in " ".join(ran.out.split())
 
 
-def test_why_did_it_get_slower(terminal: Terminal, project: Path) -> None:
+def test_why_did_it_get_slower(terminal: Any, screen: Any, project: Path) -> None:
     script = project / "train.py"
     zero = "            optimizer.zero_grad()\n"
     body = LOOP.replace("BATCH", "32").replace(zero, f"            prepare(x)\n{zero}")
     text = f"import time\n{HEAD}\ndef prepare(x):\n    time.sleep(0.01)\n\n\ndef main():\n{body}\n\nmain()\n"
     script.write_text(text)
     # The profile of the days when it was fast.
-    assert terminal("profile", *BRIEF, "train.py").code == 0
+    assert terminal("profile", "train.py", hidden=BRIEF).code == 0
     (fast,) = (project / ".skyline").glob("*.profile.json.gz")
     script.write_text(text.replace("0.01", "0.15"))
+    screen.shown.clear()
 
     # Other programs may run during this test: the difference is far beyond what they cost.
-    assert terminal("profile", *BRIEF, "--replace", "train.py").code == 0
-    ran = terminal("diff", str(fast), "train.py")
+    assert terminal("profile", "train.py", hidden=(*BRIEF, "--replace")).code == 0
+    ran = terminal("diff", str(fast.relative_to(project)), "train.py")
     assert ran.code == 0, ran.err
     said = " ".join(ran.out.split())
     assert re.search(r"slower time per sample [+\d]", said), ran.out
@@ -206,19 +160,74 @@ def on_gpu(project: Path) -> None:
     (project / "train.py").write_text(f"{HEAD}\ndef main():\n{body}\n\nmain()\n")
 
 
-def test_the_largest_batch_for_24_gb(terminal: Terminal, project: Path) -> None:
+def test_the_largest_batch_for_24_gb(terminal: Any, project: Path) -> None:
     on_gpu(project)
     ran = terminal("profile", "--gpu", "l4", "--memory", "24GB", "train.py")
     assert ran.code == 0, ran.err
     assert re.search(r"The largest batch that fits 24 GB is \d+", " ".join(ran.out.split())), ran.out
 
 
-def test_what_an_h100_brings_and_costs(terminal: Terminal, project: Path) -> None:
+def test_what_an_h100_brings_and_costs(terminal: Any, project: Path) -> None:
     on_gpu(project)
     ran = terminal("devices", "--gpu", "l4,h100", "train.py")
     assert ran.code == 0, ran.err
     said = " ".join(ran.out.split())
     assert re.search(r"Fastest (and cheapest )?is the (L4|H100): an epoch .*? ms, \$0\.", said), ran.out
+
+
+SLOW_DATA = """\
+class Slow(torch.utils.data.Dataset):
+    def __len__(self):
+        return 4096
+
+    def __getitem__(self, index):
+        time.sleep(0.002)
+        return torch.randn(64), torch.randn(1)
+
+
+"""
+
+
+@pytest.mark.long
+def test_the_fastest_settings(terminal: Any, project: Path) -> None:
+    body = LOOP.replace("BATCH", "32").replace(
+        "TensorDataset(torch.randn(4096, 64), torch.randn(4096, 1))", "Slow()"
+    )
+    (project / "train.py").write_text(f"import time\n{HEAD}\n{SLOW_DATA}def main():\n{body}\n\nmain()\n")
+    brief = ("--device", "cpu", "--profile-budget", "0", "--steps", "4")
+    ran = terminal("tune", "train.py", "--budget", "90s", hidden=brief)
+    assert ran.code == 0, ran.err
+    said = " ".join(ran.out.split())
+    # Reading a batch takes most of an iteration, so that workers double the speed at least.
+    found = re.search(r"([\d.]+)x \(\S+\) samples per second with \S*.*?num_workers=\d", said)
+    assert found, ran.out
+    assert float(found[1]) > 1.5
+
+
+def test_why_is_my_gpu_idle(terminal: Any, project: Path) -> None:
+    shutil.copyfile(TESTS / "data" / "tiny_gpu.trace.json", project / "trace.json")
+    ran = terminal("whatif", "trace.json")
+    assert ran.code == 0, ran.err
+    said = " ".join(ran.out.split())
+    assert (
+        "The GPU works for 42 % of the step. The critical path of the step is Python and kernel launches"
+        in said
+    )
+    assert re.search(r"Fused optimizer step \(fused=True\): 1\.\d+x", said), ran.out
+
+
+def test_a_slow_change_does_not_get_in(terminal: Any, project: Path) -> None:
+    git = ("git", "-c", "user.name=a", "-c", "user.email=a@example.org", "-c", "commit.gpgsign=false")
+    subprocess.run([*git, "init", "-q"], cwd=project, check=True)
+    body = LOOP.replace("BATCH", "32")
+    for width in ("256", "4096"):
+        text = f"{HEAD}\ndef main():\n{body.replace('256', width)}\n\nmain()\n"
+        (project / "train.py").write_text(text)
+        subprocess.run([*git, "add", "train.py"], cwd=project, check=True)
+        subprocess.run([*git, "commit", "-qm", width], cwd=project, check=True)
+    ran = terminal("check", "train.py", "--base", "HEAD~1", hidden=("--rounds", "6"))
+    assert ran.code == 1, ran.err
+    assert re.search(r"Over budget: .*\.", ran.out), ran.out
 
 
 class Tunnel:
@@ -269,6 +278,23 @@ def measured(page: str) -> dict[str, Any] | None:
             return json.loads(answer.read())
         time.sleep(1)
     return None
+
+
+def photograph(address: str, name: str) -> None:
+    """Keep the page as Chromium shows it, where pictures are wanted."""
+    folder, browser = os.environ.get("SKYLINE_TASK_PICTURES"), shutil.which("chromium")
+    if folder and browser:
+        options = (
+            "--headless",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--hide-scrollbars",
+            "--window-size=1100,900",
+        )
+        path = Path(folder, name).absolute()
+        subprocess.run(
+            [browser, *options, f"--screenshot={path}", address], check=True, capture_output=True, timeout=120
+        )
 
 
 @pytest.fixture
@@ -323,3 +349,4 @@ def test_on_the_gpu_box_from_my_laptop(
         time.sleep(0.1)
     for sentence in sentences:
         assert sentence in shown
+    photograph(page, "task-on-the-gpu-box-from-my-laptop.png")

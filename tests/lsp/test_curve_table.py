@@ -12,8 +12,7 @@ from skyline.analysis.estimate import estimate
 from skyline.interval import Interval
 from skyline.report.build import profile_report
 from skyline.trace.store import load
-from skyline.whatif.estimate import CurvePoint
-from skyline.whatif.question import Question
+from skyline.whatif.question import CurvePoint, Question
 from skyline_lsp.curve_table import curve_table, largest_that_fits, point_of
 
 PROFILE = load(Path(__file__).parents[1] / "data" / "linear.profile.json.gz")

@@ -105,6 +105,7 @@ async def test_settings_that_make_no_sense_are_named_once(start_editor) -> None:
 
 
 @pytest.mark.fresh
+@pytest.mark.usefixtures("brief_start")
 @pytest.mark.parametrize("way", ["shutdown", "end of input", "SIGTERM", "SIGKILL"])
 async def test_no_process_is_left_behind(editor, project: Path, way: str) -> None:
     train = editor.open(project / "train.py")

@@ -8,7 +8,12 @@ import pytest
 
 from skyline.report import protocol
 
-pytestmark = [pytest.mark.capture, pytest.mark.fresh, pytest.mark.xdist_group("gpu")]
+pytestmark = [
+    pytest.mark.capture,
+    pytest.mark.fresh,
+    pytest.mark.xdist_group("gpu"),
+    pytest.mark.usefixtures("brief_start"),
+]
 
 BOUND = Path(__file__).resolve().parents[1] / "e2e" / "gpu" / "scripts" / "bound.py"
 
@@ -16,7 +21,6 @@ BOUND = Path(__file__).resolve().parents[1] / "e2e" / "gpu" / "scripts" / "bound
 async def test_a_profile_on_a_gpu_and_what_it_asks_for(
     start_editor, project: Path, gpu_python: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("OMP_NUM_THREADS", "1")
     monkeypatch.setenv("SIMULATED_GPU", "kernel_us=500")
     (project / "train.py").write_text(BOUND.read_text().replace("sys.argv[1]", '"device"'))
     editor = await start_editor({"interpreter": str(gpu_python)})

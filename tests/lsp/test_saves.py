@@ -77,6 +77,7 @@ async def test_a_failure_is_cured_in_the_module_that_caused_it(editor, project: 
 
 
 @pytest.mark.fresh
+@pytest.mark.usefixtures("brief_start")
 @pytest.mark.skipif(sys.platform != "linux", reason="runs are forked on Linux alone")
 async def test_two_servers_have_a_resident_process_each_and_take_it_along(
     start_editor, project: Path

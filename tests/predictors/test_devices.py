@@ -1,10 +1,14 @@
 import csv
+import json
+from dataclasses import fields
+from importlib.resources import files
 
 import pytest
 
 from skyline.errors import UsageError
+from skyline.predict.gpu_spec import GpuSpec
 from skyline.predict.gpus import gpu_named
-from skyline_predictors.devices import gpus
+from skyline_predictors.devices import TABLE, gpus
 
 WANTED = """P4 P40 P100 P100-SXM GP100 V100 V100-SXM V100-SXM-32GB V100S V100-DGXS Titan_V T4 RTX_2060 RTX_2070 RTX_2080
 RTX_2080_Ti Titan_RTX A2 A10 A10G A30 A40 A100-40GB A100-40GB-PCIe A100-80GB A100-80GB-SXM RTX_A4000 RTX_A5000
@@ -15,6 +19,12 @@ MI210 MI250 MI250X MI300A MI300X MI325X"""
 
 def test_the_usual_gpus_are_there():
     assert {name.replace("_", " ") for name in WANTED.split()} <= {spec.name for spec in gpus()}
+
+
+def test_every_row_states_all_figures_and_no_others():
+    (keys,) = {frozenset(row) for row in json.loads(files("skyline_predictors").joinpath(TABLE).read_bytes())}
+    known = {field.name for field in fields(GpuSpec)}
+    assert keys == known - {"memory_bytes", "l2_bytes", "own"} | {"memory_mib", "l2_mib"}
 
 
 def test_every_name_and_alias_means_one_gpu_only():

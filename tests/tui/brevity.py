@@ -30,7 +30,7 @@ def _parsed_once(sheet: Stylesheet, css: str, *place: object, **kind: object) ->
 
 @pytest.fixture(autouse=True)
 def brief(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Servers that the screen starts measure briefly, and fork runs with the compiler that optimizers import.
+    """Servers that the screen starts measure briefly, and their interpreters import as fast as can be.
 
     The screen alone has few objects to collect; with it, a worker's are those of all tests.
     """

@@ -50,7 +50,7 @@ from skyline.report.schema import (
 )
 from skyline.trace.facts import Device
 from skyline.trace.record import PhaseTimes
-from skyline.whatif.estimate import speedup_range
+from skyline.whatif.question import speedup_range
 from skyline_tui import messages
 from skyline_tui.app import SkylineApp
 from skyline_tui.workspace_edit import RewrittenFile

@@ -13,7 +13,8 @@ from textual.message import Message
 from skyline.errors import UsageError
 from skyline.interval import Interval
 from skyline.report.protocol import TuneParams, WatchedParams
-from skyline.report.tune import TUNE_SCHEMA, TrialReport, TuneProgress, TuneReport
+from skyline.report.tune import TUNE_SCHEMA, TuneProgress, TuneReport
+from skyline.tune.trials import TuneTrial
 from skyline.watch.mllog import LoggedTraining
 from skyline.watch.watch_report import WatchAlert, WatchPoint, WatchReport
 from skyline_tui import messages
@@ -78,8 +79,8 @@ def _range(value: float) -> Interval:
 
 
 TRIALS = (
-    TrialReport(("num_workers=2",), _range(1.12), _range(1.09), 1.0, 1_900_000_000, 14.0, False, None),
-    TrialReport(
+    TuneTrial(("num_workers=2",), _range(1.12), _range(1.09), 1.0, 1_900_000_000, 14.0, False, None),
+    TuneTrial(
         ("fused_optimizer", "num_workers=4"),
         _range(1.24),
         _range(1.21),
@@ -89,7 +90,7 @@ TRIALS = (
         False,
         None,
     ),
-    TrialReport(("compile",), _range(1.3), None, 1.0, None, 31.0, True, "no C++ compiler was found"),
+    TuneTrial(("compile",), _range(1.3), None, 1.0, None, 31.0, True, "no C++ compiler was found"),
 )
 
 
@@ -123,7 +124,7 @@ def watched_run(script: Path) -> WatchReport:
 
 
 @pytest.fixture
-def trials() -> tuple[TrialReport, ...]:
+def trials() -> tuple[TuneTrial, ...]:
     return TRIALS
 
 
@@ -136,13 +137,13 @@ class FakeRuns:
     watched_run: WatchReport | None = None
     runs_asked: list[str | None] = field(default_factory=list)
     searched: list[TuneParams] = field(default_factory=list)
-    kept_trials: tuple[TrialReport, ...] = ()
+    kept_trials: tuple[TuneTrial, ...] = ()
     no_search: str = ""
     """Why a search fails."""
     search_on: asyncio.Event = field(default_factory=asyncio.Event)
     """Set by the test, to let the search come to its end."""
 
-    def tuning(self, *trials: TrialReport, running: bool = True, spent_s: float = 60.0) -> TuneProgress:
+    def tuning(self, *trials: TuneTrial, running: bool = True, spent_s: float = 60.0) -> TuneProgress:
         measured = [(one.speedup.value, at) for at, one in enumerate(trials) if one.speedup is not None]
         best = max(measured)[1] if measured else None
         doing = "trial 2: measuring" if running else ""

@@ -263,12 +263,14 @@ def live(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Terminal]:
     if not SCRIPTS.exists():
         pytest.skip("the extension is not part of this source tree")
     shutil.copytree(SCRIPTS / "dataclass", tmp_path / "dataclass")
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     opened = Terminal([str(BRIEF), "tui", "train.py"], tmp_path / "dataclass")
     yield opened
     opened.close()
 
 
 @pytest.mark.capture
+@pytest.mark.fresh
 @pytest.mark.timeout(900)
 def test_a_drag_writes_the_number_shown_into_the_file_and_u_takes_it_back(
     live: Terminal, tmp_path: Path
@@ -295,6 +297,11 @@ def test_a_drag_writes_the_number_shown_into_the_file_and_u_takes_it_back(
     assert shown > 16
     assert file.read_text() == before, "nothing is written while the bar is held"
     live.mouse(PRESS, end, row, up=True)
+    live.until_shown(
+        lambda now: any("Trying a change writes it" in each for each in now.rows), "the question"
+    )
+    assert file.read_text() == before, "the first write asks"
+    live.send("\r")
     after = before.replace("Settings(batch_size=16)", f"Settings(batch_size={shown})")
     live.until_shown(lambda _: file.read_text() != before, "the rewritten file")
     assert file.read_text() == after

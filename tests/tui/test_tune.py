@@ -12,7 +12,7 @@ from skyline_tui.screens.limits import TuneLimits
 if TYPE_CHECKING:
     from conftest import OpenedApp
 
-    from skyline.report.tune import TrialReport
+    from skyline.tune.trials import TuneTrial
 
 Desks = Callable[..., "OpenedApp"]
 
@@ -50,7 +50,7 @@ async def test_a_search_shows_its_budget_its_trials_and_its_outcome(opened_app: 
 
 
 async def test_trials_of_an_earlier_search_are_shown_and_may_be_gone_on_from(
-    opened_app: Desks, trials: tuple[TrialReport, ...]
+    opened_app: Desks, trials: tuple[TuneTrial, ...]
 ) -> None:
     made = opened_app(kept_trials=trials)
     async with made.app.run_test(size=(120, 40)) as pilot:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from skyline_tui.screens.verified import VerifiedSheet
+from skyline_tui.screens.sheet import VerifiedSheet
 from skyline_tui.widgets.whatifs import WhatIfs
 
 if TYPE_CHECKING:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -108,8 +109,14 @@ async def test_the_timeline_is_of_the_question_on_the_screen(opened_app: Desks) 
         assert made.session.timelines[-1].batchSize == 33
 
 
-async def test_memory_at_the_cursor(opened_app: Desks) -> None:
-    pytest.importorskip("textual_plot")
+@pytest.mark.parametrize("library", [True, False], ids=["textual-plot", "columns"])
+async def test_memory_at_the_cursor(
+    opened_app: Desks, library: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if library:
+        pytest.importorskip("textual_plot")
+    else:
+        monkeypatch.setitem(sys.modules, "skyline_tui.widgets.memory_plot", None)
     made = opened_app()
     async with made.app.run_test(size=SIZE) as pilot:
         await pilot.pause()

@@ -12,7 +12,7 @@ from textual.content import Content
 
 from skyline.interval import Interval
 from skyline.report.schema import BaselineReport, EstimateReport
-from skyline.whatif.estimate import speedup_range
+from skyline.whatif.question import speedup_range
 from skyline_tui.screens.explain import _lines
 from skyline_tui.widgets.whatifs import HEAD, REST, WhatIfs, whatif_rows
 
@@ -105,6 +105,13 @@ def test_green_and_red_are_for_what_the_range_leaves_no_doubt_about(change: floa
     ratio = speed.plain.removeprefix("speedup").strip()
     assert re.fullmatch(r"\d\.\d\dx \(\d\.\d\d–\d\.\d\dx\)", ratio), "with its range"
     assert colours(speed).get(ratio, "") == colour
+
+
+def test_a_range_that_tells_nothing_is_shown_as_not_known() -> None:
+    one = replace(estimate("compile", 40.0), speedup=0.72, speedup_range=Interval(0.72, 0.28, 3.56))
+    row = dict(whatif_rows({"compile": one}, (), NOW, 80))["compile"]
+    assert "not known" in row.plain
+    assert "ms" not in row.plain
 
 
 @pytest.mark.parametrize("width", [50, 120])

@@ -18,6 +18,7 @@ from skyline.report.protocol import BestParams, DevicesParams, QuestionParams, T
 from skyline_tui.conversation import Conversation
 from skyline_tui.editor import edit
 from skyline_tui.keys import IN_PALETTE, KEYS, VIEW_KEYS
+from skyline_tui.live_consent import LiveConsent
 from skyline_tui.messages import Post
 from skyline_tui.near_compositor import NearScreen
 from skyline_tui.news import NewsApp
@@ -123,8 +124,9 @@ class SkylineApp(NewsApp):
         *,
         live: bool = True,
         preferences: Preferences | None = None,
+        consent: LiveConsent | None = None,
     ) -> None:
-        super().__init__(script, connect, live=live)
+        super().__init__(script, connect, live=live, consent=consent)
         chosen = preferences or Preferences()
         self.register_theme(SKYLINE)
         self.theme = chosen.theme if chosen.theme in self.available_themes else SKYLINE.name
@@ -277,7 +279,7 @@ class SkylineApp(NewsApp):
     def action_diff(self) -> None:
         """Show the edits that apply would write; without a question, the edits written last."""
         if not self._bench.asks_nothing and not self._bench.is_applied:
-            self._do("preview", self._talk.preview, self._bench.question)
+            self._fetch("preview", "", self._preview, self._talk.session.preview, self._bench.question)
         elif self._last_written:
             self.push_screen(Diff.of_written(self._last_written))
         else:
@@ -302,7 +304,7 @@ class SkylineApp(NewsApp):
 
     def _search(self, limits: BestParams | None) -> None:
         if limits is not None:
-            self._do("best", self._talk.best, limits)
+            self._fetch("best", "", self._propose, self._talk.session.best, limits)
 
     def on_tune_view_search_wanted(self) -> None:
         """Ask for limits, then search by measured trials within them."""
@@ -316,7 +318,7 @@ class SkylineApp(NewsApp):
 
     def _tune(self, limits: TuneParams | None) -> None:
         if limits is not None:
-            self._do("tune", self._talk.tune, limits)
+            self._fetch("tune", "tune", self.query_one(TuneView).arrived, self._talk.session.tune, limits)
 
     def action_verify(self) -> None:
         """Measure the question on the screen and compare it with its prediction."""
@@ -332,14 +334,8 @@ class SkylineApp(NewsApp):
         if self.query_one(Status).busy or self._verifying is not None:
             self.notify("The script is being measured: ask when that is done.", severity="warning")
         else:
-            self._do("devices", self._talk.devices, DevicesParams(self._talk.uri))
-
-    def action_mode(self) -> None:
-        """Switch between live and staged."""
-        self.live = not self.live
-        self.query_one(Headline).show_mode(live=self.live, runs=self._talk.runs)
-        how = "a release or a toggle rewrites the file" if self.live else "only a rewrites the file"
-        self.notify(f"{'Live' if self.live else 'Staged'}: {how}.")
+            asked = DevicesParams(self._talk.uri)
+            self._fetch("devices", "", self.query_one(DevicesView).arrived, self._talk.session.devices, asked)
 
     async def action_profile(self) -> None:
         """Measure again; start another server if the last one has ended."""

@@ -5,31 +5,18 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Generic, TypeVar
+from typing import Generic, ParamSpec, TypeVar
 
 from textual.message import Message
 
 from skyline.errors import SkylineError
-from skyline.report.protocol import (
-    BestParams,
-    CompareParams,
-    DevicesParams,
-    MemoryAtParams,
-    PlanExportParams,
-    PlanParams,
-    PlanTimelineParams,
-    QuestionParams,
-    RemoveParams,
-    TimelineParams,
-    TuneParams,
-    VerifyParams,
-    WatchedParams,
-)
+from skyline.report.protocol import QuestionParams, RemoveParams, VerifyParams
 from skyline.report.schema import EstimateReport
 from skyline_tui import messages
 from skyline_tui.messages import Post, Severity
 from skyline_tui.session import ServerSession
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 
@@ -37,30 +24,29 @@ class Conversation:
     """Sends requests of a session and posts the answers; failures are posted as messages to read."""
 
     def __init__(self, session: ServerSession, post: Post) -> None:
-        self._session = session
+        self.session = session
         self._post = post
         self._writing = asyncio.Lock()
         self._questions: LatestWins[QuestionParams] = LatestWins(self._simulate)
         self._curves: LatestWins[QuestionParams] = LatestWins(self._curve)
-        self._moments: LatestWins[MemoryAtParams] = LatestWins(self._memory_at)
-        self._plans: LatestWins[PlanParams] = LatestWins(self._plan)
+        self._newest: dict[str, LatestWins[Callable[[], Awaitable[None]]]] = {}
 
     @property
     def runs(self) -> bool:
         """True if there is a script to measure."""
-        return self._session.runs
+        return self.session.runs
 
     @property
     def uri(self) -> str:
         """The script's uri."""
-        return self._session.uri
+        return self.session.uri
 
     async def start(self) -> None:
         """Connect, and start the measurement of the script."""
         try:
-            await self._session.start()
-            if self._session.runs:
-                await self._session.profile()
+            await self.session.start()
+            if self.session.runs:
+                await self.session.profile()
         except (SkylineError, OSError) as error:
             self._post(messages.ServerLost(None, str(error)))
 
@@ -68,27 +54,27 @@ class Conversation:
         """Cancel all requests and end the server."""
         await self._questions.close()
         await self._curves.close()
-        await self._moments.close()
-        await self._plans.close()
-        await self._session.stop()
+        for newest in list(self._newest.values()):
+            await newest.close()
+        await self.session.stop()
 
     async def profile(self) -> None:
         """Measure the script again."""
-        await self._answer(self._session.profile())
+        await self._answer(self.session.profile())
 
     async def cancel(self) -> None:
         """Cancel the measurement."""
-        await self._answer(self._session.cancel())
+        await self._answer(self.session.cancel())
 
     async def use_later(self) -> None:
         """Show the measurement that was set aside."""
-        await self._answer(self._session.use_later())
+        await self._answer(self.session.use_later())
 
     async def fetch(self) -> None:
         """Fetch the newest profile and its what-ifs."""
-        profile = await self._answer(self._session.latest())
+        profile = await self._answer(self.session.latest())
         if profile is not None:
-            self._post(messages.ProfileArrived(profile, await self._answer(self._session.whatifs())))
+            self._post(messages.ProfileArrived(profile, await self._answer(self.session.whatifs())))
 
     def ask(self, question: QuestionParams) -> None:
         """Ask a question as soon as the current one is answered; only the newest question waits."""
@@ -98,81 +84,36 @@ class Conversation:
         """Discard the waiting question."""
         self._questions.clear()
 
-    async def preview(self, question: QuestionParams) -> None:
-        """Fetch the edits that apply would make."""
-        await self._pass_on(self._session.preview(question), messages.Previewed)
+    async def show(
+        self,
+        view: str,
+        shown: Callable[[T], object],
+        request: Callable[P, Awaitable[T]],
+        *given: P.args,
+        **named: P.kwargs,
+    ) -> None:
+        """Send a request and post its answer for ``shown``; a failure goes to ``view``, or becomes a notification."""
+        await self._pass_on(request(*given, **named), partial(messages.Answered, shown), view=view)
 
-    async def best(self, limits: BestParams) -> None:
-        """Search for the fastest combination within limits."""
-        await self._pass_on(self._session.best(limits), messages.BestFound)
-
-    async def value(self, whatif: str) -> None:
-        """Fetch the effect of one what-if, as ``NAME=VALUE``."""
-        asked = QuestionParams(self.uri, None, (whatif,))
-        await self._pass_on(self._session.simulate(asked), messages.ValueArrived)
+    def show_newest(
+        self,
+        view: str,
+        shown: Callable[[T], object],
+        request: Callable[P, Awaitable[T]],
+        *given: P.args,
+        **named: P.kwargs,
+    ) -> None:
+        """The same, as soon as the current request of ``view`` is answered; only the newest one waits."""
+        newest = self._newest.setdefault(view, LatestWins(lambda work: work()))
+        newest.put(lambda: self.show(view, shown, request, *given, **named))
 
     async def verify(self, question: QuestionParams) -> None:
         """Measure a prediction."""
         try:
             asked = VerifyParams(question.uri, question.batchSize, question.whatifs)
-            self._post(messages.Verified(await self._session.verify(asked)))
+            self._post(messages.Verified(await self.session.verify(asked)))
         except SkylineError as error:
             self._post(messages.NotVerified(str(error)))
-
-    async def devices(self, asked: DevicesParams) -> None:
-        """Predict the script on other GPUs, which may be absent."""
-        await self._pass_on(self._session.devices(asked), messages.DevicesCompared)
-
-    async def timeline(self, asked: TimelineParams) -> None:
-        """Fetch a window of an iteration, measured and simulated."""
-        arrived = partial(messages.TimelineArrived, asked)
-        await self._pass_on(self._session.timeline(asked), arrived, view="timeline")
-
-    def memory_at(self, time_ms: float) -> None:
-        """Ask for the live memory at a moment, as soon as the previous request is answered."""
-        self._moments.put(MemoryAtParams(self.uri, time_ms))
-
-    async def history(self) -> None:
-        """Fetch the list of saved profiles."""
-        await self._pass_on(self._session.history(), messages.HistoryArrived, view="diff")
-
-    async def commits(self) -> None:
-        """Fetch the states of the script over its commits."""
-        await self._pass_on(self._session.commits(), messages.CommitsArrived, view="diff")
-
-    async def compare(self, asked: CompareParams) -> None:
-        """Compare two saved profiles."""
-        await self._pass_on(self._session.compare(asked), partial(messages.Compared, asked), view="diff")
-
-    async def plan_choices(self) -> None:
-        """Fetch the clusters and models to plan for."""
-        await self._pass_on(self._session.plan_choices(), messages.PlanOffered, view="plan")
-
-    def plan(self, asked: PlanParams) -> None:
-        """Ask for a plan as soon as the current one is made; only the newest one waits."""
-        self._plans.put(asked)
-
-    async def plan_timeline(self, asked: PlanTimelineParams) -> None:
-        """Fetch a window of the timeline of a row."""
-        arrived = partial(messages.PlanOpened, asked)
-        await self._pass_on(self._session.plan_timeline(asked), arrived, view="plan")
-
-    async def plan_export(self, asked: PlanExportParams) -> None:
-        """Write the timeline of a row to a file."""
-        await self._pass_on(self._session.plan_export(asked), messages.PlanWritten)
-
-    async def watched(self, name: str | None) -> None:
-        """Fetch a watched run, the latest by default."""
-        asked = WatchedParams(self.uri, name)
-        await self._pass_on(self._session.watched(asked), messages.WatchArrived, view="watch")
-
-    async def tune(self, asked: TuneParams) -> None:
-        """Search for the fastest combination by measured trials."""
-        await self._pass_on(self._session.tune(asked), messages.Tuned, view="tune")
-
-    async def tuned(self) -> None:
-        """Fetch the trials of the last search."""
-        await self._pass_on(self._session.tuned(), messages.TrialsArrived, view="tune")
 
     async def write(self, question: QuestionParams, *, instead: bool, seen: int) -> None:
         """Make the change. With ``instead``, revert the last change first.
@@ -184,7 +125,7 @@ class Conversation:
     async def _written(self, question: QuestionParams, *, instead: bool, seen: int) -> None:
         async with self._writing:
             if instead:
-                result = await self._answer(self._session.revert())
+                result = await self._answer(self.session.revert())
                 if (
                     result is None
                     or not result.applied
@@ -200,29 +141,29 @@ class Conversation:
         """Make the change, and store its prediction."""
         expected: EstimateReport | None = None
         try:
-            expected = await self._session.simulate(question)
+            expected = await self.session.simulate(question)
         except SkylineError:
             # The rewrite does not depend on the prediction.
             pass
         await self._pass_on(
-            self._session.apply(question),
+            self.session.apply(question),
             lambda result: messages.Applied(question, result, expected, seen),
         )
 
     async def revert(self) -> None:
         """Undo the last change."""
         async with self._writing:
-            await self._pass_on(self._session.revert(), messages.Reverted)
+            await self._pass_on(self.session.revert(), messages.Reverted)
 
     async def remove(self, whatif: str) -> None:
         """Remove a what-if from the code, by its name."""
         async with self._writing:
             asked = RemoveParams(self.uri, whatif)
-            await self._pass_on(self._session.remove(asked), partial(messages.TakenOut, whatif))
+            await self._pass_on(self.session.remove(asked), partial(messages.TakenOut, whatif))
 
     async def _simulate(self, question: QuestionParams) -> None:
         try:
-            self._post(messages.EstimateArrived(question, await self._session.simulate(question)))
+            self._post(messages.EstimateArrived(question, await self.session.simulate(question)))
         except SkylineError as error:
             self._post(messages.QuestionFailed(question, str(error)))
             return
@@ -232,16 +173,10 @@ class Conversation:
 
     async def _curve(self, asked: QuestionParams) -> None:
         try:
-            answer = await self._session.simulate(asked)
+            answer = await self.session.simulate(asked)
             self._post(messages.CurveArrived(asked.whatifs, answer.curve or ()))
         except SkylineError as error:
             self._post(messages.QuestionFailed(asked, str(error)))
-
-    async def _memory_at(self, asked: MemoryAtParams) -> None:
-        await self._pass_on(self._session.memory_at(asked), messages.MemoryArrived, view="memory")
-
-    async def _plan(self, asked: PlanParams) -> None:
-        await self._pass_on(self._session.plan(asked), partial(messages.PlanArrived, asked), view="plan")
 
     async def _pass_on(self, asked: Awaitable[T], arrived: Callable[[T], Message], *, view: str = "") -> None:
         """Post the answer as the message ``arrived``; a failure is shown on ``view``, or as a notification."""

@@ -80,6 +80,7 @@ def _interface(
     # Importing the interface takes most of a second.
     from skyline_tui.app import SkylineApp
     from skyline_tui.client import Server
+    from skyline_tui.live_consent import LiveConsent
     from skyline_tui.preferences import read_preferences
     from skyline_tui.session import SavedSession, ServerSession
 
@@ -93,7 +94,9 @@ def _interface(
     if theme:
         preferences = replace(preferences, theme=theme)
     live = not staged and preferences.live is not False
-    return SkylineApp(script, connect, live=live, preferences=preferences)
+    # Who has set live mode has agreed to it.
+    consent = None if preferences.live else LiveConsent()
+    return SkylineApp(script, connect, live=live, preferences=preferences, consent=consent)
 
 
 FRAMES_PER_S = 240

@@ -5,37 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
+from typing import Any
 
 from textual.message import Message
 
-from skyline.report.commit_history import HistoryReport
-from skyline.report.device_rows import DevicesReport
-from skyline.report.history import ComparisonReport, SavedProfile
-from skyline.report.live_memory import LiveMemoryReport
-from skyline.report.plan_report import PlanChoices, PlanReport
 from skyline.report.protocol import (
     ApplyResult,
-    CommandResult,
-    CompareParams,
     Measuring,
-    PlanParams,
-    PlanTimelineParams,
-    PreviewResult,
     ProfileChanged,
     QuestionParams,
-    TimelineParams,
 )
 from skyline.report.schema import (
-    BestReport,
     CurvePointReport,
     EstimateReport,
     ProfileReport,
     VerifyReport,
     WhatIfReport,
 )
-from skyline.report.timeline_report import TimelineReport
-from skyline.report.tune import TuneProgress, TuneReport
-from skyline.watch.watch_report import WatchReport
+from skyline.report.tune import TuneProgress
 from skyline_tui.workspace_edit import RewrittenFile
 
 Post = Callable[[Message], object]
@@ -47,6 +34,14 @@ class Severity(str, Enum):
     INFORMATION = "information"
     WARNING = "warning"
     ERROR = "error"
+
+
+@dataclass
+class Answered(Message):
+    """An answer of the server, and the method of the screen that shows it."""
+
+    shown: Callable[[Any], object]
+    answer: Any
 
 
 @dataclass
@@ -85,13 +80,6 @@ class CurveArrived(Message):
 
     whatifs: tuple[str, ...]
     points: tuple[CurvePointReport, ...]
-
-
-@dataclass
-class ValueArrived(Message):
-    """The effect of one what-if at another value than the displayed one."""
-
-    estimate: EstimateReport
 
 
 @dataclass
@@ -142,20 +130,6 @@ class ServerLost(Message):
 
 
 @dataclass
-class BestFound(Message):
-    """The fastest combination within the limits, or the reason why there is none."""
-
-    best: BestReport
-
-
-@dataclass
-class DevicesCompared(Message):
-    """Predictions for the script on other GPUs."""
-
-    report: DevicesReport
-
-
-@dataclass
 class Verified(Message):
     """A measured prediction, valid or not."""
 
@@ -167,13 +141,6 @@ class NotVerified(Message):
     """A failed verification, with the reason."""
 
     reason: str
-
-
-@dataclass
-class Previewed(Message):
-    """The edits that apply would make."""
-
-    preview: PreviewResult
 
 
 @dataclass
@@ -203,73 +170,6 @@ class TakenOut(Message):
 
 
 @dataclass
-class TimelineArrived(Message):
-    """A window of both timelines, for the request with these parameters."""
-
-    asked: TimelineParams
-    report: TimelineReport
-
-
-@dataclass
-class MemoryArrived(Message):
-    """The live memory at a moment."""
-
-    report: LiveMemoryReport
-
-
-@dataclass
-class HistoryArrived(Message):
-    """The saved profiles, newest first."""
-
-    saved: tuple[SavedProfile, ...]
-
-
-@dataclass
-class CommitsArrived(Message):
-    """The states of the script over its commits; None without a profile."""
-
-    report: HistoryReport | None
-
-
-@dataclass
-class Compared(Message):
-    """A comparison of two profiles, in numbers and in code."""
-
-    asked: CompareParams
-    report: ComparisonReport
-
-
-@dataclass
-class PlanOffered(Message):
-    """The clusters and models to plan for."""
-
-    choices: PlanChoices
-
-
-@dataclass
-class PlanArrived(Message):
-    """Ranked strategies, for the request with these parameters."""
-
-    asked: PlanParams
-    report: PlanReport
-
-
-@dataclass
-class PlanOpened(Message):
-    """A window of the timeline of a row of a plan."""
-
-    asked: PlanTimelineParams
-    report: TimelineReport
-
-
-@dataclass
-class PlanWritten(Message):
-    """The timeline of a row of a plan was written to a file."""
-
-    result: CommandResult
-
-
-@dataclass
 class PictureFailed(Message):
     """A view without data, with the reason."""
 
@@ -289,24 +189,3 @@ class TuningMoved(Message):
     """Notification: the state of a search for the fastest combination."""
 
     news: TuneProgress
-
-
-@dataclass
-class TrialsArrived(Message):
-    """The trials of the last search; None if there was none."""
-
-    news: TuneProgress | None
-
-
-@dataclass
-class Tuned(Message):
-    """The result of a search."""
-
-    report: TuneReport
-
-
-@dataclass
-class WatchArrived(Message):
-    """A watched run; None if the script was never watched."""
-
-    report: WatchReport | None

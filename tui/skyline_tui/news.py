@@ -3,24 +3,32 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, ParamSpec
+from typing import Any, Literal, ParamSpec, TypeVar
 
 from skyline.report.basis import speedup_words
-from skyline.report.protocol import ApplyResult, QuestionParams
-from skyline.report.schema import ProfileReport
+from skyline.report.protocol import (
+    ApplyResult,
+    CommandResult,
+    MemoryAtParams,
+    PreviewResult,
+    QuestionParams,
+    WatchedParams,
+)
+from skyline.report.schema import BestReport, ProfileReport
 from skyline_tui import messages
 from skyline_tui.clean_screen import CleanApp
 from skyline_tui.conversation import Conversation
+from skyline_tui.live_consent import LiveConsent
 from skyline_tui.messages import Post, Severity
 from skyline_tui.screens.diff import Diff
-from skyline_tui.screens.verified import VerifiedSheet
+from skyline_tui.screens.first_write import Answer, FirstWrite
+from skyline_tui.screens.sheet import VerifiedSheet
 from skyline_tui.session import ServerSession
 from skyline_tui.summary import written
-from skyline_tui.views.devices import DevicesView
 from skyline_tui.views.diff import DiffView
 from skyline_tui.views.log import LogView
 from skyline_tui.views.memory import MemoryView
@@ -42,13 +50,23 @@ from skyline_tui.widgets.workbench import Workbench
 from skyline_tui.workspace_edit import RewrittenFile
 
 P = ParamSpec("P")
+T = TypeVar("T")
 
 
 class NewsApp(CleanApp[None]):
     """Passes messages to the pages; in live mode the code follows the question on the screen."""
 
-    def __init__(self, script: Path, connect: Callable[[Post], ServerSession], *, live: bool) -> None:
+    def __init__(
+        self,
+        script: Path,
+        connect: Callable[[Post], ServerSession],
+        *,
+        live: bool,
+        consent: LiveConsent | None = None,
+    ) -> None:
+        """``consent`` None: live mode writes without having asked."""
         super().__init__()
+        self._consent = consent
         self.script = script
         self.profile: ProfileReport | None = None
         self.stale = False
@@ -76,6 +94,22 @@ class NewsApp(CleanApp[None]):
     ) -> None:
         """Start work in the background; cancels running or scheduled work of the same group."""
         self.run_worker(partial(work, *given, **named), group=group, exclusive=True)
+
+    def _fetch(
+        self,
+        group: str,
+        view: str,
+        shown: Callable[[T], object],
+        request: Callable[P, Awaitable[T]],
+        *given: P.args,
+        **named: P.kwargs,
+    ) -> None:
+        """Ask the server in the background; ``shown`` gets the answer, ``view`` (or a notification) tells a failure."""
+
+        async def asked() -> None:
+            await self._talk.show(view, shown, request, *given, **named)
+
+        self._do(group, asked)
 
     def notify(
         self,
@@ -113,7 +147,30 @@ class NewsApp(CleanApp[None]):
             if not question.whatifs and self._unmeasured is None:
                 return
         if self.live and question != self._unmeasured:
-            self._write(question)
+            self._once_agreed(lambda: self._write(question))
+
+    def _once_agreed(self, work: Callable[[], None]) -> None:
+        """Do what live mode writes, once the user has agreed to live mode."""
+        consent = self._consent
+        if consent is None or consent.given:
+            work()
+            return
+
+        def answered(answer: Answer | None) -> None:
+            if answer == "live":
+                consent.give()
+                work()
+            elif answer == "staged":
+                self.action_mode()
+
+        self.push_screen(FirstWrite(self.script.name), answered)
+
+    def action_mode(self) -> None:
+        """Switch between live and staged."""
+        self.live = not self.live
+        self.query_one(Headline).show_mode(live=self.live, runs=self._talk.runs)
+        how = "a release or a toggle rewrites the file" if self.live else "only a rewrites the file"
+        self.notify(f"{'Live' if self.live else 'Staged'}: {how}.")
 
     def _write(self, question: QuestionParams) -> None:
         """Write the question into the code, in place of the changes that are not yet measured."""
@@ -198,9 +255,12 @@ class NewsApp(CleanApp[None]):
         if message.text == "cancelled":
             self.notify("Measuring was cancelled.")
 
-    def on_best_found(self, message: messages.BestFound) -> None:
+    def on_answered(self, message: messages.Answered) -> None:
+        """Show an answer where it was asked for."""
+        message.shown(message.answer)
+
+    def _propose(self, best: BestReport) -> None:
         """Show the combination as a question, which can be applied or dropped like any other."""
-        best = message.best
         if best.estimate is None or not best.choices:
             text = best.reason or "No change within these limits is predicted to be worth making."
             self.notify(text, title="Fastest combination")
@@ -211,12 +271,9 @@ class NewsApp(CleanApp[None]):
         self.notify(f"Fastest of {best.tried} simulated: {' '.join(best.choices)}, {speed}{beyond}")
 
     def on_what_ifs_value_wanted(self, message: WhatIfs.ValueWanted) -> None:
-        """Ask for one what-if at another value."""
-        self._do("value", self._talk.value, message.whatif)
-
-    def on_value_arrived(self, message: messages.ValueArrived) -> None:
-        """Show a what-if at another value."""
-        self._bench.show_value(message.estimate)
+        """Show one what-if at another value."""
+        asked = QuestionParams(self._talk.uri, None, (message.whatif,))
+        self._fetch("value", "", self._bench.show_value, self._talk.session.simulate, asked)
 
     def on_verified(self, message: messages.Verified) -> None:
         """Show the prediction with its measurement, and refresh the track records from the ledger."""
@@ -232,116 +289,74 @@ class NewsApp(CleanApp[None]):
         else:
             self.notify(message.reason, title="Not verified", severity="warning")
 
-    def on_devices_compared(self, message: messages.DevicesCompared) -> None:
-        """Show the script on other GPUs."""
-        self.query_one(DevicesView).arrived(message.report)
-
     def on_plan_view_choices_wanted(self) -> None:
-        """Request the clusters and models."""
-        self._do("plan", self._talk.plan_choices)
-
-    def on_plan_offered(self, message: messages.PlanOffered) -> None:
         """Show the clusters and models."""
-        self.query_one(PlanView).offer(message.choices)
+        self._fetch("plan", "plan", self.query_one(PlanView).offer, self._talk.session.plan_choices)
 
     def on_plan_view_plan_wanted(self, message: PlanView.PlanWanted) -> None:
-        """Request a plan."""
-        self._talk.plan(message.params)
-
-    def on_plan_arrived(self, message: messages.PlanArrived) -> None:
         """Show a plan."""
-        self.query_one(PlanView).arrived(message.asked, message.report)
+        arrived = partial(self.query_one(PlanView).arrived, message.params)
+        self._talk.show_newest("plan", arrived, self._talk.session.plan, message.params)
 
     def on_plan_view_timeline_wanted(self, message: PlanView.TimelineWanted) -> None:
-        """Request the timeline of a row."""
-        self._do("plan-timeline", self._talk.plan_timeline, message.params)
-
-    def on_plan_opened(self, message: messages.PlanOpened) -> None:
         """Show the timeline of a row."""
-        self.query_one(PlanView).opened(message.asked, message.report)
+        opened = partial(self.query_one(PlanView).opened, message.params)
+        self._fetch("plan-timeline", "plan", opened, self._talk.session.plan_timeline, message.params)
 
     def on_plan_view_export_wanted(self, message: PlanView.ExportWanted) -> None:
-        """Request a file with the timeline of a row."""
-        self._do("plan-export", self._talk.plan_export, message.params)
+        """Write a file with the timeline of a row, and name it."""
 
-    def on_plan_written(self, message: messages.PlanWritten) -> None:
-        """Name the file."""
-        self.notify(f"{message.result.path} is written; open it in ui.perfetto.dev.")
+        def written(result: CommandResult) -> None:
+            self.notify(f"{result.path} is written; open it in ui.perfetto.dev.")
+
+        self._fetch("plan-export", "", written, self._talk.session.plan_export, message.params)
 
     def on_watch_view_run_wanted(self, message: WatchView.RunWanted) -> None:
-        """Request a watched run."""
-        self._do("watched", self._talk.watched, message.name)
-
-    def on_watch_arrived(self, message: messages.WatchArrived) -> None:
         """Show a watched run."""
-        self.query_one(WatchView).arrived(message.report)
+        asked = WatchedParams(self._talk.uri, message.name)
+        self._fetch("watched", "watch", self.query_one(WatchView).arrived, self._talk.session.watched, asked)
 
     def on_tune_view_trials_wanted(self) -> None:
-        """Request the trials of the last search."""
-        self._do("tuned", self._talk.tuned)
-
-    def on_trials_arrived(self, message: messages.TrialsArrived) -> None:
         """Show the trials of the last search."""
-        if message.news is not None:
-            self.query_one(TuneView).moved(message.news)
+        self._fetch("tuned", "tune", self.query_one(TuneView).resumable, self._talk.session.tuned)
 
     def on_tuning_moved(self, message: messages.TuningMoved) -> None:
         """Show the state of the search."""
         if message.news.uri == self._talk.uri:
             self.query_one(TuneView).moved(message.news)
 
-    def on_tuned(self, message: messages.Tuned) -> None:
-        """Show the result of the search."""
-        self.query_one(TuneView).arrived(message.report)
-
     def on_timeline_view_window_wanted(self, message: TimelineView.WindowWanted) -> None:
-        """Request a window of the timeline."""
-        self._do("timeline", self._talk.timeline, message.params)
-
-    def on_timeline_arrived(self, message: messages.TimelineArrived) -> None:
-        """Show the window."""
-        self.query_one(TimelineView).arrived(message.asked, message.report)
+        """Show a window of the timeline."""
+        arrived = partial(self.query_one(TimelineView).arrived, message.params)
+        self._fetch("timeline", "timeline", arrived, self._talk.session.timeline, message.params)
 
     def on_memory_view_moment_wanted(self, message: MemoryView.MomentWanted) -> None:
-        """Request the live memory at a moment."""
-        self._talk.memory_at(message.time_ms)
-
-    def on_memory_arrived(self, message: messages.MemoryArrived) -> None:
-        """Show the live memory."""
-        self.query_one(MemoryView).arrived(message.report)
+        """Show the live memory at a moment."""
+        asked = MemoryAtParams(self._talk.uri, message.time_ms)
+        arrived = self.query_one(MemoryView).arrived
+        self._talk.show_newest("memory", arrived, self._talk.session.memory_at, asked)
 
     def on_diff_view_history_wanted(self) -> None:
-        """Request the saved profiles."""
-        self._do("history", self._talk.history)
-
-    def on_history_arrived(self, message: messages.HistoryArrived) -> None:
         """Show the saved profiles."""
-        self.query_one(DiffView).listed(message.saved)
+        self._fetch("history", "diff", self.query_one(DiffView).listed, self._talk.session.history)
 
     def on_diff_view_commits_wanted(self) -> None:
-        """Request the states of the script over its commits."""
-        self._do("commits", self._talk.commits)
-
-    def on_commits_arrived(self, message: messages.CommitsArrived) -> None:
         """Show the states of the script over its commits."""
-        self.query_one(DiffView).traced_back(message.report)
+        self._fetch("commits", "diff", self.query_one(DiffView).traced_back, self._talk.session.commits)
 
     def on_diff_view_compare_wanted(self, message: DiffView.CompareWanted) -> None:
-        """Request a comparison of two profiles."""
-        self._do("compare", self._talk.compare, message.params)
-
-    def on_compared(self, message: messages.Compared) -> None:
-        """Show the comparison."""
-        self.query_one(DiffView).arrived(message.asked, message.report)
+        """Show a comparison of two profiles."""
+        arrived = partial(self.query_one(DiffView).arrived, message.params)
+        self._fetch("compare", "diff", arrived, self._talk.session.compare, message.params)
 
     def on_picture_failed(self, message: messages.PictureFailed) -> None:
         """Show the reason on the page."""
         self.query_one(f"#view-{message.view}", View).fail(message.reason)
 
-    def on_previewed(self, message: messages.Previewed) -> None:
-        """Show the diff."""
-        self.query_one(DiffView).propose(message.preview)
-        self.push_screen(Diff(message.preview))
+    def _preview(self, preview: PreviewResult) -> None:
+        """Show the edits that apply would make."""
+        self.query_one(DiffView).propose(preview)
+        self.push_screen(Diff(preview))
 
     def on_files_written(self, message: messages.FilesWritten) -> None:
         """Highlight the changed lines."""
@@ -385,7 +400,7 @@ class NewsApp(CleanApp[None]):
     def on_what_ifs_switched_off(self, message: WhatIfs.SwitchedOff) -> None:
         """In live mode, remove the what-if from the code."""
         if self.live:
-            self._do("apply", self._talk.remove, message.whatif)
+            self._once_agreed(lambda: self._do("apply", self._talk.remove, message.whatif))
         else:
             self.notify(
                 f"Staged: {message.whatif} stays in the code. m changes to live, then Space removes it."

@@ -5,7 +5,7 @@ from __future__ import annotations
 from textual.content import Content
 
 from skyline import units
-from skyline.report.basis import direction, speedup_words, to_loss_words
+from skyline.report.basis import direction, speedup_cell, speedup_words, to_loss_words
 from skyline.report.protocol import QuestionParams
 from skyline.report.schema import EstimateReport, ProfileReport
 from skyline_tui.figures import DIRECTION_STYLES, MUTED, fitting
@@ -28,7 +28,7 @@ def together(estimate: EstimateReport | None, question: QuestionParams, width: i
             (f"{what}: ", "bold"), ("! " + (estimate.reason or "does not apply here"), "$text-warning")
         )
     time = units.format_ms_interval(estimate.iteration_ms)
-    speed = f"{units.format_ratio(estimate.speedup)} speed"
+    speed = f"{speedup_cell(estimate.speedup, estimate.speedup_range).removeprefix('~')} speed"
     sure = f"{speedup_words(estimate.speedup, estimate.speedup_range)} speed"
     memory = units.format_bytes(estimate.peak.value)
     rates: tuple[str, ...] = ()

@@ -34,7 +34,13 @@ function install(bench, body) {
   };
 }
 
-export async function run({ bench, python, script, check }) {
+export async function run(context) {
+  // Its minute passes while the others are looked at.
+  const silent = await silentServer(context);
+  await Promise.all([broken(context), told(context, silent)]);
+}
+
+async function broken({ bench, python, script, check }) {
   for (const [index, [how, body, reason]] of CASES.entries()) {
     const remove = install(bench, body);
     try {
@@ -56,8 +62,10 @@ export async function run({ bench, python, script, check }) {
       remove();
     }
   }
+}
 
-  // It answers for what it has, as the real one does under its own name, but serves nothing.
+/** A window whose interpreter answers for what it has, as the real one does under its own name, but serves nothing. */
+async function silentServer({ bench, python, script }) {
   const silent = bench.path("silent-python");
   const answer = `'${python}' "$@" | sed 's#"executable": *"[^"]*"#"executable": "${silent}"#'`;
   fs.writeFileSync(silent, `#!/bin/sh\ncase "$*" in *lsp*) exec sleep 600;; *) ${answer};; esac\n`, { mode: 0o755 });
@@ -66,6 +74,10 @@ export async function run({ bench, python, script, check }) {
   const window = await Window.open(bench, folder, "train.py");
   await window.showView();
   await seen(window.view.locator("text=Starting Skyline"));
+  return { silent, window };
+}
+
+async function told({ python, check }, { silent, window }) {
   const trouble = window.view.locator(".trouble", { hasText: "did not answer within 60 s" });
   await seen(trouble, "a server that never answers is waited for in silence", 150_000);
   check("a server that never answers is told after a minute", (await window.view.locator("text=Starting Skyline").count()) === 0);

@@ -37,6 +37,7 @@ describe("numbers as people read them", () => {
 
   it("a gain with its range, and its direction where it has one", () => {
     expect(speedupWithRange({ value: 1.27, low: 1.2, high: 1.33 })).toBe("+27 % (+20 % to +33 %)");
+    expect(speedupWithRange({ value: 0.72, low: 0.28, high: 3.56 })).toBe("not known (-72 % to +256 %)");
     expect(direction({ value: 1.27, low: 1.2, high: 1.33 })).toBe("better");
     expect(direction({ value: 1.27, low: 0.9, high: 1.33 })).toBe("");
     expect(direction({ value: 0.8, low: 0.7, high: 0.9 })).toBe("worse");

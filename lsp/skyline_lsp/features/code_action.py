@@ -21,8 +21,7 @@ from skyline.report import basis, protocol
 from skyline.report.schema import EstimateReport
 from skyline.source.line_map import line_map
 from skyline.source.text import SourceText, TextEdit
-from skyline.whatif.estimate import Estimate
-from skyline.whatif.question import BATCH_SIZE, Choice, Question
+from skyline.whatif.question import BATCH_SIZE, Choice, Estimate, Question
 from skyline_lsp import convert
 from skyline_lsp.batch_size_place import batch_size_place
 from skyline_lsp.changes import ApplicableChange

@@ -16,8 +16,7 @@ from skyline import units
 from skyline.report import protocol
 from skyline.report.protocol import CommandResult, QuestionOptions, VerifyOptions, VerifyParams
 from skyline.trace import store
-from skyline.whatif.estimate import Estimate
-from skyline.whatif.question import Question
+from skyline.whatif.question import Estimate, Question
 from skyline_lsp import convert, exported_file, wire
 from skyline_lsp.entry_script import script_for
 from skyline_lsp.exported_file import ExportOptions

@@ -24,13 +24,13 @@ def register(server: SkylineServer) -> None:
     @wire.answers(UriParams)
     async def history(asked: UriParams) -> tuple[SavedProfile, ...]:
         script = script_of(server, asked.uri)
-        return await asyncio.get_running_loop().run_in_executor(None, _saved, script)
+        return await asyncio.to_thread(_saved, script)
 
     @server.feature(protocol.COMMITS)
     @wire.answers(UriParams)
     async def commits(asked: UriParams) -> HistoryReport | None:
         script = script_of(server, asked.uri)
-        return await asyncio.get_running_loop().run_in_executor(None, _over_commits, script)
+        return await asyncio.to_thread(_over_commits, script)
 
     @server.feature(protocol.COMPARE)
     @wire.answers(CompareParams)
@@ -38,7 +38,7 @@ def register(server: SkylineServer) -> None:
         state = server.state_of(asked.uri)
         now = state.prepared if state is not None else None
         script = script_of(server, asked.uri)
-        return await asyncio.get_running_loop().run_in_executor(None, _compared, script, asked, now)
+        return await asyncio.to_thread(_compared, script, asked, now)
 
 
 def script_of(server: SkylineServer, uri: str) -> Path:
@@ -80,7 +80,7 @@ def _compared(script: Path, asked: CompareParams, now: Prepared | None) -> Compa
 def _prepared(script: Path, wanted: str, now: Prepared | None) -> Prepared:
     if now is not None and now.profile.id == wanted:
         return now
-    for path in store.saved(script):
-        if path.name == store.name_of(script, wanted):
-            return prepare(store.load(path, script))
-    raise UsageError(f"There is no saved profile {wanted} of {script.name}")
+    path = store.saved_as(script, wanted)
+    if path is None:
+        raise UsageError(f"There is no saved profile {wanted} of {script.name}")
+    return prepare(store.load(path, script))

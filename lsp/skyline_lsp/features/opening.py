@@ -23,7 +23,7 @@ def register(server: SkylineServer) -> None:
         path = convert.path_of(asked.uri)
         if path is None:
             raise UsageError(f"{asked.uri} is not a file on this machine")
-        found = await asyncio.get_running_loop().run_in_executor(None, open_file, Path(path))
+        found = await asyncio.to_thread(open_file, Path(path))
         if isinstance(found, OpenedTrace):
             server.traces.keep(path, found)
             return OpenResult("trace", "")

@@ -35,7 +35,7 @@ def register(server: SkylineServer) -> None:
     async def plan_choices(asked: UriParams) -> PlanChoices:
         path = convert.path_of(asked.uri)
         folder = Path(path).parent if path is not None else None
-        return await asyncio.get_running_loop().run_in_executor(None, choices, folder)
+        return await asyncio.to_thread(choices, folder)
 
     @server.feature(protocol.PLAN)
     @wire.answers(PlanParams)
@@ -46,7 +46,7 @@ def register(server: SkylineServer) -> None:
     @wire.answers(PlanTimelineParams)
     async def plan_timeline(asked: PlanTimelineParams) -> TimelineReport:
         made = await server.planner.plan(_state(server, asked.plan), asked.plan)
-        return await asyncio.get_running_loop().run_in_executor(None, _timeline, made, asked)
+        return await asyncio.to_thread(_timeline, made, asked)
 
     @server.feature(protocol.PLAN_EXPORT)
     @wire.answers(PlanExportParams)
@@ -54,7 +54,7 @@ def register(server: SkylineServer) -> None:
         state = _state(server, asked.plan)
         made = await server.planner.plan(state, asked.plan)
         path = Path(state.path).parent / Path(asked.path).expanduser()
-        await asyncio.get_running_loop().run_in_executor(None, _export, made, asked.row, path)
+        await asyncio.to_thread(_export, made, asked.row, path)
         return CommandResult("written", path=str(path))
 
     @server.feature(protocol.DEVICES)

@@ -12,8 +12,7 @@ from skyline.report.build import best_report
 from skyline.report.protocol import BestParams, QuestionParams, UriParams
 from skyline.report.schema import BestReport, EstimateReport, WhatIfReport
 from skyline.whatif.base import Semantics
-from skyline.whatif.estimate import CurvePoint
-from skyline.whatif.question import Question
+from skyline.whatif.question import CurvePoint, Question
 from skyline_lsp import convert, wire
 from skyline_lsp.server import SkylineServer
 from skyline_lsp.state import ScriptState, no_profile
@@ -63,9 +62,7 @@ async def _curve(state: ScriptState, *, answer_to: Question) -> tuple[CurvePoint
     """The batch-size curve under the what-ifs of a question, computed on another thread."""
     changes, prepared = answer_to.choices, state.profiled()
     if changes not in state.curves:
-        found = await asyncio.get_running_loop().run_in_executor(
-            None, curve_under, prepared.analysis, changes
-        )
+        found = await asyncio.to_thread(curve_under, prepared.analysis, changes)
         if state.prepared is not prepared:
             # A newer profile has arrived: cache only its curves.
             return found

@@ -74,7 +74,7 @@ class Pictures:
             self._made.clear()
         if key in self._made:
             return cast(Made, self._made[key])
-        made = await asyncio.get_running_loop().run_in_executor(None, make)
+        made = await asyncio.to_thread(make)
         if subject is self._subject:
             self._made[key] = made
             if len(self._made) > _REMEMBERED:

@@ -26,4 +26,4 @@ def register(server: SkylineServer) -> None:
         state = server.touch(asked.uri)
         if state is None:
             return None
-        return await asyncio.get_running_loop().run_in_executor(None, tuner.tuned, state)
+        return await asyncio.to_thread(tuner.tuned, state)

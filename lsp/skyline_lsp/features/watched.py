@@ -19,4 +19,4 @@ def register(server: SkylineServer) -> None:
     @wire.answers(WatchedParams)
     async def watched(asked: WatchedParams) -> WatchReport | None:
         script = script_of(server, asked.uri)
-        return await asyncio.get_running_loop().run_in_executor(None, latest_report, script, asked.name)
+        return await asyncio.to_thread(latest_report, script, asked.name)

@@ -27,6 +27,7 @@ def module_facts(named, seen, module_lines, updated=()):
     if not trained:
         trained = [root for root in roots if any(one.requires_grad for one in root[0][1].parameters())]
     rows = [row for root in trained for row in root]
+    lists = {id(module) for root in trained for module in _repeating(root)}
     # Two models of one class have the same paths, and what is kept was counted by path.
     shared = {path for path, count in Counter(path for path, _ in rows).items() if count > 1}
     told = rows
@@ -34,7 +35,24 @@ def module_facts(named, seen, module_lines, updated=()):
         sizes = {id(module): _own_bytes(module) + seen.kept.get(path, 0) for path, module in rows}
         largest = {id(module) for _, module in sorted(rows, key=lambda row: -sizes[id(row[1])])[:MOST]}
         told = [row for row in rows if id(row[1]) in largest]
-    return [_row(path, module, seen, module_lines, path not in shared) for path, module in told], len(rows)
+    facts = [_row(path, module, seen, module_lines, path not in shared) for path, module in told]
+    for fact, (_, module) in zip(facts, told, strict=True):
+        if id(module) in lists:
+            fact["parameter_count"] = 0
+    return facts, len(rows)
+
+
+def _repeating(root):
+    """Containers of parameters that modules further down hold as well, as Keras's models keep of all their layers'."""
+    deepest = {}
+    for path, module in root:
+        for parameter in module._parameters.values():
+            deepest[id(parameter)] = max(deepest.get(id(parameter), 0), path.count("."))
+    for path, module in root:
+        held = [id(one) for one in module._parameters.values() if one is not None]
+        lists = isinstance(module, (torch.nn.ParameterDict, torch.nn.ParameterList))
+        if lists and held and all(deepest[one] > path.count(".") for one in held):
+            yield module
 
 
 def _roots(named):

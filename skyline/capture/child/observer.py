@@ -19,6 +19,7 @@ from .devices.captures import Captures
 from .hand_written_updates import HandWrittenUpdates
 from .labels import Labels
 from .long_iteration import LongIteration
+from .model_calls import ModelCalls
 from .module_lines import ModuleLines
 from .observed_loaders import ObservedLoaders
 from .observed_optimizers import ObservedOptimizers
@@ -36,15 +37,17 @@ class Observer:
     gradient scaler skips, because of gradients that overflowed, counts as one; a step that is captured in a graph
     counts each time that the graph is replayed, and not when it is captured. Only a script that never makes an
     optimizer (it updates its parameters by hand) is cut at its backward passes: after the last one before the
-    gradients are cleared. An iteration that takes longer than ``longest_s`` is cut at each backward pass.
+    gradients are cleared. An iteration that takes longer than ``longest_s`` is cut at each backward pass. With
+    ``inference`` the script does not train: an iteration is a call of its model, whatever else it does.
     ``on_part`` is called with the current part of an iteration at each change.
     """
 
-    def __init__(self, on_boundary, on_part=None, longest_s=None):
+    def __init__(self, on_boundary, on_part=None, longest_s=None, *, inference=False):
         self.styles = Styles()
         self.module_lines = ModuleLines()
         self.hand_written = HandWrittenUpdates()
         self.long = LongIteration(longest_s)
+        self.model_calls = ModelCalls(self._model_called) if inference else None
         self.optimizers = ObservedOptimizers()
         self.loaders = ObservedLoaders()
         self.labels = Labels()
@@ -54,6 +57,7 @@ class Observer:
         self.fed_dimensions = ([], [])
         self.compiled = []
         self.evaluated = {}
+        self.called_modules = False
         self._clock = PartClock(on_part)
         self._captures = Captures(self._replayed)
         self._on_boundary = on_boundary
@@ -84,6 +88,8 @@ class Observer:
         iterator.__next__ = self._wrap_next(iterator.__next__)
         iterator.next = iterator.__next__
         compiling.install(self._compile_called)
+        if self.model_calls is not None:
+            self.model_calls.install()
         self._module_hook = torch.nn.modules.module.register_module_forward_pre_hook(self._module_called)
 
     def fix_anchor(self):
@@ -92,10 +98,14 @@ class Observer:
         self._warming = False
         self.hand_written.fix()
         self.long.fix()
+        if self.model_calls is not None:
+            self.model_calls.fix()
         self._stop_watching_modules()
 
     def iterations(self):
         """Number of iterations by the current anchor: the first few steps may have been of another optimizer."""
+        if self.model_calls is not None:
+            return self.model_calls.iterations
         if self.long.line is not None:
             return self.long.passes
         anchor = self.optimizers.anchor
@@ -103,7 +113,8 @@ class Observer:
 
     def all_stepped(self):
         """True if every optimizer that still exists has stepped, or its first step is not waited for."""
-        return self.long.line is not None or self.optimizers.all_stepped()
+        cut_elsewhere = self.model_calls is not None or self.long.line is not None
+        return cut_elsewhere or self.optimizers.all_stepped()
 
     def optimizers_in_use(self):
         """Pairs of what was seen of an optimizer and itself: those that stepped, all within a long iteration."""
@@ -152,6 +163,8 @@ class Observer:
         if self._module_hook is not None:
             self._module_hook.remove()
             self._module_hook = None
+        if isinstance(result, torch.nn.Module) and self.model_calls is not None:
+            self.model_calls.compiled(result)
         if isinstance(result, torch.nn.Module):
             # The module that stands for the compiled one is not itself compiled.
             self._compiled_hooks.append(result.register_forward_pre_hook(self._module_called))
@@ -196,7 +209,9 @@ class Observer:
                 self.pass_under_way.after_backward(_tensors_of(args[0] if args else kwargs.get("tensors")))
             self.parts.backward_calls += 1
             self.backward_calls += 1
-            if self.optimizers.made:
+            if self.model_calls is not None:
+                pass
+            elif self.optimizers.made:
                 if self._clock.inside("closure"):
                     self.styles.add("closure")
                 if self.long.passed():
@@ -267,7 +282,7 @@ class Observer:
         for seen in held:
             if seen is not None:
                 self._stepped(seen, frame)
-        if passes and not self.optimizers.made:
+        if passes and not self.optimizers.made and self.model_calls is None:
             self._updates += 1
             self._on_boundary(frame)
 
@@ -286,16 +301,23 @@ class Observer:
 
     def _stepped(self, seen, frame, skipped=0):
         self.parts.optimizer_steps += 1
-        if self.optimizers.stepped(seen, skipped) and self.long.ended():
+        is_anchor = self.optimizers.stepped(seen, skipped)
+        if is_anchor and self.model_calls is None and self.long.ended():
             self._on_boundary(frame)
+
+    def _model_called(self):
+        if not self._captures.under_way():
+            self._updates += 1
+            self._on_boundary(sys._getframe(2))
 
     # The batch, as the run shows it.
 
     def _module_called(self, module, args):
+        self.called_modules = True
         self.styles.see_module(module)
         if not module.training:
             self.evaluated.setdefault(id(module), torch.is_inference_mode_enabled())
-        elif self._await_root:
+        if self._await_root and (module.training or self.model_calls is not None):
             self._await_root = False
             inputs = [value for value in args if _holds_tensors(value)]
             if not inputs:

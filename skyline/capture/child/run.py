@@ -80,6 +80,7 @@ def observe(request, claim):
         request["warmup"],
         replay_evaluation=request.get("evaluation") != "run",
         longest_s=request.get("longest_step_s"),
+        inference=request.get("loop") == "inference",
     )
     stepper.install()
     protect(request)

@@ -44,10 +44,10 @@ class Stepper:
 
     ``claim`` says at the first boundary whether this is the process to observe; in any other the script passes
     its boundaries undisturbed. ``warmup`` is the number of iterations to warm up for, None to find it out; for
-    ``longest_s`` see ``LongIteration``.
+    ``longest_s`` see ``LongIteration``, for ``inference`` see ``Observer``.
     """
 
-    def __init__(self, claim, warmup=None, replay_evaluation=True, longest_s=None):
+    def __init__(self, claim, warmup=None, replay_evaluation=True, longest_s=None, *, inference=False):
         self._claim = claim
         self._channel = None
         self._asked_warmup = warmup
@@ -68,10 +68,11 @@ class Stepper:
         self._nodes_so_far = self._nodes = 0
         self._execution = ExecutionConfig()
         self._products = None
-        self.observer = Observer(self._boundary, self._execution.follow, longest_s)
+        self.observer = Observer(self._boundary, self._execution.follow, longest_s, inference=inference)
         self._line_marker = LineMarker()
         self._saves = Saves(lambda: self.boundaries)
-        self.evaluation = EvaluationReplay(self.observer.stretch) if replay_evaluation else None
+        replays = replay_evaluation and not inference
+        self.evaluation = EvaluationReplay(self.observer.stretch) if replays else None
 
     def install(self):
         """Put all hooks in place; the script runs afterwards."""
@@ -92,6 +93,7 @@ class Stepper:
             "optimizers": observer.optimizers.made,
             "backward_calls": observer.backward_calls,
             "fetches": observer.loaders.fetches,
+            "called_modules": observer.called_modules,
             "modules": user_code.imported_files(),
             "saves": self._saves.taken(),
             "values": self._values_seen(),
@@ -410,6 +412,7 @@ class Stepper:
             rank=rank,
             world_size=world_size,
             evaluations=replayed,
+            model=self.observer.model_calls.fact() if self.observer.model_calls is not None else None,
         )
 
     def _in_use_bytes(self):

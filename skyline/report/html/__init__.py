@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from skyline.report.html.page import render, render_answers
+from skyline.report.html.page import PageNames, render, render_answers, render_report
 
-__all__ = ["render", "render_answers"]
+__all__ = ["PageNames", "render", "render_answers", "render_report"]

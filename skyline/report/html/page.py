@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -249,6 +250,11 @@ class PageNames:
     origin: str
 
 
+def render_report(page: Document, names: PageNames, kind: str, report: object) -> str:
+    """A page of a report that is no profile: of a trace, of the ranks of a job, of a plan. It has no drawings."""
+    return filled(page, names, as_script({kind: report}), {})
+
+
 def filled(
     page: Document,
     names: PageNames,
@@ -266,6 +272,7 @@ def filled(
         box=BOX,
         anchor=anchor,
         kind=_kind,
+        folded=_folded,
         sentence=_sentence,
         data=data,
         version=__version__,
@@ -287,7 +294,25 @@ def as_script(data: Mapping[str, object]) -> Markup:
     return Markup(text)
 
 
-def _kind(block: Block) -> str:
+@dataclass(frozen=True, slots=True)
+class Folded:
+    """Paragraphs that open with a click on their title."""
+
+    title: str
+    blocks: tuple[Block, ...]
+    only: str = ""
+
+
+def _folded(blocks: Sequence[Block]) -> Iterator[Block | Folded]:
+    """The blocks, with each run of paragraphs that fold under one title as one."""
+    for title, run in groupby(blocks, key=lambda block: getattr(block, "fold", "")):
+        if title:
+            yield Folded(title, tuple(run))
+        else:
+            yield from run
+
+
+def _kind(block: Block | Folded) -> str:
     return type(block).__name__
 
 

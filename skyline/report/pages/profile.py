@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from skyline import units
@@ -18,6 +19,7 @@ from skyline.report.basis import (
     prediction_basis,
     recording_remarks,
 )
+from skyline.report.batch_contents import in_contents, tokens_words
 from skyline.report.document import (
     Block,
     Cell,
@@ -35,6 +37,7 @@ from skyline.report.document import (
     row,
     said,
 )
+from skyline.report.latency import latency_remark
 from skyline.report.pages.curve import curve_section
 from skyline.report.pages.findings import findings_section
 from skyline.report.pages.lines import SHOWN, SHOWN_IN_FULL, lines_section
@@ -43,6 +46,7 @@ from skyline.report.pages.verdict import verdict_blocks
 from skyline.report.pages.whatifs import whatif_sections
 from skyline.report.place import place, shown_from
 from skyline.report.schema import ProfileReport, VerdictReport, WhatIfReport
+from skyline.report.wall_time import wall_time_remark
 from skyline.trace.facts import Protection, SideEffect
 
 _NOUNS = {
@@ -182,7 +186,13 @@ def _head(report: ProfileReport, verdict: VerdictReport | None, base: Path | Non
         )
     )
     found = verdict_blocks(verdict, place(report.script, 0, base), base)
-    remarks = said(iteration_remark(report), memory_remark(report), energy_remark(report))
+    remarks = said(
+        latency_remark(report),
+        wall_time_remark(report),
+        iteration_remark(report),
+        memory_remark(report),
+        energy_remark(report),
+    )
     yield Section((*found, *remarks))
 
 
@@ -192,7 +202,8 @@ def _figures(report: ProfileReport, *, predicted: bool) -> Iterator[Figure]:
     yield _figure(f"Iteration{beside}", time, report.iteration_ms, f" per iteration{after}")
     if report.throughput is not None:
         rate = units.rate_scale((report.throughput.value,))
-        yield _figure(f"Throughput{beside}", rate, report.throughput)
+        figure = _figure(f"Throughput{beside}", rate, report.throughput, tokens_words(report))
+        yield replace(figure, unit=in_contents(report, figure.unit))
     else:
         yield Figure("Throughput", "unknown", before="samples/s ", after=": no batch dimension was seen")
     memory = units.format_bytes_of(report.memory.peak_bytes.value, report.memory.capacity_bytes)

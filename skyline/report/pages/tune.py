@@ -20,7 +20,8 @@ from skyline.report.document import (
     row,
     said,
 )
-from skyline.report.tune import TrialReport, TuneReport, basis, sentences
+from skyline.report.tune import TuneReport, basis, sentences
+from skyline.tune.trials import TuneTrial
 
 _TONES = {"faster": "bold green", "unverified": "bold yellow"}
 _COLUMNS = (
@@ -62,7 +63,7 @@ def _share(worker: str, report: TuneReport) -> str:
     return f"{worker}: {units.plural(sum(one.worker == worker for one in report.trials), 'trial')}"
 
 
-def _row(trial: TrialReport, mark: str = "") -> Row:
+def _row(trial: TuneTrial, mark: str = "") -> Row:
     measured = "failed" if trial.speedup is None else units.format_ratio_range(trial.speedup)
     mark = mark or ("dropped" if trial.dropped else "uncertain" if trial.reason else "")
     return row(

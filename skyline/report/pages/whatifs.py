@@ -10,6 +10,7 @@ from skyline.report.basis import (
     baseline_doubt,
     correction_words,
     direction,
+    is_known,
     one_off_words,
     range_cell,
     record_of,
@@ -121,8 +122,9 @@ def _remarks(
     reasons: bool,
 ) -> Iterator[Paragraph]:
     if reasons or len(refused) <= REASONS_SHOWN:
+        fold = f"{len(refused)} changes do not apply here" if len(refused) > REASONS_SHOWN else ""
         for one in refused:
-            yield Paragraph(f"{one.spec}: {one.reason or 'does not apply'}", "dim", "!")
+            yield Paragraph(f"{one.spec}: {one.reason or 'does not apply'}", "dim", "!", fold=fold)
     else:
         yield Paragraph(f"do not apply here: {', '.join(one.name for one in refused)}", "dim", "!")
         yield Paragraph(f"why not: skyline whatif {script} NAME", "dim", indent=2)
@@ -162,7 +164,7 @@ def _table(estimates: list[EstimateReport], report: WhatIfReport, *, of_trace: b
         cells = (
             Cell(name, "bold"),
             Cell("", graphic=_track(one, reach)),
-            Cell(time.change_with_spread(one.change_ms), better),
+            Cell(time.change_with_spread(one.change_ms) if is_known(one.speedup_range) else "?", better),
             Cell(speedup_cell(one.speedup, one.speedup_range), better),
             Cell(range_cell(one.speedup_range), "dim"),
             Cell(_throughput(one)),

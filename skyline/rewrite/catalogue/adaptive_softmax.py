@@ -15,8 +15,8 @@ from skyline.rewrite.blocks import replace, statement_of
 from skyline.rewrite.context import RewriteContext, refusal, whole_number
 from skyline.rewrite.imports import usable
 from skyline.rewrite.sites.evaluation import without_gradients
-from skyline.rewrite.sites.forward import ForwardSite, bound_names, forward
 from skyline.rewrite.sites.layers import layer_calls, layer_class
+from skyline.rewrite.sites.passes import ForwardSite, bound_names, forward
 from skyline.source.arguments import passed, qualified_name
 from skyline.source.program import Module
 from skyline.source.text import Function, TextEdit, dotted, last_name, text_of, written

@@ -13,9 +13,8 @@ from skyline.rewrite.blocks import wrap
 from skyline.rewrite.context import RewriteContext, refusal
 from skyline.rewrite.imports import Usable, usable
 from skyline.rewrite.scaler import scaled, unscaled
-from skyline.rewrite.sites.forward import ForwardSite, forward, inside_autocast
 from skyline.rewrite.sites.iteration import ROUTE, Framework, Iteration, Region, framework, iteration
-from skyline.rewrite.sites.step import backwards
+from skyline.rewrite.sites.passes import ForwardSite, backwards, forward, inside_autocast
 from skyline.rewrite.sites.transfer import transfers
 from skyline.rewrite.unwrapping import without_item
 from skyline.source.arguments import qualified_name

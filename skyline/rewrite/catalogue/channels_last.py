@@ -10,8 +10,8 @@ from skyline.rewrite.blocks import insert_after, wrap_expression
 from skyline.rewrite.context import RewriteContext, refusal
 from skyline.rewrite.element import without_keyword
 from skyline.rewrite.imports import usable
-from skyline.rewrite.sites.forward import ForwardSite, forward
 from skyline.rewrite.sites.model import model
+from skyline.rewrite.sites.passes import ForwardSite, forward
 from skyline.rewrite.sites.transfer import TransferSite, transfers
 from skyline.rewrite.unwrapping import without_statements
 from skyline.source.arguments import qualified_name

@@ -28,8 +28,8 @@ from skyline.rewrite.sites.file_writes import FileWrite
 from skyline.rewrite.sites.iteration import Iteration, iteration
 from skyline.rewrite.sites.model import ModelSite, model
 from skyline.rewrite.sites.model_uses import ModelUse, model_uses
+from skyline.rewrite.sites.passes import optimizer_calls
 from skyline.rewrite.sites.start import calls_of
-from skyline.rewrite.sites.step import optimizer_calls
 from skyline.source.arguments import call_sites, qualified_name
 from skyline.source.batch_names import words
 from skyline.source.program import Module

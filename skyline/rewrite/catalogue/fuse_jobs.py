@@ -7,9 +7,8 @@ from collections.abc import Iterable
 
 from skyline.errors import RewriteRefused, SkylineError
 from skyline.rewrite.context import RewriteContext
-from skyline.rewrite.sites.forward import ForwardSite, forward
 from skyline.rewrite.sites.model import model
-from skyline.rewrite.sites.step import optimizer_calls
+from skyline.rewrite.sites.passes import ForwardSite, forward, optimizer_calls
 from skyline.source.text import TextEdit, dotted
 from skyline.whatif.catalogue.models.fuse_jobs import Jobs
 

@@ -8,7 +8,7 @@ from skyline.errors import RewriteRefused
 from skyline.rewrite.argument import add_keyword, is_off, keyword_of, replace_value, without_argument
 from skyline.rewrite.context import RewriteContext, refusal
 from skyline.rewrite.element import without_keyword
-from skyline.rewrite.sites.step import optimizer_calls
+from skyline.rewrite.sites.passes import optimizer_calls
 from skyline.source.knob import KnobKind
 from skyline.source.mapping import holds
 from skyline.source.origin import Frame, Route

@@ -22,9 +22,8 @@ from skyline.rewrite.context import RewriteContext, refusal, whole_number
 from skyline.rewrite.imports import free_name
 from skyline.rewrite.sites.accumulated import accumulated_setting
 from skyline.rewrite.sites.batch_parts import batch_names, check_mean
-from skyline.rewrite.sites.forward import ForwardSite, bound_names, forward
 from skyline.rewrite.sites.iteration import Iteration, iteration
-from skyline.rewrite.sites.step import backwards, steps, zero_grads
+from skyline.rewrite.sites.passes import ForwardSite, backwards, bound_names, forward, steps, zero_grads
 from skyline.rewrite.unwrapping import unwrap, without_statements
 from skyline.source.program import Module
 from skyline.source.text import TextEdit, last_name, text_of

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
+from collections.abc import Iterator
 from functools import partial
 
 from skyline.errors import RewriteRefused
@@ -27,7 +28,7 @@ from skyline.rewrite.sites.configured import (
 )
 from skyline.rewrite.sites.given import behind, check_not_commanded
 from skyline.rewrite.sites.iteration import framework
-from skyline.source.arguments import calls_at, passed
+from skyline.source.arguments import calls_at, passed, qualified_name
 from skyline.source.batch_names import words
 from skyline.source.batch_uses import is_loader, loader_calls, purpose
 from skyline.source.knob import DEFAULTS, KnobKind
@@ -73,6 +74,7 @@ def training_loader(context: RewriteContext) -> tuple[Module, ast.Call]:
 NAME = "num_workers"
 _POSITION = 5
 _LIBRARY_NAME = "dataloader_num_workers"
+_SKORCH_NAME = "iterator_train__num_workers"
 _WORKER_WORDS = {"worker", "workers", "nworkers", "threads", "processes", "procs", "jobs", "njobs", "cpus"}
 _GO_ALONG = {"prefetch_factor": "None", "persistent_workers": "False"}
 """Arguments that fail without workers, and their values then."""
@@ -212,7 +214,10 @@ def _overrides(context: RewriteContext) -> tuple[str, ...]:
 
 
 def _of_library(context: RewriteContext, workers: int) -> tuple[TextEdit, ...] | None:
-    """The edit where a library makes the loader from a setting (``dataloader_num_workers``); None without one."""
+    """The edit where a library makes the loader from a setting (``dataloader_num_workers``); None without one.
+
+    Hugging Face's arguments and a net of skorch get the setting, where they have none.
+    """
     told = training_loader_fact(context) or next(iter(context.profile.loaders), None)
     if told is None:
         return None
@@ -223,9 +228,23 @@ def _of_library(context: RewriteContext, workers: int) -> tuple[TextEdit, ...] |
     if literal is not None:
         return literal_edit(literal, workers)
     used = framework(context)
-    if used is None or used.kind != "transformers" or not used.takes_switches or told.num_workers:
+    if told.num_workers:
         return None
-    return add_keyword(used.module.source, used.call, f"{_LIBRARY_NAME}={workers}")
+    if used is not None and used.kind == "transformers" and used.takes_switches:
+        return add_keyword(used.module.source, used.call, f"{_LIBRARY_NAME}={workers}")
+    nets = list(_skorch_nets(context))
+    if len(nets) != 1:
+        return None
+    ((module, call),) = nets
+    return add_keyword(module.source, call, f"{_SKORCH_NAME}={workers}")
+
+
+def _skorch_nets(context: RewriteContext) -> Iterator[tuple[Module, ast.Call]]:
+    """The calls that make a net of skorch, which makes its loaders from arguments with a prefix."""
+    for module, call in context.program.nodes_of(ast.Call):
+        name = qualified_name(module, call.func)
+        if name.startswith("skorch.") and name.rpartition(".")[2].startswith("NeuralNet"):
+            yield module, call
 
 
 def _check_shared(context: RewriteContext, origin: Origin) -> None:

@@ -11,9 +11,9 @@ from skyline.rewrite.blocks import insert_after, statement_of, suite_of
 from skyline.rewrite.compiling import compiled_mode
 from skyline.rewrite.context import RewriteContext, refusal
 from skyline.rewrite.imports import usable
-from skyline.rewrite.sites.forward import model_calls
 from skyline.rewrite.sites.iteration import function_called, iteration
 from skyline.rewrite.sites.model import ModelSite, model
+from skyline.rewrite.sites.passes import model_calls
 from skyline.rewrite.unwrapping import without_statements
 from skyline.source.arguments import qualified_name
 from skyline.source.program import Module

@@ -12,7 +12,7 @@ from skyline.rewrite.blocks import replace, statement_of, wrap, wrap_expression
 from skyline.rewrite.context import RewriteContext, refusal, whole_number
 from skyline.rewrite.imports import free_name
 from skyline.rewrite.sites.iteration import Iteration, Region, iteration
-from skyline.rewrite.sites.step import backwards
+from skyline.rewrite.sites.passes import backwards
 from skyline.source.program import Module
 from skyline.source.text import Function, TextEdit, dotted, last_name, offsets_of, text_of, written
 

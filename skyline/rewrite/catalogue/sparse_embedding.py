@@ -8,7 +8,7 @@ from skyline.errors import RewriteRefused
 from skyline.rewrite.argument import as_value, literal_given, set_argument, without_argument
 from skyline.rewrite.context import RewriteContext, check_switched_on, refusal
 from skyline.rewrite.sites.layers import layer_calls, layer_class
-from skyline.rewrite.sites.step import optimizer_calls
+from skyline.rewrite.sites.passes import optimizer_calls
 from skyline.source.arguments import passed, torch_optimizer
 from skyline.source.program import Module
 from skyline.source.text import TextEdit, literal_key, text_of

@@ -10,7 +10,7 @@ from skyline.rewrite.argument import keyword_of, replace_value, set_argument
 from skyline.rewrite.blocks import replace, statement_of
 from skyline.rewrite.context import RewriteContext, check_switched_on, refusal
 from skyline.rewrite.sites.iteration import Iteration, Region, iteration
-from skyline.rewrite.sites.step import StepSite, backwards, zero_grads
+from skyline.rewrite.sites.passes import StepSite, backwards, zero_grads
 from skyline.source.program import Module
 from skyline.source.text import TextEdit, dotted, offsets_of, text_of, tokens_of
 

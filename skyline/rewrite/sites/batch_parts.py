@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 
 from skyline.rewrite.context import RewriteContext, refusal
-from skyline.rewrite.sites.forward import ForwardSite
 from skyline.rewrite.sites.iteration import ROUTE
+from skyline.rewrite.sites.passes import ForwardSite
 from skyline.source.arguments import qualified_name
 from skyline.source.origin import Frame, Instance
 from skyline.source.program import Module

@@ -8,7 +8,7 @@ from skyline.errors import RewriteRefused
 from skyline.lazy_dataclass import dataclass
 from skyline.rewrite.blocks import preceding, statement_of
 from skyline.rewrite.context import RewriteContext, refusal
-from skyline.rewrite.sites.step import optimizer_calls
+from skyline.rewrite.sites.passes import optimizer_calls
 from skyline.source.arguments import call_sites, is_method, passed, position_of
 from skyline.source.program import Module
 from skyline.source.resolver import evaluation_of

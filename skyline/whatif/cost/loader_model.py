@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import inf
+
 from skyline.graph.graph import Graph, scale
 from skyline.graph.selection import select
 from skyline.graph.task import TaskKind
@@ -14,7 +16,7 @@ from skyline.whatif.constant import Constant
 from skyline.whatif.cost.contention import USUAL_CROWDING, Computing, contended_us, uncontended
 from skyline.whatif.cost.thread_scaling import factors, split_in_loader, threads_of
 from skyline.whatif.cost.worker_queue import fetching, loader_and_compute_us, roughly, with_queue
-from skyline.whatif.loader_setting import LoaderSetting, present_setting, threads_in
+from skyline.whatif.loader_setting import LoaderSetting, longer, present_setting, threads_in
 from skyline.whatif.subject import Subject
 
 COSTS = FetchingCosts()
@@ -70,7 +72,31 @@ def inferred_load_us(baseline: Subject) -> float | None:
         computing = _computing(baseline, Scenario.of(baseline), compute_us, middle, setting.workers)
         took = contended_us(middle, computing, workers=setting.workers, cores=cores_of(baseline))
         low, high = (middle, high) if took < waited_us + compute_us else (low, middle)
-    return (low + high) / 2
+    return min((low + high) / 2, _most_load_us(baseline))
+
+
+def workers_keep_up(baseline: Subject) -> bool:
+    """True if the script's workers are idle for most of the time: they do not set the pace, whatever it waits for."""
+    told = inferred_load_us(baseline)
+    waited_us, compute_us = loader_and_compute_us(baseline.outline, baseline.lane)
+    return told is None or told < _IDLE.value * present_setting(baseline).workers * (waited_us + compute_us)
+
+
+_IDLE = Constant.at(0.5, "an assumption: workers that are busy for less of the time than this keep up")
+
+
+def _most_load_us(baseline: Subject) -> float:
+    """The most that an iteration's batches can take in one worker, by the processor time that was measured.
+
+    Beyond their own processor time, workers wait for a device or for a core. While they wait for a device a core
+    has nothing to do; the wait for a core comes from sharing, and goes with it.
+    """
+    load, spent_us = baseline.script.load, busy_load_us(baseline)
+    if load is None or not spent_us:
+        return inf
+    waited_us, compute_us = loader_and_compute_us(baseline.outline, baseline.lane)
+    idle_cores = max(0.0, load.cores - load.own_cores - load.others_cores)
+    return spent_us + idle_cores * (waited_us + compute_us)
 
 
 def busy_load_us(baseline: Subject) -> float | None:
@@ -83,6 +109,58 @@ def busy_load_us(baseline: Subject) -> float | None:
         return None
     waited_us, compute_us = loader_and_compute_us(baseline.outline, baseline.lane)
     return load.further_cores * (waited_us + compute_us)
+
+
+def paced_by_workers(scenario: Scenario, standing: Graph, baseline: Subject) -> Scenario:
+    """The scenario of a script that always waits for its workers, with the wait that other changes leave.
+
+    A longer wait takes the place of shorter work, down to the pace of the workers; on cores that both share
+    they have more of them. ``standing`` is the graph with the batches of the scenario and nothing else changed.
+    """
+    graph, workers = scenario.graph, present_setting(baseline).workers
+    told = None if not workers or baseline.script.timed_reads else inferred_load_us(baseline)
+    if told is None or graph is standing or workers_keep_up(baseline):
+        return scenario
+    now_ms, load_us = baseline.step_ms(graph), told * scenario.batch_factor(baseline)
+    paced_ms = (
+        max(now_ms, min(load_us / workers / 1e3, baseline.step_ms(standing)))
+        if baseline.on_gpu
+        else _paced_ms(baseline, standing, graph, load_us)
+    )
+    if abs(paced_ms - now_ms) <= _UNPACED.value * now_ms:
+        return scenario
+    return scenario.changed(
+        _waiting(baseline, graph, paced_ms),
+        # The workers' own time was inferred: at best the wait stays as it is.
+        below_ms=max(0.0, paced_ms - now_ms),
+        assumptions=(_PACED.format(workers=workers),),
+    )
+
+
+def _paced_ms(baseline: Subject, standing: Graph, graph: Graph, load_us: float) -> float:
+    """The iteration whose work and wait change as they do where both share the cores."""
+    waited_us, before_us = loader_and_compute_us(standing, baseline.lane)
+    _, after_us = loader_and_compute_us(graph, baseline.lane)
+    if before_us <= 0 or after_us == before_us:
+        return baseline.step_ms(graph)
+    workers, cores = present_setting(baseline).workers, cores_of(baseline)
+    alone = _computing(baseline, Scenario.of(baseline), before_us, load_us, workers)
+    changed = Computing(alone.total_us * after_us / before_us, alone.use, alone.threads)
+    took_us, takes_us = (contended_us(load_us, one, workers=workers, cores=cores) for one in (alone, changed))
+    return (waited_us + before_us) * takes_us / took_us / 1e3 if took_us > 0 else baseline.step_ms(graph)
+
+
+def _waiting(baseline: Subject, graph: Graph, step_ms: float) -> Graph:
+    """The graph with as much waiting for batches as makes it so long, and its work in proportion beyond that."""
+    waited_us, _ = loader_and_compute_us(graph, baseline.lane)
+    fetches = len(select(graph, kind=TaskKind.DATA, lane=baseline.lane)) / max(1, len(graph.iterations))
+    waits_us = max(0.0, waited_us + 1e3 * (step_ms - baseline.step_ms(graph)))
+    waiting = fetching(graph, baseline.lane, waits_us / max(1.0, fetches))
+    return longer(waiting, baseline, step_ms - baseline.step_ms(waiting))
+
+
+_UNPACED = Constant.at(0.001, "an assumption: a smaller difference is rounding")
+_PACED = "the script waits for its {workers} loader workers: they set the pace when the rest becomes shorter"
 
 
 def reloaded(scenario: Scenario, baseline: Subject, setting: LoaderSetting) -> Reloaded:

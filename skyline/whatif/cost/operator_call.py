@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from skyline.graph.column import Indices, Times
 from skyline.graph.graph import Graph
 from skyline.graph.selection import select
 from skyline.graph.task import TaskKind
@@ -22,12 +23,33 @@ MOST_US = _MOST.value
 
 
 def call_us(subject: Subject, graph: Graph, phase: Phase) -> float:
-    """Time in µs of an operator of this pass that computes next to nothing, with the way to it.
+    """Time in µs of an operator of this pass that computes next to nothing, with the way to the next one.
 
-    It is ``MOST_US`` where none was recorded, or all of them compute more.
+    The way is Python in a forward pass and PyTorch's engine in a backward one. ``MOST_US`` where no operator was
+    recorded, or all of them compute more.
     """
-    called = select(graph, kind=TaskKind.CPU, phase=phase, lane=subject.lane)
-    called = called[graph.durations[called] > 0]
-    if not len(called):
-        return MOST_US
-    return min(MOST_US, float(np.quantile(graph.durations[called] + graph.gaps[called], _SMALL.value)))
+    called, ways_us = _operators(subject, graph, phase)
+    return _small_us(graph.durations[called] + ways_us)
+
+
+def dispatch_us(subject: Subject, graph: Graph, phase: Phase) -> float:
+    """The part of each operator's own time in which it computes nothing yet; 0 where no small operators tell it."""
+    called, _ = _operators(subject, graph, phase)
+    found = _small_us(graph.durations[called])
+    return found if found < MOST_US else 0.0
+
+
+def _operators(subject: Subject, graph: Graph, phase: Phase) -> tuple[Indices, Times]:
+    """The operators of a pass on the script's lane, and the time from the end of each to the next one."""
+    own = select(graph, kind=TaskKind.CPU, phase=phase, lane=subject.lane)
+    works = graph.durations[own] > 0
+    called = own[works]
+    last = np.cumsum(works) - 1
+    behind = last >= 0
+    ways_us = np.zeros(len(called))
+    np.add.at(ways_us, last[behind], graph.gaps[own[behind]])
+    return called, ways_us
+
+
+def _small_us(times_us: Times) -> float:
+    return min(MOST_US, float(np.quantile(times_us, _SMALL.value))) if len(times_us) else MOST_US

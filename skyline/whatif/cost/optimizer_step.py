@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from skyline.graph.part import Part
+from skyline.graph.task import Part
 from skyline.interval import Interval
 from skyline.lazy_dataclass import dataclass
 from skyline.trace.facts import OptimizerFact

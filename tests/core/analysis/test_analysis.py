@@ -4,12 +4,13 @@ from dataclasses import astuple, replace
 
 import msgspec
 import pytest
+from msgspec.json import encode
 
 from skyline.analysis.analyse import analyse
 from skyline.analysis.estimate import answer_or_reason, estimate, rank
 from skyline.errors import UsageError
 from skyline.interval import Interval
-from skyline.report.build import encode, profile_report, whatif_report
+from skyline.report.build import profile_report, whatif_report
 from skyline.report.schema import ProfileReport, WhatIfReport
 from skyline.trace.facts import BatchFact
 from skyline.trace.profile import Prediction

@@ -107,7 +107,7 @@ def test_a_rule_that_fails_costs_a_note(profile, monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_rewrite_that_fails_is_refused_with_the_reason(profile, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("skyline.analysis.rewrites.edits_for", broken)
+    monkeypatch.setattr("skyline.analysis.rewrites.entry_named", broken)
     monkeypatch.setattr("skyline.analysis.rewrites.present", broken)
     rewrites = Rewrites(profile)
     state, reason = rewrites.availability([("fused_optimizer", "")])

@@ -129,3 +129,25 @@ def test_a_sharded_wrapper_is_known_by_its_name(module_lines: ModuleLines) -> No
     assert fact is not None
     assert (fact["name"], fact["world_size"], fact["gradient_bytes"]) == ("FullyShardedDataParallel", 1, 16)
     assert parallel([nn.Linear(3, 1)], module_lines) is None
+
+
+def test_parameters_that_a_model_lists_again_count_once(module_lines: ModuleLines) -> None:
+    """Keras's models on PyTorch hold a dictionary of the parameters of all their layers."""
+
+    class Layer(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.torch_params = nn.ParameterDict({"kernel": nn.Parameter(torch.ones(3, 2))})
+
+    class Model(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layers = nn.ModuleList([Layer(), Layer()])
+            parameters = dict(zip("ab", self.parameters(), strict=True))
+            self.torch_params = nn.ParameterDict(parameters)
+
+    rows, _ = module_facts.module_facts(Model().named_modules(prefix="Model"), ObservedCalls(), module_lines)
+    counts = {row["path"]: row["parameter_count"] for row in rows}
+    assert counts["Model.torch_params"] == 0
+    assert counts["Model.layers.0.torch_params"] == counts["Model.layers.1.torch_params"] == 6
+    assert sum(counts.values()) == 12

@@ -29,6 +29,17 @@ def test_a_loader_of_which_only_the_iterator_lives_is_counted() -> None:
     assert fact["created_line"] == LINE
 
 
+def test_batches_of_a_wrapper_count_for_the_loader_of_the_script() -> None:
+    """As ``accelerator.prepare`` makes another loader over the same sampler of batches."""
+    observed = ObservedLoaders()
+    own = _loader(observed)
+    wrapped = DataLoader(own.dataset, batch_sampler=own.batch_sampler)
+    observed.created(wrapped, {"file": "train.py", "line": 9, "function": "main"})
+    _read(observed, iter(wrapped))
+    (fact,) = observed.facts([4])
+    assert (fact["fetches"], fact["batch_size"], fact["created_line"]) == (3, 4, LINE)
+
+
 def test_loaders_made_anew_each_epoch_are_one() -> None:
     observed = ObservedLoaders()
     for epoch in range(3):

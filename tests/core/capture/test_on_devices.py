@@ -17,6 +17,7 @@ import pytest
 pytest.importorskip("torch", reason="captures need torch")
 
 from skyline.capture import batch_trials, session, shape_session, trial_budget
+from skyline.capture.process import Starter
 from skyline.capture.recording import ChildRecording
 from skyline.capture.request import CaptureRequest, Progress
 from skyline.capture.shape_session import GpuTarget, trace_shapes
@@ -256,17 +257,23 @@ for _ in range(100):
 TARGET = GpuTarget("Example", 8 << 30, (9, 0), 10)
 
 
-def traced(path: Path, *notes: str, **variables: str) -> str:
-    request = CaptureRequest(
-        path, working_directory=path.parent, timeout_s=60.0, variables=tuple(variables.items())
-    )
-    profile = trace_shapes(request, TARGET, progress=lambda _: None)
-    assert all(any(note in said for said in profile.notes) for note in notes)
-    return profile.output_tail
+@pytest.fixture
+def traced(starter: Starter) -> Callable[..., str]:
+    """Traces a script for another GPU; gives what it printed."""
+
+    def trace(path: Path, *notes: str, **variables: str) -> str:
+        request = CaptureRequest(
+            path, working_directory=path.parent, timeout_s=60.0, variables=tuple(variables.items())
+        )
+        profile = trace_shapes(request, TARGET, progress=lambda _: None, starter=starter)
+        assert all(any(note in said for said in profile.notes) for note in notes)
+        return profile.output_tail
+
+    return trace
 
 
 def test_the_gpus_that_are_here_are_hidden_from_a_script_that_is_to_see_another(
-    script: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+    script: Callable[..., Path], traced: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3")
     path = script(VISIBLE.format(needs=False))
@@ -275,7 +282,7 @@ def test_the_gpus_that_are_here_are_hidden_from_a_script_that_is_to_see_another(
 
 
 def test_a_script_that_cannot_do_without_them_sees_them(
-    script: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+    script: Callable[..., Path], traced: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3")
     path = script(VISIBLE.format(needs=True))

@@ -86,11 +86,19 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module", params=["measured", "predicted"])
-def profile(request: pytest.FixtureRequest, path: Path, starter: Starter) -> Profile:
+def profile(request: pytest.FixtureRequest, path: Path, starter: Starter, preloaded: str) -> Profile:
+    # As for each test: another environment would need another process to fork from.
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", preloaded)
+        patch.setenv("OMP_NUM_THREADS", "1")
+        return _recorded(request.param, path, starter)
+
+
+def _recorded(mode: str, path: Path, starter: Starter) -> Profile:
     asked = CaptureRequest(
         path, working_directory=path.parent, warmup=2, steps=2, settle_s=0.0, batch_points=0, timeout_s=60.0
     )
-    if request.param == "measured":
+    if mode == "measured":
         return capture(asked, progress=lambda _: None, starter=starter)
     gpu = GpuTarget("Imaginary 24", 24 * 2**30, (8, 6), 80)
     return trace_shapes(asked, gpu, progress=lambda _: None, starter=starter)

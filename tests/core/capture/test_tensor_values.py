@@ -8,8 +8,7 @@ from torch import nn
 
 from skyline.capture.child.values.lookups import Lookups
 from skyline.capture.child.values.values_pass import RowChanges, ValuesPass, large_tables, trained_modules
-from skyline.capture.child.values.widths import widths
-from skyline.capture.child.values.zeros import Zeros
+from skyline.capture.child.values.zeros import Zeros, widths
 
 
 def trains(model: nn.Module) -> list[tuple[None, torch.optim.Optimizer]]:

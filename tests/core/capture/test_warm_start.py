@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -131,7 +132,8 @@ def _is_tracker(process: psutil.Process) -> bool:
 def run(
     path: Path, starter: Starter, *arguments: str, stages: list[Progress] | None = None, **options: object
 ) -> tuple[Profile, str]:
-    settings: dict[str, object] = {"settle_s": 0.1, "batch_points": 0, "timeout_s": 60.0, **options}
+    brief: dict[str, object] = {"settle_s": 0.1, "batch_points": 0, "trials": False, "timeout_s": 60.0}
+    settings = {**brief, **options}
     request = CaptureRequest(path, tuple(arguments), working_directory=path.parent, **settings)  # type: ignore[arg-type]
     printed: list[str] = []
     said: list[Progress] = [] if stages is None else stages
@@ -207,13 +209,15 @@ def test_a_script_that_kills_its_parent_costs_only_its_own_run(script: Write, wa
 
 
 @pytest.fixture
-def at_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
-    """Has every interpreter that a run starts execute these lines first."""
+def at_start(tmp_path: Path, preloaded: str, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """Has every interpreter that a run starts execute these lines first, and start fast."""
 
     def execute(source: str) -> None:
         folder = tmp_path / "at start"
         folder.mkdir()
-        (folder / "sitecustomize.py").write_text(source)
+        usual = Path(preloaded, "sitecustomize.py").read_text()
+        (folder / "faster.py").write_text(usual)
+        (folder / "sitecustomize.py").write_text(f"import faster\n{source}")
         monkeypatch.setenv("PYTHONPATH", str(folder))
 
     return execute
@@ -265,11 +269,11 @@ def test_a_failure_before_the_script_is_told_with_its_traceback(
 
 
 def test_an_install_beside_torch_replaces_the_resident_process(
-    script: Write, own_nursery: WarmPool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    script: Write, own_nursery: WarmPool, tmp_path: Path, preloaded: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     installed = tmp_path / "more" / "site-packages"
     installed.mkdir(parents=True)
-    monkeypatch.setenv("PYTHONPATH", str(installed))
+    monkeypatch.setenv("PYTHONPATH", f"{installed}{os.pathsep}{preloaded}")
     path = script("try:\n    import new_package\nexcept ImportError:\n    new_package = None\n" + TRAINING)
     run(path, own_nursery.start)
     before = own_nursery.pids

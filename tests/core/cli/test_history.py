@@ -96,6 +96,17 @@ def test_the_commit_that_made_it_slower_and_the_line_that_grew(skyline: Run, rep
     assert "train.py:5 loss = slow(batch)" in page
 
 
+@pytest.mark.parametrize("width", [80, 100, 110])
+def test_the_table_fits_the_terminal(
+    width: int, skyline: Run, repository: str, keep: Kept, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keep(f"{repository}# More.\n", "a2", 7, 1.5)
+    git("commit", "-qam", "a subject of many words, as people write them")
+    monkeypatch.setenv("COLUMNS", str(width))
+    table, _, _ = skyline("history", "train.py").out.partition("Slower")
+    assert max(map(len, table.splitlines())) <= width
+
+
 def test_the_page_for_a_browser_has_charts_with_the_commit_and_the_line(
     skyline: Run, repository: str, keep: Kept, profile: Profile, tmp_path: Path
 ) -> None:

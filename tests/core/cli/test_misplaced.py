@@ -31,6 +31,7 @@ BEFORE_ARGUMENTS = {
 }
 """Commands whose own options may also stand behind the script, up to its first argument, with words that they need."""
 WITHOUT_ARGUMENTS = {
+    "completion",
     *("ranks", "ledger", "show", "history", "diff", "export", "lsp", "calibrate", "gpus", "config"),
     *("doctor", "receive"),
 }

@@ -94,3 +94,13 @@ def test_what_is_wrong_is_said(skyline: Run, job: Path, tmp_path: Path) -> None:
     ran = skyline("ranks", str(job), str(other))
     assert ran.code == 2
     assert "different jobs: of 4 and 16 ranks" in ran.err
+
+
+def test_ranks_have_a_page(skyline: Run, job: Path, tmp_path: Path) -> None:
+    page = tmp_path / "ranks.html"
+    ran = skyline("ranks", str(job), "--quiet", "--html", str(page))
+    assert ran.code == 0, ran.err
+    text = page.read_text(encoding="utf-8")
+    assert text.startswith("<!doctype html>")
+    assert "<title>Ranks of a job" in text
+    assert "rank 1" in text

@@ -10,7 +10,10 @@ from typing import Any
 
 import pytest
 
+from skyline.interval import Interval
+from skyline.predict.gpus import gpu_named
 from skyline.trace import store
+from skyline.trace.profile import Prediction
 
 Run = Callable[..., Any]
 
@@ -86,6 +89,29 @@ def test_whatif_of_a_script_reuses_its_profile(skyline: Run, saved: Path) -> Non
     assert ran.code == 0
     assert "from the profile of 2026-01-02" in ran.err
     assert "skyline apply train.py batch_size=32" in ran.out
+
+
+def test_a_prediction_stands_next_to_the_measurement(skyline: Run, saved: Path, script: Path) -> None:
+    """``skyline profile --gpu h100`` was asked later: each question finds the profile of its kind."""
+    measured = store.load(saved, script)
+    made = Prediction("H100", "roofline", "figures", Interval.exact(1.0), 0.0)
+    environment = replace(measured.environment, memory_capacity_bytes=gpu_named("H100").memory_bytes)
+    predicted = replace(
+        measured,
+        id="predicted",
+        created="2026-03-03T00:00:00+00:00",
+        mode="predicted",
+        prediction=made,
+        environment=environment,
+    )
+    later = store.save(predicted)
+    os.utime(later, (2e9, 2e9))
+    here = skyline("whatif", "train.py", "batch_size=32")
+    assert here.code == 0, here.err
+    assert "from the profile of 2026-01-02" in here.err
+    there = skyline("whatif", "--gpu", "h100", "train.py", "batch_size=32")
+    assert there.code == 0, there.err
+    assert "from the profile of 2026-03-03" in there.err
 
 
 @pytest.mark.parametrize("command", ["whatif", "apply"])

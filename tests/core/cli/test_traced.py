@@ -54,12 +54,23 @@ def test_perfetto(skyline, tmp_path) -> None:
 
 
 @pytest.mark.parametrize(
+    "arguments", [("show", GPU, "--format", "html"), ("export", GPU, "--format", "html", "-o", "-")]
+)
+def test_a_trace_has_a_page(skyline, arguments) -> None:
+    ran = skyline(*arguments)
+    assert ran.code == 0, ran.err
+    assert ran.out.startswith("<!doctype html>")
+    assert "The GPU works for 42 % of the step." in ran.out
+    assert '"schema":"skyline.trace/1"' in ran.out
+    assert "<script src" not in ran.out
+
+
+@pytest.mark.parametrize(
     ("arguments", "words"),
     [
         (("whatif", GPU, "ampp"), "no what-if 'ampp'"),
         (("whatif", GPU, "num_workers=few"), "num_workers=few is not possible"),
         (("show", GPU, "--line", "3"), "--line is for profiles"),
-        (("show", GPU, "--format", "html"), "--format html is for profiles"),
         (("export", GPU, "--format", "speedscope", "-o", "-"), "speedscope is for profiles"),
         (("whatif", GPU, "--", "--epochs", "1"), "takes no arguments"),
         (("whatif", "--gpu", "h1000", GPU), "no GPU called 'h1000'"),

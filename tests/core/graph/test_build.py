@@ -5,9 +5,8 @@ from dataclasses import replace
 import pytest
 
 from skyline.graph.build import build, main_lane
-from skyline.graph.graph import Cause
-from skyline.graph.part import Part, part_shares, phase_times
-from skyline.graph.task import TaskKind
+from skyline.graph.graph import Cause, phase_times
+from skyline.graph.task import Part, TaskKind, part_shares
 from skyline.graph.threads import thread_use
 from skyline.simulate.engine import replay_error, simulate
 from skyline.trace.record import BareTimes, IterationMark, Phase, Record, RecordKind, Trace

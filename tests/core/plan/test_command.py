@@ -10,7 +10,13 @@ def test_table_json_and_timeline(tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "140")
     target, timeline = tmp_path / "plan.json", tmp_path / "step.json.gz"
     words = ["plan", "--model", "gpt2", "--cluster", "p4d.24xlarge", "--gpus", "8", "--tokens", "10B"]
-    assert main([*words, "--rows", "3", "--json", str(target), "--perfetto", "1", str(timeline)]) == 0
+    page = tmp_path / "plan.html"
+    files = ["--json", str(target), "--perfetto", "1", str(timeline), "--html", str(page)]
+    assert main([*words, "--rows", "3", *files]) == 0
+    text = page.read_text(encoding="utf-8")
+    assert text.startswith("<!doctype html>")
+    assert "<title>Plan on p4d.24xlarge" in text
+    assert "limited by" in text
     printed = capsys.readouterr().out
     assert "on p4d.24xlarge (A100-40GB)" in printed
     assert "limited by" in printed

@@ -5,6 +5,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
+from msgspec.json import encode
 
 from skyline.errors import Cancelled, UsageError
 from skyline.interval import Interval
@@ -13,7 +14,6 @@ from skyline.plan.search import Request, search
 from skyline.plan.strategy import Recompute, Sharding
 from skyline.plan.traced import traced_program
 from skyline.plan.transformer import transformer_named
-from skyline.report.build import encode
 from skyline.report.pages.plan import plan_page, row_page
 from skyline.report.plan import Terms, choices, ranked
 from skyline.trace.facts import BatchFact

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from skyline.graph.part import Part
+from skyline.graph.task import Part
 from skyline.interval import Interval
 from skyline.predict.batch_curve import batch_curve
 from skyline.trace.record import Phase

@@ -27,7 +27,7 @@ from skyline.report.schema import (
 )
 from skyline.trace.facts import Device
 from skyline.trace.record import PhaseTimes
-from skyline.whatif.estimate import speedup_range
+from skyline.whatif.question import speedup_range
 
 ROOT = "/home/ada/nano"
 TRAIN = f"{ROOT}/train.py"

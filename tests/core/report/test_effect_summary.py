@@ -8,10 +8,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.json import encode
 from rich.console import Console
 
 from skyline.report import html
-from skyline.report.build import encode
 from skyline.report.pages.profile import allowed, prevented, profile_page
 from skyline.report.schema import ProfileReport
 from skyline.report.terminal import print_document

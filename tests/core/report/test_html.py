@@ -95,6 +95,20 @@ def test_the_page_is_whole_and_needs_nothing_else(
     assert "no C++ compiler was found" in page.text
 
 
+def test_many_changes_that_do_not_apply_fold_into_one_line(
+    profile_report: ProfileReport, whatif_report: WhatIfReport
+) -> None:
+    (refused,) = [one for one in whatif_report.estimates if not one.applicable and one.present is None]
+    names = tuple(f"change_{number}" for number in range(5))
+    others = tuple(one for one in whatif_report.estimates if one is not refused)
+    many = replace(whatif_report, estimates=(*others, *(replace(refused, name=name) for name in names)))
+    html = render(profile_report, many)
+    assert Page(html).open == []
+    (folded,) = re.findall(r"<summary>5 changes do not apply here</summary>(.*?)</details>", html, re.DOTALL)
+    assert folded.count("<p") == len(names)
+    assert "do not apply here" not in render(profile_report, whatif_report)
+
+
 def test_it_holds_the_data(profile_report: ProfileReport, whatif_report: WhatIfReport) -> None:
     data = embedded(render(profile_report, whatif_report))
     assert data["profile"]["schema"] == "skyline.profile/1"

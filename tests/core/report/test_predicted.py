@@ -14,7 +14,7 @@ from skyline.report.schema import ProfileReport
 from skyline.report.terminal import print_document
 from skyline.trace.facts import Device
 from skyline.trace.profile import Prediction
-from skyline.whatif.estimate import CurvePoint
+from skyline.whatif.question import CurvePoint
 
 BASIS = (
     "data-sheet peaks of the H100 and shares of peak calibrated on other GPUs (" + "and so on, " * 20 + ")"

@@ -10,11 +10,11 @@ import pytest
 from rich.console import Console
 
 from skyline.interval import Interval
-from skyline.report.basis import baseline_doubt, direction, range_cell, speedup_cell
+from skyline.report.basis import baseline_doubt, direction, is_known, range_cell, speedup_cell, speedup_words
 from skyline.report.pages.whatifs import whatifs_page
 from skyline.report.schema import BestReport, EstimateReport, WhatIfReport
 from skyline.report.terminal import print_document
-from skyline.whatif.estimate import speedup_range
+from skyline.whatif.question import speedup_range
 
 GREEN, RED = "32", "31"
 
@@ -62,6 +62,25 @@ def test_a_speedup_range_is_that_of_the_change_alone() -> None:
     assert direction(speedup_range(1.25, 100.0, Interval(-20.0, -30.0, -5.0))) == "better"
     assert direction(speedup_range(100 / 108, 100.0, Interval(8.0, 1.0, 9.0))) == "worse"
     assert direction(None) == ""
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "known"),
+    [(0.28, 3.56, False), (0.5, 2.0, False), (0.6, 1.8, True), (1.1, 9.0, True), (0.1, 0.9, True)],
+)
+def test_a_range_from_half_to_twice_the_speed_tells_nothing(low: float, high: float, known: bool) -> None:
+    assert is_known(Interval((low + high) / 2, low, high)) is known
+
+
+def test_a_range_that_tells_nothing_is_shown_as_not_known(whatif_report: WhatIfReport) -> None:
+    wide = Interval(0.72, 0.28, 3.56)
+    assert speedup_words(0.72, wide) == "not known (0.28–3.56x)"
+    one = replace(whatif_report.estimates[0], speedup=0.72, speedup_range=wide)
+    page = shown(replace(whatif_report, estimates=(one,), combined=None))
+    (row,) = (line for line in page.splitlines() if "num_workers=2" in line)
+    assert "not known" in row
+    assert "0.28–3.56x" in row
+    assert "0.72" not in row
 
 
 def test_twice_the_batch_in_less_than_twice_the_time_is_a_gain() -> None:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import pytest
 
@@ -22,6 +26,22 @@ from skyline.whatif.question import Choice, Question
 from skyline.whatif.subject import Subject
 
 SCRIPT = "/project/train.py"
+FORKS = """
+import importlib, json, os, runpy, sys
+
+jobs, imported = map(json.loads, sys.argv[1:])
+for name in imported:
+    importlib.import_module(name)
+for folder, printed, variables in jobs:
+    if os.fork() == 0:
+        os.chdir(folder)
+        os.environ.update(variables)
+        os.dup2(os.open(printed, os.O_WRONLY | os.O_CREAT), 1)
+        runpy.run_path("train.py", run_name="__main__")
+        sys.exit()
+sys.exit(any([os.wait()[1] for _ in jobs]))
+"""
+"""Runs each script in a fork of one process that has imported PyTorch, in its folder and with its variables."""
 
 
 @dataclass(frozen=True)
@@ -141,3 +161,18 @@ def workshop(profile: Profile) -> Callable[..., Workshop]:
         return Workshop(made, files)
 
     return make
+
+
+@pytest.fixture
+def train_in_forks(brief_start: None) -> Callable[..., None]:
+    """Runs ``train.py`` of several folders side by side, each with a file for its output and variables of its own."""
+
+    def train(jobs: Sequence[tuple[Path, Path, dict[str, str]]], *imported: str) -> None:
+        told = [(str(folder), str(printed), variables) for folder, printed, variables in jobs]
+        words = [json.dumps(told), json.dumps(["torch", *imported])]
+        done = subprocess.run(
+            [sys.executable, "-c", FORKS, *words], capture_output=True, text=True, timeout=300, check=False
+        )
+        assert done.returncode == 0, done.stderr
+
+    return train

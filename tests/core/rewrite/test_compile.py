@@ -137,3 +137,9 @@ def test_without_compiling_in_place_saved_weights_would_change_their_names(works
     plain = workshop(HEAD + OPTIMIZER + LOOP)
     shop = replace(plain, profile=replace(plain.profile, environment=environment))
     assert "model = torch.compile(model)\n" in shop.edited("compile")
+
+
+def test_compile_of_keras_is_another(workshop):
+    keras = 'model.compile(optimizer="adam", loss=loss, metrics=["accuracy"])\n'
+    assert workshop(HEAD + keras + OPTIMIZER + LOOP).present("compile") is None
+    assert workshop(HEAD + "model.compile(dynamic=True)\n" + OPTIMIZER + LOOP).present("compile") == "default"

@@ -253,21 +253,6 @@ def test_refused_without_a_number_of_workers(workshop) -> None:
 
 
 RECORDED = "with open(f'losses{r}.txt', 'a') as file: file.write(f'{loss.item()!r}\\n')"
-FORKS = """
-import json, os, runpy, sys
-import torch._dynamo
-
-jobs = json.loads(sys.argv[1])
-for folder, printed, variables in jobs:
-    if os.fork() == 0:
-        os.chdir(folder)
-        os.environ.update(variables)
-        os.dup2(os.open(printed, os.O_WRONLY | os.O_CREAT), 1)
-        runpy.run_path("train.py", run_name="__main__")
-        sys.exit()
-sys.exit(any([os.wait()[1] for _ in jobs]))
-"""
-"""Runs each script in a fork of one process that has imported PyTorch, in its folder and with its variables."""
 
 
 def losses(folder: Path, rank: int) -> list[float]:
@@ -292,7 +277,7 @@ def as_torchrun(rank: int, port: int) -> dict[str, str]:
 
 @pytest.mark.parametrize("torchrun", [False, pytest.param(True, marks=pytest.mark.long)])
 def test_two_ranks_train_as_one_process_with_twice_the_batch(
-    workshop, tmp_path: Path, torchrun: bool
+    workshop, train_in_forks, tmp_path: Path, torchrun: bool
 ) -> None:
     plain = (HEAD + BODY).replace("shuffle=True", "shuffle=False")
     changed = workshop(plain).edited("data_parallel=2")
@@ -308,9 +293,9 @@ def test_two_ranks_train_as_one_process_with_twice_the_batch(
         script = folders[name] / "train.py"
         script.write_text(text.replace("print(loss.item())", f"print(loss.item())\n        {recorded}"))
     outputs = [tmp_path / f"printed{number}" for number in range(4)]
-    jobs: list[tuple[str, str, dict[str, str]]] = [
-        (str(folders["alone"]), str(outputs[2]), {}),
-        (str(folders["joined"]), str(outputs[3]), {}),
+    jobs: list[tuple[Path, Path, dict[str, str]]] = [
+        (folders["alone"], outputs[2], {}),
+        (folders["joined"], outputs[3], {}),
     ]
     if torchrun:
         words = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "train.py")
@@ -319,8 +304,8 @@ def test_two_ranks_train_as_one_process_with_twice_the_batch(
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             port = free.getsockname()[1]
-        jobs += [(str(folders["ranks"]), str(outputs[rank]), as_torchrun(rank, port)) for rank in range(2)]
-    run(tmp_path, "-c", FORKS, json.dumps(jobs))
+        jobs += [(folders["ranks"], outputs[rank], as_torchrun(rank, port)) for rank in range(2)]
+    train_in_forks(jobs)
     if not torchrun:
         printed = "".join(output.read_text() for output in outputs[:2]).split()
     mean = [

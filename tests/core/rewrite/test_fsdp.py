@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import socket
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -189,20 +186,15 @@ RECORDED = """\
 held = [p.to_local() if hasattr(p, "to_local") else p for p in model.parameters()]
         with open(f"losses{RANK}.txt", "a") as file:
             file.write(f"{loss.item()!r} {sum(p.numel() for p in held)}\\n")"""
+IMPORTED = ("torch._dynamo.utils", "torch.distributed.fsdp", "torch.distributed.checkpoint.state_dict")
 RANK = 'os.environ.get("RANK", "0")'
 
 
-def _started(folder: Path, text: str, *ranks: dict[str, str]) -> list[subprocess.Popen[str]]:
+def _script(folder: Path, text: str) -> Path:
     folder.mkdir()
     recorded = RECORDED.replace("{RANK}", f"{{{RANK}}}".replace('"', "'"))
     (folder / "train.py").write_text("import os\n" + text.replace("print(loss.item())", recorded))
-    return [
-        subprocess.Popen(
-            [sys.executable, "train.py"],
-            cwd=folder, env={**os.environ, "OMP_NUM_THREADS": "1", **one}, stderr=subprocess.PIPE, text=True,
-        )
-        for one in ranks
-    ]  # fmt: skip
+    return folder
 
 
 def _losses(folder: Path, rank: int = 0) -> list[tuple[float, int]]:
@@ -211,7 +203,7 @@ def _losses(folder: Path, rank: int = 0) -> list[tuple[float, int]]:
 
 
 @pytest.mark.capture
-def test_two_ranks_train_as_one_process_with_twice_the_batch(script, tmp_path: Path) -> None:
+def test_two_ranks_train_as_one_process_with_twice_the_batch(script, train_in_forks, tmp_path: Path) -> None:
     plain = (HEAD + BODY).replace("shuffle=True", "shuffle=False")
     changed = script(plain).edited("fsdp=2")
     with socket.socket() as free:
@@ -221,13 +213,12 @@ def test_two_ranks_train_as_one_process_with_twice_the_batch(script, tmp_path: P
         {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
         for rank in "01"
     ]
-    for one in (
-        *_started(tmp_path / "ranks", changed, *places),
-        *_started(tmp_path / "alone", changed, {}),
-        *_started(tmp_path / "joined", plain.replace("batch_size=4", "batch_size=8"), {}),
-    ):
-        _, said = one.communicate(timeout=300)
-        assert one.returncode == 0, said
+    together = _script(tmp_path / "ranks", changed)
+    alone = _script(tmp_path / "alone", changed)
+    twice = _script(tmp_path / "joined", plain.replace("batch_size=4", "batch_size=8"))
+    printed = tmp_path / "printed"
+    jobs = [*((together, printed, place) for place in places), (alone, printed, {}), (twice, printed, {})]
+    train_in_forks(jobs, *IMPORTED)
     ranks = [_losses(tmp_path / "ranks", rank) for rank in range(2)]
     joined = _losses(tmp_path / "joined")
     mean = [(a + b) / 2 for (a, _), (b, _) in zip(*ranks, strict=True)]

@@ -165,6 +165,7 @@ ARGUMENT = "from argparse import ArgumentParser as P\np = P()\np.add_argument('-
     "source",
     [
         "from transformers import TrainingArguments as A\nA('out', dataloader_num_workers=4)\n",
+        "from skorch import NeuralNetClassifier as N\nN(M, batch_size=8, iterator_train__num_workers=4)\n",
         "class Config:\n    num_workers: int = 4\n",
         "config = {'num_workers': 4, 'width': 3}\n",
         "def data(num_workers=4): pass\n",
@@ -177,6 +178,16 @@ def test_a_loader_of_a_library_takes_its_workers_from_a_named_literal(workshop, 
     planned = shop.plan("num_workers=2")
     assert shop.after(planned).files["/project/train.py"] == source.replace("4", "2")
     assert shop.plan("num_workers=4").edits == ()
+
+
+def test_a_net_of_skorch_gets_the_argument_of_its_loader(workshop) -> None:
+    source = "import skorch\nnet = skorch.NeuralNetClassifier(Model, iterator_valid__num_workers=3)\nnet.fit(x, y)\n"
+    shop = with_workers(workshop(source), 0)
+    planned = shop.plan("num_workers=2")
+    after = shop.after(planned).files["/project/train.py"]
+    assert after == source.replace("num_workers=3)", "num_workers=3, iterator_train__num_workers=2)")
+    two = with_workers(workshop(source + source), 0)
+    assert "DataLoader" in two.reason("num_workers=2")
 
 
 def with_workers(shop, number: int):

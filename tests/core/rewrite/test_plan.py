@@ -12,8 +12,7 @@ import pytest
 from skyline.analysis.analyse import analyse
 from skyline.errors import RewriteRefused
 from skyline.rewrite.argument import add_keyword
-from skyline.rewrite.context import RewriteContext
-from skyline.rewrite.plan import diff, edits_for, plan
+from skyline.rewrite.plan import diff, plan
 from skyline.rewrite.registry import entries
 from skyline.source.text import SourceText, parse
 from skyline.trace.profile import Profile
@@ -78,13 +77,6 @@ def test_without_a_value_the_predicted_one_is_written(profile: Profile) -> None:
     planned = plan(analysis, Question(32, (Choice("num_workers"),)), lambda path: text)
     changed = text.apply(planned.edits).text
     assert f"DataLoader(data, batch_size=32, num_workers={default})" in changed
-
-
-def test_attempts_tell_missing_from_refused(workshop) -> None:
-    shop = workshop(SOURCE, loader_line=2)
-    context = RewriteContext(shop.profile, shop.read)
-    assert edits_for(context, "torch_compile", "") is None
-    assert edits_for(context, "num_workers", "2")
 
 
 def test_every_rewrite_of_an_iteration_belongs_to_a_whatif() -> None:

@@ -10,11 +10,10 @@ import pytest
 from skyline.errors import RewriteRefused
 from skyline.rewrite.catalogue.num_workers import training_loader
 from skyline.rewrite.context import RewriteContext
-from skyline.rewrite.sites.forward import forward
 from skyline.rewrite.sites.iteration import framework, iteration
 from skyline.rewrite.sites.model import model
 from skyline.rewrite.sites.model_uses import model_uses
-from skyline.rewrite.sites.step import backward, optimizer_calls, step, steps, zero_grads
+from skyline.rewrite.sites.passes import backward, forward, optimizer_calls, step, steps, zero_grads
 from skyline.rewrite.sites.transfer import transfers
 
 PLAIN = """\

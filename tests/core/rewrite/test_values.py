@@ -6,7 +6,6 @@ import pytest
 
 from skyline.errors import RewriteRefused, UsageError
 from skyline.rewrite.context import RewriteContext
-from skyline.rewrite.plan import edits_for
 from skyline.rewrite.registry import entries
 from skyline.source.text import SourceText
 from skyline.whatif.baseline import baseline
@@ -23,7 +22,7 @@ def test_offered_values_are_taken(name, profile, gpu_profile) -> None:
         found = whatifs()[name].detect(baseline(each))
         for value in {found.default, *found.values} if found.applicable else {""}:
             try:
-                edits_for(RewriteContext(each, read), name, value)
+                entries()[name].carried_out(RewriteContext(each, read), value)
             except (RewriteRefused, UsageError) as refused:
                 # The source is missing here, which is another reason.
                 reasons.append(refused.message)

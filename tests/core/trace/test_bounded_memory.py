@@ -47,7 +47,11 @@ def outcome(kind: str, path: Path) -> tuple[str, int]:
     return said, int(memory)
 
 
-def with_rows(place: Callable[[dict[str, Any], str], None], rows: Iterator[bytes] | bytes, count: int) -> Any:
+Rows = bytes | Callable[[], Iterable[bytes]]
+"""One row, or what makes the pieces of all: as much as no worker is to keep from its collection on."""
+
+
+def with_rows(place: Callable[[dict[str, Any], str], None], rows: Rows, count: int) -> Any:
     """The pieces of a profile in which ``rows`` stand at a place, a single row that many times."""
     document = json.loads(json.dumps(DOCUMENT))
     place(document, "HERE")
@@ -59,7 +63,7 @@ def with_rows(place: Callable[[dict[str, Any], str], None], rows: Iterator[bytes
             yield (b"," + rows) * 1000
         yield b"]"
     else:
-        yield from rows
+        yield from rows()
     yield after
 
 
@@ -85,12 +89,22 @@ def at_options(document: dict[str, Any], value: str) -> None:
 
 ALLOCATION = b'{"time_us":1.5,"size_bytes":2048,"address":94169056743232,"phase":"data","line":1}'
 TOO_MANY = "it holds more values than a profile of its size"
-PROFILES = {
+PROFILES: dict[str, tuple[Callable[[dict[str, Any], str], None], Rows, int, str]] = {
     "remarks without end": (at_notes, b'""', 26_000_000, TOO_MANY),
     "allocations without end": (at_allocations, ALLOCATION, 900_000, TOO_MANY),
-    "as many keys as are read": (at_options, options(4_500_000), 0, "read"),
-    "a remark that is longer than any": (at_notes, b'"' + b"x" * (200 * MB) + b'"', 0, "larger than 80 MB"),
-    "a text of wide characters": (at_notes, b'"' + "\U0001f600".encode() * (18 * MB) + b'"', 0, "too long"),
+    "as many keys as are read": (at_options, lambda: options(4_500_000), 0, "read"),
+    "a remark that is longer than any": (
+        at_notes,
+        lambda: (b'["' + b"x" * (200 * MB) + b'"]',),
+        0,
+        "larger than 80 MB",
+    ),
+    "a text of wide characters": (
+        at_notes,
+        lambda: (b'["' + "\U0001f600".encode() * (18 * MB) + b'"]',),
+        0,
+        "too long",
+    ),
     "brackets within brackets": (at_notes, b"[" * 100_000 + b"]" * 100_000, 0, "damaged"),
 }
 

@@ -138,8 +138,9 @@ STEPS = [event("user_annotation", f"ProfilerStep#{number}", 10 * number, 10) for
     ],
 )  # fmt: skip
 def test_traces_with_next_to_nothing_in_them(tmp_path, events) -> None:
+    from msgspec.json import encode
+
     from skyline.report.answers import answers_report
-    from skyline.report.build import encode
     from skyline.report.perfetto_traced import side_by_side
     from skyline.report.traced import trace_report
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from msgspec.json import encode
 from rich.console import Console
 
 from skyline.report.answers import answers_report
-from skyline.report.build import encode
 from skyline.report.pages.traced import trace_answers_page, trace_page
 from skyline.report.terminal import print_document
 from skyline.report.traced import trace_report

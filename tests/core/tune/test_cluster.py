@@ -69,29 +69,34 @@ CRASHING = Candidate(frozenset({Choice("num_workers", "2")}), Interval(1.1, 1.0,
 
 needs_workers = [
     pytest.mark.capture,
-    pytest.mark.usefixtures("one_thread"),
+    pytest.mark.usefixtures("brief_start"),
     pytest.mark.xdist_group("tune cluster"),
     pytest.mark.timeout(300),
 ]
 
 
-@pytest.fixture
-def one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+@pytest.fixture(scope="module")
+def brief_module(preloaded: str) -> Iterator[None]:
+    """As ``brief_start``, for what all tests here share: the workers start their runs as they were started."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", preloaded)
+        patch.setenv("OMP_NUM_THREADS", "1")
+        yield
 
 
 @pytest.fixture(scope="module")
-def client() -> Iterator[Any]:
+def client(brief_module: None) -> Iterator[Any]:
     pytest.importorskip("distributed", reason="needs the extra cluster: Dask distributed")
     with trial_workers("local:2") as found:
         yield found
 
 
 @pytest.fixture(scope="module")
-def analysis(tmp_path_factory: pytest.TempPathFactory, resident: WarmPool) -> Analysis:
+def analysis(tmp_path_factory: pytest.TempPathFactory, resident: WarmPool, preloaded: str) -> Analysis:
     path = tmp_path_factory.mktemp("project") / "train.py"
     path.write_text(SOURCE)
     with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", preloaded)
         patch.setenv("OMP_NUM_THREADS", "1")
         request = CaptureRequest(path, settle_s=0.1, batch_points=0, trials=False, budget_s=0.0)
         return analyse(capture(request, progress=lambda _: None, starter=resident.start))

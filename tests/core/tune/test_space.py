@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from skyline.analysis.analyse import Analysis, analyse
-from skyline.analysis.best import Constraints, best
+from skyline.analysis.best import Climb, Constraints, best
 from skyline.analysis.estimate import estimate
+from skyline.interval import Interval
 from skyline.tune.space import Space
 from skyline.whatif.base import Semantics
+from skyline.whatif.question import Choice, Estimate
 from skyline.whatif.registry import whatif_named
 
 
@@ -72,3 +76,16 @@ def test_a_change_that_cannot_be_written_is_left_out_with_its_reason(
     space = space_of(analysis, Semantics.EXACT)
     assert "fused_optimizer" not in names(space)
     assert "fused_optimizer: The line is too clever" in space.left_out
+
+
+def test_a_part_that_changes_nothing_is_in_no_candidate(
+    analysis: Analysis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ask = Climb.ask
+
+    def without(climb: Climb, chosen: frozenset[Choice]) -> Estimate:
+        found = ask(climb, frozenset(part for part in chosen if part.name != "fused_optimizer"))
+        return replace(found, speedup_range=Interval(1.0, 0.9, 1.1), rewrite="available")
+
+    monkeypatch.setattr(Climb, "ask", without)
+    assert "fused_optimizer" not in names(space_of(analysis, Semantics.CONVERGENCE))

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from skyline.errors import UsageError
-from skyline.tune.trials import TuneState, encoded, load_state
+from skyline.interval import Interval
+from skyline.tune.trials import KeptTrials, TuneState, TuneTrial, encoded, load_state
 from skyline.tune.undo import encoded_undo, load_undo
 
 BEFORE = "\ufeffbatch_size = 16\r\nname = 'é'\r\n".encode()
@@ -46,3 +47,20 @@ def test_a_missing_file_is_an_empty_state(tmp_path: Path) -> None:
     path = tmp_path / "state.json"
     path.write_bytes(encoded(TuneState("a1")))
     assert load_state(path) == TuneState("a1")
+
+
+def test_a_later_search_of_the_same_profile_goes_on(tmp_path: Path) -> None:
+    saved, trial = tmp_path / "train-a1.profile.json.gz", TuneTrial(("num_workers=2",), Interval.exact(1.1))
+    assert not KeptTrials.of("a1", saved, resume=False).add(trial)
+    assert KeptTrials.of("a1", saved, resume=True).state.trials == (trial,)
+    assert not KeptTrials.of("b2", saved, resume=True).state.trials
+    assert not KeptTrials.of("a1", saved, resume=False).state.trials
+    assert not KeptTrials.of("a1", None, resume=True).state.trials
+
+
+def test_what_cannot_be_written_is_told_once(tmp_path: Path) -> None:
+    kept = KeptTrials.of("a1", tmp_path / "gone" / "train-a1.profile.json.gz", resume=False)
+    trial = TuneTrial(("num_workers=2",), Interval.exact(1.1))
+    assert "cannot be written" in kept.add(trial)
+    assert not kept.add(trial)
+    assert kept.state.trials == (trial, trial)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import psutil
 import pytest
 
-from skyline.capture.child.watching import processor_delay
+from skyline.capture.child.watching import window
 from skyline.watch import run_load
 from skyline.watch.run_load import RunLoadMeter, family_s
 
@@ -119,5 +119,5 @@ def test_the_delay_of_a_thread_is_that_of_the_scheduler(
     path = tmp_path / "schedstat"
     if text is not None:
         path.write_text(text)
-    monkeypatch.setattr(processor_delay, "_STATISTICS", str(path))
-    assert processor_delay.delayed_s() == delay_s
+    monkeypatch.setattr(window, "_STATISTICS", str(path))
+    assert window.delayed_s() == delay_s

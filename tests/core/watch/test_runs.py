@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -47,12 +48,12 @@ def one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(scope="module")
-def plain_losses(tmp_path_factory: pytest.TempPathFactory) -> str:
+def plain_losses(tmp_path_factory: pytest.TempPathFactory, preloaded: str) -> str:
     """The losses of the healthy script under plain Python."""
     folder = tmp_path_factory.mktemp("plain")
     script = folder / "train.py"
     script.write_text(HEALTHY)
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": preloaded}
     ran = subprocess.run(
         [sys.executable, script, str(EPOCHS), folder / "losses"], env=environment, check=False
     )
@@ -109,6 +110,52 @@ def test_windows_have_the_delay_of_their_thread(tmp_path: Path, monkeypatch: pyt
     delays = [one.delayed_s for one in heard if isinstance(one, Window)]
     assert delays
     assert all(one is not None and one >= 0 for one in delays)
+
+
+RESTS = """\
+import sys
+import torch
+weight = torch.nn.Parameter(torch.zeros(2))
+optimizer = torch.optim.SGD([weight], lr=0.1)
+seen, changes = set(), 0
+hooked = True
+for iteration in range(200_000):
+    weight.sum().backward()
+    if sys.argv[1] == "steps":
+        optimizer.step()
+    now = hasattr(torch.autograd.backward, "__wrapped__")
+    changes += now is not hooked
+    hooked = now
+    if changes == 3:
+        break
+print(changes)
+"""
+
+
+@pytest.mark.parametrize("iterations", ["steps", "passes"])
+def test_hooks_are_out_while_a_run_of_short_iterations_rests(
+    iterations: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "train.py").write_text(
+        RESTS.replace("200_000", "200_000" if iterations == "steps" else "3000")
+    )
+    monkeypatch.chdir(tmp_path)
+    heard: list[Record] = []
+    process = WatchedProcess([sys.executable, "train.py", iterations], share=0.005, every_s=0.005)
+    try:
+        process.listen(lambda _, record: heard.append(record), lambda: None)
+    finally:
+        process.close()
+    windows = [one for one in heard if isinstance(one, Window)]
+    missing = [now.iteration - now.iterations - before.iteration for before, now in pairwise(windows)]
+    if iterations == "steps":
+        assert capfd.readouterr().out == "3\n"
+        # Iterations count on through a rest.
+        assert max(missing) > 0
+    else:
+        # Nothing could end the rest of a run without optimizer steps.
+        assert capfd.readouterr().out == "0\n"
+        assert set(missing) == {0}
 
 
 def test_the_hooks_of_a_real_run_show_its_problems(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from skyline.graph.build import build
-from skyline.graph.part import Part
+from skyline.graph.task import Part
 from skyline.trace.record import IterationMark, Phase, Record, RecordKind, Trace
 from skyline.whatif.calibration import calibrate
 

@@ -16,14 +16,14 @@ from skyline.trace.facts import Device, IterationFact, ModuleFact
 from skyline.trace.record import CodeLine, IterationMark, OperatorShape, Phase, Record, RecordKind, Trace
 from skyline.whatif.base import Provenance, Scenario
 from skyline.whatif.baseline import baseline
+from skyline.whatif.catalogue.host.compile import _AS_ELSEWHERE, _CALLING
 from skyline.whatif.catalogue.host.compile import WHATIF as COMPILE
 from skyline.whatif.catalogue.host.compiling import BACKWARD_CALL_US, FORWARD_CALL_US, call_scale
 from skyline.whatif.catalogue.host.fusion import LIKELY, fused, regions
 from skyline.whatif.catalogue.host.operator_class import CostClass, kernel_class, operator_class
 from skyline.whatif.catalogue.host.traffic import bandwidth, external_bytes
-from skyline.whatif.cost.operator_call import MOST_US
-from skyline.whatif.estimate import break_even
-from skyline.whatif.question import Choice, Question
+from skyline.whatif.cost.operator_call import MOST_US, call_us, dispatch_us
+from skyline.whatif.question import Choice, Question, break_even
 from skyline.whatif.subject import Grain
 
 SIDE = 1000
@@ -112,6 +112,105 @@ def test_calls_of_compiled_code_cost_what_small_operators_of_the_backward_pass_d
         start = baseline(without_python(profile_of(profile, backward=backward)))
         scales.append(call_scale(start, start.graph_of(Grain.OPERATORS)))
     assert scales == [pytest.approx(0.2, rel=0.2), 1.0]
+
+
+def test_the_way_from_operator_to_operator_is_part_of_a_call(profile):
+    """The engine's time between two nodes of a backward pass belongs to no module, and is recorded by itself."""
+    small, way_us = 0.1 * MOST_US, 0.3 * MOST_US
+    start = baseline(between_nodes(profile_of(profile, backward=[("AccumulateGrad", 4, small)] * 9), way_us))
+    graph = start.graph_of(Grain.OPERATORS)
+    assert call_us(start, graph, Phase.BACKWARD) == pytest.approx(small + way_us, rel=0.01)
+    assert dispatch_us(start, graph, Phase.BACKWARD) == pytest.approx(small, rel=0.01)
+
+
+def test_a_compiled_backward_pass_has_no_engine_between_its_nodes(profile):
+    backward = [("MulBackward0", 4, 1200), ("MulBackward0", 4, 1200)]
+    plain, busy = (profile_of(profile, backward=backward * 20) for _ in range(2))
+    plain, busy = (baseline(between_nodes(one, way_us)) for one, way_us in ((plain, 50), (busy, 500)))
+    assert busy.iteration_ms.value - plain.iteration_ms.value == pytest.approx(40 * 0.45, rel=0.01)
+    # The way behind the last node stays.
+    assert compiled_ms(busy)[0] - compiled_ms(plain)[0] == pytest.approx(0.45, rel=0.01)
+
+
+def between_nodes(profile, way_us):
+    """With so much time behind each node of the backward pass, and none behind other operators."""
+    records, clock = [], 0.0
+    marks = {mark.index: [0.0, 0.0] for mark in profile.trace.iterations}
+    for one in profile.trace.records:
+        between = one.kind is RecordKind.PYTHON
+        took = (way_us if one.phase is Phase.BACKWARD else 0.0) if between else one.duration_us
+        marks[one.iteration] = [marks[one.iteration][0] or clock, clock + took]
+        if took:
+            place = {"module": -1, "line": 0} if between else {}
+            records.append(replace(one, start_us=clock, duration_us=took, **place))
+        clock += took
+    iterations = tuple(IterationMark(index, *ends) for index, ends in marks.items())
+    step_ms = clock / len(iterations) / 1e3
+    times = replace(profile.times, steps_ms=(step_ms,) * 5)
+    lines = (CodeLine("/project/train.py", 9),)
+    trace = replace(profile.trace, records=tuple(records), iterations=iterations, lines=lines)
+    return replace(profile, trace=trace, times=times)
+
+
+def test_a_product_of_compiled_code_is_called_once(profile):
+    """By the generated code, in place of the call that it had: a chain of products that compute nothing costs calls."""
+    small, count = 0.2 * MOST_US, 40
+    chain = [("aten::mm", 2, small)] * count
+    start = baseline(
+        between_nodes(profile_of(profile, chain, backward=[("MmBackward0", 2, small)] * count), 0)
+    )
+    now_ms = compiled_ms(start)[0]
+    graphs_us = 0.2 * (FORWARD_CALL_US + BACKWARD_CALL_US)
+    assert now_ms - start.iteration_ms.value == pytest.approx(graphs_us / 1e3, rel=0.05)
+
+
+def test_what_small_operators_tell_of_calls_makes_their_range_narrower(profile):
+    """Without them the calls may be those of another machine."""
+    assert _CALLING.low > 0.5 > _AS_ELSEWHERE.low
+    assert _CALLING.high == _AS_ELSEWHERE.high
+    start = baseline(profile_of(profile, backward=[("AccumulateGrad", 4, 1)] * 400))
+    answer_ms, changed = compiled_ms(start)
+    assert changed.below_ms < 0.5 * answer_ms
+
+
+SMALL = OperatorShape("aten::mm", ((SIDE, 1), (1, 7)), ("float32",) * 2)
+"""A product of other sizes than all other operators: it takes none of their results."""
+
+
+@pytest.mark.parametrize(
+    ("product", "between", "groups"),
+    [
+        # The second gate does not take what the first one left, so that both end in one kernel.
+        (6, [], [4]),
+        # It takes a tensor of that size, which may be that result.
+        (2, [], [2, 2]),
+        # It may take a part of the result, by a view of it.
+        (6, [("aten::select", 1, 5)], [2, 2]),
+        # Sorting lies between them.
+        (6, [("aten::sort", 1, 500)], [2, 2]),
+    ],
+)
+def test_parts_that_do_not_need_each_other_end_in_one_kernel(profile, monkeypatch, product, between, groups):
+    monkeypatch.setitem(globals(), "SHAPES", (*SHAPES, SMALL))
+    gate = [("aten::mul", 0, 1200), ("aten::tanh", 1, 2800)]
+    forward = [FORWARD[0], *gate, *between, ("aten::mm", product, 300), *gate]
+    backward = [*[("TanhBackward0", 4, 1200), ("MulBackward0", 4, 1200), ("MmBackward0", 2, 300)] * 2]
+    made = profile_of(profile, forward, backward=backward)
+    first, second = replace(made.modules[0], path="Net.first"), replace(made.modules[0], path="Net.second")
+    places = {Phase.FORWARD: [1] * 3 + [2] * (len(forward) - 3), Phase.BACKWARD: [2, 2, 2, 1, 1, 1]}
+    left = {(index, phase): list(places[phase]) for index in range(3) for phase in places}
+    records = tuple(
+        replace(one, module=left[one.iteration, one.phase].pop(0) + 1)
+        if one.kind is RecordKind.OPERATOR and one.module == 0
+        else one
+        for one in made.trace.records
+    )
+    trace = replace(made.trace, modules=(*made.trace.modules, "Net.first", "Net.second"), records=records)
+    start = baseline(replace(made, trace=trace, modules=(*made.modules, first, second)))
+    graph = start.graph_of(Grain.OPERATORS)
+    found = regions(start, graph)
+    backward_groups = [4] if groups == [4] else [2, 2]
+    assert [len(group.tasks) for group in found.groups] == (groups + backward_groups) * start.steps
 
 
 def without_python(profile):

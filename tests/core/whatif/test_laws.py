@@ -21,6 +21,7 @@ from skyline.graph.task import ON_GPU, TaskKind
 from skyline.predict.gpus import gpu_named
 from skyline.simulate.critical_path import critical_tasks
 from skyline.simulate.engine import simulate
+from skyline.trace.facts import LoaderFact
 from skyline.trace.kineto.reader import read
 from skyline.trace.record import (
     BareTimes,
@@ -37,6 +38,7 @@ from skyline.trace.trial import Choices, Trial
 from skyline.whatif.baseline import baseline
 from skyline.whatif.catalogue.host.fusion import regions
 from skyline.whatif.composition import compose
+from skyline.whatif.cost.loader_model import inferred_load_us
 from skyline.whatif.question import Choice
 from skyline.whatif.recorded import recorded
 
@@ -388,3 +390,40 @@ def test_a_wait_that_is_removed_never_lengthens(place):
     before = subject.step_ms(subject.operators)
     free = cut_dependencies(subject.operators, cause=Cause.SYNC)
     assert subject.step_ms(free) <= before * (1 + ROUNDING)
+
+
+LOADING = (
+    "num_workers",
+    "persistent_workers",
+    "prefetch_factor",
+    "grad_accumulation",
+    "fuse_jobs",
+    "batch_size",
+)
+"""What-ifs that change the workers, or batches: another size of these was measured without waits."""
+
+
+def test_no_answer_outruns_workers_that_are_always_busy():
+    """Two workers take 40 ms for a batch, alone on their cores: no change of the other 10 ms makes them quicker."""
+    profile = load(DATA / "linear.profile.json.gz")
+    times, steps = profile.times, len(profile.times.steps_ms)
+    slower = 10.0 / min(times.steps_ms)
+    times = replace(
+        times,
+        data_ms=(10.0,) * steps,
+        steps_ms=(20.0,) * steps,
+        backward_ms=tuple(slower * one for one in times.backward_ms),
+        optimizer_ms=tuple(slower * one for one in times.optimizer_ms),
+    )
+    environment = replace(profile.environment, cpu_count=64)
+    loader = LoaderFact(profile.batch_size or 16, 2, None, 1.0)
+    subject = baseline(replace(profile, times=times, environment=environment, loaders=(loader,), load=None))
+    pace_ms = inferred_load_us(subject) / 2e3
+    assert pace_ms == pytest.approx(20.0, rel=0.02)
+    asked = [
+        Choice(one.name, one.value) for one in ranked(subject) if one.applicable and one.name not in LOADING
+    ]
+    assert len(asked) >= 3
+    for choices in (*((one,) for one in asked), *combinations(asked[:5], 3)):
+        found = answer(subject, choices)
+        assert found.iteration_ms.value >= 0.98 * pace_ms, found.title

@@ -6,11 +6,15 @@ from dataclasses import replace
 
 import pytest
 
+from skyline.analysis.estimate import answer
 from skyline.errors import UsageError
+from skyline.graph.graph import scale
+from skyline.graph.selection import select
+from skyline.graph.task import TaskKind
 from skyline.simulate.engine import simulate
 from skyline.trace.facts import CallFact, LoaderFact, MachineLoad
 from skyline.trace.record import BareTimes, IterationMark, Phase, Record, RecordKind, Trace
-from skyline.whatif.base import Scenario
+from skyline.whatif.base import Grain, Scenario
 from skyline.whatif.baseline import baseline
 from skyline.whatif.catalogue.host.cpu_threads import WHATIF as THREADS
 from skyline.whatif.catalogue.loading.num_workers import WHATIF as WORKERS
@@ -18,7 +22,7 @@ from skyline.whatif.catalogue.loading.persistent_workers import WHATIF as PERSIS
 from skyline.whatif.catalogue.loading.pin_memory import WHATIF as PIN
 from skyline.whatif.catalogue.loading.prefetch_factor import WHATIF as PREFETCH
 from skyline.whatif.composition import compose
-from skyline.whatif.cost.loader_model import COSTS
+from skyline.whatif.cost.loader_model import COSTS, inferred_load_us, paced_by_workers, workers_keep_up
 from skyline.whatif.loader_setting import iterations_per_epoch, start_ms
 from skyline.whatif.question import Choice
 
@@ -82,6 +86,23 @@ def test_the_start_of_the_workers_is_borne_by_short_epochs(profile):
     assert made.scenario.one_off_s.value == pytest.approx(each / 1e3)
 
 
+def test_the_range_of_the_start_of_workers_is_not_one_of_the_iteration_in_the_middle(profile):
+    """In epochs of two iterations the start is many times as long as an iteration, and as unsure."""
+    choices = (Choice("num_workers", "1"),)
+    long, short = (
+        answer(
+            start_of(profile, cpu_count=8, intraop_threads=1, loader=LoaderFact(16, 0, size, 1.0)), choices
+        )
+        for size in (None, 32)
+    )
+    now_ms = profile.times.steps_ms[0]
+    assert short.iteration_ms.high - short.iteration_ms.value > now_ms
+    assert short.typical_ms.value == pytest.approx(long.typical_ms.value, rel=0.01)
+    # The difference between two processes is a share of the whole.
+    assert short.typical_ms.half_width < 2 * long.typical_ms.half_width
+    assert short.typical_change_ms.half_width < 2 * long.change_ms.half_width
+
+
 def test_scripts_with_workers_that_do_not_keep_up_can_be_asked(profile):
     # Two workers take 20 ms each for a batch that computing of 8 ms waits for.
     slow = with_data(profile, (12.0,))
@@ -95,6 +116,75 @@ def test_scripts_with_workers_that_do_not_keep_up_can_be_asked(profile):
     assert asked(start, "num_workers=1")[1] == pytest.approx(40.0, rel=0.1)
     assert asked(start, "num_workers=0")[1] == pytest.approx(48.0, rel=0.05)
     assert asked(start, "num_workers=2")[1] == pytest.approx(start.simulated_ms)
+
+
+def test_workers_take_no_longer_than_the_processor_time_that_they_were_seen_to_take(profile):
+    """On two full cores they wait for a core, not for a disk: one worker then is not twice as slow as two."""
+    slow = with_data(profile, (12.0,))
+    loader = LoaderFact(16, 2, None, 1.0)
+    machine = {"cpu_count": 2, "intraop_threads": 2, "loader": loader}
+    unknown = start_of(slow, **machine)
+    full = MachineLoad(own_cores=2.0, others_cores=0.0, cores=2, further_cores=0.4)
+    known = start_of(replace(slow, load=full), **machine)
+    assert inferred_load_us(unknown) > 20_000
+    assert inferred_load_us(known) == pytest.approx(0.4 * 20_000)
+    assert asked(known, "num_workers=1")[1] < 20.0 < asked(unknown, "num_workers=1")[1]
+    said = [asked(one, "num_workers=1")[0].scenario.assumptions[0] for one in (unknown, known)]
+    assert ["processor time" in one for one in said] == [False, True]
+    # Busy for a fifth of the time, they set no pace: half of the work is half of the work.
+    assert [workers_keep_up(one) for one in (unknown, known)] == [False, True]
+    before = Scenario.of(known)
+    half = before.changed(scale(before.graph, select(before.graph, kind=TaskKind.CPU), 0.5, gaps=True))
+    assert paced_by_workers(half, before.graph, known) is half
+    # With half of the machine idle they may as well wait for a disk.
+    idle = MachineLoad(own_cores=1.0, others_cores=0.0, cores=2, further_cores=0.4)
+    resting = start_of(replace(slow, load=idle), **machine)
+    assert inferred_load_us(resting) == pytest.approx(min(inferred_load_us(unknown), 1.4 * 20_000))
+
+
+def test_what_becomes_shorter_is_waited_for_where_workers_set_the_pace(profile):
+    """Two workers take 40 ms for a batch, whatever the script does meanwhile: with a core for each."""
+    loader = LoaderFact(16, 2, None, 1.0)
+    start = start_of(with_data(profile, (12.0,)), cpu_count=16, intraop_threads=1, loader=loader)
+    before = Scenario.of(start)
+    compute = select(before.graph, kind=TaskKind.CPU)
+    half = before.changed(scale(before.graph, compute, 0.5, gaps=True))
+    assert start.step_ms(half.graph) == pytest.approx(16.0, rel=0.01)
+    paced = paced_by_workers(half, before.graph, start)
+    assert start.step_ms(paced.graph) == pytest.approx(20.0, rel=0.01)
+    assert paced.below_ms == pytest.approx(4.0, rel=0.05)
+    # Work that takes longer than the workers do is waited for instead.
+    more = before.changed(scale(before.graph, compute, 4.0, gaps=True))
+    assert start.step_ms(paced_by_workers(more, before.graph, start).graph) == pytest.approx(32.0, rel=0.02)
+    # Where the batches are ready, workers set no pace.
+    ready = start_of(with_data(profile, (0.1,)), cpu_count=16, intraop_threads=1, loader=loader)
+    shorter = Scenario.of(ready).changed(scale(ready.graph_of(Grain.PHASES), compute, 0.5, gaps=True))
+    assert paced_by_workers(shorter, Scenario.of(ready).graph, ready) is shorter
+
+
+def test_on_shared_cores_workers_are_quicker_where_less_is_computed(profile):
+    """Half of the work leaves them more of both cores, so that the iteration becomes shorter, but by less."""
+    loader = LoaderFact(16, 2, None, 1.0)
+    start = start_of(with_data(profile, (12.0,)), cpu_count=2, intraop_threads=2, loader=loader)
+    before = Scenario.of(start)
+    half = before.changed(scale(before.graph, select(before.graph, kind=TaskKind.CPU), 0.5, gaps=True))
+    assert 16.0 <= start.step_ms(paced_by_workers(half, before.graph, start).graph) < 20.0
+
+
+def test_changes_together_keep_the_pace_of_the_workers(profile):
+    """The loader's own what-ifs come behind, and a question about workers models them itself."""
+    loader = LoaderFact(16, 2, None, 1.0)
+    features = ("avx512f", "avx512_bf16")
+    start = start_of(
+        with_data(profile, (12.0,)), cpu_count=16, intraop_threads=1, loader=loader, cpu_features=features
+    )
+    made, step_ms = asked(start, "amp=bf16")
+    assert made.reason == ""
+    assert step_ms == pytest.approx(20.0, rel=0.01)
+    assert any("set the pace" in one for one in made.scenario.assumptions)
+    four, shorter_ms = asked(start, "amp=bf16", "num_workers=4")
+    assert shorter_ms < 0.6 * step_ms
+    assert not any("set the pace" in one for one in four.scenario.assumptions)
 
 
 def test_nothing_is_said_of_workers_that_keep_up(profile):

@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from skyline.graph.part import Part
+from skyline.graph.task import Part
 from skyline.trace.facts import OptimizerFact
 from skyline.trace.record import Allocation, Phase, RecordKind
 from skyline.whatif.baseline import baseline
-from skyline.whatif.catalogue.models.fused_optimizer import step_memory
+from skyline.whatif.catalogue.models.fused_optimizer import foreach_ms, step_memory
 from skyline.whatif.cost.optimizer_step import fused_ms, update_of
 from skyline.whatif.subject import StepCost, Subject, step_cost
 
@@ -119,3 +119,19 @@ def test_the_peak_of_a_step_is_that_of_what_it_takes_for_itself(profile, tempora
     change = step_memory(start, temporary_mb * MB)
     assert change is not None
     assert change(start.memory).peak_bytes.value == pytest.approx((101 - less_mb) * MB)
+
+
+@pytest.mark.parametrize(
+    ("tensors", "measured"),
+    # Adam's and RMSprop's step for all tensors at once over that one by one: benchmarks/foreach_calls.py.
+    [(2, 1.09), (6, 0.79), (14, 0.68), (60, 0.61)],
+)
+def test_grouping_few_tensors_takes_what_their_calls_save(profile, tensors, measured):
+    fact = OptimizerFact("RMSprop", 1, tensors, 8 * tensors, 0, {"foreach": False})
+    start = with_step(
+        replace(baseline(replace(profile, optimizers=(fact,))), parts_ms={Part.OPTIMIZER: 1.0}),
+        StepCost(traffic_share=0.0, call_share=0.01),
+    )
+    found = foreach_ms(start, (fact,))
+    assert found.value == pytest.approx(measured, rel=0.08)
+    assert found.low < measured < found.high

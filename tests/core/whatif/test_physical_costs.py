@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 from skyline.graph.build import build
-from skyline.graph.part import PARTS, Part, parts_of
 from skyline.graph.selection import select
-from skyline.graph.task import TaskKind
+from skyline.graph.task import PARTS, Part, TaskKind, parts_of
 from skyline.interval import Interval
 from skyline.predict.fetching_costs import FetchingCosts
 from skyline.trace.record import IterationMark, OperatorShape, Phase, Record, RecordKind, Trace

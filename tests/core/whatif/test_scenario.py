@@ -30,10 +30,11 @@ def test_an_assumption_is_named_once_and_in_order():
 
 
 def test_what_is_spent_once_and_now_and_then_adds_up():
-    first = scenario().changed(EMPTY, one_off_s=Interval(1, 0.5, 2), occasional_ms=2)
+    first = scenario().changed(EMPTY, one_off_s=Interval(1, 0.5, 2), occasional=Interval(2, 2, 5))
     assert first.one_off_s == Interval(1, 0.5, 2)
-    both = first.changed(EMPTY, one_off_s=Interval(3, 2, 5), occasional_ms=1)
+    both = first.changed(EMPTY, one_off_s=Interval(3, 2, 5), occasional=Interval(1, 0, 5))
     assert (both.one_off_s, both.occasional_ms) == (Interval(4, 2.5, 7), 3)
+    assert (both.occasional, both.above_ms) == (Interval(3, 2, 8), 5)
     assert both.changed(EMPTY).one_off_s == Interval(4, 2.5, 7)
     assert scenario().changed(EMPTY).one_off_s is None
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from skyline.graph.selection import select
 from skyline.graph.task import TaskKind
+from skyline.trace.facts import LoaderFact
 from skyline.trace.record import BareTimes, IterationMark, Phase, Record, RecordKind, Trace
 from skyline.trace.trial import Choices, OpTiming, Trial
 from skyline.whatif.base import Provenance
@@ -356,7 +357,8 @@ def test_a_part_of_a_batch_takes_what_a_batch_of_its_size_takes_whatever_else_ch
     for others_made in ((ON_ONE,), (NARROWED,), (ON_ONE, NARROWED)):
         in_parts = passes_us(parts, *others_made) / passes_us(parts)
         in_smaller = passes_us(smaller, *others_made) / passes_us(smaller)
-        assert in_parts == pytest.approx(in_smaller, rel=1e-3)
+        # Calls of casts are counted by the pass, of which there are two in parts.
+        assert in_parts == pytest.approx(in_smaller, rel=2e-3)
     # The whole batch in parts of the recorded size is the recorded work, as often as there are parts.
     assert compose(start, (parts, ON_ONE)).scenario.pass_factor(start) == 0.5
 
@@ -372,3 +374,40 @@ def test_an_answer_is_no_surer_than_the_rounds_that_it_rests_on(tried, choice) -
     wider = (unsure.above_ms**2 - sure.above_ms**2) ** 0.5 / step_ms
     assert wider == pytest.approx(1.645 * 1.4826 * 0.05 / 7**0.5, rel=0.01)
     assert unsure.below_ms > sure.below_ms
+
+
+def with_workers(tried, *rounds, workers=2):
+    """Tried in turns with loader workers that keep up: the ratios of one thread, and of both formats."""
+    found = [
+        replace(trial, ratios=ratios) if ratios else trial
+        for trial, ratios in zip(tried.trials, ((), *rounds), strict=True)
+    ]
+    times = replace(tried.times, data_ms=(0.1,) * len(tried.times.steps_ms))
+    loader = LoaderFact(16, workers, None, 1.0)
+    return baseline(replace(tried, trials=tuple(found), loaders=(loader,), times=times))
+
+
+@pytest.mark.parametrize(
+    ("choices", "expected"),
+    [
+        (["cpu_threads=1"], 0.93),
+        # Both were tried together: 0.6 is not 0.93 of what autocast alone takes.
+        (["amp=bf16", "cpu_threads=1"], 0.6 / 0.7),
+    ],
+)
+def test_other_threads_beside_workers_take_what_they_took_there(tried, choices, expected):
+    start = with_workers(tried, (0.92, 0.93, 0.94), (0.7,) * 3, (0.6,) * 3)
+    *before, _ = [Choice.parse(one) for one in choices]
+    scenario = compose(start, [Choice.parse(one) for one in choices]).scenario
+    now_ms = start.step_ms(compose(start, before).scenario.graph)
+    assert start.step_ms(scenario.graph) == pytest.approx(expected * now_ms, rel=0.001)
+    assert any("workers at work" in one for one in scenario.assumptions)
+
+
+def test_other_threads_are_modelled_where_rounds_disagree_or_no_worker_ran(tried):
+    """One round may have been disturbed, and so may rounds that differ."""
+    steady = (0.92, 0.93, 0.94)
+    for rounds, workers in (((0.93,), 2), ((0.5, 0.93, 1.4), 2), (steady, 0)):
+        start = with_workers(tried, rounds, (0.7,) * 3, (0.6,) * 3, workers=workers)
+        scenario = compose(start, [Choice.parse("cpu_threads=1")]).scenario
+        assert not any("workers at work" in one for one in scenario.assumptions)

@@ -151,7 +151,7 @@ def test_parts_cost_what_the_curve_says_and_the_optimizer_is_paid_once(profile):
         for n, one in enumerate(tasks)
         if one.iteration == 1 and one.phase in (Phase.FORWARD, Phase.BACKWARD)
     ]
-    from skyline.graph.part import PARTS, parts_of
+    from skyline.graph.task import PARTS, parts_of
 
     parts = parts_of(tasks)
 

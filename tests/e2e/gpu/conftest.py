@@ -80,14 +80,14 @@ def starters() -> Iterator[WarmPool]:
     warm_pool.close()
 
 
+@pytest.fixture(autouse=True)
+def brief(brief_start: None) -> None:
+    """Every interpreter imports and ends as fast as can be."""
+
+
 @pytest.fixture
-def requested(
-    gpu_python: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Callable[..., CaptureRequest]:
+def requested(gpu_python: Path, tmp_path: Path) -> Callable[..., CaptureRequest]:
     """Asks for runs of a script on the simulated GPU."""
-    monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    # Forked runs have the compiler that optimizers import, which takes a second in each.
-    monkeypatch.setenv("PYTHONPATH", str(TESTS / "preloaded"))
 
     def request(
         script: Path, *arguments: str, options: dict[str, object] | None = None, **gpu: float

@@ -11,7 +11,13 @@ from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
+from skyline.report.pages.verification import verification_page
+from skyline.report.schema import VerifyReport
 from skyline_tui.keys import HELP
+from skyline_tui.views.view import rendered
+
+_WIDEST, _FRAME = 90, 8
+"""Cells of the sheet as in the style sheet, and those of its frame, its margin and its scroll bar."""
 
 
 class Sheet(ModalScreen[None]):
@@ -58,3 +64,12 @@ class Help(Sheet):
 
     def __init__(self) -> None:
         super().__init__("Keys and signs", Content.from_markup(HELP))
+
+
+class VerifiedSheet(Sheet):
+    """The page of ``skyline verify`` for a screen of this width."""
+
+    def __init__(self, report: VerifyReport, width: int) -> None:
+        super().__init__(
+            "Verified", rendered(verification_page(report), min(_WIDEST, int(0.96 * width)) - _FRAME)
+        )

@@ -6,7 +6,6 @@ from bisect import bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from textual.app import ComposeResult
 from textual.content import Content
@@ -20,10 +19,9 @@ from skyline.report.place import common_base, middle, place
 from skyline.report.schema import ProfileReport
 from skyline_tui.figures import BAR, MUTED, flow, tail
 from skyline_tui.views.view import Place, View
+from skyline_tui.widgets.memory_columns import MemoryColumns
+from skyline_tui.widgets.moment_cursor import MomentCursor, MomentMoved
 from skyline_tui.widgets.row_list import RowList
-
-if TYPE_CHECKING:
-    from skyline_tui.widgets.memory_plot import MemoryPlot
 
 _AGE_CELLS = 22
 _OTHER_CELLS = 9 + 1 + 6 + 2 + 7 + 2 + 2 + _AGE_CELLS
@@ -128,13 +126,7 @@ class MemoryView(View):
     def compose(self) -> ComposeResult:
         """Headline, curve, lines."""
         yield Static("waiting for the first profile", id="memory-title", classes="view-title")
-        yield (
-            self._plot
-            if self._plot is not None
-            else Static(
-                "The curve is drawn by textual-plot: pip install 'skyline-profiler[tui]'", id="memory-plot"
-            )
-        )
+        yield self._plot
         yield LiveLines()
 
     def show(self, profile: ProfileReport) -> None:
@@ -148,14 +140,13 @@ class MemoryView(View):
         if self._profile is not None and not self._fresh:
             self._fresh = True
             points = self._profile.memory.timeline
-            if self._plot is not None:
-                self._plot.show(points)
+            self._plot.show(points)
             if points:
                 self.post_message(self.MomentWanted(self._time_ms))
             else:
                 self.fail("no allocations were recorded: the level over time is unknown")
         self._describe()
-        (self._plot or self.query_one(LiveLines)).focus()
+        self._plot.focus()
 
     def arrived(self, report: LiveMemoryReport) -> None:
         """Show the live memory of the last requested moment."""
@@ -168,7 +159,7 @@ class MemoryView(View):
         """Show the reason why there is nothing to show."""
         self.query_one("#memory-title", Static).update(Content.styled(f"! {reason}", "$text-warning"))
 
-    def on_memory_plot_moment_moved(self, message: Message) -> None:
+    def on_moment_moved(self, message: MomentMoved) -> None:
         """Request another moment."""
         message.stop()
         self._describe()
@@ -191,10 +182,7 @@ class MemoryView(View):
 
     @property
     def _time_ms(self) -> float:
-        if self._plot is not None:
-            return self._plot.time_ms
-        points = self._profile.memory.timeline if self._profile is not None else ()
-        return max(points, key=lambda point: point.live_bytes).time_ms if points else 0.0
+        return self._plot.time_ms
 
     def _describe(self) -> None:
         profile = self._profile
@@ -224,10 +212,10 @@ def _of(point: MemoryPoint, owner: str) -> int:
     return int(getattr(point, owner))
 
 
-def memory_plot() -> MemoryPlot | None:
-    """The curve of live memory; None without the library."""
+def memory_plot() -> MomentCursor:
+    """The curve of live memory: as lines by textual-plot, as columns of blocks without that library."""
     try:
         from skyline_tui.widgets.memory_plot import MemoryPlot
     except ImportError:
-        return None
+        return MemoryColumns()
     return MemoryPlot()

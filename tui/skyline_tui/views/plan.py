@@ -20,7 +20,6 @@ from skyline.report.protocol import PlanExportParams, PlanParams, PlanTimelinePa
 from skyline.report.timeline_report import TimelineReport
 from skyline_tui.figures import MUTED, flow
 from skyline_tui.views.view import View, rendered
-from skyline_tui.widgets.lane_work import work_words
 from skyline_tui.widgets.lanes import Lanes
 from skyline_tui.widgets.plan_question import PlanQuestion
 from skyline_tui.widgets.sort_table import SortTable, TableColumn
@@ -219,7 +218,7 @@ class PlanView(View):
             return
         keys = Content.styled("drag or ← →, wheel or + − zooms, Home all, Esc closes", MUTED)
         width = max(self.size.width - 2, 20)
-        self.query_one("#plan-detail", Static).update(flow([*work_words(lanes), keys], width))
+        self.query_one("#plan-detail", Static).update(flow([*lanes.work_words, keys], width))
 
 
 def _shape(report: PlanReport | None, *, narrow: bool) -> list[TableColumn[PlanRow]]:

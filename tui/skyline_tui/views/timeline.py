@@ -19,7 +19,6 @@ from skyline.report.timeline_report import TimelineReport
 from skyline_tui.figures import MUTED, flow
 from skyline_tui.views.view import Place, View
 from skyline_tui.widgets.lane_cells import NOTHING
-from skyline_tui.widgets.lane_work import work_words
 from skyline_tui.widgets.lanes import SIGNS, Lanes
 
 
@@ -160,7 +159,7 @@ class TimelineView(View):
         return profile is None or float(getattr(profile.phases, phase)) > 0
 
     def _detail(self, lanes: Lanes, width: int) -> Content:
-        parts = work_words(lanes)
+        parts = lanes.work_words
         if (own := self.place) is not None:
             base = Path(self._profile.script).parent if self._profile is not None else None
             parts.append(Content.styled(place(*own, base), "$text-primary"))

@@ -15,7 +15,8 @@ from textual.widgets import Static
 from skyline import units
 from skyline.report.protocol import QuestionParams
 from skyline.report.schema import ProfileReport
-from skyline.report.tune import TrialReport, TuneProgress, TuneReport, sentences
+from skyline.report.tune import TuneProgress, TuneReport, sentences
+from skyline.tune.trials import TuneTrial
 from skyline_tui.figures import BAR, MUTED, flow
 from skyline_tui.views.view import View
 from skyline_tui.widgets.sort_table import SortTable, TableColumn
@@ -52,7 +53,7 @@ class TuneView(View):
     def compose(self) -> ComposeResult:
         """Heading, table, outcome."""
         yield Static(Content.styled(NOT_YET, MUTED), id="tune-title", classes="view-title")
-        table: SortTable[TrialReport] = SortTable(_shape(None), sorted_by=2, table_id="tune-table")
+        table: SortTable[TuneTrial] = SortTable(_shape(None), sorted_by=2, table_id="tune-table")
         table.border_title = "Trials (t searches, a writes the row, s sorts)"
         yield table
         with VerticalScroll(id="tune-page", classes="panel") as page:
@@ -72,6 +73,11 @@ class TuneView(View):
         if self._progress is None:
             self.post_message(self.TrialsWanted())
         self.query_one(SortTable).focus()
+
+    def resumable(self, news: TuneProgress | None) -> None:
+        """Show the trials of the last search, if there was one."""
+        if news is not None:
+            self.moved(news)
 
     def moved(self, news: TuneProgress) -> None:
         """Show the state of the search."""
@@ -122,11 +128,11 @@ class TuneView(View):
         self._write()
 
     @property
-    def _table(self) -> SortTable[TrialReport]:
+    def _table(self) -> SortTable[TuneTrial]:
         return self.query_one("#tune-table", SortTable)
 
     @property
-    def _best(self) -> TrialReport | None:
+    def _best(self) -> TuneTrial | None:
         if self._report is not None:
             return self._report.best
         progress = self._progress
@@ -191,38 +197,38 @@ def _state(progress: TuneProgress, width: int) -> Content:
     return flow(parts, width)
 
 
-def _shape(best: TrialReport | None) -> list[TableColumn[TrialReport]]:
-    def note(one: TrialReport) -> str:
+def _shape(best: TuneTrial | None) -> list[TableColumn[TuneTrial]]:
+    def note(one: TuneTrial) -> str:
         if one == best:
             return "◀ best"
         return f"dropped: {one.reason}" if one.dropped else f"uncertain: {one.reason}" if one.reason else ""
 
     return [
-        TableColumn[TrialReport](
+        TableColumn[TuneTrial](
             "changes",
             lambda one: " ".join(one.changes),
             lambda one: " ".join(one.changes),
             left=True,
             largest_first=False,
         ),
-        TableColumn[TrialReport](
+        TableColumn[TuneTrial](
             "predicted",
             lambda one: units.format_ratio_range(one.predicted),
             lambda one: one.predicted.value,
         ),
-        TableColumn[TrialReport](
+        TableColumn[TuneTrial](
             "measured",
             lambda one: "failed" if one.speedup is None else units.format_ratio_range(one.speedup),
             lambda one: None if one.speedup is None else one.speedup.value,
         ),
-        TableColumn[TrialReport](
+        TableColumn[TuneTrial](
             "peak memory",
             lambda one: "" if one.peak_bytes is None else units.format_bytes(one.peak_bytes),
             lambda one: one.peak_bytes,
             largest_first=False,
         ),
-        TableColumn[TrialReport](
+        TableColumn[TuneTrial](
             "time", lambda one: f"{one.took_s:.0f} s", lambda one: one.took_s, largest_first=False
         ),
-        TableColumn[TrialReport]("", note, note, left=True, flexible=True),
+        TableColumn[TuneTrial]("", note, note, left=True, flexible=True),
     ]

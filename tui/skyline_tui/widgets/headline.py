@@ -10,6 +10,7 @@ from textual.widgets import Static
 
 from skyline import units
 from skyline.report.basis import busy_words, command_line, device_name, when
+from skyline.report.batch_contents import rate_words
 from skyline.report.place import middle
 from skyline.report.schema import ProfileReport
 from skyline_tui.figures import MUTED, fitting, flow, spread
@@ -90,7 +91,7 @@ def _numbers(profile: ProfileReport) -> list[Content]:
     predicted = " (predicted)" if profile.mode == "predicted" else ""
     bytes_now = profile.memory.peak_bytes.value
     peak = units.format_bytes_of(bytes_now, profile.memory.capacity_bytes) if bytes_now else "unknown"
-    rate = units.format_throughput(profile.throughput.value) if profile.throughput else "unknown samples/s"
+    rate = rate_words(profile) or "unknown samples/s"
     busy = busy_words(profile)
     return [
         Content.assemble(

@@ -9,6 +9,7 @@ from rich.style import Style
 from textual import events
 from textual.binding import Binding, BindingType
 from textual.color import Color
+from textual.content import Content
 from textual.geometry import Size
 from textual.message import Message
 from textual.scroll_view import ScrollView
@@ -18,6 +19,7 @@ from skyline import units
 from skyline.lazy_dataclass import dataclass
 from skyline.report.place import middle
 from skyline.report.timeline_report import LaneReport, TimelineReport, TimelineSide
+from skyline_tui.figures import MUTED
 from skyline_tui.widgets.lane_cells import NOTHING, TimeWindow, cells_of, neighbour, piece_at
 
 SIGNS = {
@@ -132,6 +134,26 @@ class Lanes(ScrollView, can_focus=True):
         cell = self.window.cell(self.time_ms)
         shown = cells_of(lane, self.window)
         return shown[cell] if 0 <= cell < len(shown) else NOTHING
+
+    @property
+    def work_words(self) -> list[Content]:
+        """Name, time, start and phase of the work at the cursor; that nothing runs, if so."""
+        report, lane, piece = self.report, self.lane, self.piece
+        if report is None:
+            return []
+        scale = units.time_scale([self.window.ms_per_cell * 10])
+        if lane is None or piece == NOTHING:
+            return [
+                Content(f"at {scale.text(self.time_ms)}"),
+                Content.styled("nothing runs on this lane", MUTED),
+            ]
+        count, name = lane.count[piece], report.labels[lane.label[piece]]
+        return [
+            Content.styled(name if count == 1 else f"{count} pieces of work, the longest {name}", "bold"),
+            Content(units.format_ms(lane.end_ms[piece] - lane.start_ms[piece])),
+            Content(f"from {scale.text(lane.start_ms[piece])}"),
+            Content(report.phases[lane.phase[piece]]),
+        ]
 
     def redraw(self) -> None:
         """Redraw everything."""

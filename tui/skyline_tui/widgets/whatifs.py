@@ -13,7 +13,7 @@ from textual.content import Content
 from textual.message import Message
 from textual.widgets import OptionList
 
-from skyline.report.basis import direction, one_off_words
+from skyline.report.basis import UNKNOWN, direction, is_known, one_off_words
 from skyline.report.place import middle
 from skyline.report.schema import BaselineReport, EstimateReport, TrackRecordReport, WhatIfReport
 from skyline_tui.figures import (
@@ -97,7 +97,10 @@ def _applicable(
         kind_width = max(map(len, kinds.values()), default=0)
         room = width - _MARK - kind_width - memory_width - 3 * len(gap)
         time_room = room - min(longest, 15)
-        times = {name: saved_time(item, scale, time_room) for name, item in estimates.items()}
+        times = {
+            name: saved_time(item, scale, time_room) if is_known(item.speedup_range) else UNKNOWN
+            for name, item in estimates.items()
+        }
         time_width = max(map(len, times.values()), default=0)
         if longest + time_width <= room:
             break

@@ -14,15 +14,16 @@ _ASSIGNS_OR_LOOPS = re.compile(r"^\s*(for\b|[\w\s,\[\]().*]+=[^=])")
 def settle_phases(records, lines):
     """Records (dictionaries with scratch keys ``grad`` and ``root_call``) with their final phases.
 
-    - A module call none of whose operators got a backward pass is evaluation, not forward.
+    - A module call none of whose operators got a backward pass is evaluation, not forward, unless nothing trains.
     - An operator outside every module whose backward ran (a loss, an assembled product) is forward, and so is
       the interpreter time on its line.
     - A statement of the training loop that assigns or iterates something called batch, data or sample, and
       takes part in no other phase, is data loading written by hand.
     """
     trained = {record["root_call"] for record in records if record["grad"]}
+    trains = any(record["phase"] == "backward" for record in records)
     for record in records:
-        if record["phase"] == "forward" and record["root_call"] not in trained:
+        if trains and record["phase"] == "forward" and record["root_call"] not in trained:
             record["phase"] = "other"
         elif record["phase"] == "other" and record["grad"]:
             record["phase"] = "forward"

@@ -5,12 +5,13 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from .widths import widths
-
 _LAYERS = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)
 _MOST_ELEMENTS = 1 << 14
 """Elements of a tensor that are looked at: a share of a half is then known to within a hundredth."""
 _MOST_LAYERS = 200
+_LARGEST = (1 << 15) - 1
+_MOST_IN_EIGHT, _MOST_IN_FOUR = (1 << 7) - 1, (1 << 3) - 1
+"""Integers of 16, eight and four bits."""
 
 
 class _Layer:
@@ -119,6 +120,19 @@ def _measures(tensor):
     stride = max(1, flat.numel() // _MOST_ELEMENTS) | 1
     sample = flat[::stride]
     return flat.numel(), torch.stack([(sample == 0).float().mean(), *widths(sample)])
+
+
+def widths(sample):
+    """The mean number of bits, the share of values in eight bits and in four, as tensors; ``sample`` is not empty.
+
+    The sample's largest value sets the scale. Where the tensor has a larger one, its other values need fewer bits.
+    A value that is no number needs all bits, and so do all values of a sample with one.
+    """
+    size = sample.abs().float()
+    steps = (size / size.amax().clamp_(min=torch.finfo(torch.float32).tiny) * _LARGEST).round_()
+    steps.nan_to_num_(nan=_LARGEST)
+    bits = 1 + (steps + 1).log2().ceil_()
+    return bits.mean(), (steps <= _MOST_IN_EIGHT).float().mean(), (steps <= _MOST_IN_FOUR).float().mean()
 
 
 def _mean(calls):

@@ -40,6 +40,25 @@ def install(settings):
     Hooks(given, module_lines).install()
 
 
+class Seam:
+    """A function of PyTorch and the hook in its place, which may go out and come back.
+
+    It stays as it is where somebody else has replaced it since.
+    """
+
+    def __init__(self, holder, name, wrap):
+        self._holder, self._name = holder, name
+        self._own = getattr(holder, name)
+        self._hooked = wrap(self._own)
+        self.put(True)
+
+    def put(self, hooked):
+        """The hook if ``hooked``, else PyTorch's own function."""
+        old, new = (self._own, self._hooked) if hooked else (self._hooked, self._own)
+        if getattr(self._holder, self._name) is old:
+            setattr(self._holder, self._name, new)
+
+
 class Hooks:
     """Passes on to a ``WatchedRun`` what happens; the first failure ends that, and the training goes on."""
 
@@ -48,6 +67,7 @@ class Hooks:
         self._module_lines = module_lines
         self._off = False
         self._stream = None
+        self._seams = ()
         self._renew()
         atexit.register(self._end)
         os.register_at_fork(after_in_child=self._renew)
@@ -56,7 +76,10 @@ class Hooks:
         """A forked process is a run of its own."""
         self._end()
         self._stream = Stream(self._given["address"])
-        self._run = WatchedRun(self._stream, self._given["share"], self._given["every_s"], self._module_lines)
+        self._run = WatchedRun(
+            self._stream, self._given["share"], self._given["every_s"], self._module_lines, self._put
+        )
+        self._put(True)
 
     def _end(self):
         if self._stream is not None:
@@ -67,10 +90,10 @@ class Hooks:
         compiling.install(lambda *_: None)
         register_optimizer_step_pre_hook(self._before_step)
         register_optimizer_step_post_hook(self._after_step)
-        torch.autograd.backward = self._wrap_backward(torch.autograd.backward)
-        iterator = loading._BaseDataLoaderIter
-        iterator.__next__ = self._wrap_next(iterator.__next__)
-        iterator.next = iterator.__next__
+        self._seams = (
+            Seam(torch.autograd, "backward", self._wrap_backward),
+            Seam(loading._BaseDataLoaderIter, "__next__", self._wrap_next),
+        )
         scaler = getattr(torch.amp, "GradScaler", None) or torch.cuda.amp.GradScaler
         scaler.scale = self._wrap_scale(scaler.scale)
         for name in _LOSSES:
@@ -81,6 +104,15 @@ class Hooks:
         torch.nn.utils.clip_grad_norm_ = torch.nn.utils.clip_grad.clip_grad_norm_ = clip
         torch.save = torch.serialization.save = self._wrap_save(torch.save)
         observe(self._logged)
+
+    def _put(self, hooked):
+        """Put the hooks of passes and fetches in place, or take them out while the run rests.
+
+        A hook that only returns still takes a microsecond or more of a short iteration. The hook after a step ends the
+        rest. Those before steps and in loss functions stay: compiled code depends on them.
+        """
+        for seam in self._seams:
+            seam.put(hooked)
 
     def _logged(self, line):
         # Records of two threads would mix.
@@ -105,7 +137,11 @@ class Hooks:
             self._tell(self._run.step_begins, optimizer)
 
     def _after_step(self, optimizer, args, kwargs):
-        self._tell(self._run.step_ended, optimizer)
+        # The short way through a rest: this call is all that it costs.
+        run = self._run
+        if run.asleep and run.sleeps_through(optimizer):
+            return
+        self._tell(run.step_ended, optimizer)
 
     def _wrap_backward(self, backward):
         @functools.wraps(backward)

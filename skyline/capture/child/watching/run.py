@@ -33,12 +33,13 @@ class WatchedRun:
     """Hears of steps, passes, fetches, losses and saves. All its methods are short, and none may raise.
 
     An iteration ends with the step of the optimizer that steps least often. Iterations are reported in windows of
-    ``every_s``.
+    ``every_s``. ``put_hooks`` gets False when a rest begins and True when it ends: only ``step_ended`` counts then.
     """
 
-    def __init__(self, stream, share, every_s, module_lines):
+    def __init__(self, stream, share, every_s, module_lines, put_hooks):
         self._stream = stream
         self._every_s = every_s
+        self._put_hooks = put_hooks
         self._parameters = Parameters(module_lines)
         self._later = Later()
         self._steps = {}
@@ -81,6 +82,14 @@ class WatchedRun:
             return
         self._since_anchor = 0
         self._iteration_ended(time.perf_counter())
+
+    def sleeps_through(self, optimizer):
+        """True if the rest goes on after this step of the optimizer that cuts the iterations, which is counted."""
+        if id(optimizer) != self._anchor or time.perf_counter() >= self._wake_at:
+            return False
+        self.iteration += 1
+        self._since_anchor = 0
+        return True
 
     def backward_begins(self, tensors):
         """Before every backward pass."""
@@ -240,9 +249,11 @@ class WatchedRun:
         for command in self._stream.commands():
             self._obey(command)
         rest = budget.rest(window.processor_s() / record["iterations"])
-        if rest and self._moment is None:
+        # Only a step ends a rest.
+        if rest and self._moment is None and self._anchor is not None and not self._unsure:
             self.asleep, self._window = True, None
             self._wake_at = now + rest * self._every_s
+            self._put_hooks(False)
         self._window_s = time.thread_time() - working
         budget.spend(self._window_s)
 
@@ -250,6 +261,7 @@ class WatchedRun:
         if now >= self._wake_at:
             self.asleep = False
             self._window = Window(now)
+            self._put_hooks(True)
 
     # Samples.
 

@@ -8,13 +8,13 @@ import numpy as np
 
 from skyline.graph.graph import Graph
 from skyline.graph.selection import select
-from skyline.graph.task import TaskKind
+from skyline.graph.task import PHASE, TaskKind
 from skyline.interval import Interval
 from skyline.trace.kineto.category import Category
 from skyline.trace.record import Phase, RecordKind
 from skyline.whatif.catalogue.host.fusion import Regions
 from skyline.whatif.constant import EXAMPLES, XEON, Constant
-from skyline.whatif.cost.operator_call import MOST_US, call_us
+from skyline.whatif.cost.operator_call import MOST_US, call_us, dispatch_us
 from skyline.whatif.recording import Recording
 from skyline.whatif.subject import Subject
 
@@ -44,6 +44,17 @@ def call_scale(subject: Subject, graph: Graph) -> float:
     2.9 µs on an EPYC (``benchmarks/compiled_calls.py``). The calls of graphs are in proportion.
     """
     return 1.0 if subject.on_gpu else call_us(subject, graph, Phase.BACKWARD) / MOST_US
+
+
+def without_calls(subject: Subject, recorded: Graph, graph: Graph, found: Regions) -> Graph:
+    """The graph without the part of each operator of a processor that is its call by PyTorch."""
+    if subject.on_gpu:
+        return graph
+    durations = graph.durations.copy()
+    for phase in (Phase.FORWARD, Phase.BACKWARD):
+        inside = found.host[graph.tasks.phase[found.host] == PHASE[phase]]
+        durations[inside] = np.maximum(0.0, durations[inside] - dispatch_us(subject, recorded, phase))
+    return graph.with_times(durations)
 
 
 def compiling_s(found: Regions, subject: Subject, graph: Graph, *, tuned: bool = False) -> Interval:

@@ -14,6 +14,7 @@ from skyline.lazy_dataclass import dataclass
 from skyline.trace.record import OperatorShape, Phase
 from skyline.whatif.catalogue.host.operator_class import CostClass, kernel_class, operator_class
 from skyline.whatif.catalogue.host.pooling import POOLING, PoolingFactors, PoolingKind, pooling_kinds
+from skyline.whatif.catalogue.host.side_by_side import joined
 from skyline.whatif.catalogue.host.skipped_frames import left_alone
 from skyline.whatif.catalogue.host.traffic import bandwidth, external_bytes, most_numbers, traffic
 from skyline.whatif.cost.thread_scaling import gained
@@ -283,7 +284,27 @@ def _inside(subject: Subject, graph: Graph) -> Flags:
         known = np.ones(len(names) + 1, np.bool_)
         if profile is not None and names:
             known[-1] = False
-    return passes & known[np.where(tasks.module < len(names), tasks.module, -1)]
+    return _with_engine(graph, passes & known[np.where(tasks.module < len(names), tasks.module, -1)])
+
+
+def _with_engine(graph: Graph, inside: Flags) -> Flags:
+    """With the time between two nodes of a backward pass that are inside: compiled, they are one node of the engine."""
+    tasks, members = graph.tasks, graph.structure.lane_members
+    between = ~inside & (graph.durations <= 0) & (tasks.phase == PHASE[Phase.BACKWARD])
+    between &= (tasks.kind == KIND[TaskKind.CPU]) & (tasks.module < 0)
+    between, places = between[members], np.arange(len(members))
+    before = np.maximum.accumulate(np.where(between, -1, places))
+    after = np.minimum.accumulate(np.where(between, len(members), places)[::-1])[::-1]
+    found = np.flatnonzero(between & (before >= 0) & (after < len(members)))
+    here, *beside = members[found], members[before[found]], members[after[found]]
+    joined = np.ones(len(found), np.bool_)
+    for other in beside:
+        joined &= inside[other]
+        for column in (tasks.lane, tasks.iteration, tasks.phase):
+            joined &= column[other] == column[here]
+    inside = inside.copy()
+    inside[here[joined]] = True
+    return inside
 
 
 def _classes(graph: Graph, on_gpu: Flags) -> Indices:
@@ -345,6 +366,8 @@ def _groups(
     if not len(found):
         return ()
     on_gpu = bool(ON_GPU[tasks.kind[found]].any())
+    if not on_gpu:
+        number = joined(subject, graph, computing, kinds, found, number)
     called: Sequence[OperatorShape | None] = shapes(subject, graph, found)
     bounds = np.flatnonzero(np.diff(number)) + 1
     imaging = not on_gpu and bool((tasks.work[inside] == WORK[WorkClass.CONVOLUTION]).any())

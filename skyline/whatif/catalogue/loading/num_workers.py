@@ -12,7 +12,7 @@ from skyline.graph.task import TaskKind
 from skyline.lazy_dataclass import dataclass
 from skyline.whatif.base import Applicability, Grain, Scenario, Stage, Subject, UsualWhatIf
 from skyline.whatif.cost.fetching import with_workers
-from skyline.whatif.cost.loader_model import cores_of, inferred_load_us, reloaded
+from skyline.whatif.cost.loader_model import cores_of, inferred_load_us, reloaded, workers_keep_up
 from skyline.whatif.cost.worker_queue import loader_and_compute_us
 from skyline.whatif.loader_setting import LoaderSetting, present_setting, threads_in, with_start
 from skyline.whatif.question import MOST_AT_ONCE, whole_number
@@ -144,6 +144,8 @@ def _assumed(
     told = (
         f"a worker needs as long for a batch as the script does now, {made}"
         if now == 0
+        else f"a worker needs {made} for a batch, by the processor time that it took"
+        if workers_keep_up(baseline)
         else f"a worker needs {made} for a batch: it is never idle, because the script waits for its batches"
     )
     threads, cores = threads_in(scenario, baseline), cores_of(baseline)

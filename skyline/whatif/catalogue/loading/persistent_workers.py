@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from skyline.interval import Interval
 from skyline.lazy_dataclass import dataclass
 from skyline.whatif.base import Applicability, Grain, Scenario, Stage, Subject, UsualWhatIf
 from skyline.whatif.loader_setting import iterations_per_epoch, shorter_on_average, start_ms, training_loader
@@ -38,12 +39,13 @@ class PersistentWorkers(UsualWhatIf):
         cost = start_ms(subject.script.environment, loader.num_workers)
         each = cost.scaled(1 / many)
         shorter = shorter_on_average(scenario.graph, subject, each.value, each.value)
+        saved_ms = subject.step_ms(shorter) - subject.step_ms(scenario.graph)
         return scenario.changed(
             shorter,
             # An iteration in the middle of an epoch starts no worker, and takes as long as before.
-            occasional_ms=subject.step_ms(shorter) - subject.step_ms(scenario.graph),
-            below_ms=each.high - each.value,
-            above_ms=each.value - each.low,
+            occasional=Interval(
+                saved_ms, saved_ms - each.high + each.value, saved_ms + each.value - each.low
+            ),
             assumptions=(
                 f"starting the workers takes about {cost.value:.0f} ms in each epoch of {many:.0f} iterations",
                 "the iteration is the mean of all, the first of an epoch included",

@@ -6,6 +6,7 @@ import numpy as np
 
 from skyline.graph.selection import select
 from skyline.graph.task import TaskKind
+from skyline.interval import Interval
 from skyline.lazy_dataclass import dataclass
 from skyline.whatif.base import Applicability, Grain, Scenario, Stage, Subject, UsualWhatIf
 from skyline.whatif.cost.contention import Computing
@@ -77,9 +78,7 @@ class PrefetchFactor(UsualWhatIf):
         )
         return scenario.changed(
             shorter_on_average(scenario.graph, subject, saved_ms, mean_ms),
-            below_ms=likely - best,
-            above_ms=abs(now - likely),
-            occasional_ms=likely - now,
+            occasional=Interval(likely - now, best - now, likely - now + abs(now - likely)),
             assumptions=(
                 f"the script waited for a batch in {np.count_nonzero(waits_ms)} of {len(waits_ms)} measured iterations",
                 "slow batches come one at a time",

@@ -6,8 +6,7 @@ import numpy as np
 
 from skyline.graph.column import Codes, Times
 from skyline.graph.graph import Graph, scale
-from skyline.graph.part import PARTS, Part, parts_of
-from skyline.graph.task import KIND, ON_GPU, PHASE, TaskKind
+from skyline.graph.task import KIND, ON_GPU, PARTS, PHASE, Part, TaskKind, parts_of
 from skyline.trace.record import Phase
 from skyline.whatif.calibration import ROUNDING, simulated_ms
 from skyline.whatif.cost.thread_scaling import CALL_US

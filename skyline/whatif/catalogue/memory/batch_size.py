@@ -8,9 +8,8 @@ from math import sqrt
 import numpy as np
 
 from skyline.graph.graph import scale
-from skyline.graph.part import PARTS, Part, parts_of
 from skyline.graph.selection import select
-from skyline.graph.task import TaskKind
+from skyline.graph.task import PARTS, Part, TaskKind, parts_of
 from skyline.interval import Interval
 from skyline.lazy_dataclass import dataclass
 from skyline.memory.peak import Fit, fit, usable_bytes

@@ -207,6 +207,7 @@ class Checkpointing(UsualWhatIf):
     """Repeats the forward work of blocks right before their backward work, and takes out what they would have kept."""
 
     name: str = "checkpointing"
+    training_only: bool = True
 
     def title(self, value: str) -> str:
         """The change in a few words."""

@@ -50,6 +50,7 @@ class CompressedActivations(UsualWhatIf):
     """
 
     name: str = "compressed_activations"
+    training_only: bool = True
     semantics: Semantics = Semantics.NUMERICS
 
     def title(self, value: str) -> str:

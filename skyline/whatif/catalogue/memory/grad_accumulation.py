@@ -9,10 +9,9 @@ import numpy as np
 from skyline.errors import UsageError
 from skyline.graph.column import Indices, Times
 from skyline.graph.graph import Graph, scale
-from skyline.graph.part import PARTS, Part, parts_of
 from skyline.graph.replication import replicate
 from skyline.graph.selection import select
-from skyline.graph.task import KIND, PHASE, TaskKind
+from skyline.graph.task import KIND, PARTS, PHASE, Part, TaskKind, parts_of
 from skyline.interval import Interval
 from skyline.lazy_dataclass import dataclass
 from skyline.predict.batch_curve import BatchCurve
@@ -62,6 +61,7 @@ class GradAccumulation(UsualWhatIf):
     """Repeats forward and backward work at the size of a part, which the measured batch curve knows."""
 
     name: str = "grad_accumulation"
+    training_only: bool = True
     semantics: Semantics = Semantics.CONVERGENCE
     stage: Stage = Stage.WORKLOAD
     grain: Grain = Grain.PHASES

@@ -46,6 +46,7 @@ class OffloadActivations(UsualWhatIf):
     """
 
     name: str = "offload_activations"
+    training_only: bool = True
     words: str = "keep the inputs of layers in the host's memory until the backward pass"
 
     def detect(self, subject: Subject) -> Applicability:

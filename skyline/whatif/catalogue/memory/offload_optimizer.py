@@ -39,6 +39,7 @@ class OffloadOptimizer(UsualWhatIf):
     """
 
     name: str = "offload_optimizer"
+    training_only: bool = True
     words: str = "keep the optimizer's state on the host, and update there"
     stage: Stage = Stage.OPTIMIZER
     excludes: tuple[str, ...] = ("fused_optimizer",)

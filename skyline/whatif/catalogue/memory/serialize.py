@@ -11,9 +11,8 @@ import numpy as np
 from skyline.errors import UsageError
 from skyline.graph.column import Indices, Times
 from skyline.graph.graph import Graph
-from skyline.graph.part import PARTS, Part, parts_of
 from skyline.graph.selection import select
-from skyline.graph.task import PHASE, WORK, TaskKind, WorkClass
+from skyline.graph.task import PARTS, PHASE, WORK, Part, TaskKind, WorkClass, parts_of
 from skyline.interval import Interval
 from skyline.lazy_dataclass import dataclass
 from skyline.trace.facts import ModuleFact
@@ -104,6 +103,7 @@ class Serialize(UsualWhatIf):
     """
 
     name: str = "serialize"
+    training_only: bool = True
     semantics: Semantics = Semantics.NUMERICS
     excludes: tuple[str, ...] = ("grad_accumulation", "fuse_jobs", "compile", "cuda_graphs")
 

@@ -33,6 +33,7 @@ class ZeroGrad(UsualWhatIf):
     """Takes out the zeroing, and the adding to the zeros: the first gradient becomes the parameter's own."""
 
     name: str = "zero_grad"
+    training_only: bool = True
     words: str = "gradients set to None between steps (set_to_none=True)"
     stage: Stage = Stage.OPTIMIZER
 

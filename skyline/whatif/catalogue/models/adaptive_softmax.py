@@ -163,6 +163,7 @@ class AdaptiveSoftmax(UsualWhatIf):
     """
 
     name: str = "adaptive_softmax"
+    training_only: bool = True
     semantics: Semantics = Semantics.MODEL
     excludes: tuple[str, ...] = ("pad_to_multiple", "keep_memory")
 

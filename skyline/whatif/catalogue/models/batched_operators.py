@@ -10,9 +10,8 @@ import numpy as np
 
 from skyline.graph.column import Flags, Indices, Times
 from skyline.graph.graph import Graph
-from skyline.graph.part import PARTS, Part, parts_of
 from skyline.graph.selection import select
-from skyline.graph.task import KIND, PHASE, WORK, TaskKind, WorkClass, work_class
+from skyline.graph.task import KIND, PARTS, PHASE, WORK, Part, TaskKind, WorkClass, parts_of, work_class
 from skyline.graph.threads import is_split
 from skyline.interval import ENDS
 from skyline.predict.gpu_spec import GpuSpec

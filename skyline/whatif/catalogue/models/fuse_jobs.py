@@ -53,6 +53,7 @@ class FuseJobs(UsualWhatIf):
     """
 
     name: str = "fuse_jobs"
+    training_only: bool = True
     semantics: Semantics = Semantics.NUMERICS
     stage: Stage = Stage.WORKLOAD
     excludes: tuple[str, ...] = ("data_parallel", "p3", "grad_accumulation")

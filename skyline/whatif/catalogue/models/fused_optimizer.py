@@ -8,10 +8,9 @@ import numpy as np
 
 from skyline.errors import UsageError
 from skyline.graph.graph import scale
-from skyline.graph.part import Part
 from skyline.graph.selection import select
-from skyline.graph.task import TaskKind
-from skyline.interval import Interval
+from skyline.graph.task import Part, TaskKind
+from skyline.interval import ENDS, End, Interval
 from skyline.lazy_dataclass import dataclass
 from skyline.trace.facts import OptimizerFact
 from skyline.trace.record import Phase
@@ -24,6 +23,7 @@ from skyline.whatif.catalogue.models.traced_step import (
     traced_form,
     why_not_fusible,
 )
+from skyline.whatif.constant import Constant
 from skyline.whatif.cost.optimizer_step import (
     FIXED_US,
     TRAFFIC_UNCERTAINTY,
@@ -58,12 +58,22 @@ _HELD = {"SGD": 0.0, "Adagrad": 2.0}
 
 Adagrad holds the roots of its sums and the gradients times the learning rate.
 """
-_CALLS_ON_CPU = (0.45, 0.3, 0.85)
-"""The rest of Python and calls on a CPU, where the operators still go tensor by tensor but not through Python.
-
-The step of 600 tiny tensors took 0.45 times as long, that of a small transformer 0.91 times with its traffic
-(PyTorch 2.13).
-"""
+_TENSOR_ON_CPU = Constant(
+    0.55,
+    0.4,
+    0.8,
+    "calls for a tensor among all at once over those for it alone, where operators still go tensor by tensor but not "
+    "through Python: 0.45 with 600 tensors on a Xeon, 0.56 to 0.6 on an EPYC (benchmarks/foreach_calls.py)",
+)
+_STEP_ON_CPU = Constant.at(
+    1.3, "a step besides its tensors, in units of a tensor alone: 0.9 to 2.2, benchmarks/foreach_calls.py"
+)
+_STEP_AT_ONCE_ON_CPU = Constant(
+    2.5,
+    1.9,
+    3.6,
+    "a step for all tensors at once besides these: it groups them in Python, benchmarks/foreach_calls.py",
+)
 CALLS_ON_GPU = (0.1, 0.05, 0.3)
 """About ten calls for each 30 to 100 tensors in place of ten for each."""
 
@@ -74,13 +84,29 @@ def foreach_ms(baseline: Subject, chosen: tuple[OptimizerFact, ...]) -> Interval
     weights = {
         id(fact): fact.tensor_count * max(1, fact.steps_per_iteration) for fact in baseline.script.optimizers
     }
-    share = sum(weights[id(fact)] for fact in chosen) / (sum(weights.values()) or 1)
+    whole = sum(weights.values()) or 1
+    share = sum(weights[id(fact)] for fact in chosen) / whole
     traffic_ms = baseline.step.traffic_share * now_ms
-    calls_ms = (now_ms - traffic_ms) * share
     more_ms = traffic_ms * _more_traffic(baseline, chosen)
-    value, low, high = (now_ms + more_ms - calls_ms * (1.0 - part) for part in _CALLS_ON_CPU)
+    value, low, high = (
+        now_ms
+        + more_ms
+        - (now_ms - traffic_ms)
+        * sum(weights[id(fact)] * (1.0 - _calls_left(fact.tensor_count, end)) for fact in chosen)
+        / whole
+        for end in ENDS
+    )
     # Results that lay in a cache are now written and read again.
     return Interval(value, low - 0.1 * traffic_ms, high + 0.3 * traffic_ms * share)
+
+
+def _calls_left(tensors: int, end: End) -> float:
+    """Time of a step's calls for so many tensors at once over those for one after another, on a CPU.
+
+    Grouping them takes a while by itself: two tensors gain nothing.
+    """
+    at_once = getattr(_STEP_AT_ONCE_ON_CPU, end) + getattr(_TENSOR_ON_CPU, end) * tensors
+    return at_once / (_STEP_ON_CPU.value + tensors)
 
 
 def _more_traffic(baseline: Subject, chosen: tuple[OptimizerFact, ...]) -> float:
@@ -133,6 +159,7 @@ class FusedOptimizer(UsualWhatIf):
     """
 
     name: str = "fused_optimizer"
+    training_only: bool = True
     stage: Stage = Stage.OPTIMIZER
     grain: Grain = Grain.PHASES
 

@@ -39,6 +39,7 @@ class SparseEmbedding(UsualWhatIf):
     """Scales what is done to whole tables to what is done to the rows that a batch touches."""
 
     name: str = "sparse_embedding"
+    training_only: bool = True
     words: str = "sparse gradients of embeddings (sparse=True)"
     stage: Stage = Stage.OPTIMIZER
     excludes: tuple[str, ...] = ("fused_optimizer", "ddp_bucket", "ddp_compression")

@@ -41,6 +41,7 @@ class StaleEmbeddings(UsualWhatIf):
     """
 
     name: str = "stale_embeddings"
+    training_only: bool = True
     semantics: Semantics = Semantics.CONVERGENCE
     stage: Stage = Stage.OPTIMIZER
     excludes: tuple[str, ...] = ("sparse_embedding", "hot_embeddings")

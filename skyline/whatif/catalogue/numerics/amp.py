@@ -27,12 +27,11 @@ from skyline.whatif.base import (
 )
 from skyline.whatif.catalogue.models.channels_last import CONVERSIONS, lie_channels_last
 from skyline.whatif.catalogue.numerics.cast_calls import scaler_call_us
+from skyline.whatif.catalogue.numerics.cpu_narrowing import EMULATED_CPU, emulated, narrowed_on_cpu
 from skyline.whatif.catalogue.numerics.narrowing import (
-    EMULATED_CPU,
-    emulated,
     heavy_tasks,
     kept_factor,
-    narrowed,
+    narrowed_on_gpu,
     weight_copies_bytes,
 )
 from skyline.whatif.number_formats import (
@@ -86,14 +85,16 @@ class Amp(UsualWhatIf):
                 f"amp={value} is not possible here", hint=f"Possible: amp={', amp='.join(possible)}."
             )
         graph = _unscaled(subject, scenario.graph) if value == "fp16" else scenario.graph
-        converted = subject.on_gpu and not (
-            "channels_last" in scenario.choices
-            or lie_channels_last(subject)
-            or len(select(graph, kind=TaskKind.KERNEL, name=CONVERSIONS))
-        )
-        likely, least, most = narrowed(
-            subject, graph, _FORMATS[value], scenario.pass_factor(subject), converted=converted
-        )
+        if subject.on_gpu:
+            converted = not (
+                "channels_last" in scenario.choices
+                or lie_channels_last(subject)
+                or len(select(graph, kind=TaskKind.KERNEL, name=CONVERSIONS))
+            )
+            ends = narrowed_on_gpu(subject, graph, _FORMATS[value], converted=converted)
+        else:
+            ends = narrowed_on_cpu(subject, graph, _FORMATS[value], scenario.pass_factor(subject))
+        likely, least, most = ends
         kept = kept_factor(subject, scenario.graph)
         copies = weight_copies_bytes(subject, scenario.graph)
         changed = replace(scenario, product_format=_FORMATS[value])

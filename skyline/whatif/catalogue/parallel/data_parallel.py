@@ -32,6 +32,7 @@ class DataParallel(UsualWhatIf):
     """
 
     name: str = "data_parallel"
+    training_only: bool = True
     semantics: Semantics = Semantics.CONVERGENCE
     stage: Stage = Stage.COMMUNICATION
     excludes: tuple[str, ...] = ("p3",)

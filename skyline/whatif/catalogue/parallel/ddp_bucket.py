@@ -30,6 +30,7 @@ class DdpBucket(UsualWhatIf):
     """Rebuilds the buckets from the order in which gradients arrive, and exchanges them over a fitted link."""
 
     name: str = "ddp_bucket"
+    training_only: bool = True
     stage: Stage = Stage.COMMUNICATION
 
     def title(self, value: str) -> str:

@@ -47,6 +47,7 @@ class DdpCompression(UsualWhatIf):
     """Halves what an all-reduce carries, and adds the casts."""
 
     name: str = "ddp_compression"
+    training_only: bool = True
     semantics: Semantics = Semantics.NUMERICS
     stage: Stage = Stage.COMMUNICATION
 

@@ -20,6 +20,7 @@ class GradientAsBucketView(UsualWhatIf):
     """Takes the copies out of buckets away."""
 
     name: str = "gradient_as_bucket_view"
+    training_only: bool = True
     words: str = "leave gradients in their buckets (gradient_as_bucket_view=True)"
     stage: Stage = Stage.COMMUNICATION
 

@@ -38,6 +38,7 @@ class Network(UsualWhatIf):
     """Shortens what collectives move; the messages of each, and what other ranks do, stay as they are."""
 
     name: str = "network"
+    training_only: bool = True
     stage: Stage = Stage.COMMUNICATION
 
     def title(self, value: str) -> str:

@@ -45,6 +45,7 @@ class P3(UsualWhatIf):
     """
 
     name: str = "p3"
+    training_only: bool = True
     semantics: Semantics = Semantics.CONVERGENCE
     stage: Stage = Stage.COMMUNICATION
     excludes: tuple[str, ...] = ("data_parallel",)

@@ -87,6 +87,7 @@ class ScanBackward(UsualWhatIf):
     """
 
     name: str = "scan_backward"
+    training_only: bool = True
     semantics: Semantics = Semantics.NUMERICS
 
     def title(self, value: str) -> str:

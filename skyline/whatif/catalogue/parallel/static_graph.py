@@ -26,6 +26,7 @@ class StaticGraph(UsualWhatIf):
     """Takes the search for unused parameters away, which follows every forward pass."""
 
     name: str = "static_graph"
+    training_only: bool = True
     words: str = "promise the same graph in every step (static_graph=True)"
     stage: Stage = Stage.COMMUNICATION
     grain: Grain = Grain.PHASES

@@ -75,6 +75,7 @@ class TickTock(UsualWhatIf):
     """
 
     name: str = "tick_tock"
+    training_only: bool = True
     semantics: Semantics = Semantics.CONVERGENCE
     stage: Stage = Stage.WAITING
     excludes: tuple[str, ...] = ("fuse_jobs",)

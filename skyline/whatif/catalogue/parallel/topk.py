@@ -83,6 +83,7 @@ class TopK(UsualWhatIf):
     """Replaces each all-reduce by a choice and an all-gather of the chosen gradients."""
 
     name: str = "topk"
+    training_only: bool = True
     semantics: Semantics = Semantics.CONVERGENCE
     stage: Stage = Stage.COMMUNICATION
     excludes: tuple[str, ...] = ("data_parallel", "p3", "ddp_compression", "ddp_bucket")

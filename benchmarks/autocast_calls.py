@@ -1,0 +1,155 @@
+"""Calls under autocast on a CPU, in units of small operators: the casts, and products in bfloat16.
+
+    python benchmarks/autocast_calls.py [--rounds 9]
+
+Chains of one kind of operator on few numbers take next to no time to compute: the time of an operator is that of
+its call, in the forward pass and in the backward pass. All kinds take turns. The model of ``amp`` has both figures from
+here. Products are of two sizes: oneDNN computes the larger ones, PyTorch the smaller ones by itself.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import median
+
+import torch
+from machine import Machine, warn_when_busy
+from result_file import RESULTS, table, write
+from torch import Tensor
+
+_LENGTH = 20
+_ROWS, _FEW_ROWS, _WIDTH = 100, 8, 16
+"""A product of 100 * 16 * 16 multiplications is beyond 16 * 16 * 16, from which on oneDNN computes it."""
+_CALLS, _SETTLING = 30, 5
+_SMALL, _CAST = "small operator", "cast"
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """One operator, repeated: the change of a tensor, how many operators that is, and the rows of the tensor."""
+
+    name: str
+    change: Callable[[Tensor, Tensor], Tensor]
+    operators: int = 1
+    dtype: torch.dtype = torch.float32
+    rows: int = _ROWS
+
+
+def _cast_twice(given: Tensor, _: Tensor) -> Tensor:
+    return given.to(torch.bfloat16).to(torch.float32)
+
+
+KINDS = (
+    Kind(_SMALL, lambda given, _: torch.sigmoid(given)),
+    Kind(_CAST, _cast_twice, operators=2),
+    Kind("product, float32", torch.matmul),
+    Kind("product, bfloat16", torch.matmul, dtype=torch.bfloat16),
+    Kind("small product, float32", torch.matmul, rows=_FEW_ROWS),
+    Kind("small product, bfloat16", torch.matmul, dtype=torch.bfloat16, rows=_FEW_ROWS),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """Median µs of one operator of a chain, in a forward pass and in the backward pass behind it."""
+
+    name: str
+    forward_us: float
+    backward_us: float
+
+
+def measured(rounds: int) -> list[Row]:
+    """All kinds in turns."""
+    torch.manual_seed(0)
+    tensors = [
+        (
+            torch.randn(kind.rows, _WIDTH, dtype=kind.dtype, requires_grad=True),
+            (0.1 * torch.randn(_WIDTH, _WIDTH)).to(kind.dtype).requires_grad_(),
+        )
+        for kind in KINDS
+    ]
+    turns = [[_turn(kind, *given) for kind, given in zip(KINDS, tensors, strict=True)] for _ in range(rounds)]
+    found: list[Row] = []
+    for number, kind in enumerate(KINDS):
+        passes = (median(turn[number][each] for turn in turns) for each in (0, 1))
+        forward_us, backward_us = (1e6 * took / (_LENGTH * kind.operators) for took in passes)
+        found.append(Row(kind.name, forward_us, backward_us))
+    return found
+
+
+def _turn(kind: Kind, given: Tensor, weight: Tensor) -> tuple[float, float]:
+    """Median seconds of a chain's forward pass, and of the backward pass."""
+    forward: list[float] = []
+    backward: list[float] = []
+    for call in range(_SETTLING + _CALLS):
+        given.grad = weight.grad = None
+        begin = time.perf_counter()
+        result = given
+        for _ in range(_LENGTH):
+            result = kind.change(result, weight)
+        middle = time.perf_counter()
+        result.backward(torch.ones_like(result))
+        if call >= _SETTLING:
+            forward.append(middle - begin)
+            backward.append(time.perf_counter() - middle)
+    return median(forward), median(backward)
+
+
+def page(rows: list[Row]) -> str:
+    """The rows, also in units of a small operator, and the two figures of the model."""
+    by_name = {row.name: row for row in rows}
+    small, cast = by_name[_SMALL], by_name[_CAST]
+    lines = [
+        [
+            row.name,
+            f"{row.forward_us:.2f} µs",
+            f"{row.forward_us / small.forward_us:.2f}",
+            f"{row.backward_us:.2f} µs",
+            f"{row.backward_us / small.backward_us:.2f}",
+        ]
+        for row in rows
+    ]
+    head = ["operator", "forward", "small operators", "backward", "small operators"]
+    further = [
+        (narrow.forward_us - wide.forward_us, (narrow.backward_us - wide.backward_us) / 2)
+        for wide, narrow in (
+            (by_name[f"{size}, float32"], by_name[f"{size}, bfloat16"])
+            for size in ("product", "small product")
+        )
+    ]
+    words = (
+        f"A cast takes {cast.forward_us / small.forward_us:.2f} small operators in a forward pass and "
+        f"{cast.backward_us / small.backward_us:.2f} in a backward pass. Each product that oneDNN computes takes "
+        f"{further[0][0] / small.forward_us:.1f} small operators of a forward pass more in bfloat16 than in float32, "
+        f"and each of both products of a backward pass {further[0][1] / small.forward_us:.1f} more; a small product "
+        f"{further[1][0] / small.forward_us:.1f} and {further[1][1] / small.forward_us:.1f} more."
+    )
+    return f"{table(head, lines)}\n\n{words}"
+
+
+def main() -> int:
+    """Measure and write the page."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--results", type=Path, default=RESULTS)
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    machine = Machine.here()
+    warn_when_busy(machine)
+    rows = measured(options.rounds)
+    figures = [asdict(row) for row in rows]
+    print(
+        write("autocast_calls", "Calls under autocast", machine, page(rows), figures, results=options.results)
+    )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,84 @@
+"""Runs on the host of the setting ``profile.host``: the run of a request, and its progress."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+from skyline.capture.request import CaptureRequest, Progress, ProgressCallback
+from skyline.errors import UsageError
+from skyline.hosts.remote_profile import HostRun, profile_on_host
+from skyline.trace.profile import Profile
+
+_STAGE = re.compile(r"skyline: (launch|warm up|measure|record|curve|try|analyse)(?:: (.*))?")
+_FRACTIONS = {
+    "launch": 0.1,
+    "warm up": 0.2,
+    "measure": 0.3,
+    "record": 0.4,
+    "curve": 0.6,
+    "try": 0.95,
+    "analyse": 0.97,
+}
+"""Progress at the beginning of a stage; a host prints the stages only."""
+
+
+def captured_on_host(
+    host: str,
+    request: CaptureRequest,
+    *,
+    progress: ProgressCallback,
+    output: Callable[[str], None],
+    cancel: threading.Event,
+) -> Profile:
+    """Profile a script on ``host``. Raises SkylineError, and Cancelled once ``cancel`` is set."""
+
+    def listen(line: str) -> None:
+        stage = _STAGE.fullmatch(line)
+        if stage is None:
+            output(f"{line}\n")
+            return
+        message = f"{stage[2]}, on {host}" if stage[2] else f"on {host}"
+        progress(Progress(stage[1], message, _FRACTIONS[stage[1]]))
+
+    progress(Progress("launch", f"connecting to {host}", 0.02))
+    return profile_on_host(
+        host_run(host, request),
+        lambda remark: progress(Progress("launch", remark, 0.05)),
+        listener=listen,
+        cancel=cancel,
+    )
+
+
+def host_run(host: str, request: CaptureRequest) -> HostRun:
+    """The same run on ``host``, which chooses the interpreter: the request's is one of this machine."""
+    directory = request.working_directory or Path.cwd()
+    options = ["--device", request.device, "--steps", str(request.steps)]
+    options += ["--timeout", f"{request.timeout_s:g}"]
+    options += ["--budget", f"{request.budget_s:g}" if request.batch_points else "0"]
+    if request.warmup is not None:
+        options += ["--warmup", str(request.warmup)]
+    named = "" if request.module else str(request.script)
+    return HostRun(
+        host,
+        request.script,
+        directory,
+        (*(("-m", request.module) if request.module else (named,)), *request.arguments),
+        named,
+        tuple(options),
+        module=request.module,
+        variables=request.variables,
+        texts=request.source_overrides,
+    )
+
+
+def check_measured_here(profile: Profile, command: str) -> None:
+    """Raise UsageError for the profile of a host in a command that measures on this machine."""
+    host = profile.environment.device.host
+    if host:
+        raise UsageError(
+            f"{Path(profile.script).name} was profiled on {host}, and {command} measures here",
+            hint=f"Profile it here first, without profile.host, or run skyline on {host}.",
+        )

@@ -1,0 +1,110 @@
+"""Changes of the script that a page asks for: as a diff, written to the files, and taken back."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+from skyline.analysis.analyse import Analysis
+from skyline.errors import RewriteRefused
+from skyline.lazy_dataclass import dataclass
+from skyline.report.cells import with_cells
+from skyline.rewrite.plan import Refused, diff, plan
+from skyline.source.project import check_inside
+from skyline.source.text import SourceText
+from skyline.whatif.question import Question
+
+Write = Callable[[Path, bytes], None]
+"""Replaces a file in one step; raises SkylineError where it cannot be written."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeAnswer:
+    """The answer to a page: ``text`` in words, ``diff`` of the change, and whether the files have it now."""
+
+    text: str
+    diff: str = ""
+    written: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Written:
+    """A file with its bytes before and after a change."""
+
+    path: Path
+    before: bytes
+    after: bytes
+
+
+class Changes:
+    """The changes of one script, written by ``write``; used from several threads."""
+
+    def __init__(self, script: Path, write: Write) -> None:
+        self._script = script
+        self._write = write
+        self._lock = threading.Lock()
+        self._done: list[tuple[_Written, ...]] = []
+
+    def preview(self, analysis: Analysis, question: Question) -> ChangeAnswer:
+        """The diff of a change, and the reasons where it cannot be made. Nothing is written."""
+        planned = plan(analysis, question, SourceText.read)
+        if planned.refused:
+            return ChangeAnswer(_refusals(analysis, planned.refused))
+        if not planned.edits:
+            return ChangeAnswer("The script already has these changes.")
+        return ChangeAnswer(" ".join(planned.notes), diff(planned, SourceText.read))
+
+    def apply(self, analysis: Analysis, question: Question) -> ChangeAnswer:
+        """Make a change in the files: all of it, or nothing. Raises SkylineError where a file cannot be written."""
+        with self._lock:
+            planned = plan(analysis, question, SourceText.read)
+            if planned.refused:
+                return ChangeAnswer(f"Nothing was changed. {_refusals(analysis, planned.refused)}")
+            if not planned.edits:
+                return ChangeAnswer("Nothing to change: the script already has these changes.")
+            files = tuple(dict.fromkeys(edit.span.file for edit in planned.edits))
+            # Where it writes comes out of a profile, which may have come along with the folder from somebody else.
+            check_inside(self._script, files)
+            shown = diff(planned, SourceText.read)
+            texts = [SourceText.read(file) for file in files]
+            written = tuple(
+                _Written(
+                    Path(text.path),
+                    Path(text.path).read_bytes(),
+                    text.apply(edit for edit in planned.edits if edit.span.file == text.path).encode(),
+                )
+                for text in texts
+            )
+            for one in written:
+                self._write(one.path, one.after)
+            self._done.append(written)
+            names = ", ".join(one.path.name for one in written)
+            return ChangeAnswer(" ".join((f"Written into {names}.", *planned.notes)), shown, written=True)
+
+    def take_back(self) -> ChangeAnswer:
+        """Undo the latest change, where its files are still as it left them."""
+        with self._lock:
+            if not self._done:
+                return ChangeAnswer("There is nothing to take back.")
+            latest = self._done[-1]
+            for one in latest:
+                if one.path.read_bytes() != one.after:
+                    raise RewriteRefused(
+                        f"{one.path.name} was edited since",
+                        file=str(one.path),
+                        hint="Take the change back in your editor.",
+                    )
+            for one in latest:
+                self._write(one.path, one.before)
+            self._done.pop()
+            return ChangeAnswer(f"Taken back in {', '.join(one.path.name for one in latest)}.")
+
+
+def _refusals(analysis: Analysis, refused: tuple[Refused, ...]) -> str:
+    """Each part that cannot be made with its reason, and code to write by hand."""
+    parts: list[str] = []
+    for one in with_cells(refused, analysis.profile):
+        by_hand = f"\nTo write by hand:\n{one.snippet}" if one.snippet else ""
+        parts.append(f"{one.name}: {one.reason}{by_hand}")
+    return "\n".join(parts)

@@ -1,0 +1,208 @@
+"""The casts that autocast inserts on a CPU: how many there are, of how many numbers, and what calls cost in 16 bits."""
+
+from __future__ import annotations
+
+import re
+from math import prod
+
+import numpy as np
+
+from skyline.graph.column import Flags, Indices, Times
+from skyline.graph.graph import Graph
+from skyline.graph.selection import select
+from skyline.graph.task import PHASE, WORK, TaskKind, WorkClass
+from skyline.lazy_dataclass import dataclass
+from skyline.trace.facts import ModuleFact
+from skyline.trace.record import OperatorShape, Phase
+from skyline.whatif.catalogue.numerics.narrow_trials import of_activations, wide_inputs
+from skyline.whatif.constant import Constant
+from skyline.whatif.cost.operator_call import MOST_US, call_us
+from skyline.whatif.subject import Subject, shapes
+
+_BENCHMARK = "benchmarks/autocast_calls.py"
+_EPYC = "two cores of an AMD EPYC"
+CASTS = Constant(
+    1.2,
+    0.9,
+    1.6,
+    f"{_BENCHMARK}: the time of a cast over that of a small operator: 1.2 in a forward pass, 0.9 in a backward one",
+    machine=_EPYC,
+)
+_ONE_DNN = Constant(
+    6.0,
+    4.0,
+    8.0,
+    f"{_BENCHMARK}: oneDNN prepares a product in each call, which takes so many small operators of a forward pass "
+    "longer than a call of the float32 library; 6.0 forward, and backward 6.6 for each of two products",
+    machine=_EPYC,
+)
+_ONE_DNN_FROM = Constant.at(
+    16**3,
+    "PyTorch computes products of up to so many multiplications by itself (``mkldnn_gemm_min_size`` in ATen)",
+)
+_MOST_CALL_US = Constant.at(
+    5.0, "an assumption: where all recorded operators compute more than nothing, a small one takes no longer"
+)
+_TO_FLOAT32 = re.compile(r"aten::\w*(loss|cross_entropy|kl_div)|aten::(cdist|prod|grid_sampler|avg_pool3d)")
+"""Operators whose inputs autocast brings to float32 on a CPU (PyTorch, "CPU Ops that can autocast to float32")."""
+_PASSES = (Phase.FORWARD, Phase.BACKWARD)
+_BACK = Constant.at(
+    2.0, "products of a backward pass for each of the forward one: of the input and of the weight"
+)
+_ADDS = ("aten::add", "aten::add_")
+_BESIDE_BIAS = ("aten::addmm", "aten::baddbmm")
+"""Operators whose first input is added to the product of the others."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Casts:
+    """By operator, the casts that it needs: how many are called, and how many numbers of the recorded batch they read.
+
+    ``weights`` are the numbers among these that do not grow with the batch.
+    """
+
+    calls: Times
+    numbers: Times
+    weights: Times
+
+    def of(self, chosen: Flags) -> Casts:
+        """The casts of some of the operators."""
+        return Casts(self.calls[chosen], self.numbers[chosen], self.weights[chosen])
+
+    def bytes_read(self, each: float, larger: float) -> Times:
+        """With so many bytes for each number, in a batch so much larger."""
+        return each * (self.weights + larger * (self.numbers - self.weights))
+
+
+def casts_of(subject: Subject, graph: Graph, products: Indices) -> Casts:
+    """The casts that products need, both ways.
+
+    Autocast casts the weights of a module once between entering and leaving, if they are trained, however often the
+    module is called (PyTorch keeps the copies of leaf tensors that require gradients); others in each call. It casts an
+    input in each call where it is in float32. The way back casts the gradient of each: shared out among all products
+    there, as which is whose is not seen.
+    """
+    calls, numbers, weights = (np.zeros(len(products)) for _ in range(3))
+    forward = graph.tasks.phase[products] == PHASE[Phase.FORWARD]
+    places = np.flatnonzero(forward)
+    rows = products[places]
+    facts = {one.path: one for one in subject.script.modules}
+    paths = (*graph.structure.modules, "")
+    called, widened = shapes(subject, graph, rows), _widened(subject, graph, facts)
+    wide = np.array(wide_inputs(graph, rows), np.bool_) | widened[graph.tasks.module[rows]]
+    for place, row, shape, is_wide in zip(places.tolist(), rows.tolist(), called, wide.tolist(), strict=True):
+        if shape is None:
+            calls[place] = 1.0 + is_wide
+            continue
+        fact = facts.get(paths[int(graph.tasks.module[row])])
+        kept, given = _operands(graph.tasks.names[int(graph.tasks.name[row])], shape, fact)
+        share = 1.0 / max(1.0, fact.calls_per_iteration) if fact is not None and fact.trainable else 1.0
+        calls[place] = share * len(kept) + is_wide * len(given)
+        weights[place] = share * sum(map(prod, kept))
+        numbers[place] = weights[place] + is_wide * sum(map(prod, given))
+    if forward.any() and not forward.all():
+        for one in (calls, numbers, weights):
+            one[~forward] = one[forward].sum() / np.count_nonzero(~forward)
+    return Casts(calls, numbers, weights)
+
+
+def casts_to_float32(subject: Subject, graph: Graph) -> tuple[Indices, Casts]:
+    """Operators that compute in float32 behind products, such as losses, and the casts of what these left."""
+    named = np.array([_TO_FLOAT32.match(name) is not None for name in graph.tasks.names], np.bool_)
+    chosen = select(graph, phase=Phase.FORWARD, kind=TaskKind.CPU, lane=subject.lane)
+    chosen = chosen[named[graph.tasks.name[chosen]]] if len(named) else chosen
+    chosen = chosen[~np.array(wide_inputs(graph, chosen), np.bool_)]
+    known = shapes(subject, graph, chosen)
+    numbers = np.array(
+        [prod(one.inputs[0]) if one is not None and one.inputs else 0 for one in known], np.float64
+    )
+    return chosen, Casts(np.ones(len(chosen)), numbers, np.zeros(len(chosen)))
+
+
+def small_operator_us(subject: Subject, phase: Phase) -> float:
+    """Time of an operator of this pass that computes next to nothing, with the way to the next one.
+
+    Where all operators of one pass compute more, those of the other tell it.
+    """
+    passes = (phase, *(one for one in _PASSES if one is not phase))
+    known = (call_us(subject, subject.operators, one) for one in passes)
+    return min(_MOST_CALL_US.value, next((one for one in known if one < MOST_US), MOST_US))
+
+
+def further_call_us(subject: Subject, graph: Graph, products: Indices, larger: float, end: str) -> Times:
+    """By product, how much longer its call takes in 16 bits, where oneDNN takes over from another library."""
+    found = np.zeros(len(products))
+    plain = graph.tasks.work[products] == WORK[WorkClass.MATMUL]
+    forward = graph.tasks.phase[products] == PHASE[Phase.FORWARD]
+    places = np.flatnonzero(plain & forward)
+    for place, shape in zip(places.tolist(), shapes(subject, graph, products[places]), strict=True):
+        found[place] = shape is None or not shape.flops or larger * shape.flops / 2 > _ONE_DNN_FROM.value
+    back = plain & ~forward
+    if back.any():
+        # Which product of the forward pass a node belongs to is not seen.
+        found[back] = _BACK.value * found.sum() / np.count_nonzero(back) if len(places) else _BACK.value
+    return found * getattr(_ONE_DNN, end) * small_operator_us(subject, Phase.FORWARD)
+
+
+def calls_apart(
+    subject: Subject, before: Graph, after: Graph, seen: Flags, casts: Casts, products: Indices
+) -> Graph:
+    """The graph with the calls of casts as time of the host, where operators were seen to take longer with their casts.
+
+    A compiler of the model takes the calls out. No more becomes the host's than these operators took longer.
+    ``casts`` are those of ``products`` among the ``seen`` tasks.
+    """
+    durations, gaps = after.durations.copy(), after.gaps.copy()
+    for phase in _PASSES:
+        own = select(after, phase=phase, kind=TaskKind.CPU, lane=subject.lane)
+        own = own[seen[own]]
+        longer_us = np.maximum(0.0, after.durations[own] - before.durations[own])
+        together_us = float(longer_us.sum())
+        of_phase = after.tasks.phase[products] == PHASE[phase]
+        calls_us = CASTS.value * float(casts.calls[of_phase].sum()) * small_operator_us(subject, phase)
+        if together_us > 0:
+            moved_us = longer_us * min(1.0, calls_us / together_us)
+            durations[own] -= moved_us
+            gaps[own] += moved_us
+    return after.with_times(durations, gaps)
+
+
+def _operands(
+    name: str, shape: OperatorShape, fact: ModuleFact | None
+) -> tuple[list[tuple[int, ...]], list[tuple[int, ...]]]:
+    """The sizes of a product's parameters, and of its other inputs."""
+    sizes = [one for one in shape.inputs if one]
+    own = fact is not None and fact.parameter_count > 0
+    if len(sizes) < 2 or (of_activations(name) and not (own and name == "aten::matmul")):
+        return [], sizes
+    if name in _BESIDE_BIAS:
+        return [sizes[0], *sizes[2:]], sizes[1:2]
+    if name in ("aten::mm", "aten::matmul"):
+        # Either side may be the parameter: a batch has more numbers than a weight, or as many.
+        kept = min((1, 0), key=lambda place: prod(sizes[place]))
+        return [sizes[kept]], [sizes[1 - kept]]
+    return sizes[1:], sizes[:1]
+
+
+def _widened(subject: Subject, graph: Graph, facts: dict[str, ModuleFact]) -> Flags:
+    """By module, whether it adds a parameter of its own in float32, which a sum of both formats takes.
+
+    PyTorch's own layers add theirs within the product. The last flag is for work of no module.
+    """
+    modules = graph.structure.modules
+    written = np.array(
+        [
+            (fact := facts.get(path)) is not None and not fact.library and fact.parameter_count > 0
+            for path in modules
+        ]
+        + [False]
+    )
+    found = np.zeros(len(modules) + 1, np.bool_)
+    adds = np.array([name in _ADDS for name in graph.tasks.names], np.bool_)
+    chosen = select(graph, phase=Phase.FORWARD, kind=TaskKind.CPU)
+    chosen = chosen[adds[graph.tasks.name[chosen]] & written[graph.tasks.module[chosen]]]
+    for row, shape in zip(chosen.tolist(), shapes(subject, graph, chosen), strict=True):
+        sizes = [] if shape is None else [prod(one) for one in shape.inputs[:2] if one]
+        if len(sizes) == 2 and sizes[0] != sizes[1]:
+            found[int(graph.tasks.module[row])] = True
+    return found
