@@ -197,11 +197,11 @@ def _refusal(status: HTTPStatus = HTTPStatus.NOT_FOUND) -> Response:
     return Response(f"{status.phrase}\n", status, headers, "text/plain")
 
 
-_NEWS = "<main>"
+_NEWS, _VERDICT_ENDS = "<main>", "</section>"
 
 
 def live_page(shown: Shown | None, script: str, *, writes: bool = False) -> str:
-    """The report with a panel to ask from above it; a page that waits while there is no profile.
+    """The report with a panel to ask from below its verdict; a page that waits while there is no profile.
 
     ``writes`` adds the buttons that show a change as a diff, write it into the code and take it back.
     """
@@ -223,7 +223,8 @@ def live_page(shown: Shown | None, script: str, *, writes: bool = False) -> str:
     )
     page = html.render(report, shown.whatifs, shown.analysis.profile.sources)
     page = page.replace("</head>", '<link rel="stylesheet" href="live.css"></head>', 1)
-    page = page.replace(_NEWS, _NEWS + panel, 1)
+    page = page.replace(_NEWS, f'{_NEWS}<p id="status" role="status"></p>', 1)
+    page = page.replace(_VERDICT_ENDS, _VERDICT_ENDS + panel, 1)
     scripts = "".join(f'<script src="{name}"></script>' for name in _SCRIPTS)
     return page.replace("</body>", f"{scripts}</body>", 1)
 

@@ -108,6 +108,16 @@ def test_a_server_that_does_not_write_has_no_buttons(here: Profile) -> None:
     assert 'name="apply"' in live_page(subject.shown, "train.py", writes=True)
 
 
+def test_the_page_opens_with_the_verdict_and_asks_below_it(here: Profile) -> None:
+    subject = ShownProfile()
+    subject.show(here)
+    page = live_page(subject.shown, "train.py")
+    order = [
+        page.index(mark) for mark in ('id="status"', "<h1", 'class="figures"', 'id="ask"', "Costliest lines")
+    ]
+    assert order == sorted(order)
+
+
 def test_only_the_project_of_the_script_is_written(here: Profile, tmp_path: Path) -> None:
     elsewhere = tmp_path / "elsewhere"
     (elsewhere / "project").mkdir(parents=True)
