@@ -97,7 +97,8 @@ export class Curve {
   #read(index: number | null): void {
     const point = index === null ? undefined : this.#points[index];
     if (!point) {
-      this.#legend.textContent = this.#limit === null ? "samples/s by batch size, with uncertainty band" : `samples/s by batch size; memory is full beyond ${this.#limit}`;
+      const rate = `${rateUnit().name} by batch size`;
+      this.#legend.textContent = this.#limit === null ? `${rate}, with uncertainty band` : `${rate}; memory is full beyond ${this.#limit}`;
       return;
     }
     const rate = withSpread(point.throughput, rateUnit(point.throughput.value));

@@ -14,7 +14,7 @@ import { fill, h, section } from "./dom";
 import { PlanPanel } from "./plan";
 import { best, devices, verified } from "./results";
 import { trials, watched } from "./runs";
-import { byteUnit, number, rateUnit, share, text, timeUnit, withSpread } from "./units";
+import { byteUnit, countIn, number, rateUnit, share, text, timeUnit, withSpread } from "./units";
 import { verdict } from "./verdict";
 import { WhatIfs } from "./whatifs";
 
@@ -72,6 +72,7 @@ export function start(root: HTMLElement): void {
 
   const show = (state: ViewState): void => {
     const { profile, script } = state;
+    countIn(profile?.contents);
     fill(head, ...headline(state, post), ...verdict(state, post));
     fill(stage, ...staging(state, post), ...about(state));
     body.hidden = !profile;

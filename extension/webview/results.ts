@@ -21,12 +21,12 @@ export function devices(report: DevicesReport | null, comparing: boolean, truste
         "tr",
         { title: `${one.full_name}: ${one.fits}; largest batch ${one.largest_batch.size ?? one.largest_batch.reason}` },
         h("th", { scope: "row" }, one.gpu),
-        h("td", {}, one.as_is.throughput ? withSpread(one.as_is.throughput, rate).replace(" samples/s", "") : withSpread(one.as_is.iteration_ms, timeUnit(one.as_is.iteration_ms.value))),
+        h("td", {}, one.as_is.throughput ? withSpread(one.as_is.throughput, rate).replace(` ${rate.name}`, "") : withSpread(one.as_is.iteration_ms, timeUnit(one.as_is.iteration_ms.value))),
         h("td", {}, one.largest_batch.size === null ? "?" : String(one.largest_batch.size)),
         h("td", {}, text(one.memory_bytes, byteUnit(one.memory_bytes))),
       ),
     );
-  const head = h("tr", {}, h("th", {}, "GPU"), h("th", {}, "samples/s"), h("th", {}, "batch ≤"), h("th", {}, "memory"));
+  const head = h("tr", {}, h("th", {}, "GPU"), h("th", {}, rate.name), h("th", {}, "batch ≤"), h("th", {}, "memory"));
   return [h("table", {}, h("thead", {}, head), h("tbody", {}, ...rows)), h("div", { class: "muted caption" }, "predicted, not measured"), h("div", { class: "actions" }, ask)];
 }
 

@@ -1,6 +1,6 @@
 /** Formats numbers by the rules of Skyline's reports: three to four digits, always with the unit. */
 
-import type { EstimateReport, Interval } from "../src/protocol";
+import type { BatchContentsReport, EstimateReport, Interval } from "../src/protocol";
 
 /** A unit and a number of decimals shared by several numbers. */
 export interface Unit {
@@ -31,10 +31,17 @@ export function byteUnit(...values: readonly number[]): Unit {
   return { name, factor: 1 / size, decimals: name === "B" || largest >= 100 * size ? 0 : 1 };
 }
 
-/** The decimals for the largest of several rates in samples per second. */
+let counted = "samples";
+
+/** From now on rates count images where a batch holds images, else samples. */
+export function countIn(contents: BatchContentsReport | null | undefined): void {
+  counted = contents?.noun === "images" ? "images" : "samples";
+}
+
+/** The decimals for the largest of several rates in samples, or images, per second. */
 export function rateUnit(...values: readonly number[]): Unit {
   const largest = Math.max(0, ...values.map(Math.abs));
-  return { name: "samples/s", factor: 1, decimals: largest >= 100 ? 0 : decimals(largest) };
+  return { name: `${counted}/s`, factor: 1, decimals: largest >= 100 ? 0 : decimals(largest) };
 }
 
 /** The number without its unit. */

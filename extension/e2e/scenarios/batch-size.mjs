@@ -40,7 +40,7 @@ async function agrees({ bench, check, measured }, name, { keep = false } = {}) {
   const headline = (await window.lens("peak").innerText()).replaceAll("\u00a0", " ");
   measured(name, headline);
   const [, time, unit] = /([\d.,]+) (s|ms|µs)\b.* per iteration/u.exec(headline) ?? [];
-  const [, rate] = /([\d.,]+) samples\/s/u.exec(headline) ?? [];
+  const [, rate] = /([\d.,]+) (?:samples|images)\/s/u.exec(headline) ?? [];
   const samples = (number(time) * MS[unit] * number(rate)) / 1000;
   check(`${name}: samples a second and time per iteration agree on ${own} samples`, Math.abs(samples / own - 1) < ROUNDED);
   check(`${name}: the view shows ${own}`, Number(await window.view.locator("input[type=number]").inputValue()) === own);

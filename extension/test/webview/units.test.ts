@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { baselineDoubt, byteChange, byteUnit, change, direction, duration, rateUnit, share, speedup, speedupWithRange, spread, text, timeChange, timeUnit, toLoss } from "../../webview/units";
+import { baselineDoubt, byteChange, byteUnit, change, countIn, direction, duration, rateUnit, share, speedup, speedupWithRange, spread, text, timeChange, timeUnit, toLoss } from "../../webview/units";
 
 const between = (value: number, half: number) => ({ value, low: value - half, high: value + half });
 
@@ -24,6 +24,15 @@ describe("numbers as people read them", () => {
     expect(change(between(175, 2), null, rateUnit)).toBe("175 samples/s ±2");
     expect(change(between(175, 2), between(175.2, 0), rateUnit)).toBe("as now: 175 samples/s");
     expect(change(null, null, rateUnit)).toBe("unknown");
+  });
+
+  it("images a second where a batch holds images", () => {
+    countIn({ noun: "images", per_sample: 1 });
+    expect(text(175, rateUnit(175))).toBe("175 images/s");
+    countIn({ noun: "tokens", per_sample: 64 });
+    expect(text(175, rateUnit(175))).toBe("175 samples/s");
+    countIn(null);
+    expect(text(175, rateUnit(175))).toBe("175 samples/s");
   });
 
   it("a lopsided spread as a range", () => {
