@@ -217,7 +217,8 @@ export class Window {
   async focusEditor(text = "import torch") {
     const lines = this.page.locator(".monaco-editor .view-line");
     const wanted = lines.filter({ hasText: text });
-    await ((await wanted.count()) > 0 ? wanted : lines).first().click();
+    // Scrolled away: the first line on show may lie below the shadow of the upper edge.
+    await ((await wanted.count()) > 0 ? wanted.first() : lines.nth(Math.floor((await lines.count()) / 2))).click();
   }
 
   /** One undo in the editor; the line that holds this is clicked first. */

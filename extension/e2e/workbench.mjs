@@ -11,7 +11,7 @@ const ENTRY = path.join(HERE, "workbench/node_modules/code-server/out/node/entry
 const BROWSERS = ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"];
 const START_TIMEOUT_MS = 240_000;
 /** For what must work anyway; what is waited for has its own, shorter times. */
-const ACTION_TIMEOUT_MS = 600_000;
+const ACTION_TIMEOUT_MS = 120_000;
 /** Of each look at a condition. */
 const MOST_COUNTED_MS = 2500;
 
