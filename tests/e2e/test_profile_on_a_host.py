@@ -273,6 +273,8 @@ def test_an_interrupted_run_leaves_no_process(
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,
+        # Tests that run in the background of a shell ignore this signal, and so would the command.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
     )
     assert running.stderr is not None
     told = ""
