@@ -20,6 +20,7 @@ _FRAMEWORKS = (
     "Accelerate",
     "fastai",
     "PyTorch Ignite",
+    "Keras",
 )
 
 

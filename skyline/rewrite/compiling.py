@@ -63,19 +63,36 @@ def _existing(context: RewriteContext) -> tuple[Module, ast.Call] | None:
 def compiling_calls(context: RewriteContext) -> Iterator[tuple[Module, ast.Call]]:
     """Every ``torch.compile(…)``, and every ``model.compile(…)`` that compiles in place.
 
-    A method of this name in Keras sets optimizer and loss.
+    A method of this name in Keras sets optimizer and loss: in a program with Keras it compiles only where it is given
+    PyTorch's arguments.
     """
+    keras = _imports_keras(context)
     for module, node in context.program.nodes_of(ast.Call):
         in_place = (
             isinstance(node.func, ast.Attribute)
             and node.func.attr == "compile"
             and not node.args
             and not any(keyword.arg in _OF_KERAS for keyword in node.keywords)
+            and (not keras or (node.keywords and all(keyword.arg in _OPTIONS for keyword in node.keywords)))
             and isinstance(module.parents.get(node), ast.Expr)
             and dotted(node.func.value) not in ("", "re", "regex", "sre_compile")
         )
         if in_place or qualified_name(module, node.func) == COMPILE:
             yield module, node
+
+
+def _imports_keras(context: RewriteContext) -> bool:
+    """True if a module of the program imports Keras; a model of Keras has a ``compile`` of its own."""
+    names = (
+        name
+        for _, node in context.program.nodes_of(ast.Import, ast.ImportFrom)
+        for name in (
+            [node.module or ""]
+            if isinstance(node, ast.ImportFrom) and not node.level
+            else [alias.name for alias in node.names]
+        )
+    )
+    return any(name.partition(".")[0] == "keras" for name in names)
 
 
 def on_condition(module: Module, node: ast.AST) -> ast.AST | None:
@@ -133,7 +150,7 @@ def _may_in_place(context: RewriteContext) -> bool:
         node.name == "compile" and isinstance(module.parents.get(node), ast.ClassDef)
         for module, node in context.program.nodes_of(*Function.__args__)
     )
-    return version >= _IN_PLACE_SINCE and not own
+    return version >= _IN_PLACE_SINCE and not own and not _imports_keras(context)
 
 
 def _check_weights(context: RewriteContext, site: ModelSite) -> None:

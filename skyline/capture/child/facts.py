@@ -11,6 +11,7 @@ import torch
 from torch.utils import _python_dispatch
 
 from . import user_code, variant
+from .observed_keras import name_of, parameters_of
 from .recording import memory
 
 # Kept from before the script could put something else in its place.
@@ -56,11 +57,12 @@ def facts_of_run(observer, optimizers, devices):
 
 
 def _optimizer(seen, optimizer):
-    parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+    parameters = parameters_of(optimizer)
     with_gradient = [parameter for parameter in parameters if parameter.grad is not None] or parameters
-    group = optimizer.param_groups[0] if optimizer.param_groups else {}
+    groups = getattr(optimizer, "param_groups", ())
+    group = groups[0] if groups else {}
     return {
-        "name": type(optimizer).__name__,
+        "name": name_of(optimizer),
         "steps": seen.steps,
         "skipped": seen.skipped,
         "steps_lately": seen.steps_lately,

@@ -15,6 +15,7 @@ from torch.nn import functional
 
 from .devices import backend
 from .module_facts import named_modules
+from .observed_keras import is_of_keras, parameters_of
 from .recording import memory
 
 _WIDTH = 1 << 16
@@ -58,9 +59,7 @@ class GradientPass:
         """An optimizer is about to step: it finds no gradients."""
         if not any(optimizer is known for known in self._optimizers):
             self.problem = "goes on with another optimizer, whose weights were not followed"
-        held = [
-            (parameter, parameter.grad) for group in optimizer.param_groups for parameter in group["params"]
-        ]
+        held = [(parameter, parameter.grad) for parameter in parameters_of(optimizer)]
         self._hidden[id(optimizer)] = held
         for parameter, _ in held:
             parameter.grad = None
@@ -141,6 +140,8 @@ def refusal(styles, optimizers):
     """The reason why gradients cannot be compared in this script, as the rest of a sentence; empty if they can."""
     if not optimizers:
         return "updates its weights without a torch optimizer"
+    if any(is_of_keras(optimizer) for _, optimizer in optimizers):
+        return "has an optimizer of Keras, which is given its gradients"
     if "captured graph" in styles:
         return "replays a captured graph, which updates the weights"
     if "closure" in styles:

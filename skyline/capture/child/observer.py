@@ -21,6 +21,7 @@ from .labels import Labels
 from .long_iteration import LongIteration
 from .model_calls import ModelCalls
 from .module_lines import ModuleLines
+from .observed_keras import KerasOptimizers
 from .observed_loaders import ObservedLoaders
 from .observed_optimizers import ObservedOptimizers
 from .part_clock import PartClock
@@ -60,6 +61,13 @@ class Observer:
         self.called_modules = False
         self._clock = PartClock(on_part)
         self._captures = Captures(self._replayed)
+        self._keras = KerasOptimizers(
+            self._clock.timed,
+            self.optimizers.created,
+            self._before_update,
+            self._after_keras_step,
+            self._keras_skipped,
+        )
         self._on_boundary = on_boundary
         self._updates = 0
         self._in_backward = False
@@ -75,6 +83,7 @@ class Observer:
         """Put the hooks in place; the script runs afterwards."""
         self.module_lines.install()
         self._captures.install()
+        self._keras.install()
         self._wrap_construction(Optimizer, self.optimizers.created)
         self._wrap_construction(loading.DataLoader, self.loaders.created)
         register_optimizer_step_pre_hook(self._before_step)
@@ -243,8 +252,7 @@ class Observer:
 
     def _before_step(self, optimizer, args, kwargs):
         self._clock.enter("optimizer")
-        if self.pass_under_way is not None:
-            self.pass_under_way.before_step(optimizer)
+        self._before_update(optimizer)
         # The forward and backward passes of a closure are not the optimizer's work. Hooks of a torch function get
         # the optimizer among the arguments.
         for index, value in enumerate(args):
@@ -253,6 +261,10 @@ class Observer:
         if callable(kwargs.get("closure")):
             return args, {**kwargs, "closure": self._wrap_closure(kwargs["closure"])}
         return None
+
+    def _before_update(self, optimizer):
+        if self.pass_under_way is not None:
+            self.pass_under_way.before_step(optimizer)
 
     def _wrap_closure(self, closure):
         timed = self._clock.timed(closure, "closure")
@@ -272,6 +284,15 @@ class Observer:
             self._captures.note(seen)
             return
         self._stepped(self.optimizers.seen(optimizer), sys._getframe(1))
+
+    def _after_keras_step(self, optimizer, frame, updated):
+        if self.pass_under_way is not None:
+            self.pass_under_way.after_step(optimizer)
+        if updated:
+            self._stepped(self.optimizers.seen(optimizer), frame)
+
+    def _keras_skipped(self, optimizer, frame):
+        self._stepped(self.optimizers.seen(optimizer), frame, skipped=1)
 
     def _replayed(self, held, frame):
         """A graph ran that holds these steps, and a backward pass where there is None."""

@@ -14,6 +14,7 @@ _FRAMEWORKS = (
     ("accelerate.", "Accelerate"),
     ("fastai.", "fastai"),
     ("ignite.", "PyTorch Ignite"),
+    ("keras.src.backend.torch.trainer", "Keras"),
 )
 _MOST_FRAMES = 200
 

@@ -181,6 +181,13 @@ def optimizer_calls(
         return (_only_call(context, classes),)
     found: dict[tuple[str, int, int], tuple[Module, ast.Call]] = {}
     for fact in facts:
+        if "." in fact.name:
+            line = fact.created_line
+            raise RewriteRefused(
+                f"{fact.name} is no optimizer of PyTorch's",
+                file=line.file if line is not None else "",
+                line=line.line if line is not None else 0,
+            )
         if fact.created_line is None:
             module, call = _only_call(context, (fact.name,))
         else:

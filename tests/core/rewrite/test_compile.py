@@ -6,6 +6,9 @@ from dataclasses import replace
 
 import pytest
 
+from skyline.trace.facts import OptimizerFact
+from skyline.trace.record import CodeLine
+
 HEAD = "import torch\nmodel = Net()\n"
 OPTIMIZER = "optimizer = torch.optim.Adam(model.parameters())\n"
 LOOP = "for x, y in loader:\n    loss = f(model(x), y)\n    loss.backward()\n    optimizer.step()\n"
@@ -143,3 +146,26 @@ def test_compile_of_keras_is_another(workshop):
     keras = 'model.compile(optimizer="adam", loss=loss, metrics=["accuracy"])\n'
     assert workshop(HEAD + keras + OPTIMIZER + LOOP).present("compile") is None
     assert workshop(HEAD + "model.compile(dynamic=True)\n" + OPTIMIZER + LOOP).present("compile") == "default"
+    imported = "import keras\n" + HEAD
+    assert workshop(imported + "model.compile(**settings)\n" + OPTIMIZER + LOOP).present("compile") is None
+    assert (
+        workshop(imported + "model.compile(dynamic=True)\n" + OPTIMIZER + LOOP).present("compile")
+        == "default"
+    )
+
+
+def test_a_model_of_keras_is_not_compiled_in_place(workshop):
+    shop = workshop("from keras import layers\n" + HEAD + OPTIMIZER + LOOP)
+    assert "model = torch.compile(model)\n" in shop.edited("compile")
+
+
+def test_a_model_that_an_optimizer_of_keras_trains_is_refused(workshop):
+    shop = workshop(
+        "import keras\nmodel = Net()\nmodel.compile(optimizer='adam', loss='mse')\nmodel.fit(x, y)\n"
+    )
+    fact = OptimizerFact(
+        "keras.optimizers.Adam", 1, 2, 100, 800, {}, None, CodeLine(shop.profile.script, 3, "<module>")
+    )
+    shop = replace(shop, profile=replace(shop.profile, optimizers=(fact,)))
+    assert shop.reason("compile") == "keras.optimizers.Adam is no optimizer of PyTorch's."
+    assert "keras.optimizers.Adam has no fused form" in shop.reason("fused_optimizer")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from ..observed_keras import FILE, SPAN, STEP
+
 
 class Context:
     """The line, phase, module and library function on whose behalf work is done.
@@ -76,6 +78,18 @@ class Step:
     def __init__(self):
         self.name = None
         self._group = -1
+
+    @staticmethod
+    def begins_with(file, function):
+        """True if this function stands around the step of an optimizer, of PyTorch's or of Keras's."""
+        if function == STEP:
+            return file.endswith(FILE)
+        return function == "wrapper" and file.endswith("torch/optim/optimizer.py")
+
+    def see_span(self, span):
+        """Take the name from the span that optimizers open around a step."""
+        if span.startswith(SPAN):
+            self.name = span[len(SPAN) :].partition(".")[0]
 
     def next_group(self):
         """The calls from now on work on the next parameter group."""

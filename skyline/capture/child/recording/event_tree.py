@@ -15,7 +15,6 @@ from .rows import clipped, coalesced, iterations_between, kept_bytes, settle_pha
 from .shapes import Shapes, multiplies, operator_flops
 from .tree_nodes import has_python_call, is_closure, is_user_span, named, reads_clock, start_ns, text_of
 
-_STEP_PREFIX = "Optimizer.step#"
 _DEEPEST = 20_000
 
 _WORTH_NAMING_NS = 10_000
@@ -128,8 +127,8 @@ class EventTree:
         else:
             # A span that someone opened (record_function): its end may lie beyond its parent's, so it only
             # passes its context on.
-            if context.step is not None and node.name.startswith(_STEP_PREFIX):
-                context.step.name = node.name[len(_STEP_PREFIX) :].partition(".")[0]
+            if context.step is not None:
+                context.step.see_span(node.name)
             for child in node.children:
                 self._visit(child, context)
 
@@ -178,7 +177,7 @@ class EventTree:
             context.phase = "backward"
         elif file.endswith("torch/optim/optimizer.py") and function == "zero_grad":
             context.phase = "optimizer"
-        elif file.endswith("torch/optim/optimizer.py") and function == "wrapper":
+        elif Step.begins_with(file, function):
             context.phase, context.step = "optimizer", Step()
         elif function == "_init_group" and context.step is not None:
             context.step.next_group()

@@ -9,6 +9,8 @@ import sys
 
 import torch
 
+from ..observed_keras import parameters_of, state_of
+
 
 def live_tensors(device_kind, optimizers):
     """Bytes of the distinct storages that live on the script's device, by who owns them.
@@ -19,7 +21,13 @@ def live_tensors(device_kind, optimizers):
     seen = set()
     tensors = [thing for thing in gc.get_objects() if _is_tensor(thing)]
     parameters, states = of_optimizers(optimizers)
-    parameters += [tensor for tensor in tensors if issubclass(type(tensor), torch.nn.Parameter)]
+    # Keras holds the state of its optimizers in parameters, too.
+    kept = set(map(id, states))
+    parameters += [
+        tensor
+        for tensor in tensors
+        if issubclass(type(tensor), torch.nn.Parameter) and id(tensor) not in kept
+    ]
     gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
     return {
         "parameter_bytes": _take(parameters, device_kind, seen),
@@ -33,8 +41,8 @@ def of_optimizers(optimizers):
     """The parameters that optimizers update, and the tensors of their state."""
     parameters, states = [], []
     for _, optimizer in optimizers:
-        parameters += [parameter for group in optimizer.param_groups for parameter in group["params"]]
-        states += _states(optimizer)
+        parameters += parameters_of(optimizer)
+        states += state_of(optimizer)
     return parameters, states
 
 
@@ -53,17 +61,7 @@ def peak(live, allocations):
 
 def state_bytes(optimizer):
     """Bytes of an optimizer's state."""
-    return sum(value.numel() * value.element_size() for value in _states(optimizer))
-
-
-def _states(optimizer):
-    return [
-        value
-        for state in optimizer.state.values()
-        if isinstance(state, dict)
-        for value in state.values()
-        if _is_tensor(value)
-    ]
+    return sum(value.numel() * value.element_size() for value in state_of(optimizer))
 
 
 def _is_tensor(thing):

@@ -11,6 +11,7 @@ import time
 import torch
 
 from ..module_facts import named_modules
+from ..observed_keras import parameters_of
 from .access_shares import access_shares
 from .lookups import Lookups
 from .zeros import Zeros
@@ -115,12 +116,7 @@ def trained_modules(optimizers):
 
     Of modules of one class that share a weight there is the first.
     """
-    trained = {
-        id(parameter)
-        for _, optimizer in optimizers
-        for group in optimizer.param_groups
-        for parameter in group["params"]
-    }
+    trained = {id(parameter) for _, optimizer in optimizers for parameter in parameters_of(optimizer)}
     found = {}
     for path, module in named_modules():
         weight = dict(module._parameters.items()).get("weight")
@@ -160,9 +156,7 @@ class RowChanges:
     def before_step(self, optimizer):
         """The rows have their old values."""
         self._held = []
-        self._unless_failed(
-            self._hold, {id(one) for group in optimizer.param_groups for one in group["params"]}
-        )
+        self._unless_failed(self._hold, {id(one) for one in parameters_of(optimizer)})
 
     def after_step(self):
         """The rows have their new values."""
