@@ -346,6 +346,11 @@ export interface WallTimeReport {
   readonly passes: number;
   readonly other: number;
   readonly throughput: number | null;
+  readonly rollouts: number;
+  readonly evaluation: number;
+  readonly checkpoints: number;
+  readonly logging: number;
+  readonly words: string;
 }
 
 /** A batch holds `images`, or sequences of `tokens`, `per_sample` of them in each. */

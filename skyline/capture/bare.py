@@ -50,6 +50,10 @@ class BareRows:
             tuple(row.optimizer_ms for row in rows),
             tuple(row.memory_bytes for row in rows) if all(row.memory_bytes for row in rows) else (),
             tuple(row.host_ms for row in rows) if all(row.host_ms for row in rows) else (),
+            tuple(row.saving_ms for row in rows),
+            tuple(row.logging_ms for row in rows),
+            tuple(row.evaluation_ms for row in rows),
+            tuple(row.rollout_ms for row in rows),
         )
 
     @property

@@ -24,6 +24,10 @@ class StepRow:
     """In use at its end; 0 where that is not known."""
     host_ms: float = 0.0
     """Time of the script's thread, without waiting for the device at the end; 0 if unknown."""
+    saving_ms: float = 0.0
+    logging_ms: float = 0.0
+    evaluation_ms: float = 0.0
+    rollout_ms: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -128,8 +128,12 @@ class WallTimeReport:
     """The timed iterations of a script whose mean iteration is clearly longer than the typical one.
 
     ``typical`` to ``other`` are shares of their wall time, which add up to 1: the iterations at their typical length,
-    waits for data beyond the usual, backward passes and updates beyond the usual, and all else that only some of them
-    do. ``throughput`` is samples per second over all of it; null where the samples are not known.
+    and of all parts the time beyond that in the typical one. ``rollouts`` is time in steps of environments and between
+    them, ``evaluation`` that of models switched to evaluation, ``checkpoints`` writing weights to files, ``logging``
+    that of handlers of ``logging`` and of TensorBoard, ``data`` waits for data loaders, ``passes`` backward passes and
+    updates, and ``other`` the rest. ``throughput`` is samples per second over all of it; null where the samples are
+    not known. ``words`` says all of it; empty where the machine was busy, for then other programs made the long
+    iterations.
     """
 
     iterations: int
@@ -140,6 +144,11 @@ class WallTimeReport:
     passes: float
     other: float
     throughput: float | None
+    rollouts: float = 0.0
+    evaluation: float = 0.0
+    checkpoints: float = 0.0
+    logging: float = 0.0
+    words: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -226,7 +226,8 @@ def _check_times(times: BareTimes, at: str) -> None:
     _require(count > 0, f"{at}.steps_ms", "empty")
     _require(all(step > 0 for step in times.steps_ms), f"{at}.steps_ms", "not above 0")
     same = all(len(part) == count for part in (times.data_ms, times.backward_ms, times.optimizer_ms))
-    same = same and all(len(part) in {0, count} for part in (times.memory_bytes, times.host_ms))
+    others = (times.saving_ms, times.logging_ms, times.evaluation_ms, times.rollout_ms)
+    same = same and all(len(part) in {0, count} for part in (times.memory_bytes, times.host_ms, *others))
     _require(same, at, "of unequal lengths")
 
 

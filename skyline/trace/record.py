@@ -68,6 +68,14 @@ class BareTimes:
     While the thread is far ahead of a GPU, it waits in launches: only iterations that begin with an idle GPU show the
     host's own time.
     """
+    saving_ms: tuple[float, ...] = ()
+    """Time in which weights are written to files; this and those below are empty if unknown."""
+    logging_ms: tuple[float, ...] = ()
+    """Time of handlers of ``logging`` and of TensorBoard's writer."""
+    evaluation_ms: tuple[float, ...] = ()
+    """Time from a model's switch to evaluation until it is switched back, in which it is called without gradients."""
+    rollout_ms: tuple[float, ...] = ()
+    """Time from the first to the last step of an environment before an update."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from skyline.analysis.step_verdict import StepVerdict
 from skyline_tui.widgets.verdict import VerdictLines
 from skyline_tui.widgets.whatifs import WhatIfs
 
@@ -39,3 +40,14 @@ async def test_without_a_verdict_it_takes_no_room(opened_app) -> None:
         made.app.query_one(VerdictLines).show(None)
         await pilot.pause()
         assert not made.app.query_one(VerdictLines).display
+
+
+async def test_the_shares_of_the_wall_time_follow_where_there_is_room(opened_app) -> None:
+    made = opened_app(live=False)
+    async with made.app.run_test(size=(120, 40)) as pilot:
+        await pilot.pause()
+        lines = made.app.query_one(VerdictLines)
+        lines.show(StepVerdict(BOUND, ADVICE), "Of the wall time: 60 % typical iterations, 40 % evaluation.")
+        await pilot.pause()
+        assert "40 % evaluation" in made.text
+        assert ADVICE in made.text

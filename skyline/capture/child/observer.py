@@ -17,6 +17,7 @@ from torch.utils.data import dataloader as loading
 from . import compiling, user_code
 from .devices.captures import Captures
 from .hand_written_updates import HandWrittenUpdates
+from .interludes import Interludes
 from .labels import Labels
 from .long_iteration import LongIteration
 from .model_calls import ModelCalls
@@ -60,6 +61,9 @@ class Observer:
         self.evaluated = {}
         self.called_modules = False
         self._clock = PartClock(on_part)
+        self._interludes = Interludes(
+            self._clock, lambda: bool(self.compiled) or self.model_calls is not None
+        )
         self._captures = Captures(self._replayed)
         self._keras = KerasOptimizers(
             self._clock.timed,
@@ -83,6 +87,7 @@ class Observer:
         """Put the hooks in place; the script runs afterwards."""
         self.module_lines.install()
         self._captures.install()
+        self._interludes.install()
         self._keras.install()
         self._wrap_construction(Optimizer, self.optimizers.created)
         self._wrap_construction(loading.DataLoader, self.loaders.created)
@@ -110,6 +115,7 @@ class Observer:
         if self.model_calls is not None:
             self.model_calls.fix()
         self._stop_watching_modules()
+        self._interludes.start()
 
     def iterations(self):
         """Number of iterations by the current anchor: the first few steps may have been of another optimizer."""
@@ -150,6 +156,7 @@ class Observer:
         """The next module called is the root of its iteration."""
         self._await_root = True
         self._iteration += 1
+        self._interludes.end()
         if self._warming:
             self.optimizers.iteration_ended()
 
@@ -201,6 +208,7 @@ class Observer:
                 # Tensor.backward calls torch.autograd.backward: one pass, counted at the outer of the two, where
                 # a boundary is also outside of any function mode that the call goes through.
                 return backward(*args, **kwargs)
+            self._interludes.end()
             captured = self._captures.under_way()
             if self._warming and not captured:
                 self._see_labels(_tensors_of(args[0] if args else kwargs.get("tensors")))

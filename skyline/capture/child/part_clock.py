@@ -11,13 +11,26 @@ class Parts:
     """Seconds spent in the parts of one iteration.
 
     ``closure`` is what runs inside an optimizer step but is not its work: the closure that it calls, less the
-    backward passes in it.
+    backward passes in it. ``saving`` to ``rollout`` are those of ``Interludes``.
     """
 
-    __slots__ = ("backward", "backward_calls", "closure", "data", "fetches", "optimizer", "optimizer_steps")
+    __slots__ = (
+        "backward",
+        "backward_calls",
+        "closure",
+        "data",
+        "evaluation",
+        "fetches",
+        "logging",
+        "optimizer",
+        "optimizer_steps",
+        "rollout",
+        "saving",
+    )
 
     def __init__(self):
         self.data = self.backward = self.optimizer = self.closure = 0.0
+        self.saving = self.logging = self.evaluation = self.rollout = 0.0
         self.fetches = self.backward_calls = self.optimizer_steps = 0
 
 

@@ -217,6 +217,10 @@ class Stepper:
             "fetches": parts.fetches,
             "backward_calls": parts.backward_calls,
             "optimizer_steps": parts.optimizer_steps,
+            "saving_ms": parts.saving * 1e3,
+            "logging_ms": parts.logging * 1e3,
+            "evaluation_ms": parts.evaluation * 1e3,
+            "rollout_ms": parts.rollout * 1e3,
             "memory_bytes": self._in_use_bytes(),
             "host_ms": self._clock.host_ms(),
         }

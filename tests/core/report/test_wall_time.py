@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from io import StringIO
 
 import pytest
+from rich.console import Console
 
-from skyline.interval import Interval
+from skyline.report.pages.profile import profile_page
 from skyline.report.schema import ProfileReport
-from skyline.report.wall_time import wall_time_of, wall_time_remark
+from skyline.report.terminal import print_document
+from skyline.report.wall_time import wall_time_of
+from skyline.trace.facts import MachineLoad
 from skyline.trace.profile import Profile
 from skyline.trace.record import BareTimes
 
@@ -50,12 +54,47 @@ def test_a_host_that_runs_ahead_does_not_exceed_the_whole(profile: Profile) -> N
     assert found.other == pytest.approx(0.0)
 
 
+def test_each_kind_of_other_work_has_its_share(profile: Profile) -> None:
+    # Of the last iteration 40 ms evaluate, 30 save, 20 play, 10 log, and 10 are not known.
+    uneven = timed(profile, [10.0] * 9 + [120.0])
+    parts = {"evaluation_ms": 40.0, "saving_ms": 30.0, "rollout_ms": 20.0, "logging_ms": 10.0}
+    times = replace(uneven.times, **{name: (0.0,) * 9 + (ms,) for name, ms in parts.items()})
+    found = wall_time_of(replace(uneven, times=times), 10.0)
+    assert found is not None
+    assert found.evaluation == pytest.approx(40 / 210)
+    assert found.checkpoints == pytest.approx(30 / 210)
+    assert found.rollouts == pytest.approx(20 / 210)
+    assert found.logging == pytest.approx(10 / 210)
+    assert found.other == pytest.approx(10 / 210)
+    assert found.words.endswith(
+        "Of the wall time: 48 % typical iterations, 19 % evaluation, 14 % checkpoints, 9.5 % roll-outs, "
+        "4.8 % logging, 4.8 % the rest of the script."
+    )
+
+
+def test_work_of_every_iteration_is_part_of_the_typical_one(profile: Profile) -> None:
+    uneven = timed(profile, [10.0] * 9 + [120.0])
+    found = wall_time_of(replace(uneven, times=replace(uneven.times, rollout_ms=(4.0,) * 10)), 10.0)
+    assert found is not None
+    assert found.rollouts == 0.0
+
+
 def test_the_sentence_names_the_mean_and_the_causes(profile: Profile, profile_report: ProfileReport) -> None:
-    found = wall_time_of(timed(profile, [10.0] * 9 + [120.0]), 10.0)
-    uneven = replace(profile_report, iteration_ms=Interval.exact(10.0), wall_time=found)
-    said = wall_time_remark(uneven)
-    assert said.startswith("The mean iteration takes 21.0 ms")
-    assert "2.10 times the typical one, because of 1 long iteration of 10" in said
-    assert "48 % typical iterations, 52 % other work of the script, such as roll-outs" in said
-    assert wall_time_remark(profile_report) == ""
-    assert wall_time_remark(replace(uneven, machine_busy=True)) == "", "others made the long iterations"
+    uneven = timed(profile, [10.0] * 9 + [120.0])
+    found = wall_time_of(uneven, 10.0)
+    assert found is not None
+    assert found.words.startswith("The mean iteration takes 21.0 ms")
+    assert "2.10 times the typical one, because of 1 long iteration of 10" in found.words
+    assert "48 % typical iterations, 52 % the rest of the script" in found.words
+    printed = StringIO()
+    print_document(
+        profile_page(replace(profile_report, wall_time=found), None), Console(file=printed, width=100)
+    )
+    assert found.words in " ".join(printed.getvalue().split())
+
+
+def test_on_a_busy_machine_others_made_the_long_iterations(profile: Profile) -> None:
+    load = MachineLoad(1.0, 3.0, 4)
+    found = wall_time_of(replace(timed(profile, [10.0] * 9 + [120.0]), load=load), 10.0)
+    assert found is not None
+    assert found.words == ""

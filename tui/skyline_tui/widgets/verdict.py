@@ -16,7 +16,7 @@ _ROWS_FOR_BOTH = 30
 
 
 class VerdictLines(Static):
-    """One sentence on the step and one on a change; a click checks the change."""
+    """One sentence on the step and one on a change, and the wall time; a click checks the change."""
 
     @dataclass
     class Wanted(Message):
@@ -27,11 +27,12 @@ class VerdictLines(Static):
     def __init__(self) -> None:
         super().__init__(id="verdict")
         self._verdict: VerdictReport | None = None
+        self._wall_time = ""
         self.display = False
 
-    def show(self, verdict: VerdictReport | None) -> None:
-        """Show the verdict on a new profile."""
-        self._verdict = verdict
+    def show(self, verdict: VerdictReport | None, wall_time: str = "") -> None:
+        """Show the verdict on a new profile, with the shares of its wall time where there are any."""
+        self._verdict, self._wall_time = verdict, wall_time
         self.display = verdict is not None
         self.refresh(layout=True)
 
@@ -55,4 +56,5 @@ class VerdictLines(Static):
             return advice
         caution = (Content.styled(f" {verdict.caution}", "$warning"),) if verdict.caution else ()
         bound = Content.styled(tail(verdict.bound, width), MUTED)
-        return Content("\n").join([bound, Content.assemble(advice, *caution)])
+        wall_time = [Content.styled(self._wall_time, MUTED)] if self._wall_time else []
+        return Content("\n").join([bound, Content.assemble(advice, *caution), *wall_time])

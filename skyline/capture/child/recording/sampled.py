@@ -235,7 +235,7 @@ def _phases(samples):
     for sample in reversed(samples):
         if sample.part is not None:
             before_backward = sample.part == "backward" or (before_backward and sample.part == "closure")
-            found.append(_PHASES[sample.part])
+            found.append(_PHASES.get(sample.part, "other"))
         elif sample.in_module:
             found.append("forward")
         elif sample.call_line is not None and _fetches(sample.call_line):
