@@ -1,7 +1,7 @@
 /** Compares the profile shown with the previous one: a text page with the figures and a diff of the code. */
 
 import * as vscode from "vscode";
-import { type ComparisonReport, METHODS } from "../protocol";
+import { type ComparisonReport, type DiffReport, type LineChange, METHODS } from "../protocol";
 import type { Desk } from "../scripts/desk";
 import type { Session } from "../server/session";
 
@@ -25,13 +25,13 @@ export async function comparePrevious(session: Session, desk: Desk): Promise<voi
 
 /** The comparison as Markdown. */
 export function asText({ profiles, source }: ComparisonReport): string {
-  const { before, after, verdict } = profiles;
-  const ms = (value: number): string => `${value.toFixed(value < 10 ? 2 : 1)} ms`;
+  const { before, after } = profiles;
   const sides = (was: number, is: number): string => `${ms(was)} | ${ms(is)} | ${is >= was ? "+" : ""}${(is - was).toFixed(2)} ms`;
   const moved = [...profiles.lines].sort((a, b) => Math.abs(b.after_ms - b.before_ms) - Math.abs(a.after_ms - a.before_ms));
   return [
-    `# ${verdict === "within noise" ? "No difference beyond the noise" : `${verdict} by ${(100 * Math.abs(profiles.change)).toFixed(1)} %`}`,
+    `# ${answer(profiles)}`,
     "",
+    ...cause(profiles),
     `| | before (${when(before.created)}) | now (${when(after.created)}) | change |`,
     "|---|---:|---:|---:|",
     `| iteration | ${sides(before.iteration_ms.value, after.iteration_ms.value)} |`,
@@ -48,6 +48,35 @@ export function asText({ profiles, source }: ComparisonReport): string {
     ...(source ? ["## The code", "", "```diff", source.trimEnd(), "```", ""] : ["The code is the same.", ""]),
     ...profiles.notes.map((note) => `- ${note}`),
   ].join("\n");
+}
+
+/** The first line: slower or faster, and by how much. */
+function answer({ before, after, verdict, change, noise, per_sample }: DiffReport): string {
+  if (verdict === "within noise") return `No difference beyond the noise of ±${percent(noise)} %`;
+  const sign = change > 0 ? "+" : "-";
+  const times = `${ms(after.iteration_ms.value)} per iteration, before ${ms(before.iteration_ms.value)}`;
+  return `${verdict === "slower" ? "Slower" : "Faster"}: ${times}; time per ${per_sample ? "sample" : "iteration"} ${sign}${percent(Math.abs(change))} %`;
+}
+
+/** A sentence on the line that changed most in the direction of the whole. Other batch sizes change every line. */
+function cause({ before, after, verdict, lines }: DiffReport): string[] {
+  if (verdict === "within noise" || before.batch_size !== after.batch_size) return [];
+  const direction = verdict === "slower" ? 1 : -1;
+  const grown = (line: LineChange): number => direction * (line.after_ms - line.before_ms);
+  const most = lines.reduce<LineChange | null>((best, line) => (grown(line) > (best ? grown(best) : 0) ? line : best), null);
+  if (!most) return [];
+  const place = `${most.file.replace(/^.*[/\\]/, "")}:${most.line_after || most.line_before}`;
+  const was = most.line_before ? `before ${ms(most.before_ms)}` : "a new line";
+  const now = most.line_after ? `${ms(most.after_ms)} per iteration, ${was}` : `removed, before ${ms(most.before_ms)} per iteration`;
+  return [`The line with the largest ${verdict === "slower" ? "increase" : "decrease"} is ${place}, \`${most.source.trim()}\`: ${now}.`, ""];
+}
+
+function ms(value: number): string {
+  return `${value.toFixed(value < 10 ? 2 : 1)} ms`;
+}
+
+function percent(share: number): string {
+  return (100 * share).toFixed(share < 0.1 ? 1 : 0);
 }
 
 function when(created: string): string {
