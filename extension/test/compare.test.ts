@@ -19,6 +19,13 @@ describe("the comparison with an earlier profile", () => {
     expect(text[2]).toBe("The line with the largest increase is train.py:8, `time.sleep(0.15)`: 150.2 ms per iteration, before 10.1 ms.");
   });
 
+  it("has tables that are aligned in their text, too", () => {
+    const text = compared({ lines: [line("    loss = nn.functional.mse_loss(net(prepare(x)), y)", 0.5, 0.9)] });
+    const tables = text.filter((row) => row.startsWith("|"));
+    expect(new Set(tables.slice(0, 5).map((row) => row.length)).size).toBe(1);
+    expect(tables.at(-1)).toBe("| `loss = nn.functional.mse_lo…` | 0.50 ms | 0.90 ms | +0.40 ms |");
+  });
+
   it("names a line that is new, and one that is gone", () => {
     expect(compared({ lines: [line("prepare(x)", 0, 140, { line_before: 0 })] })[2]).toBe("The line with the largest increase is train.py:8, `prepare(x)`: 140.0 ms per iteration, a new line.");
     const faster = compared({ before: side(185), after: side(180), change: -0.027, verdict: "faster", lines: [line("prepare(x)", 5, 0, { line_after: 0 }), line("step()", 1, 2)] });

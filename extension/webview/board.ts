@@ -124,7 +124,7 @@ export class Board {
     const lives = this.#state?.profile?.batch_size.lives;
     const written = this.#state?.applied.batchSize ?? null;
     const shown = written !== null && (this.#asked ?? written) === written;
-    return lives && shown ? `. ${this.#settingsLine}, now has ${lives.key}: ${written}.` : "";
+    return lives && shown ? `. Written into ${this.#settingsLine}: ${lives.key}: ${written}.` : "";
   }
 
   get #question(): Question {

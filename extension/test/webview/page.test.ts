@@ -132,11 +132,11 @@ describe("the page", () => {
     now = recorded("yaml");
     show({ applied: { batchSize: 32, whatifs: [] } });
     answer();
-    expect(one(".then").textContent).toMatch(/^.+ per iteration\. config\.yaml, line 5, now has train\.batch_size: 32\.$/);
+    expect(one(".then").textContent).toMatch(/^.+ per iteration\. Written into config\.yaml, line 5: train\.batch_size: 32\.$/);
     pointer("pointerdown", 100);
     pointer("pointermove", 190);
     nextFrame();
-    expect(one(".then").textContent).not.toContain("now has");
+    expect(one(".then").textContent).not.toContain("Written");
   });
 
   it("names the largest batch that fits the GPU of a prediction", () => {
