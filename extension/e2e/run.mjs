@@ -22,6 +22,7 @@ import * as reloading from "./scenarios/reloading.mjs";
 import * as removing from "./scenarios/removing.mjs";
 import { reported } from "./scenarios/report.mjs";
 import { savedByHand } from "./scenarios/saves.mjs";
+import { tasks } from "./scenarios/tasks.mjs";
 import * as twoFiles from "./scenarios/two-files.mjs";
 import * as untrusted from "./scenarios/untrusted.mjs";
 import { verified } from "./scenarios/verifying.mjs";
@@ -35,7 +36,7 @@ const OUT = path.join(HERE, "out");
 /** Those that share one window and the profile that the first of them makes. */
 const SHARED = [editing, reloading, twoFiles];
 /** Those that open windows of their own; the one that waits longest comes first. */
-const ALONE = [pythonExtension, batchSize, ...savedByHand, ...fixedAll, ...dragged, interpreters, plain, ...atTheLines, ...reported, ...withArguments, modules, notebooks, misfit, colours, removing, planning];
+const ALONE = [pythonExtension, batchSize, ...savedByHand, ...fixedAll, ...dragged, interpreters, plain, ...atTheLines, ...reported, ...withArguments, modules, notebooks, ...tasks, misfit, colours, removing, planning];
 /** Those that measure the same script twice, and compare: nothing else runs beside them. */
 const MEASURING = [...changed, ...verified];
 

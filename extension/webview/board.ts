@@ -108,11 +108,23 @@ export class Board {
     return knob || lives ? "" : (reason ?? "No number in the code sets the batch size.");
   }
 
-  /** The place of the number in a settings file. Empty if it is in the code. */
+  /** The settings file and the line that hold the number. Empty if it is in the code. */
+  get #settingsLine(): string {
+    const lives = this.#state?.profile?.batch_size.lives;
+    return lives ? `${lives.file.split(/[/\\]/).at(-1) ?? ""}, line ${lives.line}` : "";
+  }
+
   get #elsewhere(): string {
     const lives = this.#state?.profile?.batch_size.lives;
-    const name = lives?.file.split(/[/\\]/).at(-1) ?? "";
-    return lives ? ` The number is in ${name}, line ${lives.line} (${lives.key}: ${lives.text}).` : "";
+    return lives ? ` The number is in ${this.#settingsLine} (${lives.key}: ${lives.text}).` : "";
+  }
+
+  /** The new text of a settings file. Empty while another number is in question. */
+  get #written(): string {
+    const lives = this.#state?.profile?.batch_size.lives;
+    const written = this.#state?.applied.batchSize ?? null;
+    const shown = written !== null && (this.#asked ?? written) === written;
+    return lives && shown ? `. Written into ${this.#settingsLine}: ${lives.key}: ${written}.` : "";
   }
 
   get #question(): Question {
@@ -176,7 +188,7 @@ export class Board {
     const loss = toLoss(estimate?.to_loss ?? null);
     this.#loss.textContent = loss && `To the same loss, an estimate: ${loss}.`;
     this.#loss.title = estimate?.to_loss?.basis ?? "";
-    this.#time.textContent = this.#plain() ? this.#hint : this.#readOnly && this.#asked !== null ? `${predictedTime}. Not written. ${this.#readOnly}` : predictedTime;
+    this.#time.textContent = this.#plain() ? this.#hint : this.#readOnly && this.#asked !== null ? `${predictedTime}. Not written. ${this.#readOnly}` : `${predictedTime}${this.#written}`;
     this.#time.classList.toggle("muted", this.#plain());
   }
 

@@ -130,7 +130,17 @@ function headline(state: ViewState, post: (message: FromView) => void): HTMLElem
       figure(text(peak, byteUnit(peak)), capacity ? `peak of ${text(capacity, byteUnit(capacity))}` : "peak memory"),
     ),
     h("div", { class: "muted basis", title: howMeasured(profile) }, basis(profile)),
+    ...largestBatch(profile),
   ];
+}
+
+/** The largest batch that fits the GPU of a prediction. Nothing for a measurement, which tells of other sizes by its curve. */
+function largestBatch({ prediction, memory }: ProfileReport): HTMLElement[] {
+  if (!prediction || prediction.largest_batch === null || !memory.capacity_bytes) return [];
+  const capacity = text(memory.capacity_bytes, byteUnit(memory.capacity_bytes)).replace(".0 ", " ");
+  const how = prediction.largest_batch_traced ? "traced at that size" : "extrapolated from the traced sizes";
+  const further = prediction.larger_untried ? "; larger ones were not tried" : "";
+  return [h("div", { class: "fits" }, `The largest batch that fits ${capacity} is ${prediction.largest_batch} (${how}${further}).`)];
 }
 
 /** A note if other programs disturbed the measurement, or a later one, which can still be shown. */

@@ -268,7 +268,7 @@ class Profiler:
             state.attempt = self._texts_of(outcome.result)
             state.accept(outcome.result)
             state.stale = state.is_stale(self.server.texts)
-            run.bar.end(outcome.result.headline)
+            run.bar.end(outcome.result.headline, more=outcome.result.verdict_words)
             self.server.profile_changed(state)
         elif outcome.error is not None:
             told = self._failed(state, outcome.error)

@@ -55,14 +55,15 @@ class ProgressBar:
         """Report an intermediate result in a message, only to clients whose bars show no text."""
         self._tell(f"{self._title}: {message}")
 
-    def end(self, message: str, *, told: bool = False) -> None:
+    def end(self, message: str, *, told: bool = False, more: str = "") -> None:
         """Close the bar. Most clients show the message for a moment.
 
-        ``told``: another message already reports the end, so no second one is sent.
+        ``told``: another message already reports the end, so no second one is sent. ``more`` follows the message
+        where it is not gone after a moment.
         """
         self._close(message)
         if not told:
-            self._tell(f"{self._title}: {message}")
+            self._tell(". ".join(part for part in (f"{self._title}: {message}", more) if part))
 
     def _tell(self, message: str) -> None:
         if self._told and not self._server.shutdown_requested:

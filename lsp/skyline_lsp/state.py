@@ -127,6 +127,12 @@ class Prepared:
     settings: tuple[SettingPlace, ...]
     """The places in settings files that hold settings of the run."""
 
+    @property
+    def verdict_words(self) -> str:
+        """The cause that bounds the step and the change that helps most, in two sentences."""
+        verdict = self.whatifs.verdict
+        return f"{verdict.bound} {verdict.advice}" if verdict is not None else ""
+
     def as_profiled(self, path: str, now: Read) -> SourceText | None:
         """The text of a file as it was profiled. None if it is not known.
 

@@ -33,7 +33,10 @@ async def test_start_and_end_are_told_where_there_is_no_bar(
     start, end = told(editor)
     assert start == "Profiling train.py…"
     headline = next(title for title in await editor.lenses(train) if "per iteration" in title)
-    assert end == f"Profiling train.py: {headline}"
+    verdict = (await editor.ask(protocol.WHATIFS, uri=train))["verdict"]
+    assert verdict["bound"]
+    assert verdict["advice"]
+    assert end == f"Profiling train.py: {headline}. {verdict['bound']} {verdict['advice']}"
     assert {message.type for message in editor.client.messages} == {types.MessageType.Info}
     assert editor.progress() == []
 

@@ -1,11 +1,15 @@
 /** Compares the profile shown with the previous one: a text page with the figures and a diff of the code. */
 
 import * as vscode from "vscode";
-import { type ComparisonReport, METHODS } from "../protocol";
+import { type ComparisonReport, type DiffReport, type LineChange, METHODS } from "../protocol";
 import type { Desk } from "../scripts/desk";
 import type { Session } from "../server/session";
 
 const MOST_LINES = 12;
+/** Characters of a line of code, so that a row fits beside the script. */
+const CODE_WIDTH = 28;
+
+type Row = readonly string[];
 
 export async function comparePrevious(session: Session, desk: Desk): Promise<void> {
   const { uri, profile } = desk;
@@ -25,29 +29,69 @@ export async function comparePrevious(session: Session, desk: Desk): Promise<voi
 
 /** The comparison as Markdown. */
 export function asText({ profiles, source }: ComparisonReport): string {
-  const { before, after, verdict } = profiles;
-  const ms = (value: number): string => `${value.toFixed(value < 10 ? 2 : 1)} ms`;
-  const sides = (was: number, is: number): string => `${ms(was)} | ${ms(is)} | ${is >= was ? "+" : ""}${(is - was).toFixed(2)} ms`;
+  const { before, after } = profiles;
+  const sides = (was: number, is: number): Row => [ms(was), ms(is), `${is >= was ? "+" : ""}${(is - was).toFixed(2)} ms`];
   const moved = [...profiles.lines].sort((a, b) => Math.abs(b.after_ms - b.before_ms) - Math.abs(a.after_ms - a.before_ms));
   return [
-    `# ${verdict === "within noise" ? "No difference beyond the noise" : `${verdict} by ${(100 * Math.abs(profiles.change)).toFixed(1)} %`}`,
+    `# ${answer(profiles)}`,
     "",
-    `| | before (${when(before.created)}) | now (${when(after.created)}) | change |`,
-    "|---|---:|---:|---:|",
-    `| iteration | ${sides(before.iteration_ms.value, after.iteration_ms.value)} |`,
-    `| batch size | ${before.batch_size ?? "?"} | ${after.batch_size ?? "?"} | |`,
-    `| peak memory | ${mb(before.peak_bytes.value)} | ${mb(after.peak_bytes.value)} | ${mb(profiles.peak_change_bytes)} |`,
-    ...profiles.phases.map((phase) => `| ${phase.phase} | ${sides(phase.before_ms, phase.after_ms)} |`),
+    ...cause(profiles),
+    ...table(["", `before, ${when(before.created)}`, `now, ${when(after.created)}`, "change"], [
+      ["iteration", ...sides(before.iteration_ms.value, after.iteration_ms.value)],
+      ["batch size", String(before.batch_size ?? "?"), String(after.batch_size ?? "?"), ""],
+      ["peak memory", mb(before.peak_bytes.value), mb(after.peak_bytes.value), mb(profiles.peak_change_bytes)],
+      ...profiles.phases.map((phase) => [phase.phase, ...sides(phase.before_ms, phase.after_ms)]),
+    ]),
     "",
     "## Lines with the largest changes",
     "",
-    "| line | before | now | change |",
-    "|---|---:|---:|---:|",
-    ...moved.slice(0, MOST_LINES).map((line) => `| \`${line.source.replaceAll("|", "\\|")}\` | ${sides(line.before_ms, line.after_ms)} |`),
+    ...table(["line", "before", "now", "change"], moved.slice(0, MOST_LINES).map((line) => [code(line.source), ...sides(line.before_ms, line.after_ms)])),
     "",
     ...(source ? ["## The code", "", "```diff", source.trimEnd(), "```", ""] : ["The code is the same.", ""]),
     ...profiles.notes.map((note) => `- ${note}`),
   ].join("\n");
+}
+
+/** A table that is aligned in its text as well: the first column to the left, figures to the right. */
+function table(head: Row, rows: readonly Row[]): string[] {
+  const widths = head.map((_, column) => Math.max(...[head, ...rows].map((row) => row[column]?.length ?? 0)));
+  const aligned = (row: Row): string => `| ${widths.map((width, column) => (column === 0 ? (row[column] ?? "").padEnd(width) : (row[column] ?? "").padStart(width))).join(" | ")} |`;
+  const rule = `|${widths.map((width, column) => (column === 0 ? "-".repeat(width + 2) : `${"-".repeat(width + 1)}:`)).join("|")}|`;
+  return [aligned(head), rule, ...rows.map(aligned)];
+}
+
+function code(source: string): string {
+  const text = source.trim();
+  return `\`${(text.length > CODE_WIDTH ? `${text.slice(0, CODE_WIDTH - 1)}…` : text).replaceAll("|", "\\|")}\``;
+}
+
+/** The first line: slower or faster, and by how much. */
+function answer({ before, after, verdict, change, noise, per_sample }: DiffReport): string {
+  if (verdict === "within noise") return `No difference beyond the noise of ±${percent(noise)} %`;
+  const sign = change > 0 ? "+" : "-";
+  const times = `${ms(after.iteration_ms.value)} per iteration, before ${ms(before.iteration_ms.value)}`;
+  return `${verdict === "slower" ? "Slower" : "Faster"}: ${times}; time per ${per_sample ? "sample" : "iteration"} ${sign}${percent(Math.abs(change))} %`;
+}
+
+/** A sentence on the line that changed most in the direction of the whole. Other batch sizes change every line. */
+function cause({ before, after, verdict, lines }: DiffReport): string[] {
+  if (verdict === "within noise" || before.batch_size !== after.batch_size) return [];
+  const direction = verdict === "slower" ? 1 : -1;
+  const grown = (line: LineChange): number => direction * (line.after_ms - line.before_ms);
+  const most = lines.reduce<LineChange | null>((best, line) => (grown(line) > (best ? grown(best) : 0) ? line : best), null);
+  if (!most) return [];
+  const place = `${most.file.replace(/^.*[/\\]/, "")}:${most.line_after || most.line_before}`;
+  const was = most.line_before ? `before ${ms(most.before_ms)}` : "a new line";
+  const now = most.line_after ? `${ms(most.after_ms)} per iteration, ${was}` : `removed, before ${ms(most.before_ms)} per iteration`;
+  return [`The line with the largest ${verdict === "slower" ? "increase" : "decrease"} is ${place}, \`${most.source.trim()}\`: ${now}.`, ""];
+}
+
+function ms(value: number): string {
+  return `${value.toFixed(value < 10 ? 2 : 1)} ms`;
+}
+
+function percent(share: number): string {
+  return (100 * share).toFixed(share < 0.1 ? 1 : 0);
 }
 
 function when(created: string): string {

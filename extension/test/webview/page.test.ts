@@ -128,6 +128,27 @@ describe("the page", () => {
     expect(one(".then").textContent).toBe("Drag a bar to try another batch size. The number is in config.yaml, line 5 (train.batch_size: 16).");
   });
 
+  it("tells what a settings file holds once it is written", () => {
+    now = recorded("yaml");
+    show({ applied: { batchSize: 32, whatifs: [] } });
+    answer();
+    expect(one(".then").textContent).toMatch(/^.+ per iteration\. Written into config\.yaml, line 5: train\.batch_size: 32\.$/);
+    pointer("pointerdown", 100);
+    pointer("pointermove", 190);
+    nextFrame();
+    expect(one(".then").textContent).not.toContain("Written");
+  });
+
+  it("names the largest batch that fits the GPU of a prediction", () => {
+    const prediction = { gpu: "L4", predictor: "roofline", basis: "a roofline model", iteration_ms: now.profile.iteration_ms, unmeasured_share: 1, largest_batch: 512, largest_batch_traced: false, larger_untried: true, without_loading: "", loading: "" };
+    show();
+    expect(document.querySelector(".fits")).toBeNull();
+    show({ profile: { ...now.profile, prediction, memory: { ...now.profile.memory, capacity_bytes: 24e9 } } });
+    expect(one(".fits").textContent).toBe("The largest batch that fits 24 GB is 512 (extrapolated from the traced sizes; larger ones were not tried).");
+    show({ profile: { ...now.profile, prediction: { ...prediction, largest_batch: null } } });
+    expect(document.querySelector(".fits")).toBeNull();
+  });
+
   it("predicts, and tells the reason, where no place holds the number", () => {
     now = recorded("yaml");
     now = { ...now, profile: { ...now.profile, batch_size: { ...now.profile.batch_size, lives: null, reason: "It is computed." } } };

@@ -7,7 +7,7 @@ import os
 import re
 import subprocess
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +34,33 @@ for epoch in range(100):
         loss.backward()
         optimizer.step()
 """
+WAITING = """\
+import time
+
+import torch
+from torch import nn
+from torch.utils.data import DataLoader
+
+
+class Images(torch.utils.data.Dataset):
+    def __len__(self):
+        return 4096
+
+    def __getitem__(self, index):
+        time.sleep(0.002)
+        return torch.randn(64), index % 4
+
+
+loader = DataLoader(Images(), batch_size=32)
+net = nn.Linear(64, 4)
+optimizer = torch.optim.SGD(net.parameters(), lr=1e-3)
+for epoch in range(100):
+    for x, y in loader:
+        optimizer.zero_grad()
+        loss = nn.functional.cross_entropy(net(x), y)
+        loss.backward()
+        optimizer.step()
+"""
 
 
 @dataclass(frozen=True)
@@ -53,6 +80,15 @@ class Desk:
         """The configuration that a page of the documentation shows."""
         text = (REPOSITORY / "docs" / "editors" / page).read_text(encoding="utf-8")
         return re.findall(rf"^```{language}\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+
+    def check_answer(self, said: str) -> None:
+        """Of ``WAITING``: its bottleneck, and the change that helps."""
+        said = " ".join(said.split())
+        # Reading a batch takes 64 ms, whatever else runs.
+        found = re.search(r"The script waits for data for (\d+) % of the step", said)
+        assert found, said
+        assert int(found[1]) > 50
+        assert re.search(r"[Ww]orker[^:]*: \d+(\.\d+)?x .*same results\.", said), said
 
     def run(self, *command: str) -> dict[str, Any]:
         """Start the editor, with ``skyline`` on its path; what was to be seen, as it reported."""
@@ -91,3 +127,10 @@ def desk(tmp_path: Path) -> Desk:
     (root / "pyproject.toml").write_text("[tool.skyline.profile]\nsteps = 4\ntimeout_s = 60\n")
     (root / "train.py").write_text(TRAIN)
     return Desk(home, root / "train.py", home / "report.json")
+
+
+@pytest.fixture
+def waiting(desk: Desk) -> Desk:
+    """The same with a script that waits for its data."""
+    desk.script.write_text(WAITING)
+    return replace(desk, text=WAITING)

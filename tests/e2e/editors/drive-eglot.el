@@ -3,12 +3,6 @@
 (require 'eglot)
 (require 'flymake)
 
-(defun drive-messages (part)
-  "The lines of what was shown in the echo area that hold PART."
-  (with-current-buffer (messages-buffer)
-    (cl-remove-if-not (lambda (line) (string-match-p (regexp-quote part) line))
-                      (split-string (buffer-substring-no-properties (point-min) (point-max)) "\n"))))
-
 (defun drive-actions (part)
   "The titles of the actions on the line with PART."
   (drive-line part)

@@ -22,6 +22,12 @@
 
 (defun drive-text () (buffer-substring-no-properties (point-min) (point-max)))
 
+(defun drive-messages (part)
+  "The lines of what was shown in the echo area that hold PART."
+  (with-current-buffer (messages-buffer)
+    (cl-remove-if-not (lambda (line) (string-match-p (regexp-quote part) line))
+                      (split-string (buffer-substring-no-properties (point-min) (point-max)) "\n"))))
+
 (defun drive-undo (before)
   "Undo the latest change as a person does, with one key."
   (undo-boundary)

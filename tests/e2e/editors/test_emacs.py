@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -20,7 +21,7 @@ def emacs() -> str:
     return found
 
 
-def drive(desk, emacs: str, way: str, configuration: list[str]) -> dict[str, Any]:
+def drive(desk, emacs: str, way: str, configuration: list[str], driver: str = "") -> dict[str, Any]:
     """What was to be seen in a client with its part of the documentation for a configuration."""
     has = ["--batch", "--funcall", "package-initialize", "--eval", f"(require '{way})"]
     if subprocess.run([emacs, *has], capture_output=True, check=False, timeout=60).returncode:
@@ -28,7 +29,9 @@ def drive(desk, emacs: str, way: str, configuration: list[str]) -> dict[str, Any
     own = desk.home / f"{way}.el"
     own.write_text("\n".join(configuration))
     loaded = [
-        part for file in (own, HERE / "drive.el", HERE / f"drive-{way}.el") for part in ("-l", str(file))
+        part
+        for file in (own, HERE / "drive.el", HERE / f"drive-{driver or way}.el")
+        for part in ("-l", str(file))
     ]
     return desk.run(emacs, "--batch", "--funcall", "package-initialize", *loaded, str(desk.script))
 
@@ -74,3 +77,12 @@ def test_look_profile_apply_and_undo_in_eglot(desk, emacs: str) -> None:
     assert "samples/s" in end
     assert "peak" in end
     check_lines(desk, seen)
+
+
+@pytest.mark.capture
+def test_a_script_that_waits_for_data_is_helped_by_two_commands(waiting, emacs: str) -> None:
+    seen = drive(waiting, emacs, "eglot", waiting.snippets("emacs.md", "elisp")[1:], "eglot-task")
+    waiting.check_answer(seen["answer"])
+    added = re.search(r"DataLoader\(Images\(\), batch_size=32(, .*num_workers=\d+.*)\)\n", seen["changed"])
+    assert added, seen["changed"]
+    assert seen["changed"].replace(added[1], "", 1) == waiting.text

@@ -96,6 +96,14 @@ def test_the_bars_write_and_take_back(desk, neovim: str) -> None:
     assert "nothing is no command" in seen["told"]
 
 
+@pytest.mark.capture
+def test_a_script_that_waits_for_data_is_explained_by_two_commands(waiting, neovim: str) -> None:
+    with_plugin(waiting)
+    seen = waiting.run(neovim, "--headless", str(waiting.script), "-S", str(HERE / "drive-task.lua"))
+    waiting.check_answer(seen["answer"])
+    assert waiting.script.read_text() == waiting.text
+
+
 def test_the_numbers_of_the_bars(desk, neovim: str) -> None:
     with_plugin(desk)
     seen = desk.run(neovim, "--headless", "-S", str(HERE / "drive-figures.lua"))
