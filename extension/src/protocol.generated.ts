@@ -346,6 +346,7 @@ export interface WallTimeReport {
   readonly passes: number;
   readonly other: number;
   readonly throughput: number | null;
+  readonly remark: string;
 }
 
 /** A batch holds `images`, or sequences of `tokens`, `per_sample` of them in each. */

@@ -129,7 +129,8 @@ class WallTimeReport:
 
     ``typical`` to ``other`` are shares of their wall time, which add up to 1: the iterations at their typical length,
     waits for data beyond the usual, backward passes and updates beyond the usual, and all else that only some of them
-    do. ``throughput`` is samples per second over all of it; null where the samples are not known.
+    do. ``throughput`` is samples per second over all of it; null where the samples are not known. ``remark`` says it in
+    one line; empty where the machine was busy: then other programs made the long iterations.
     """
 
     iterations: int
@@ -140,6 +141,7 @@ class WallTimeReport:
     passes: float
     other: float
     throughput: float | None
+    remark: str = ""
 
 
 @dataclass(frozen=True, slots=True)

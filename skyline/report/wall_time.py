@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from statistics import fmean, median
 
 from skyline import units
-from skyline.report.schema import ProfileReport, WallTimeReport
+from skyline.report.schema import WallTimeReport
 from skyline.trace.profile import Profile
 from skyline.trace.record import BareTimes
 
@@ -15,6 +16,8 @@ _UNEVEN = 1.25
 """Ratio of the mean to the typical iteration from which on the typical one alone misleads."""
 _LONG = 1.5
 """Multiple of the typical iteration from which on an iteration counts as a long one; that of SKY601."""
+_LEAST_SHARE = 0.01
+"""Share of the wall time from which on a cause is named."""
 
 
 def wall_time_of(profile: Profile, typical_ms: float) -> WallTimeReport | None:
@@ -29,7 +32,7 @@ def wall_time_of(profile: Profile, typical_ms: float) -> WallTimeReport | None:
     # Parts of the host's clock may exceed the iterations of a device's.
     rest = 1.0 - typical
     scale = min(1.0, rest * total / (data + passes)) if data + passes > 0 else 0.0
-    return WallTimeReport(
+    found = WallTimeReport(
         iterations=len(steps),
         long_iterations=sum(step > _LONG * typical_ms for step in steps),
         mean_ms=fmean(steps),
@@ -39,6 +42,8 @@ def wall_time_of(profile: Profile, typical_ms: float) -> WallTimeReport | None:
         other=max(0.0, rest - (data + passes) * scale / total),
         throughput=_throughput(profile, times),
     )
+    busy = profile.load is not None and profile.load.busy
+    return found if busy else replace(found, remark=_remark(found, typical_ms))
 
 
 def _beyond(parts_ms: Sequence[float]) -> float:
@@ -52,24 +57,12 @@ def _throughput(profile: Profile, times: BareTimes) -> float | None:
     return samples * 1e3 / fmean(times.steps_ms) if samples else None
 
 
-def wall_time_remark(report: ProfileReport) -> str:
-    """The mean next to the typical iteration, with the causes of the difference; empty where there is hardly any.
-
-    Empty, too, where the machine was busy: then other programs made the long iterations.
-    """
-    found = report.wall_time
-    if found is None or report.machine_busy:
-        return ""
-    ratio = units.format_ratio(found.mean_ms / report.iteration_ms.value).removesuffix("x")
+def _remark(found: WallTimeReport, typical_ms: float) -> str:
+    """One line: the mean next to the median iteration, and the shares of the wall time that make the difference."""
     rate = f", {units.format_throughput(found.throughput)}" if found.throughput is not None else ""
-    causes = (
-        ("typical iterations", found.typical),
-        ("longer waits for data", found.data),
-        ("longer passes and updates", found.passes),
-        ("other work of the script, such as roll-outs, evaluation, logging and checkpoints", found.other),
-    )
-    shares = ", ".join(f"{units.format_share(share)} {name}" for name, share in causes if share >= 0.01)
+    causes = (("data", found.data), ("passes", found.passes), ("other", found.other))
+    shares = ", ".join(f"{name} {100 * share:.0f} %" for name, share in causes if share >= _LEAST_SHARE)
     return (
-        f"The mean iteration takes {units.format_ms(found.mean_ms)}{rate}: {ratio} times the typical one, because of "
-        f"{units.plural(found.long_iterations, 'long iteration')} of {found.iterations}. Of the wall time: {shares}."
+        f"Mean iteration {units.format_ms(found.mean_ms)}{rate}: {units.format_ratio(found.mean_ms / typical_ms)} the "
+        f"median, {found.long_iterations} of {found.iterations} long; {shares}"
     )

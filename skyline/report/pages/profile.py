@@ -46,7 +46,6 @@ from skyline.report.pages.verdict import verdict_blocks
 from skyline.report.pages.whatifs import whatif_sections
 from skyline.report.place import place, shown_from
 from skyline.report.schema import ProfileReport, VerdictReport, WhatIfReport
-from skyline.report.wall_time import wall_time_remark
 from skyline.trace.facts import Protection, SideEffect
 
 _NOUNS = {
@@ -188,7 +187,7 @@ def _head(report: ProfileReport, verdict: VerdictReport | None, base: Path | Non
     found = verdict_blocks(verdict, place(report.script, 0, base), base)
     remarks = said(
         latency_remark(report),
-        wall_time_remark(report),
+        report.wall_time.remark if report.wall_time is not None else "",
         iteration_remark(report),
         memory_remark(report),
         energy_remark(report),

@@ -6,9 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from skyline.interval import Interval
-from skyline.report.schema import ProfileReport
-from skyline.report.wall_time import wall_time_of, wall_time_remark
+from skyline.report.wall_time import wall_time_of
+from skyline.trace.facts import MachineLoad
 from skyline.trace.profile import Profile
 from skyline.trace.record import BareTimes
 
@@ -50,12 +49,26 @@ def test_a_host_that_runs_ahead_does_not_exceed_the_whole(profile: Profile) -> N
     assert found.other == pytest.approx(0.0)
 
 
-def test_the_sentence_names_the_mean_and_the_causes(profile: Profile, profile_report: ProfileReport) -> None:
-    found = wall_time_of(timed(profile, [10.0] * 9 + [120.0]), 10.0)
-    uneven = replace(profile_report, iteration_ms=Interval.exact(10.0), wall_time=found)
-    said = wall_time_remark(uneven)
-    assert said.startswith("The mean iteration takes 21.0 ms")
-    assert "2.10 times the typical one, because of 1 long iteration of 10" in said
-    assert "48 % typical iterations, 52 % other work of the script, such as roll-outs" in said
-    assert wall_time_remark(profile_report) == ""
-    assert wall_time_remark(replace(uneven, machine_busy=True)) == "", "others made the long iterations"
+def test_one_line_has_the_mean_and_the_causes(profile: Profile) -> None:
+    found = wall_time_of(timed(profile, [10.0] * 9 + [120.0], [2.0] * 9 + [62.0]), 10.0)
+    assert found is not None
+    rate = f"{found.throughput:.0f} samples/s"
+    said = f"Mean iteration 21.0 ms, {rate}: 2.10x the median, 1 of 10 long; data 29 %, other 24 %"
+    assert found.remark == said
+
+
+def test_the_line_fits_where_all_causes_are_in_it(profile: Profile) -> None:
+    steps, data = [180.0] * 88 + [720.0] * 12, [2.0] * 88 + [402.0] * 12
+    slow = timed(replace(profile, batch=replace(profile.batch, samples_per_iteration=2048)), steps, data)
+    slow = replace(slow, times=replace(slow.times, backward_ms=(3.0,) * 88 + (43.0,) * 12))
+    found = wall_time_of(slow, 180.0)
+    assert found is not None
+    assert all(f"{cause} " in found.remark for cause in ("data", "passes", "other"))
+    assert len(found.remark) <= 110
+
+
+def test_other_programs_made_the_long_iterations_of_a_busy_machine(profile: Profile) -> None:
+    busy = replace(timed(profile, [10.0] * 9 + [120.0]), load=MachineLoad(1.0, 1.0, 2))
+    found = wall_time_of(busy, 10.0)
+    assert found is not None
+    assert found.remark == ""
