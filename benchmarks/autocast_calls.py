@@ -9,17 +9,15 @@ here. Products are of two sizes: oneDNN computes the larger ones, PyTorch the sm
 
 from __future__ import annotations
 
-import argparse
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from dataclasses import dataclass
 from statistics import median
 
 import torch
-from machine import Machine, warn_when_busy
-from result_file import RESULTS, table, write
+from result_file import table
+from rows_command import run
 from torch import Tensor
 
 _LENGTH = 20
@@ -134,21 +132,7 @@ def page(rows: list[Row]) -> str:
 
 def main() -> int:
     """Measure and write the page."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--rounds", type=int, default=9)
-    parser.add_argument("--results", type=Path, default=RESULTS)
-    options = parser.parse_args()
-    torch.set_num_threads(1)
-    machine = Machine.here()
-    warn_when_busy(machine)
-    rows = measured(options.rounds)
-    figures = [asdict(row) for row in rows]
-    print(
-        write("autocast_calls", "Calls under autocast", machine, page(rows), figures, results=options.results)
-    )
-    return 0
+    return run("autocast_calls", "Calls under autocast", __doc__, measured, page, rounds=9)
 
 
 if __name__ == "__main__":

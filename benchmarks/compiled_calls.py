@@ -9,18 +9,16 @@ generated code. The eager chain is the baseline.
 
 from __future__ import annotations
 
-import argparse
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from dataclasses import dataclass
 from statistics import median
 
 import numpy as np
 import torch
-from machine import Machine, warn_when_busy
-from result_file import RESULTS, table, write
+from result_file import table
+from rows_command import run
 from torch import Tensor, nn
 
 from skyline.whatif.catalogue.host.compiling import BACKWARD_CALL_US, FORWARD_CALL_US
@@ -93,6 +91,11 @@ def _line(rows: list[Row], column: str) -> tuple[float, float]:
     return float(graph), float(each)
 
 
+def all_lengths(rounds: int) -> list[Row]:
+    """Chains of all lengths."""
+    return [measured(length, rounds) for length in _LENGTHS]
+
+
 def page(rows: list[Row]) -> str:
     """The rows, the lines through them, and the model's own numbers."""
     head = ["layers", "forward, eager", "compiled", "step, eager", "compiled", "ratio of the steps"]
@@ -121,28 +124,7 @@ def page(rows: list[Row]) -> str:
 
 def main() -> int:
     """Measure and write the page."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--results", type=Path, default=RESULTS)
-    options = parser.parse_args()
-    torch.set_num_threads(1)
-    machine = Machine.here()
-    warn_when_busy(machine)
-    rows = [measured(length, options.rounds) for length in _LENGTHS]
-    figures = [asdict(row) for row in rows]
-    print(
-        write(
-            "compiled_calls",
-            "Calls of compiled graphs",
-            machine,
-            page(rows),
-            figures,
-            results=options.results,
-        )
-    )
-    return 0
+    return run("compiled_calls", "Calls of compiled graphs", __doc__, all_lengths, page, rounds=5)
 
 
 if __name__ == "__main__":

@@ -9,17 +9,15 @@ units of a tensor that is updated by itself.
 
 from __future__ import annotations
 
-import argparse
 import sys
 import time
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from dataclasses import dataclass
 from statistics import fmean, median
 
 import numpy as np
 import torch
-from machine import Machine, warn_when_busy
-from result_file import RESULTS, table, write
+from result_file import table
+from rows_command import run
 
 _COUNTS = (2, 6, 10, 14, 60)
 _FEW = 14
@@ -129,20 +127,7 @@ def page(rows: list[Row]) -> str:
 
 def main() -> int:
     """Measure and write the page."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--results", type=Path, default=RESULTS)
-    options = parser.parse_args()
-    torch.set_num_threads(1)
-    machine = Machine.here()
-    warn_when_busy(machine)
-    rows = measured(options.rounds)
-    title = "Calls of an optimizer's step"
-    figures = [asdict(row) for row in rows]
-    print(write("foreach_calls", title, machine, page(rows), figures, results=options.results))
-    return 0
+    return run("foreach_calls", "Calls of an optimizer's step", __doc__, measured, page, rounds=7)
 
 
 if __name__ == "__main__":

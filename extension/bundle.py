@@ -46,6 +46,7 @@ TARGETS: Mapping[str, tuple[str, ...]] = {
 
 NOT_BUNDLED = {
     "numpy": "comes from the environment",
+    "argcomplete": "for completion in a shell",
     "textual": "for the terminal UI, which editors do not start",
     "markdown-it-py": "used by rich to render Markdown",
     "h11": "for `skyline serve`, which editors do not start",

@@ -350,7 +350,7 @@ export interface WallTimeReport {
   readonly evaluation: number;
   readonly checkpoints: number;
   readonly logging: number;
-  readonly words: string;
+  readonly remark: string;
 }
 
 /** A batch holds `images`, or sequences of `tokens`, `per_sample` of them in each. */

@@ -1,15 +1,14 @@
-/** Notes about the script shown: the module in the editor, the script's arguments, and the shares of its wall time. */
+/** Notes about the script shown: the module in the editor, and the script's arguments. */
 
 import type { ViewState } from "../src/view/messages";
 import { h } from "./dom";
 
 /** The lines shown with the figures, or with the button to profile. */
 export function about(state: ViewState): HTMLElement[] {
-  const { module, profile, script } = state;
+  const { module, script } = state;
   const lines = [
     ...(module && script && state.stage !== "module" ? [`${module.name} has no training loop of its own: ${script.name} trains with it.`] : []),
     ...(state.arguments ? [`Profiled with the arguments ${state.arguments}`] : []),
-    ...(profile?.wall_time?.words ? [profile.wall_time.words] : []),
   ];
   return lines.map((line) => h("p", { class: "muted" }, line));
 }

@@ -1,4 +1,4 @@
-/** The verdict: what bounds the step, and the change that helps most with the button that makes it. */
+/** The verdict: what bounds the step, and the change that helps most with the button that makes it, and a long mean iteration. */
 
 import type { ProfileReport, StepVerdict } from "../src/protocol";
 import type { FromView, ViewState } from "../src/view/messages";
@@ -17,6 +17,7 @@ export function verdict(state: ViewState, post: (message: FromView) => void): HT
       { class: "verdict" },
       h("div", {}, found.bound, found.file ? " " : "", found.file ? place(profile, found, post) : ""),
       h("div", {}, found.advice, " ", action(state, found.choice, found.rewritten, post)),
+      profile.wall_time?.remark ? h("div", { class: "muted" }, profile.wall_time.remark) : "",
       found.obstacle ? h("div", { class: "muted" }, `By hand: ${found.obstacle}`) : "",
     ),
   ];

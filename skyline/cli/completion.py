@@ -1,10 +1,22 @@
-"""``skyline completion``: the script that completes command lines in a shell."""
+"""``skyline completion``: the script that completes command lines in a shell, and the words that the script asks for.
+
+Both are ``argcomplete``'s. When Tab is pressed, the shell starts ``skyline`` with the line in its environment.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import argparse
+import os
+from collections.abc import Iterable, Sequence
+from functools import partial
+from importlib import import_module
 
-from skyline.cli.command_line import parser
+from argcomplete.finders import CompletionFinder
+from argcomplete.lexers import split_line
+from argcomplete.shell_integration import shellcode
+
+from skyline.cli.command_line import parser, split_at_script
+from skyline.cli.main import COMMANDS
 from skyline.cli.streams import tell
 from skyline.errors import ExitCode
 
@@ -12,6 +24,8 @@ _EXAMPLES = """\
   eval "$(skyline completion bash)"                      # in ~/.bashrc
   eval "$(skyline completion zsh)"                       # in ~/.zshrc
   skyline completion fish > ~/.config/fish/completions/skyline.fish"""
+_COMPINIT = "(( $+functions[compdef] )) || { autoload -Uz compinit && compinit }\n"
+"""Zsh without a configuration has its completion system off."""
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -23,12 +37,101 @@ def run(arguments: Sequence[str]) -> int:
         _EXAMPLES,
     )
     command.add_argument("shell", metavar="SHELL", choices=("bash", "zsh", "fish"), help="bash, zsh or fish")
-    options = command.parse_args(arguments)
-    from skyline.cli.completions.scripts import SHELLS
-    from skyline.cli.completions.words import command_words
-    from skyline.cli.main import COMMANDS
-
-    # Other programs start it, never a person.
-    shown = {name: summary for name, summary in COMMANDS.items() if name != "receive"}
-    tell(SHELLS[options.shell](command_words(shown)).rstrip("\n"))
+    shell = command.parse_args(arguments).shell
+    script = shellcode(["skyline"], shell=shell).strip()
+    tell(_COMPINIT + script if shell == "zsh" else script)
     return int(ExitCode.OK)
+
+
+def answer() -> None:
+    """Write the words that fit the line in the shell, and end the process."""
+    typed = split_line(os.environ["COMP_LINE"], int(os.environ["COMP_POINT"]))[3]
+    _Finder()(_program(typed[1:]), always_complete_options=False)
+
+
+class _Finder(CompletionFinder):
+    """Offers what-ifs behind an option, too: for argparse an option ends the words of a positional argument."""
+
+    def collect_completions(
+        self,
+        active_parsers: list[argparse.ArgumentParser],
+        parsed_args: argparse.Namespace,
+        cword_prefix: str,
+    ) -> list[str]:
+        command = active_parsers[-1]
+        command.active_actions = getattr(command, "active_actions", []) or _names_of(command)  # pyright: ignore[reportAttributeAccessIssue]
+        return super().collect_completions(active_parsers, parsed_args, cword_prefix)
+
+
+def _program(typed: Sequence[str]) -> argparse.ArgumentParser:
+    """All commands, of which only the one that is typed has its arguments."""
+    program = argparse.ArgumentParser("skyline")
+    commands = program.add_subparsers()
+    for name, summary in COMMANDS.items():
+        # Other programs start it, never a person.
+        if name != "receive":
+            own = [_arguments(name, typed[1:])] if name in typed[:1] else []
+            commands.add_parser(name, help=summary, parents=own, add_help=False, allow_abbrev=False)
+    return program
+
+
+def _arguments(name: str, typed: Sequence[str]) -> argparse.ArgumentParser:
+    """The arguments of a command; once the script is typed, files alone: what follows is the script's own."""
+    command = _parser_of(name)
+    actions = command._actions  # pyright: ignore[reportPrivateUsage]
+    names = _names_of(command)
+    if not names and "ARGS" in (command.usage or "") and split_at_script(typed, actions)[1]:
+        of_script = argparse.ArgumentParser(add_help=False)
+        of_script.add_argument("arguments", nargs="*")
+        return of_script
+    gpus = [action for action in actions if "--gpu" in action.option_strings]
+    clusters = [action for action in actions if "--cluster" in action.option_strings]
+    for completed, words in ((names, partial(_names, name)), (gpus, _gpus), (clusters, _clusters)):
+        for action in completed:
+            action.completer = words  # pyright: ignore[reportAttributeAccessIssue]
+    return command
+
+
+def _names_of(command: argparse.ArgumentParser) -> list[argparse.Action]:
+    """The argument of a command that takes what-ifs, if it has one."""
+    return [action for action in command._actions if action.dest == "names"]  # pyright: ignore[reportPrivateUsage]
+
+
+def _parser_of(command: str) -> argparse.ArgumentParser:
+    """The parser of a command, which makes it when it runs, in place of its help. This process prints no help."""
+    found: list[argparse.ArgumentParser] = []
+
+    def collect(self: argparse.ArgumentParser, file: object = None) -> None:
+        found.append(self)
+
+    argparse.ArgumentParser.print_help = collect
+    try:
+        import_module(f"skyline.cli.{command}").run(["--help"])
+    except SystemExit:
+        pass
+    return found[0]
+
+
+def _names(command: str, **_: object) -> Iterable[str]:
+    """What-ifs, and for ``apply`` the changes that have none."""
+    from skyline.whatif.question import BATCH_SIZE
+    from skyline.whatif.registry import names
+
+    known = {BATCH_SIZE, *names()}
+    if command == "apply":
+        from skyline.rewrite.registry import entries
+
+        known.update(entries())
+    return sorted(known)
+
+
+def _gpus(**_: object) -> Iterable[str]:
+    from skyline.predict.gpus import gpus
+
+    return (spec.name for spec in gpus())
+
+
+def _clusters(**_: object) -> Iterable[str]:
+    from skyline.plan.cluster import cluster_names
+
+    return cluster_names()

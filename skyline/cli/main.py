@@ -65,6 +65,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; the exit code of the process."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     _make_printable()
+    if "_ARGCOMPLETE" in os.environ and argv is None:
+        import_module("skyline.cli.completion").answer()
     try:
         return _dispatch(arguments)
     except ScriptFailed as error:

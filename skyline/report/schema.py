@@ -132,7 +132,7 @@ class WallTimeReport:
     them, ``evaluation`` that of models switched to evaluation, ``checkpoints`` writing weights to files, ``logging``
     that of handlers of ``logging`` and of TensorBoard, ``data`` waits for data loaders, ``passes`` backward passes and
     updates, and ``other`` the rest. ``throughput`` is samples per second over all of it; null where the samples are
-    not known. ``words`` says all of it; empty where the machine was busy, for then other programs made the long
+    not known. ``remark`` says it in one line; empty where the machine was busy: then other programs made the long
     iterations.
     """
 
@@ -148,7 +148,7 @@ class WallTimeReport:
     evaluation: float = 0.0
     checkpoints: float = 0.0
     logging: float = 0.0
-    words: str = ""
+    remark: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,9 @@ _UNEVEN = 1.25
 _LONG = 1.5
 """Multiple of the typical iteration from which on an iteration counts as a long one; that of SKY601."""
 _LEAST_SHARE = 0.01
+"""Share of the wall time from which on a cause is named."""
+_NAMED_CAUSES = 3
+"""The largest causes, which fit into one line."""
 
 
 def wall_time_of(profile: Profile, typical_ms: float) -> WallTimeReport | None:
@@ -55,7 +58,7 @@ def wall_time_of(profile: Profile, typical_ms: float) -> WallTimeReport | None:
         logging=shares["logging"],
     )
     busy = profile.load is not None and profile.load.busy
-    return found if busy else replace(found, words=_words(found, typical_ms))
+    return found if busy else replace(found, remark=_remark(found, typical_ms))
 
 
 def _beyond(parts_ms: Sequence[float]) -> float:
@@ -69,24 +72,21 @@ def _throughput(profile: Profile, times: BareTimes) -> float | None:
     return samples * 1e3 / fmean(times.steps_ms) if samples else None
 
 
-def _words(found: WallTimeReport, typical_ms: float) -> str:
-    """The mean next to the typical iteration, with the causes of the difference, largest first."""
-    ratio = units.format_ratio(found.mean_ms / typical_ms).removesuffix("x")
+def _remark(found: WallTimeReport, typical_ms: float) -> str:
+    """One line: the mean next to the median iteration, and the shares of the wall time that make the difference."""
     rate = f", {units.format_throughput(found.throughput)}" if found.throughput is not None else ""
     causes = (
         ("roll-outs", found.rollouts),
         ("evaluation", found.evaluation),
         ("checkpoints", found.checkpoints),
         ("logging", found.logging),
-        ("longer waits for data", found.data),
-        ("longer passes and updates", found.passes),
+        ("data", found.data),
+        ("passes", found.passes),
+        ("other", found.other),
     )
-    largest = sorted(causes, key=lambda cause: -cause[1])
-    shown = [("typical iterations", found.typical), *largest, ("the rest of the script", found.other)]
-    shares = ", ".join(
-        f"{units.format_share(share)} {name}" for name, share in shown if share >= _LEAST_SHARE
-    )
+    largest = sorted(causes, key=lambda cause: -cause[1])[:_NAMED_CAUSES]
+    shares = ", ".join(f"{name} {100 * share:.0f} %" for name, share in largest if share >= _LEAST_SHARE)
     return (
-        f"The mean iteration takes {units.format_ms(found.mean_ms)}{rate}: {ratio} times the typical one, because of "
-        f"{units.plural(found.long_iterations, 'long iteration')} of {found.iterations}. Of the wall time: {shares}."
+        f"Mean iteration {units.format_ms(found.mean_ms)}{rate}: {units.format_ratio(found.mean_ms / typical_ms)} the "
+        f"median, {found.long_iterations} of {found.iterations} long; {shares}"
     )

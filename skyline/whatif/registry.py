@@ -134,6 +134,17 @@ def whatifs() -> dict[str, WhatIf]:
     return dict(sorted((own | _found()[0]).items(), key=lambda item: (item[1].stage, item[0])))
 
 
+def names() -> frozenset[str]:
+    """The names of all known what-ifs. Modules of the catalogue are read, which takes a tenth of importing them."""
+    own = (name for name, module in _modules().items() if _binds_one(module))
+    return frozenset(own) | _found()[0].keys()
+
+
+def _binds_one(module: str) -> bool:
+    package, _, last = module.rpartition(".")
+    return b"\nWHATIF = " in (pkgutil.get_data(package, f"{last}.py") or b"")
+
+
 def problems() -> tuple[str, ...]:
     """What-ifs of other packages that could not be used, with the reasons."""
     return _found()[1]

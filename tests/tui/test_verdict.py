@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from skyline.analysis.step_verdict import StepVerdict
+from skyline.report.schema import VerdictReport, WallTimeReport
 from skyline_tui.widgets.verdict import VerdictLines
 from skyline_tui.widgets.whatifs import WhatIfs
 
@@ -21,6 +21,19 @@ async def test_both_sentences_where_there_is_room(opened_app, size, both) -> Non
         await pilot.pause()
         assert ADVICE in made.text
         assert (BOUND in made.text) is both
+
+
+@pytest.mark.parametrize(("size", "shown"), [((80, 24), False), ((120, 40), True)])
+async def test_a_long_mean_iteration_is_told_below(opened_app, size, shown) -> None:
+    made = opened_app(live=False)
+    remark = "Mean iteration 21.0 ms: 2.10x the median, 1 of 10 long; other 52 %"
+    async with made.app.run_test(size=size) as pilot:
+        await pilot.pause()
+        lines = made.app.query_one(VerdictLines)
+        verdict = VerdictReport(BOUND, ADVICE, None)
+        lines.show(verdict, WallTimeReport(10, 1, 21.0, 0.48, 0.0, 0.0, 0.52, None, remark=remark))
+        await pilot.pause()
+        assert (remark in made.text) is shown
 
 
 async def test_a_click_asks_for_the_change(opened_app) -> None:
@@ -40,14 +53,3 @@ async def test_without_a_verdict_it_takes_no_room(opened_app) -> None:
         made.app.query_one(VerdictLines).show(None)
         await pilot.pause()
         assert not made.app.query_one(VerdictLines).display
-
-
-async def test_the_shares_of_the_wall_time_follow_where_there_is_room(opened_app) -> None:
-    made = opened_app(live=False)
-    async with made.app.run_test(size=(120, 40)) as pilot:
-        await pilot.pause()
-        lines = made.app.query_one(VerdictLines)
-        lines.show(StepVerdict(BOUND, ADVICE), "Of the wall time: 60 % typical iterations, 40 % evaluation.")
-        await pilot.pause()
-        assert "40 % evaluation" in made.text
-        assert ADVICE in made.text

@@ -225,11 +225,8 @@ class NewsApp(CleanApp[None]):
             self._bench.measured(self._unmeasured)
             self._unmeasured = None
         self.query_one(Headline).show(message.profile, stale=self.stale)
-        wall_time = message.profile.wall_time
-        self.query_one(VerdictLines).show(
-            message.whatifs.verdict if message.whatifs is not None else None,
-            wall_time.words if wall_time is not None else "",
-        )
+        verdict = message.whatifs.verdict if message.whatifs is not None else None
+        self.query_one(VerdictLines).show(verdict, message.profile.wall_time)
         self.query_one(PhaseBar).show(message.profile)
         self._bench.show(message.profile, message.whatifs)
         for view in self.query(View):

@@ -17,12 +17,6 @@ describe("what is said of the script on show", () => {
     expect(said).toEqual(["data.py has no training loop of its own: train.py trains with it.", "Profiled with the arguments --lr 1"]);
   });
 
-  it("is the shares of the wall time, where iterations are uneven", () => {
-    const sentence = "Of the wall time: 60 % typical iterations, 40 % evaluation.";
-    expect(words(about(state({ profile: { wall_time: { words: sentence } } } as unknown as Partial<ViewState>)))).toEqual([sentence]);
-    expect(about(state({ profile: { wall_time: null } } as unknown as Partial<ViewState>))).toEqual([]);
-  });
-
   it("is which scripts a module belongs to, with a button, or how to name one", () => {
     const several = ofModule(state({ stage: "module", module: { name: "data.py", scripts: ["train.py", "tools/ablation.py"] } }), button);
     expect(words(several)[0]).toContain("train.py, tools/ablation.py");

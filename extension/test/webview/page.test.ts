@@ -253,6 +253,15 @@ describe("the page", () => {
     expect(all(".verdict")).toEqual([]);
   });
 
+  it("tells below the verdict that the mean iteration is long", () => {
+    const remark = "Mean iteration 21.0 ms: 2.10x the median, 1 of 10 long; other 52 %";
+    const wall_time = { iterations: 10, long_iterations: 1, mean_ms: 21, typical: 0.48, data: 0, passes: 0, other: 0.52, throughput: null, rollouts: 0, evaluation: 0, checkpoints: 0, logging: 0, remark };
+    show({ profile: { ...now.profile, wall_time } });
+    expect(one(".verdict").textContent).toContain(remark);
+    show({ profile: { ...now.profile, wall_time: { ...wall_time, remark: "" } } });
+    expect(one(".verdict").textContent).not.toContain("Mean iteration");
+  });
+
   it("writes the batch size that the verdict names", () => {
     const found = { bound: "Bound.", advice: "Advice.", choice: "batch_size=64", rewritten: true, file: "", line: 0, obstacle: "", caution: "", cell: "" };
     show({ whatifs: { ...now.whatifs, verdict: found } });

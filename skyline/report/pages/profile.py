@@ -187,7 +187,7 @@ def _head(report: ProfileReport, verdict: VerdictReport | None, base: Path | Non
     found = verdict_blocks(verdict, place(report.script, 0, base), base)
     remarks = said(
         latency_remark(report),
-        report.wall_time.words if report.wall_time is not None else "",
+        report.wall_time.remark if report.wall_time is not None else "",
         iteration_remark(report),
         memory_remark(report),
         energy_remark(report),

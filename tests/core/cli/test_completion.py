@@ -4,53 +4,65 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from skyline.cli.completions.scripts import SHELLS
-from skyline.cli.completions.words import CommandWords, command_words
-from skyline.cli.main import COMMANDS, main
+from skyline.cli.main import main
 
 BASH = """
-words=({line})
-COMP_WORDS=("${{words[@]}}")
-COMP_CWORD=$(( ${{#words[@]}} - 1 ))
-_skyline
+COMP_LINE="{line}"
+COMP_POINT=${{#COMP_LINE}}
+_python_argcomplete skyline
 printf '%s\\n' "${{COMPREPLY[@]}}"
 """
 ZSH = """
-CURRENT=$#words
-COMP_WORDS=("${words[@]}")
-(( COMP_CWORD = CURRENT - 1 ))
-compgen -F _skyline -- "${words[CURRENT]}"
+source ./skyline.zsh
+[[ -n ${{_comps[skyline]}} ]] || exit 1
+_describe() {{ print -rl -- "${{(@)${{(P@)2}}%%:*}}" }}
+words=(skyline)
+BUFFER="{line}"
+CURSOR=$#BUFFER
+_python_argcomplete
 """
-"""As zsh's own ``_bash_complete`` calls the functions of bash."""
+"""Outside its editor of lines Zsh shows nothing: the words and their descriptions go to ``_describe``."""
 LINES = [
     ("skyline wha", {"whatif"}),
+    ("skyline rec", set[str]()),  # other programs start it
     ("skyline profile --dev", {"--device"}),
-    ("skyline profile --device ''", {"auto", "cpu", "cuda"}),
+    ("skyline profile --host", {"--host", "--host-skyline"}),
+    ("skyline profile --device ", {"auto", "cpu", "cuda"}),
     ("skyline profile --gpu H200", {"H200", "H200-NVL"}),
     ("skyline profile --steps 3 tr", {"train.py"}),
     ("skyline profile train.py --dev", set[str]()),  # an argument of the script
+    ("skyline profile --steps 3 train.py --seed 1 da", {"data.csv", "data/"}),
+    ("skyline show tr", {"train.py"}),
     ("skyline whatif train.py num_w", {"num_workers"}),
+    ("skyline whatif train.py --gpu H200 batch_size=64 num_w", {"num_workers"}),
     ("skyline whatif num_w", set[str]()),  # its subject comes first
     ("skyline apply train.py checkpoint_e", {"checkpoint_every"}),
     ("skyline plan --cluster p5.", {"p5.48xlarge"}),
     ("skyline nothing --dev", set[str]()),
 ]
-
-
-@pytest.fixture(scope="module")
-def commands() -> tuple[CommandWords, ...]:
-    return command_words({name: summary for name, summary in COMMANDS.items() if name != "receive"})
+every_line = pytest.mark.parametrize(("line", "offered"), LINES, ids=[line for line, _ in LINES])
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     (tmp_path / "train.py").write_text("")
     (tmp_path / "data.csv").write_text("")
+    (tmp_path / "data").mkdir()
+    program = tmp_path / "bin" / "skyline"
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m skyline "$@"\n')
+    program.chmod(0o755)
     return tmp_path
+
+
+def script_for(shell: str, capsys: pytest.CaptureFixture[str]) -> str:
+    assert main(["completion", shell]) == 0
+    return capsys.readouterr().out
 
 
 def run(shell: str, script: str, folder: Path) -> set[str]:
@@ -58,47 +70,47 @@ def run(shell: str, script: str, folder: Path) -> set[str]:
     if program is None:
         pytest.skip(f"there is no {shell}")
     options = {"bash": ("--norc",), "zsh": ("-f",), "fish": ("--no-config",)}[shell]
+    environment = {
+        "PATH": f"{folder / 'bin'}:/usr/local/bin:/usr/bin:/bin",
+        "HOME": str(folder),
+        "LANG": "C.UTF-8",
+    }
     done = subprocess.run(
-        [program, *options, "-c", script], cwd=folder, capture_output=True, text=True, check=False
+        [program, *options, "-c", script],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.stderr == ""
     assert done.returncode == 0
-    return {line for line in done.stdout.splitlines() if line}
+    return {word for line in done.stdout.splitlines() if (word := line.partition("\t")[0].rstrip())}
 
 
-@pytest.mark.parametrize(("line", "offered"), LINES, ids=[line for line, _ in LINES])
-def test_bash(line: str, offered: set[str], commands: tuple[CommandWords, ...], folder: Path) -> None:
-    assert run("bash", SHELLS["bash"](commands) + BASH.format(line=line), folder) == offered
+@every_line
+def test_bash(line: str, offered: set[str], folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("bash", script_for("bash", capsys) + BASH.format(line=line), folder) == offered
 
 
-@pytest.mark.parametrize(("line", "offered"), LINES, ids=[line for line, _ in LINES])
-def test_fish(line: str, offered: set[str], commands: tuple[CommandWords, ...], folder: Path) -> None:
-    (folder / "skyline.fish").write_text(SHELLS["fish"](commands))
-    asked = line.removesuffix("''")
-    found = run("fish", f'source skyline.fish\ncomplete -C "{asked}"', folder)
-    assert offered <= {one.partition("\t")[0] for one in found}
+@every_line
+def test_fish(line: str, offered: set[str], folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "skyline.fish").write_text(script_for("fish", capsys))
+    assert run("fish", f'source skyline.fish\ncomplete -C "{line}"', folder) == offered
 
 
-@pytest.mark.parametrize(("line", "offered"), LINES, ids=[line for line, _ in LINES])
-def test_zsh(line: str, offered: set[str], commands: tuple[CommandWords, ...], folder: Path) -> None:
-    (folder / "skyline.zsh").write_text(SHELLS["zsh"](commands))
-    script = f"source ./skyline.zsh\n[[ -n ${{_comps[skyline]}} ]] || exit 1\nwords=({line})\n{ZSH}"
-    begun = line.rsplit(maxsplit=1)[-1].strip("'")
-    # Zsh itself leaves out the words that begin otherwise.
-    assert {word for word in run("zsh", script, folder) if word.startswith(begun)} == offered
+@every_line
+def test_zsh(line: str, offered: set[str], folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "skyline.zsh").write_text(script_for("zsh", capsys))
+    assert run("zsh", ZSH.format(line=line), folder) == offered
 
 
-def test_each_command_has_its_own_options(commands: tuple[CommandWords, ...]) -> None:
-    by_name = {one.name: {name for option in one.options for name in option.names} for one in commands}
-    assert set(by_name) == set(COMMANDS) - {"receive"}
-    assert "--host" in by_name["profile"]
-    assert "--theme" in by_name["tui"]
-    assert "--tcp" in by_name["lsp"]
+def test_a_word_of_the_line_is_never_run(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    line = "skyline profile \\$(touch${IFS}ran)x"
+    run("bash", script_for("bash", capsys) + BASH.format(line=line), folder)
+    assert not (folder / "ran").exists()
 
 
-def test_the_command_prints_the_script(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["completion", "bash"]) == 0
-    assert capsys.readouterr().out.rstrip("\n").endswith("complete -F _skyline -o filenames skyline")
+def test_other_shells_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["completion", "tcsh"]) == 2
-    assert main(["completion", "--help"]) == 0
-    assert "usage: skyline completion SHELL" in capsys.readouterr().out, "help is printed again afterwards"
+    assert "bash" in capsys.readouterr().err

@@ -3,14 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from io import StringIO
 
 import pytest
-from rich.console import Console
 
-from skyline.report.pages.profile import profile_page
-from skyline.report.schema import ProfileReport
-from skyline.report.terminal import print_document
 from skyline.report.wall_time import wall_time_of
 from skyline.trace.facts import MachineLoad
 from skyline.trace.profile import Profile
@@ -66,10 +61,7 @@ def test_each_kind_of_other_work_has_its_share(profile: Profile) -> None:
     assert found.rollouts == pytest.approx(20 / 210)
     assert found.logging == pytest.approx(10 / 210)
     assert found.other == pytest.approx(10 / 210)
-    assert found.words.endswith(
-        "Of the wall time: 48 % typical iterations, 19 % evaluation, 14 % checkpoints, 9.5 % roll-outs, "
-        "4.8 % logging, 4.8 % the rest of the script."
-    )
+    assert found.remark.endswith("evaluation 19 %, checkpoints 14 %, roll-outs 10 %")
 
 
 def test_work_of_every_iteration_is_part_of_the_typical_one(profile: Profile) -> None:
@@ -79,22 +71,26 @@ def test_work_of_every_iteration_is_part_of_the_typical_one(profile: Profile) ->
     assert found.rollouts == 0.0
 
 
-def test_the_sentence_names_the_mean_and_the_causes(profile: Profile, profile_report: ProfileReport) -> None:
-    uneven = timed(profile, [10.0] * 9 + [120.0])
-    found = wall_time_of(uneven, 10.0)
+def test_one_line_has_the_mean_and_the_causes(profile: Profile) -> None:
+    found = wall_time_of(timed(profile, [10.0] * 9 + [120.0], [2.0] * 9 + [62.0]), 10.0)
     assert found is not None
-    assert found.words.startswith("The mean iteration takes 21.0 ms")
-    assert "2.10 times the typical one, because of 1 long iteration of 10" in found.words
-    assert "48 % typical iterations, 52 % the rest of the script" in found.words
-    printed = StringIO()
-    print_document(
-        profile_page(replace(profile_report, wall_time=found), None), Console(file=printed, width=100)
-    )
-    assert found.words in " ".join(printed.getvalue().split())
+    rate = f"{found.throughput:.0f} samples/s"
+    said = f"Mean iteration 21.0 ms, {rate}: 2.10x the median, 1 of 10 long; data 29 %, other 24 %"
+    assert found.remark == said
 
 
-def test_on_a_busy_machine_others_made_the_long_iterations(profile: Profile) -> None:
-    load = MachineLoad(1.0, 3.0, 4)
-    found = wall_time_of(replace(timed(profile, [10.0] * 9 + [120.0]), load=load), 10.0)
+def test_the_line_fits_where_all_causes_are_in_it(profile: Profile) -> None:
+    steps, data = [180.0] * 88 + [720.0] * 12, [2.0] * 88 + [402.0] * 12
+    slow = timed(replace(profile, batch=replace(profile.batch, samples_per_iteration=2048)), steps, data)
+    slow = replace(slow, times=replace(slow.times, backward_ms=(3.0,) * 88 + (43.0,) * 12))
+    found = wall_time_of(slow, 180.0)
     assert found is not None
-    assert found.words == ""
+    assert all(f"{cause} " in found.remark for cause in ("data", "passes", "other"))
+    assert len(found.remark) <= 110
+
+
+def test_other_programs_made_the_long_iterations_of_a_busy_machine(profile: Profile) -> None:
+    busy = replace(timed(profile, [10.0] * 9 + [120.0]), load=MachineLoad(1.0, 1.0, 2))
+    found = wall_time_of(busy, 10.0)
+    assert found is not None
+    assert found.remark == ""

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import skyline
-from skyline.whatif.registry import whatifs
+from skyline.whatif.registry import names, whatifs
 
 NEW = """
 from dataclasses import dataclass
@@ -34,6 +34,10 @@ def test_each_lies_in_a_folder() -> None:
     folders = {module.split(".")[3] for module in own if len(module.split(".")) == 5}
     assert folders == {"numerics", "loading", "memory", "host", "parallel", "models"}
     assert all(len(module.split(".")) == 5 for module in own)
+
+
+def test_names_are_known_without_importing_what_they_name() -> None:
+    assert names() == set(whatifs())
 
 
 def test_one_new_file_is_one_new_whatif(tmp_path: Path) -> None:

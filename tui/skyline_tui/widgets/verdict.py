@@ -1,4 +1,4 @@
-"""The verdict: the cause that bounds the step, and the change that helps most."""
+"""The verdict: the cause that bounds the step, the change that helps most, and the mean iteration where it is long."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from textual.content import Content
 from textual.message import Message
 from textual.widgets import Static
 
-from skyline.report.schema import VerdictReport
+from skyline.report.schema import VerdictReport, WallTimeReport
 from skyline_tui.figures import MUTED, tail
 
-_ROWS_FOR_BOTH = 30
-"""Height of the terminal from which there is room for both sentences."""
+_ROWS_FOR_ALL = 30
+"""Height of the terminal from which there is room for more than the change."""
 
 
 class VerdictLines(Static):
-    """One sentence on the step and one on a change, and the wall time; a click checks the change."""
+    """A sentence on the step, one on a change, and the mean iteration if it is long; a click checks the change."""
 
     @dataclass
     class Wanted(Message):
@@ -27,12 +27,13 @@ class VerdictLines(Static):
     def __init__(self) -> None:
         super().__init__(id="verdict")
         self._verdict: VerdictReport | None = None
-        self._wall_time = ""
+        self._remark = ""
         self.display = False
 
-    def show(self, verdict: VerdictReport | None, wall_time: str = "") -> None:
-        """Show the verdict on a new profile, with the shares of its wall time where there are any."""
-        self._verdict, self._wall_time = verdict, wall_time
+    def show(self, verdict: VerdictReport | None, wall_time: WallTimeReport | None = None) -> None:
+        """Show the verdict on a new profile."""
+        self._verdict = verdict
+        self._remark = wall_time.remark if wall_time is not None else ""
         self.display = verdict is not None
         self.refresh(layout=True)
 
@@ -46,15 +47,15 @@ class VerdictLines(Static):
             self.post_message(self.Wanted(self._verdict.choice))
 
     def render(self) -> Content:
-        """Both sentences, or the second one where the terminal is low."""
+        """All sentences, or the change alone where the terminal is low."""
         verdict = self._verdict
         if verdict is None:
             return Content("")
         width = max(self.content_size.width or self.app.size.width - 2, 20)
         advice = Content.styled(tail(verdict.advice, width), "bold")
-        if self.app.size.height < _ROWS_FOR_BOTH:
+        if self.app.size.height < _ROWS_FOR_ALL:
             return advice
         caution = (Content.styled(f" {verdict.caution}", "$warning"),) if verdict.caution else ()
         bound = Content.styled(tail(verdict.bound, width), MUTED)
-        wall_time = [Content.styled(self._wall_time, MUTED)] if self._wall_time else []
-        return Content("\n").join([bound, Content.assemble(advice, *caution), *wall_time])
+        remark = [Content.styled(tail(self._remark, width), MUTED)] if self._remark else []
+        return Content("\n").join([bound, Content.assemble(advice, *caution), *remark])
