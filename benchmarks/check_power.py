@@ -14,11 +14,10 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Generator
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from busy_programs import busy_programs
 from machine import Machine
 from result_file import RESULTS, table, write
 
@@ -90,19 +89,6 @@ def checked(folder: Path, share: float) -> Check:
     return Check(share, OUTCOMES[done.returncode], report["ratio"]["value"], report["starts"], took_s)
 
 
-@contextmanager
-def other_programs(count: int) -> Generator[None, None, None]:
-    """Other programs that compute for a second and rest for a second."""
-    busy = "import time\nwhile True:\n e = time.time() + 1\n while time.time() < e: pass\n time.sleep(1)"
-    running = [subprocess.Popen([sys.executable, "-c", busy]) for _ in range(count)]
-    try:
-        yield
-    finally:
-        for one in running:
-            one.kill()
-            one.wait()
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -119,7 +105,7 @@ def main() -> int:
     machine = Machine.here()
     source = (EXAMPLES / f"{options.example}.py").read_text(encoding="utf-8")
     found: list[Check] = []
-    with tempfile.TemporaryDirectory() as root, other_programs(options.others):
+    with tempfile.TemporaryDirectory() as root, busy_programs(options.others):
         folders: dict[float, Path] = {}
         for share in (0.0, options.slower):
             folder = folders[share] = Path(root) / f"{share:g}"
