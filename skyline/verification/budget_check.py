@@ -7,6 +7,7 @@ import os
 import threading
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from enum import Enum
 
 from skyline.capture.process import Starter, start_fresh
@@ -17,6 +18,7 @@ from skyline.settings.budget import Budget, Limits
 from skyline.verification.calm_turns import CalmTurns
 from skyline.verification.measure import Effort, Measured, measure
 from skyline.verification.paired_starts import MOST_PAIRS, mean_ratio, scatter
+from skyline.whatif.catalogue.host.keep_memory import VARIABLES
 
 _LEAST_MINUTES = 0.01
 _TURN_S = 0.35
@@ -119,6 +121,7 @@ def checked(
     pair starts in the other order. A pair that would probably end after the minutes of ``effort`` is not started,
     except for the first. Raises the exceptions of ``measure``.
     """
+    base, script = keeping_memory(base), keeping_memory(script)
     end = time.monotonic() + effort.minutes * 60
     found: list[Measured] = []
     pairs: list[PairedStart] = []
@@ -159,6 +162,19 @@ def checked(
         first.base.facts.modules,
         tuple(dict.fromkeys(note for one in found for note in one.notes)),
     )
+
+
+def keeping_memory(request: CaptureRequest) -> CaptureRequest:
+    """The request with an allocator that returns no memory to the system, unless the user has set it.
+
+    glibc gives memory at the end of its heap back and asks for it again in the next iteration, or does not, depending
+    on what lies at that end: up to a third of an iteration, by chance, and different in each process
+    (``benchmarks/process_pairs.py``, ``fresh_processes.py``). Other allocators do not read these variables.
+    """
+    given = dict(request.variables)
+    settings = (one.split("=") for one in VARIABLES.split())
+    kept = {name: value for name, value in settings if name not in os.environ}
+    return replace(request, variables=tuple({**kept, **given}.items()))
 
 
 def judged(pairs: Sequence[PairedStart], limits: Limits, batch_size: int | None) -> tuple[LimitCheck, ...]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import threading
+from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
@@ -15,7 +16,14 @@ from skyline.settings.budget import Budget, Limits
 from skyline.trace.record import BareTimes
 from skyline.trace.trial import UNCHANGED, Trial
 from skyline.verification import budget_check
-from skyline.verification.budget_check import BudgetCheck, Outcome, PairedStart, checked, judged
+from skyline.verification.budget_check import (
+    BudgetCheck,
+    Outcome,
+    PairedStart,
+    checked,
+    judged,
+    keeping_memory,
+)
 from skyline.verification.measure import Effort, Measured
 
 NULLS = (1.0, 1.01, 0.99, 1.0, 1.0, 1.0)
@@ -85,9 +93,9 @@ def test_a_device_has_limits_of_its_own() -> None:
     assert budget.limits_on("cpu") == Limits(slower="5%", iteration_ms=100)
 
 
-BASE, SCRIPT = cast("CaptureRequest", "base"), cast("CaptureRequest", "script")
-TIMES_MS = {BASE: 100.0, SCRIPT: 110.0}
-PEAKS_MB = {BASE: 500, SCRIPT: 800}
+BASE, SCRIPT = CaptureRequest(script=Path("base.py")), CaptureRequest(script=Path("script.py"))
+TIMES_MS = {"base": 100.0, "script": 110.0}
+PEAKS_MB = {"base": 500, "script": 800}
 
 
 class Pairs:
@@ -95,10 +103,14 @@ class Pairs:
 
     def __init__(self, *handicaps: float) -> None:
         self.handicaps = list(handicaps)
-        self.order: list[CaptureRequest] = []
+        self.order: list[str] = []
         self.marked: list[bool] = []
 
-    def __call__(self, base: Any, changed: Any, effort: Effort, **options: Any) -> Measured:
+    def __call__(
+        self, first: CaptureRequest, second: CaptureRequest, effort: Effort, **options: Any
+    ) -> Measured:
+        assert dict(first.variables) == dict(second.variables)
+        base, changed = first.script.stem, second.script.stem
         self.order.append(base)
         self.marked.append(options["marks_change"])
         ratio = TIMES_MS[changed] / TIMES_MS[base] * self.handicaps.pop(0)
@@ -126,7 +138,7 @@ def test_pairs_start_in_either_order_so_that_neither_side_has_an_advantage(
 ) -> None:
     pairs = Pairs(*[1.3] * 32)
     found = check(pairs, monkeypatch, Budget(slower="5%", iteration_ms=200, peak_mb=700))
-    assert pairs.order[:4] == [BASE, SCRIPT, BASE, SCRIPT]
+    assert pairs.order[:4] == ["base", "script", "base", "script"]
     assert pairs.marked[:4] == [True, False, True, False]
     slower, step, peak = found.limits
     assert slower.measured.value == pytest.approx(0.1)
@@ -158,3 +170,13 @@ def test_a_failure_ends_the_check(monkeypatch: pytest.MonkeyPatch) -> None:
 
     with pytest.raises(ScriptFailed):
         check(Failing(1.0), monkeypatch, Budget(slower="5%"))
+
+
+def test_both_sides_keep_their_memory_unless_the_user_has_set_the_allocator(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("MALLOC_MMAP_MAX_", raising=False)
+    monkeypatch.setenv("MALLOC_TRIM_THRESHOLD_", "1")
+    assert dict(keeping_memory(BASE).variables) == {"MALLOC_MMAP_MAX_": "0"}
+    own = CaptureRequest(script=Path("base.py"), variables=(("MALLOC_MMAP_MAX_", "7"),))
+    assert dict(keeping_memory(own).variables) == {"MALLOC_MMAP_MAX_": "7"}
