@@ -29,6 +29,7 @@ from skyline.capture.held_run import PACE, HeldRun
 from skyline.capture.request import CaptureRequest
 from skyline.capture.script_launcher import ScriptLauncher
 from skyline.capture.warm_pool import WarmPool
+from skyline.verification.budget_check import keeping_memory
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
 
@@ -47,12 +48,13 @@ class TurnRecord:
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """Two processes of one script; each round is a turn of either side."""
+    """Two processes of one script; each round is a turn of either side. ``kept``: they returned no memory."""
 
     script: str
     others: int
     rounds: tuple[tuple[TurnRecord, TurnRecord], ...]
     took_s: float
+    kept: bool = False
 
 
 def quantile(values: Sequence[float], share: float) -> float:
@@ -182,12 +184,16 @@ def recorded(run: HeldRun, side: int) -> TurnRecord:
     return TurnRecord(side, steps, cpu_ms, faults, turn.others_cores, run.lives)
 
 
-def pair_of(script: Path, number: int, others: int, rounds: int, turn_s: float, pool: WarmPool) -> Pair:
+def pair_of(
+    script: Path, number: int, others: int, rounds: int, turn_s: float, kept: bool, pool: WarmPool
+) -> Pair:
     """One pair, started in alternating order; the order of turns alternates too."""
     began = time.monotonic()
     cancel = threading.Event()
     with ExitStack() as stack:
         request = CaptureRequest(script=script)
+        if kept:
+            request = keeping_memory(request)
         runs = [
             stack.enter_context(
                 HeldRun(
@@ -209,7 +215,7 @@ def pair_of(script: Path, number: int, others: int, rounds: int, turn_s: float, 
         for index in range(rounds):
             turns = {side: recorded(runs[side], side) for side in (order if index % 2 == 0 else order[::-1])}
             done.append((turns[0], turns[1]))
-    return Pair(script.stem, others, tuple(done), time.monotonic() - began)
+    return Pair(script.stem, others, tuple(done), time.monotonic() - began, kept)
 
 
 def load_of(pairs: Sequence[Pair]) -> float:
@@ -220,8 +226,10 @@ def load_of(pairs: Sequence[Pair]) -> float:
 def tables(pairs: Sequence[Pair]) -> str:
     """A table of the scatter for each script and number of other programs."""
     parts: list[str] = []
-    for script, others in dict.fromkeys((pair.script, pair.others) for pair in pairs):
-        own = [pair for pair in pairs if (pair.script, pair.others) == (script, others)]
+    kinds: dict[tuple[str, int, bool], list[Pair]] = {}
+    for pair in pairs:
+        kinds.setdefault((pair.script, pair.others, pair.kept), []).append(pair)
+    for (script, others, kept), own in kinds.items():
         rows: list[list[str]] = []
         for name, statistic in STATISTICS.items():
             scatter = Scatter.of(own, statistic)
@@ -232,7 +240,7 @@ def tables(pairs: Sequence[Pair]) -> str:
             statistics.median(turns[side].faults for turns in pair.rounds) for pair in own for side in (0, 1)
         ]
         parts += [
-            f"## `{script}`, {others} other programs",
+            f"## `{script}`, {others} busy programs{', memory kept' if kept else ''}",
             table(head, rows),
             _basis(own, faults),
         ]
@@ -258,6 +266,7 @@ def earlier(path: Path) -> list[Pair]:
             row["others"],
             tuple((TurnRecord(**first), TurnRecord(**second)) for first, second in row["rounds"]),
             row["took_s"],
+            row["kept"],
         )
         for row in rows
     ]
@@ -282,6 +291,7 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=10)
     parser.add_argument("--turn", type=float, default=0.35, help="seconds of a turn")
     parser.add_argument("--with", dest="others", type=int, nargs="+", default=[0, 1], help="other programs")
+    parser.add_argument("--keep-memory", action="store_true", help="as skyline check sets the allocator")
     parser.add_argument("--add", action="store_true", help="keep the pairs of the result file")
     parser.add_argument("--name", default="process_pairs")
     parser.add_argument("--results", type=Path, default=RESULTS)
@@ -293,7 +303,9 @@ def main() -> int:
             with busy_programs(others):
                 for number in range(options.pairs):
                     path = EXAMPLES / f"{script}.py"
-                    one = pair_of(path, number, others, options.rounds, options.turn, pool)
+                    one = pair_of(
+                        path, number, others, options.rounds, options.turn, options.keep_memory, pool
+                    )
                     pairs.append(one)
                     figures = ", ".join(f"{statistic(one.rounds):+.3f}" for statistic in STATISTICS.values())
                     print(script, others, number, figures, f"{one.took_s:.0f} s", file=sys.stderr, flush=True)

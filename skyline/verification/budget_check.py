@@ -15,15 +15,15 @@ from skyline.capture.request import CaptureRequest, ProgressCallback
 from skyline.interval import Interval, bootstrap
 from skyline.lazy_dataclass import dataclass
 from skyline.settings.budget import Budget, Limits
-from skyline.verification.calm_turns import CalmTurns
+from skyline.verification.calm_rounds import PairTimes
 from skyline.verification.measure import Effort, Measured, measure
 from skyline.verification.paired_starts import MOST_PAIRS, mean_ratio, scatter
 from skyline.whatif.catalogue.host.keep_memory import VARIABLES
 
 _LEAST_MINUTES = 0.01
 _TURN_S = 0.35
-"""Shorter than those of ``verify``: a load of a second leaves calm turns between its bursts."""
-_MOST_ROUNDS = 4
+"""Shorter than those of ``verify``: a load of a second leaves calm rounds between its bursts."""
+_MOST_ROUNDS = 2
 """Factor on the rounds of a pair on a busy machine."""
 _UNKNOWN = Interval(0.0, 0.0, math.inf)
 
@@ -65,11 +65,10 @@ class PairedStart:
     def of(cls, measured: Measured, wanted: int, *, swapped: bool = False) -> PairedStart:
         """From a measurement; ``swapped`` if the script was measured as the base, and the base as the change."""
         nulls, cores = measured.trial.null, measured.base.facts.environment.cpu_count
-        turns = CalmTurns.of(measured.rounds, cores, wanted)
-        first_ms, second_ms = turns.base_ms, turns.changed_ms
+        times = PairTimes.of(measured.rounds, cores, wanted)
         if not swapped:
-            return cls(second_ms / first_ms, first_ms, measured.trial.peak_bytes, nulls)
-        return cls(first_ms / second_ms, second_ms, measured.base_peak_bytes, nulls)
+            return cls(times.ratio, times.base_ms, measured.trial.peak_bytes, nulls)
+        return cls(1 / times.ratio, times.base_ms * times.ratio, measured.base_peak_bytes, nulls)
 
     @property
     def script_ms(self) -> float:
@@ -117,9 +116,9 @@ def checked(
 ) -> BudgetCheck:
     """Measure ``script`` in turns with ``base``, pair after pair of processes, until each limit is decided.
 
-    A pair ends once both sides had the rounds of ``effort`` in calm turns, or after four times as many. Every second
-    pair starts in the other order. A pair that would probably end after the minutes of ``effort`` is not started,
-    except for the first. Raises the exceptions of ``measure``.
+    A pair ends after as many calm rounds as ``effort`` has, or after twice as many rounds. Every second pair starts in
+    the other order. A pair that would probably end after the minutes of ``effort`` is not started, except for the
+    first. Raises the exceptions of ``measure``.
     """
     base, script = keeping_memory(base), keeping_memory(script)
     end = time.monotonic() + effort.minutes * 60
@@ -139,7 +138,7 @@ def checked(
             starter=starter,
             with_null=False,
             marks_change=not swapped,
-            enough=lambda done: CalmTurns.of(done, cores, effort.rounds).calm >= effort.rounds,
+            enough=lambda done: PairTimes.of(done, cores, effort.rounds).calm >= effort.rounds,
         )
         longest_s = max(longest_s, time.monotonic() - started)
         found.append(measured)
