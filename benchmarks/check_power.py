@@ -14,11 +14,12 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Generator
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from statistics import median
 
+from busy_programs import busy_programs
 from machine import Machine
 from result_file import RESULTS, table, write
 
@@ -38,13 +39,14 @@ def _spend(share):
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One check: the share that the new commit is slower by, the outcome, and what it took."""
+    """One check: the share that the new commit is slower by, the outcome, the cost, and the scatter of the pairs."""
 
     slower: float
     outcome: str
     ratio: float
     starts: int
     took_s: float
+    scatter: float = 0.0
 
 
 def slowed(source: str, share: float) -> str:
@@ -87,20 +89,56 @@ def checked(folder: Path, share: float) -> Check:
     if done.returncode not in OUTCOMES or not done.stdout:
         return Check(share, f"failed: {done.stderr.decode()[-200:]}", 0.0, 0, took_s)
     report = json.loads(done.stdout)
-    return Check(share, OUTCOMES[done.returncode], report["ratio"]["value"], report["starts"], took_s)
+    return Check(
+        share,
+        OUTCOMES[done.returncode],
+        report["ratio"]["value"],
+        report["starts"],
+        took_s,
+        report["scatter"],
+    )
 
 
-@contextmanager
-def other_programs(count: int) -> Generator[None, None, None]:
-    """Other programs that compute for a second and rest for a second."""
-    busy = "import time\nwhile True:\n e = time.time() + 1\n while time.time() < e: pass\n time.sleep(1)"
-    running = [subprocess.Popen([sys.executable, "-c", busy]) for _ in range(count)]
-    try:
-        yield
-    finally:
-        for one in running:
-            one.kill()
-            one.wait()
+def earlier(path: Path) -> list[Check]:
+    """The checks of a result file; none without one."""
+    if not path.exists():
+        return []
+    return [Check(**row) for row in json.loads(path.read_text(encoding="utf-8"))["figures"]]
+
+
+def page(found: Sequence[Check], machine: Machine, options: argparse.Namespace) -> str:
+    """The result files of the checks so far."""
+    lines: list[list[str]] = []
+    for share in dict.fromkeys(one.slower for one in found):
+        own = [one for one in found if one.slower == share]
+        counts = Counter(one.outcome.partition(":")[0] for one in own)
+        lines.append(
+            [
+                f"{share:.0%} slower" if share else "a comment",
+                str(len(own)),
+                *(str(counts[name]) for name in (*OUTCOMES.values(), "failed")),
+                f"{min(one.ratio for one in own):.3f} to {max(one.ratio for one in own):.3f}",
+                f"{median(one.scatter for one in own):.1%}",
+                f"{sum(one.starts for one in own) / len(own):.1f}",
+                f"{sum(one.took_s for one in own) / len(own):.0f}",
+            ]
+        )
+    head = [
+        "the commit",
+        "checks",
+        *OUTCOMES.values(),
+        "failed",
+        "ratio",
+        "scatter of a pair, median",
+        "mean pairs",
+        "mean s",
+    ]
+    text = (
+        f"`{options.example}.py` of the examples, limit 5 %, {options.others} other programs busy half of the time.\n\n"
+        f"{table(head, lines)}"
+    )
+    title = "How often skyline check is right"
+    return write(options.name, title, machine, text, [asdict(one) for one in found], results=options.results)
 
 
 def main() -> int:
@@ -113,13 +151,14 @@ def main() -> int:
         "--with", dest="others", type=int, default=1, help="other programs that are busy half of the time"
     )
     parser.add_argument("--example", default="recommender")
+    parser.add_argument("--add", action="store_true", help="keep the checks of the result file")
     parser.add_argument("--name", default="check_power")
     parser.add_argument("--results", type=Path, default=RESULTS)
     options = parser.parse_args()
     machine = Machine.here()
     source = (EXAMPLES / f"{options.example}.py").read_text(encoding="utf-8")
-    found: list[Check] = []
-    with tempfile.TemporaryDirectory() as root, other_programs(options.others):
+    found = earlier(options.results / f"{options.name}.json") if options.add else []
+    with tempfile.TemporaryDirectory() as root, busy_programs(options.others):
         folders: dict[float, Path] = {}
         for share in (0.0, options.slower):
             folder = folders[share] = Path(root) / f"{share:g}"
@@ -133,26 +172,8 @@ def main() -> int:
             for share, folder in folders.items():
                 found.append(checked(folder, share))
                 print(number, found[-1], file=sys.stderr, flush=True)
-    lines: list[list[str]] = []
-    for share in folders:
-        own = [one for one in found if one.slower == share]
-        counts = Counter(one.outcome.partition(":")[0] for one in own)
-        lines.append(
-            [
-                f"{share:.0%} slower" if share else "a comment",
-                str(len(own)),
-                *(str(counts[name]) for name in (*OUTCOMES.values(), "failed")),
-                f"{min(one.ratio for one in own):.3f} to {max(one.ratio for one in own):.3f}",
-                f"{sum(one.took_s for one in own) / len(own):.0f}",
-            ]
-        )
-    head = ["the commit", "checks", *OUTCOMES.values(), "failed", "ratio", "mean s"]
-    text = (
-        f"`{options.example}.py` of the examples, limit 5 %, {options.others} other programs busy half of the time.\n\n"
-        f"{table(head, lines)}"
-    )
-    title = "How often skyline check is right"
-    print(write(options.name, title, machine, text, [asdict(one) for one in found], results=options.results))
+                page(found, machine, options)
+    print(page(found, machine, options))
     return 0
 
 

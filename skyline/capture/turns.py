@@ -114,15 +114,17 @@ def in_turns(
     least: int = 1,
     deadline: float = math.inf,
     wakes: bool = True,
+    enough: Callable[[Sequence[Round]], bool] = lambda done: False,
     on_round: Callable[[int], None] = lambda number: None,
 ) -> tuple[Round, ...]:
     """Measure variants of a script in turns with the script unchanged.
 
     ``again`` is the unchanged script in a second process, for a null that shows how much two processes differ. Without
     one, the turn of ``base`` that closes a round opens the next one. The rounds end early once ``deadline``
-    (of ``time.monotonic``) has passed and ``least`` rounds are done, or where the unchanged script or all variants are
-    over. ``wakes``: each run has a turn before the first round, which does not count, because the runs stood still
-    while the others started. ``on_round`` is called before each round with its number, 0 for those turns.
+    (of ``time.monotonic``) has passed and ``least`` rounds are done, once those so far are ``enough``, or where the
+    unchanged script or all variants are over. ``wakes``: each run has a turn before the first round, which does not
+    count, because the runs stood still while the others started. ``on_round`` is called before each round with its
+    number, 0 for those turns.
     """
     if wakes:
         on_round(0)
@@ -132,7 +134,7 @@ def in_turns(
     done: list[Round] = []
     closing: Turn | None = None
     for number in range(rounds):
-        if number >= least and time.monotonic() > deadline:
+        if number >= least and (time.monotonic() > deadline or enough(done)):
             break
         on_round(number + 1)
         backwards = number % 2 == 1

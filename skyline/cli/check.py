@@ -35,6 +35,7 @@ _EXAMPLES = """\
   skyline check train.py --slower 3% --markdown summary.md --junit skyline.xml"""
 _EXIT_CODES = {"within": 0, "over": 1, "inconclusive": 2}
 _DEFAULT_SLOWER = "5%"
+_ROUNDS = 6
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -57,16 +58,16 @@ def run(arguments: Sequence[str]) -> int:
     command.add_argument(
         "--rounds",
         type=positive,
-        default=10,
+        default=_ROUNDS,
         metavar="N",
-        help="rounds of each start (default: 10; 6 at least)",
+        help=f"rounds of each start of both (default: {_ROUNDS}; 6 at least)",
     )
     command.add_argument(
         "--minutes",
         type=minutes,
         default=10.0,
         metavar="M",
-        help="start no round after M minutes (default: 10)",
+        help="start no further pair of processes that would end after M minutes (default: 10)",
     )
     command.add_argument("--markdown", metavar="FILE", help="write the outcome as Markdown ('-': to stdout)")
     command.add_argument("--junit", metavar="FILE", help="write the outcome as JUnit XML")

@@ -43,9 +43,11 @@ class LimitReport:
     def measured_words(self) -> str:
         """The measured value with its range and unit."""
         low, high = self.measured.low, self.measured.high
-        if high == float("inf"):
+        if high == float("inf") and not self.measured.value:
             return "not measured"
         value = _value(self.name, self.measured.value)
+        if high == float("inf"):
+            return f"{value} (too few starts for a range)"
         return value if low == high else f"{value} ({_value(self.name, low)} to {_value(self.name, high)})"
 
 
@@ -53,7 +55,8 @@ class LimitReport:
 class CheckReport:
     """The whole outcome; ``base`` is the base revision and its commit, empty where there is none.
 
-    ``ratio`` is the iteration time over that of the base, ``null`` the base over itself in the same rounds.
+    ``ratio`` is the iteration time over that of the base, ``null`` a script over itself in the same rounds.
+    ``scatter`` is the standard deviation of the ratio of one start, as a share; None for a single start.
     """
 
     schema: str
@@ -65,6 +68,7 @@ class CheckReport:
     null: Interval
     rounds: int
     starts: int
+    scatter: float | None
     device: str
     notes: tuple[str, ...]
 
@@ -82,6 +86,7 @@ def check_report(script: str, base: str, found: BudgetCheck, notes: tuple[str, .
         found.null,
         found.rounds,
         found.starts,
+        found.scatter,
         found.device,
         (*notes, *found.notes),
     )
@@ -94,7 +99,7 @@ def sentence(report: CheckReport) -> str:
     if over:
         return f"Over budget: {', '.join(over)}."
     if open_:
-        return f"Inconclusive: {', '.join(open_)}. The rounds scatter too much to decide."
+        return f"Inconclusive: {', '.join(open_)}. The starts differ too much to decide in this time."
     return "Within budget."
 
 
@@ -104,8 +109,11 @@ def basis(report: CheckReport) -> str:
     measured = f"{report.rounds} rounds in {starts} of both scripts on {report.device}"
     null = report.null
     against = f"against {report.base}" if report.base else "against itself"
+    scatter = (
+        "" if report.scatter is None else f" Starts differ by {report.scatter:.1%} (standard deviation)."
+    )
     return (
-        f"Measured {against} in turns: {measured}. The unchanged script over itself: {null.value:.3f} "
+        f"Measured {against} in turns: {measured}.{scatter} One process over itself: {null.value:.3f} "
         f"({null.low:.3f} to {null.high:.3f})."
     )
 

@@ -16,7 +16,7 @@ from skyline.capture.held_run import PACE, HeldRun
 from skyline.capture.process import Starter, start_fresh
 from skyline.capture.request import CaptureRequest, Progress, ProgressCallback
 from skyline.capture.script_launcher import ScriptLauncher
-from skyline.capture.turns import Turn, in_turns, trial
+from skyline.capture.turns import Round, Turn, in_turns, trial
 from skyline.errors import Cancelled, ScriptFailed, SkylineError, UsageError
 from skyline.lazy_dataclass import dataclass
 from skyline.trace.trial import Choices, Trial
@@ -65,6 +65,7 @@ class Measured:
     """Number of restarts of a run that ended early."""
     alone: bool = False
     """True if the device has no memory for two runs, so that each turn was a separate run."""
+    rounds: tuple[Round, ...] = ()
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -104,11 +105,15 @@ def measure(
     progress: ProgressCallback,
     cancel: threading.Event | None = None,
     starter: Starter = start_fresh,
+    with_null: bool = True,
+    marks_change: bool = True,
+    enough: Callable[[Sequence[Round]], bool] = lambda done: False,
 ) -> Measured:
     """Start the script, its change and the script again, and let each compute in turn, round by round.
 
-    ``words`` describe the change. Raises the exceptions of ``capture``, marked if the change failed. No process
-    remains.
+    ``words`` describe the change. Raises the exceptions of ``capture``, marked if the change failed and
+    ``marks_change``. Without ``with_null`` the script does not start again: its null compares its turns before and
+    after one of the change. The rounds end early once those so far are ``enough``. No process remains.
     """
     cancel = cancel or threading.Event()
     deadline = time.monotonic() + effort.minutes * 60
@@ -121,19 +126,20 @@ def measure(
         share = number / (effort.rounds + 1)
         progress(Progress("measure", stage, _WARMED_UP + 0.05 + (0.6 * share)))
 
+    mark = _of_the_change if marks_change else _as_it_is
     with ExitStack() as stack:
         runs = [
             stack.enter_context(HeldRun(ScriptLauncher(request, cancel=cancel, starter=starter), pace))
-            for request in (base, changed, base)
+            for request in ((base, changed, base) if with_null else (base, changed))
         ]
-        progress(Progress("launch", "starting the script, the change, and the script again", 0.02))
+        progress(Progress("launch", "starting the script and the change", 0.02))
         for run in runs:
             run.launch()
         # They import PyTorch in parallel but warm up one by one: together they would compete for cores.
         sharing = Sharing.TOGETHER
-        for number, (run, what) in enumerate(zip(runs, _NAMES, strict=True)):
+        for number, (run, what) in enumerate(zip(runs, _NAMES, strict=False)):
             progress(Progress("warm up", what, 0.05 + _WARMED_UP * number / len(runs)))
-            sharing = _warmed_up(run, runs, sharing)
+            sharing = _warmed_up(run, runs, sharing, mark)
             if run is runs[0]:
                 for other in runs[1:]:
                     other.cut_like(run.ready)
@@ -142,14 +148,15 @@ def measure(
         cycle = max(run.cycle for run in runs)
         for run in runs:
             run.cycle = cycle
-        first, change, again = runs
+        first, change = runs[:2]
         rounds = in_turns(
             first,
-            (_Changed(change),),
-            again,
+            (_Changed(change, mark),),
+            runs[2] if with_null else None,
             rounds=effort.rounds,
             deadline=deadline,
             wakes=not alone,
+            enough=enough,
             on_round=on_round,
         )
         return Measured(
@@ -160,6 +167,7 @@ def measure(
             first.peak_bytes,
             sum(run.lives - 1 for run in runs),
             alone,
+            rounds,
         )
 
 
@@ -168,7 +176,7 @@ _NO_ROOM = "out of memory"
 _NAMES = ("the script", "the script with the change", "the script again, for the null")
 
 
-def _warmed_up(run: HeldRun, runs: Sequence[HeldRun], sharing: Sharing) -> Sharing:
+def _warmed_up(run: HeldRun, runs: Sequence[HeldRun], sharing: Sharing, mark: _Mark) -> Sharing:
     """Warm up a run, and determine how all of them share the device.
 
     The memory of the first run decides. If a later run still finds no memory, it gets the device to itself.
@@ -176,7 +184,7 @@ def _warmed_up(run: HeldRun, runs: Sequence[HeldRun], sharing: Sharing) -> Shari
 
     def warm_up() -> None:
         if run is runs[1]:
-            _of_the_change(run.warm_up)
+            mark(run.warm_up)
         else:
             run.warm_up()
 
@@ -201,12 +209,23 @@ def _warmed_up(run: HeldRun, runs: Sequence[HeldRun], sharing: Sharing) -> Shari
 
 @dataclass(frozen=True, slots=True)
 class _Changed:
-    """The run with the change; its failures are reported as failures of the change."""
+    """The run with the change; its failures are marked."""
 
     run: HeldRun
+    mark: _Mark
 
     def turn(self) -> Turn | None:
-        return _of_the_change(self.run.turn)
+        return self.mark(self.run.turn)
+
+
+class _Mark(Protocol):
+    """Does something with the changed script and marks its failure."""
+
+    def __call__(self, action: Callable[[], _Result]) -> _Result: ...
+
+
+def _as_it_is(action: Callable[[], _Result]) -> _Result:
+    return action()
 
 
 def _of_the_change(action: Callable[[], _Result]) -> _Result:

@@ -56,7 +56,7 @@ def test_a_slower_commit_is_over_the_budget(skyline: Run, repository: Path) -> N
     assert ran.code == 1, ran.err
     assert report["outcome"] == "over"
     assert report["limits"][0]["measured"]["value"] > 1
-    assert report["starts"] == 2
+    assert report["starts"] >= 4
     assert b"<failure" in (repository / "out.xml").read_bytes()
     left = subprocess.run(["git", "worktree", "list"], capture_output=True, text=True, check=True).stdout
     assert len(left.splitlines()) == 1

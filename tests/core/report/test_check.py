@@ -23,8 +23,8 @@ def report() -> CheckReport:
     )
     null = Interval(1.0, 0.99, 1.01)
     return CheckReport(
-        CHECK_SCHEMA, "train.py", "origin/main (abc1234)", "over", limits, Interval(1.1, 1.08, 1.12), null, 20, 2,
-        "CPU", ("A note.",),
+        CHECK_SCHEMA, "train.py", "origin/main (abc1234)", "over", limits, Interval(1.1, 1.08, 1.12), null, 30, 5,
+        0.021, "CPU", ("A note.",),
     )  # fmt: skip
 
 
@@ -32,8 +32,17 @@ def test_a_pull_request_gets_a_table(report: CheckReport) -> None:
     text = markdown(report)
     assert text.startswith("### Skyline: Over budget: slower than the base.\n")
     assert "| slower than the base | +5.0% | +10.0% (+8.0% to +12.0%) | ❌ over |" in text
-    assert "against origin/main (abc1234) in turns: 20 rounds in 2 starts" in text
+    assert "against origin/main (abc1234) in turns: 30 rounds in 5 starts" in text
+    assert "Starts differ by 2.1% (standard deviation)." in text
     assert text.endswith("- A note.\n")
+
+
+def test_too_few_starts_give_a_value_without_a_range() -> None:
+    def words(*ends: float) -> str:
+        return LimitReport("slower", 0.05, Interval(*ends), "inconclusive").measured_words
+
+    assert words(0.1, -1.0, float("inf")) == "+10.0% (too few starts for a range)"
+    assert words(0.0, 0.0, float("inf")) == "not measured"
 
 
 def test_a_ci_server_gets_a_test_for_each_limit(report: CheckReport) -> None:
