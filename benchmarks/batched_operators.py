@@ -3,7 +3,7 @@
     python benchmarks/batched_operators.py [--rounds 5]
 
 Chains of four equal layers, forward and backward, on inputs of their own: one model after the other, and all of them by
-``torch.func.vmap``, in turns on one thread, in processor time. Gradients are made anew in each pass, as in training.
+``torch.func.vmap``, in turns on one thread, in processor time. Gradients are new in each pass, as in training.
 Chains on tiny tensors tell what the calls cost. The gradients of stacked weights are brought into the order of these:
 that is timed by itself. The rest is compared. The constants of ``fuse_jobs`` come from here.
 """
@@ -85,17 +85,21 @@ def _small_convolution() -> nn.Module:
 class _Loss(nn.Module):
     """A cross entropy that keeps the shape of its input: it is added to it."""
 
+    targets: Tensor
+
     def __init__(self) -> None:
         super().__init__()
         self.register_buffer("targets", torch.tensor([1, 3]))
 
     def forward(self, given: Tensor) -> Tensor:
-        """With one addition, which costs next to nothing beside it."""
+        """With one addition, whose cost is small."""
         return given + nn.functional.cross_entropy(given, self.targets)
 
 
 class _Lookup(nn.Module):
     """An embedding that is added to the input."""
+
+    rows: Tensor
 
     def __init__(self) -> None:
         super().__init__()

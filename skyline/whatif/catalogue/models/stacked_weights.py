@@ -1,4 +1,4 @@
-"""What weights of several models cost on a processor that lie in one tensor: gradients, memory, update."""
+"""Costs of weights of several models in one tensor, on a processor: their gradients, memory and update."""
 
 from __future__ import annotations
 
