@@ -1,6 +1,9 @@
 """Large output layers as adaptive softmax: predicted first, then measured in turns with the unchanged script.
 
-Labels by Zipf's law are those that the prediction assumes; evenly spread ones are the upper end of its range.
+    python benchmarks/adaptive_softmax.py [--rounds 8] [--only words.py "5000 --labels even"]
+
+Labels by Zipf's law are those that the prediction assumes; evenly spread ones are the upper end of its range. Rows stay
+in the result file: ``--only`` measures some of them again.
 """
 
 from __future__ import annotations
@@ -15,15 +18,17 @@ from typing import Any
 from machine import Machine, warn_when_busy
 from result_file import RESULTS, table, write
 
+NAME = "adaptive_softmax"
 SCRIPTS = Path(__file__).parent / "softmax_scripts"
-ROWS = (
+SoftmaxRow = tuple[str, str, tuple[str, ...]]
+"""Script, size of the head, and arguments."""
+ROWS: tuple[SoftmaxRow, ...] = (
     ("classes.py", "2000", ()),
     ("classes.py", "5000", ()),
     ("classes.py", "5000", ("--labels", "even")),
     ("classes.py", "5000", ("--optimizer", "Adam")),
     ("words.py", "1600", ()),
 )
-"""Script, size of the head, and arguments."""
 
 
 def verified(script: str, head: str, arguments: tuple[str, ...], rounds: int) -> dict[str, Any]:
@@ -65,14 +70,39 @@ def cells(script: str, head: str, arguments: tuple[str, ...], report: dict[str, 
     ]
 
 
+def kept(results: Path) -> dict[SoftmaxRow, dict[str, Any]]:
+    """The reports of the result file, by row."""
+    path = results / f"{NAME}.json"
+    if not path.is_file():
+        return {}
+    figures = json.loads(path.read_text(encoding="utf-8"))["figures"]
+    by_row = {(one["script"], _head(one), tuple(one["arguments"])): one for one in figures}
+    return {row: by_row[row] for row in ROWS if row in by_row}
+
+
+def _head(report: dict[str, Any]) -> str:
+    return str(report["whatifs"][0].partition("=")[2])
+
+
+def name_of(row: SoftmaxRow) -> str:
+    """As ``--only`` looks for it: ``classes.py 5000 --labels even``."""
+    script, head, arguments = row
+    return " ".join((script, head, *arguments))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=8)
+    parser.add_argument(
+        "--only", nargs="*", default=[], metavar="TEXT", help="only rows with one of these in it"
+    )
     parser.add_argument("--results", type=Path, default=RESULTS)
     asked = parser.parse_args()
     machine = Machine.here()
     warn_when_busy(machine)
-    found = [(row, verified(*row, asked.rounds)) for row in ROWS]
+    wanted = [row for row in ROWS if not asked.only or any(text in name_of(row) for text in asked.only)]
+    reports = kept(asked.results) | {row: verified(*row, asked.rounds) for row in wanted}
+    found = [(row, reports[row]) for row in ROWS if row in reports]
     head = [
         "script",
         "head",
@@ -86,7 +116,7 @@ def main() -> None:
     body = table(head, [cells(*row, report) for row, report in found])
     print(
         write(
-            "adaptive_softmax",
+            NAME,
             "Adaptive softmax",
             machine,
             f"{asked.rounds} rounds in turns with the unchanged script.\n\n{body}",

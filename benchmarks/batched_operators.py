@@ -3,8 +3,9 @@
     python benchmarks/batched_operators.py [--rounds 5]
 
 Chains of four equal layers, forward and backward, on inputs of their own: one model after the other, and all of them by
-``torch.func.vmap``, in turns on one thread, in processor time. Chains on tiny tensors tell what the calls cost; the
-rest is compared. The constants of ``fuse_jobs`` come from here.
+``torch.func.vmap``, in turns on one thread, in processor time. Gradients are new in each pass, as in training.
+Chains on tiny tensors tell what the calls cost. The gradients of stacked weights are brought into the order of these:
+that is timed by itself. The rest is compared. The constants of ``fuse_jobs`` come from here.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ from torch.func import functional_call, stack_module_state, vmap
 from skyline.whatif.catalogue.models.batched_operators import (
     CONVOLUTION_CALL_US,
     CONVOLUTIONS,
+    LOOKUP_CALL_US,
+    LOSS_CALL_US,
     NORM_CALL_US,
     NORMS,
     OTHER_CALL_US,
@@ -34,6 +37,7 @@ from skyline.whatif.catalogue.models.batched_operators import (
     PRODUCTS,
     STEP_CALL_US,
 )
+from skyline.whatif.catalogue.models.stacked_weights import TURNED_NS
 from skyline.whatif.constant import Constant
 
 _DEPTH, _DEEP = 4, 20
@@ -46,6 +50,7 @@ _TOLD = {
     "norms": (NORMS, NORM_CALL_US),
     "others": (OTHERS, OTHER_CALL_US),
 }
+_CALLS_ALONE = {"losses": LOSS_CALL_US, "lookups": LOOKUP_CALL_US}
 _LEAST_WORK = 0.5
 """Less of a chain's time than this beyond its calls tells nothing of the work."""
 
@@ -77,6 +82,35 @@ def _small_convolution() -> nn.Module:
     return nn.Conv2d(4, 4, 3, padding=1, bias=False)
 
 
+class _Loss(nn.Module):
+    """A cross entropy that keeps the shape of its input: it is added to it."""
+
+    targets: Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("targets", torch.tensor([1, 3]))
+
+    def forward(self, given: Tensor) -> Tensor:
+        """With one addition, whose cost is small."""
+        return given + nn.functional.cross_entropy(given, self.targets)
+
+
+class _Lookup(nn.Module):
+    """An embedding that is added to the input."""
+
+    rows: Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = nn.Embedding(8, 4)
+        self.register_buffer("rows", torch.tensor([1, 3]))
+
+    def forward(self, given: Tensor) -> Tensor:
+        """With one addition."""
+        return given + self.table(self.rows)
+
+
 LAYERS = (
     _linear(64, 128), _linear(64, 512), _linear(64, 1024), _linear(1024, 96), _linear(1024, 384),
     _convolution(32, 16, 32), _convolution(32, 32, 16), _convolution(32, 64, 8), _convolution(8, 64, 32),
@@ -90,6 +124,8 @@ _TINY = {
     "convolutions": Layer("convolutions", "convolution, tiny", _small_convolution, (1, 4, 4, 4)),
     "norms": Layer("norms", "layer norm, tiny", lambda: nn.LayerNorm(4), (2, 4)),
     "others": Layer("others", "ReLU, tiny", nn.ReLU, (2, 4)),
+    "losses": Layer("losses", "cross entropy, tiny", _Loss, (2, 4)),
+    "lookups": Layer("lookups", "embedding, tiny", _Lookup, (2, 4)),
 }  # fmt: skip
 
 
@@ -123,6 +159,10 @@ class Row:
     one_by_one_us: float
     at_once_us: float
     calls: Calls
+    turned_us: float = 0.0
+    """To turn the gradients of one layer's weights; 0 where they are made in order."""
+    turned_ns: float = 0.0
+    """The same per number."""
 
     @property
     def ratio(self) -> float | None:
@@ -131,7 +171,8 @@ class Row:
         work_us = self.one_by_one_us - calls.jobs * (calls.pass_us + _DEPTH * calls.layer_us)
         if work_us < _LEAST_WORK * self.one_by_one_us:
             return None
-        return (self.at_once_us - calls.pass_at_once_us - _DEPTH * calls.layer_at_once_us) / work_us
+        of_layer_us = calls.layer_at_once_us + self.turned_us
+        return (self.at_once_us - calls.pass_at_once_us - _DEPTH * of_layer_us) / work_us
 
 
 def chains(layer: Layer, jobs: int, depth: int = _DEPTH) -> tuple[Callable[[], None], Callable[[], None]]:
@@ -143,7 +184,11 @@ def chains(layer: Layer, jobs: int, depth: int = _DEPTH) -> tuple[Callable[[], N
     # ``stack_module_state`` takes no model without weights.
     weights, buffers = stack_module_state(models) if list(models[0].parameters()) else ({}, {})
 
+    trained = [one for model in models for one in model.parameters()]
+
     def one_by_one() -> None:
+        for one in trained:
+            one.grad = None
         for model, given, arriving in zip(models, ones, gradient, strict=True):
             model(given).backward(arriving)
 
@@ -151,13 +196,15 @@ def chains(layer: Layer, jobs: int, depth: int = _DEPTH) -> tuple[Callable[[], N
         return functional_call(models[0], (weights, buffers), (given,))
 
     def at_once() -> None:
+        for one in weights.values():
+            one.grad = None
         vmap(call)(weights, buffers, inputs).backward(gradient)
 
     return one_by_one, at_once
 
 
 def timed(
-    ways: Sequence[Callable[[], None]], rounds: int, typical: Callable[[list[float]], float]
+    ways: Sequence[Callable[[], object]], rounds: int, typical: Callable[[list[float]], float]
 ) -> list[float]:
     """The typical µs of each way, in turns."""
     took: list[list[float]] = [[] for _ in ways]
@@ -172,6 +219,12 @@ def timed(
     return [typical(times) for times in took]
 
 
+def turned(width: int, jobs: int, rounds: int) -> float:
+    """µs in which the gradients of a linear layer's weights are brought into the order of these."""
+    made = torch.randn(jobs, width, width).transpose(1, 2)
+    return timed([lambda: made.clone(memory_format=torch.contiguous_format)], rounds, median)[0]
+
+
 def calls_of(layer: Layer, jobs: int, rounds: int) -> Calls:
     """Of a tiny layer; the least of the rounds, since other programs only lengthen them."""
     ways = [chains(layer, count, depth) for depth in (_DEPTH, _DEEP) for count in (1, jobs)]
@@ -182,18 +235,23 @@ def calls_of(layer: Layer, jobs: int, rounds: int) -> Calls:
     return Calls(layer.kind, jobs, layer_us, layer_at_once_us, pass_us, pass_at_once_us)
 
 
-def measured(rounds: int) -> list[Row]:
+def measured(rounds: int) -> tuple[list[Row], list[Calls]]:
+    """The rows of all layers, and the calls of those kinds whose work is not compared."""
     rows: list[Row] = []
+    others: list[Calls] = []
     for jobs in _JOBS:
         calls = {kind: calls_of(layer, jobs, rounds) for kind, layer in _TINY.items()}
         for layer in LAYERS:
             one_us, at_once_us = timed(chains(layer, jobs), rounds, median)
-            rows.append(Row(layer.name, one_us, at_once_us, calls[layer.kind]))
+            turned_us = turned(layer.shape[-1], jobs, rounds) if layer.kind == "products" else 0.0
+            turned_ns = 1e3 * turned_us / (jobs * layer.shape[-1] ** 2)
+            rows.append(Row(layer.name, one_us, at_once_us, calls[layer.kind], turned_us, turned_ns))
             print(f"{rows[-1].layer}, {jobs}: {rows[-1].ratio}", file=sys.stderr)
-    return rows
+        others += [calls[kind] for kind in _CALLS_ALONE]
+    return rows, others
 
 
-def page(rows: list[Row]) -> str:
+def page(rows: list[Row], others: list[Calls]) -> str:
     head = ["layer", "models", "one by one", "at once", "work at once over one by one"]
     body = [
         [
@@ -211,12 +269,17 @@ def page(rows: list[Row]) -> str:
         ratios = [row.ratio for row in own if row.ratio is not None]
         added = _ranged([row.calls.added_us for row in own], ".0f")
         said.append(f"| {kind} | {_ranged(ratios, '.2f')} | {_told(work)} | {added} | {_told(call)} |")
+    for kind, call in _CALLS_ALONE.items():
+        added = _ranged([one.added_us for one in others if one.kind == kind], ".0f")
+        said.append(f"| {kind} | as all else | | {added} | {_told(call)} |")
+    turns = _ranged([row.turned_ns for row in rows if row.turned_ns], ".1f")
     once = _ranged([row.calls.added_once_us for row in rows], ".0f")
     return (
         f"{table(head, body)}\n\n| layers | work at once over one by one | in the model "
         "| µs that batching adds to the calls of one | in the model |\n|---|---|---|---|---|\n"
         + "\n".join(said)
-        + f"\n\nA pass as a whole takes {once} µs more; in the model {_told(STEP_CALL_US)}."
+        + f"\n\nA pass as a whole takes {once} µs more; in the model {_told(STEP_CALL_US)}. A number of a gradient is "
+        f"brought into the order of its weight in {turns} ns; in the model {_told(TURNED_NS)}."
     )
 
 
@@ -239,10 +302,11 @@ def main() -> int:
     warn_when_busy(machine)
     torch.manual_seed(0)
     torch.set_num_threads(1)
-    rows = measured(options.rounds)
+    rows, others = measured(options.rounds)
     figures = [asdict(row) | {"ratio": row.ratio} for row in rows]
+    figures += [{"layer": one.kind, "calls": asdict(one)} for one in others]
     title = "Operators for several models at once, and one after the other"
-    print(write("batched_operators", title, machine, page(rows), figures, results=options.results))
+    print(write("batched_operators", title, machine, page(rows, others), figures, results=options.results))
     return 0
 
 

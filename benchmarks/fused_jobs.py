@@ -1,11 +1,12 @@
 """Compare what ``fuse_jobs`` says with runs that are fused by hand.
 
-    python benchmarks/fused_jobs.py [--jobs 2 8] [--rounds 8] [--only perceptron]
+    python benchmarks/fused_jobs.py [--jobs 2 8] [--rounds 8] [--only perceptron] [--public FOLDER]
 
 Each script is profiled, and every prediction is made before anything else runs. Then the script fused by hand
 (``fused_cases.py``) and the script itself are timed in turns, the script twice (the null); and as many processes of the
 script as there are runs at once, each on its share of the cores. Before that a check trains the runs apart and fused on
-the same batches: the losses of each run must be the same to rounding.
+the same batches: the losses of each run must be the same to rounding. Rows stay in the result file: ``--only`` measures
+those of some scripts again.
 
 Close all other programs first: they interrupt the long iterations of fused runs, and leave most short ones alone.
 """
@@ -13,6 +14,7 @@ Close all other programs first: they interrupt the long iterations of fused runs
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import signal
 import statistics
@@ -21,7 +23,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
 from fused_cases import CASES, FusedCase, losses, public
@@ -38,6 +40,7 @@ from skyline.trace.trial import Choices
 from skyline.whatif.catalogue.models.fuse_jobs import processes_at_once
 from skyline.whatif.question import Choice, Question
 
+NAME = "fused_jobs"
 _AT_ONCE_S = 4.0
 _SAME = 1e-6
 """Largest difference between the losses of a run apart and fused, as a share, in double precision."""
@@ -207,6 +210,15 @@ def page(rows: list[Row], failed: list[str]) -> str:
     )
 
 
+def kept(results: Path) -> list[Row]:
+    """The rows of the result file."""
+    path = results / f"{NAME}.json"
+    if not path.is_file():
+        return []
+    figures = json.loads(path.read_text(encoding="utf-8"))["figures"]
+    return [Row(**{one.name: row[one.name] for one in fields(Row)}) for row in figures]
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -221,20 +233,22 @@ def main() -> int:
     options = parser.parse_args()
     machine = Machine.here()
     warn_when_busy(machine)
-    rows: list[Row] = []
+    rows = kept(options.results)
     failed: list[str] = []
     cases = (*CASES, *(public(options.public) if options.public else ()))
     for case in cases:
         if not options.only or case.name in options.only:
             try:
-                rows += measured(case, options.jobs, options.rounds)
+                found = measured(case, options.jobs, options.rounds)
+                again = {(row.script, row.jobs) for row in found}
+                rows = [row for row in rows if (row.script, row.jobs) not in again] + found
             except RuntimeError as error:
                 failed.append(f"{case.name} is left out: {error}")
             print(page(rows, failed), file=sys.stderr)
     figures = [asdict(row) | {"error": row.error, "holds": row.holds} for row in rows]
     print(
         write(
-            "fused_jobs",
+            NAME,
             "Several runs fused into one",
             machine,
             page(rows, failed),

@@ -42,6 +42,7 @@ _GAIN = 0.02
 """A smaller part of an iteration is no gain."""
 _WHOLE_SCRIPTS = (
     "leaner_rows",
+    "leaner_kronecker",
     "leaner_again",
     "leaner_scripts",
     "unseen_whatifs",

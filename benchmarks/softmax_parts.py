@@ -38,6 +38,8 @@ class Row:
     update_ms: float
     predicted: tuple[float, ...]
     measured: float
+    nearer: float
+    """The time of a parameter in the update of the adaptive layer over that in the other one's."""
 
 
 _TRIM_THRESHOLD, _MMAP_MAX = -1, -4
@@ -69,7 +71,7 @@ def measure(shape: tuple[int, int, int, int], labels: str, rounds: int) -> Row:
     targets = torch.multinomial(
         torch.arange(1, classes + 1, dtype=torch.float64) ** -exponent, rows, replacement=True
     )
-    found: list[tuple[float, float, float, float]] = []
+    found: list[tuple[float, float, float, float, float]] = []
     for _ in range(rounds + 1):
         inputs = torch.randn(rows, width, requires_grad=True)
         for step in steps:
@@ -80,11 +82,12 @@ def measure(shape: tuple[int, int, int, int], labels: str, rounds: int) -> Row:
         softmax = took_ms(lambda apart=apart: functional.cross_entropy(apart, targets).backward())
         products += took_ms(lambda logits=logits, apart=apart: logits.backward(apart.grad))
         update = took_ms(steps[0].step)
-        whole = took_ms(lambda inputs=inputs: adaptive(inputs, targets).loss.backward()) + took_ms(
-            steps[1].step
-        )
-        found.append((products, softmax, update, whole))
-    products, softmax, update, whole = (sorted(one)[rounds // 4] for one in zip(*found[1:], strict=True))
+        whole = took_ms(lambda inputs=inputs: adaptive(inputs, targets).loss.backward())
+        small = took_ms(steps[1].step)
+        found.append((products, softmax, update, whole + small, small))
+    products, softmax, update, whole, small = (
+        sorted(one)[rounds // 4] for one in zip(*found[1:], strict=True)
+    )
     below = [(targets < edge).double().mean().item() for edge in edges]
     layer = OutputLayer(FACT, width, classes, (rows, width))
     said: list[float] = []
@@ -94,7 +97,12 @@ def measure(shape: tuple[int, int, int, int], labels: str, rounds: int) -> Row:
             products * left.products + softmax * left.numbers + update * left.parameters + left.calls_us / 1e3
         )
         said.append(ms / (products + softmax + update))
-    return Row(shape, labels, products, softmax, update, tuple(said), whole / (products + softmax + update))
+    sizes = [sum(one.numel() for one in module.parameters()) for module in (full, adaptive)]
+    now = products + softmax + update
+    return Row(
+        shape, labels, products, softmax, update, tuple(said), whole / now,
+        small / sizes[1] / (update / sizes[0]),
+    )  # fmt: skip
 
 
 def main() -> None:
@@ -111,10 +119,19 @@ def main() -> None:
     rows = [
         [f"{one.layer[0]:,} x {one.layer[1]}", str(one.layer[2]), str(one.layer[3]), one.labels,
          f"{one.products_ms:.0f} + {one.softmax_ms:.0f} + {one.update_ms:.0f}",
-         "{:.3f} [{:.3f}, {:.3f}]".format(*one.predicted), f"{one.measured:.3f}"]
+         "{:.3f} [{:.3f}, {:.3f}]".format(*one.predicted), f"{one.measured:.3f}", f"{one.nearer:.2f}"]
         for one in found
     ]  # fmt: skip
-    head = ["layer", "rows", "head", "labels", "products + softmax + update, ms", "modelled", "measured"]
+    head = [
+        "layer",
+        "rows",
+        "head",
+        "labels",
+        "products + softmax + update, ms",
+        "modelled",
+        "measured",
+        "update, per number",
+    ]
     body = (
         f"Processor time of one thread, the quicker quarter of {asked.rounds} rounds.\n\n{table(head, rows)}"
     )

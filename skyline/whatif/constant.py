@@ -6,6 +6,7 @@ from skyline.interval import Interval
 from skyline.lazy_dataclass import dataclass
 
 XEON = "two cores of an Intel Xeon"
+EPYC = "two cores of an AMD EPYC"
 EXAMPLES = ("examples/image_classifier.py", "examples/recommender.py", "examples/small_gpt.py")
 """The scripts of this repository that most constants were set on."""
 

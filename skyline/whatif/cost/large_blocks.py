@@ -8,7 +8,7 @@ measured in the script's own process, the blocks are those of the recorded itera
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 
 import numpy as np
 
@@ -44,13 +44,7 @@ def no_longer_returned(
     Gradients up to 32 MiB outlive the backward pass, and are freed one after the other. The one that holds so many
     ``numbers`` becomes blocks of these ``parts`` of it. Empty if none goes back, or if they still do.
     """
-    gradients = [
-        block.size_bytes
-        for block in live_blocks(tuple(allocations))
-        if block.phase is Phase.BACKWARD
-        and block.size_bytes <= LARGE_BYTES
-        and (block.freed is None or allocations[block.freed].phase not in _PASSES)
-    ]
+    gradients = kept_gradients(allocations)
     own = next((one for one in gradients if holds(one, numbers)), None)
     if own is None:
         return frozenset()
@@ -59,11 +53,23 @@ def no_longer_returned(
     ]
     after = [*gradients, *(part * own for part in parts)]
     after.remove(own)
-    stay = _go_back(gradients, others) and not _go_back(after, others)
+    stay = go_back(gradients, others) and not go_back(after, others)
     return frozenset(gradients) if stay else frozenset()
 
 
-def _go_back(freed: Sequence[float], others: Sequence[float]) -> bool:
+def kept_gradients(allocations: Sequence[Allocation]) -> list[int]:
+    """Sizes of gradients up to 32 MiB that outlive the backward pass."""
+    return [
+        block.size_bytes
+        for block in live_blocks(tuple(allocations))
+        if block.phase is Phase.BACKWARD
+        and block.size_bytes <= LARGE_BYTES
+        and (block.freed is None or allocations[block.freed].phase not in _PASSES)
+    ]
+
+
+def go_back(freed: Sequence[float], others: Sequence[float]) -> bool:
+    """True if these blocks, freed one after the other, go back to the system; ``others`` are freed at other times."""
     largest = max((one for one in (*freed, *others) if one <= LARGE_BYTES), default=0.0)
     return sum(freed) >= _TRIMMED.value * largest > 0
 
@@ -125,23 +131,38 @@ def _pauses(subject: Subject, graph: Graph, freed: Allocation) -> list[Indices]:
     """Per iteration the tasks in one of whose pauses the block may have been freed."""
     tasks = graph.tasks
     if freed.line < 0:
-        records = subject.script.trace.records
-        last = subject.script.trace.iterations[-1].index
-        before = [
-            row
-            for row, one in enumerate(records)
-            if one.iteration == last
-            and one.kind is RecordKind.OPERATOR
-            and one.start_us + one.duration_us <= freed.time_us
-        ]
-        for row in sorted(before, key=lambda row: -records[row].start_us):
-            alike = _alike(subject, graph, row)
-            if any(len(one) for one in alike):
-                return alike
+        known = [found for found in _around(subject, graph, freed) if any(len(one) for one in found)]
+        if known:
+            return max(
+                known, key=lambda found: max(float(graph.gaps[one].max()) for one in found if len(one))
+            )
     there = (tasks.kind == KIND[TaskKind.CPU]) & (tasks.phase == PHASE[freed.phase])
     if freed.line >= 0:
         there &= tasks.line == freed.line
     return [np.flatnonzero(there & (tasks.iteration == iteration)) for iteration in graph.iterations]
+
+
+def _around(subject: Subject, graph: Graph, freed: Allocation) -> Iterator[list[Indices]]:
+    """The tasks of the operator that ended last before a block was freed, and those of the Python code that ran."""
+    records = subject.script.trace.records
+    last = subject.script.trace.iterations[-1].index
+    rows = [row for row, one in enumerate(records) if one.iteration == last]
+    for row in rows:
+        one = records[row]
+        ran = one.start_us <= freed.time_us <= one.start_us + one.duration_us
+        if one.kind is RecordKind.PYTHON and one.phase is freed.phase and ran:
+            yield _alike(subject, graph, row)
+    before = [
+        row
+        for row in rows
+        if records[row].kind is RecordKind.OPERATOR
+        and records[row].start_us + records[row].duration_us <= freed.time_us
+    ]
+    for row in sorted(before, key=lambda row: -records[row].start_us):
+        found = _alike(subject, graph, row)
+        if any(len(one) for one in found):
+            yield found
+            return
 
 
 def _cost_us(profile: Profile, size_bytes: int) -> float:

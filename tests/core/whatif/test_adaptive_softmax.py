@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from skyline.errors import UsageError
+from skyline.graph.selection import select
 from skyline.trace.facts import LabelFact, MemoryFact, ModuleFact, OptimizerFact, ParallelFact
 from skyline.trace.record import (
     Allocation,
@@ -26,6 +27,7 @@ from skyline.whatif.baseline import baseline
 from skyline.whatif.catalogue.models import adaptive_softmax
 from skyline.whatif.catalogue.models.adaptive_softmax import WHATIF, cutoffs, default_head, output_layer
 from skyline.whatif.cost import large_blocks
+from skyline.whatif.cost.streaming import NEAR, with_nearer_update
 
 CLASSES, WIDTH, ROWS = 40_000, 128, 50
 WEIGHT, LOGITS = (CLASSES, WIDTH), (ROWS, CLASSES)
@@ -123,6 +125,23 @@ def by_name(start, changed):
     return {name: share for (name, _), share in found.items()}
 
 
+LEFT = (402 * 128 + 32 * (128 + 3600) + 8 * (128 + 36_000)) / prod(WEIGHT)
+"""The part of the weight that is left: a head, and clusters of width 32 and 8."""
+
+
+def nearer(left=LEFT):
+    """Of an update of which this part of the layer's weight is left: how much sooner its bytes are read.
+
+    Parameters and gradients take 41 MB, of which the cache of 32 MB holds most before, and all afterwards.
+    """
+    whole = 8 * (prod(WEIGHT) + prod(BODY))
+    now, then = (
+        1 - (1 - NEAR.value) * min(1.0, 32e6 / size_bytes)
+        for size_bytes in (whole, whole - 8 * (1 - left) * prod(WEIGHT))
+    )
+    return then / now
+
+
 def test_each_part_shrinks_by_the_work_that_is_left(classifier):
     start, changed = transformed(classifier)
     left = by_name(start, changed)
@@ -147,7 +166,7 @@ def test_each_part_shrinks_by_the_work_that_is_left(classifier):
     assert left["AddmmBackward0"] == pytest.approx(products)
     assert left["LogSoftmaxBackward0"] == pytest.approx(elements)
     assert left["aten::cross_entropy_loss"] == pytest.approx(elements + 2 * 400 / 3000)
-    assert left["aten::add_"] == pytest.approx(parameters)
+    assert left["aten::add_"] == pytest.approx(parameters * nearer(parameters))
     assert left["aten::relu"] == left["ReluBackward0"] == 1
     assert changed.graph.durations[-1] == start.operators.durations[-1], "the update of the other layer"
     assert changed.provenance is Provenance.ASSUMED
@@ -213,6 +232,31 @@ def test_a_block_of_no_line_goes_back_in_the_pause_after_the_operator_before(cla
     graph = large_blocks.without_returning(start, start.operators.with_times(gaps=gaps), lambda _: 1.0)
     block_us = 100.0 * LOGIT_BYTES / 1e6
     assert gaps.sum() - graph.gaps.sum() == pytest.approx(len(trace.iterations) * block_us)
+
+
+def test_logits_that_are_replaced_by_later_ones_go_back_in_the_pause_of_python(classifier, monkeypatch):
+    """The last iteration's logits have a name, and are freed as that name is bound again behind the loss."""
+    for module in (large_blocks, adaptive_softmax):
+        monkeypatch.setattr(module, "LARGE_BYTES", LOGIT_BYTES // 2)
+    trace = classifier.trace
+    records = []
+    for record in trace.records:
+        records.append(record)
+        if record.name == "aten::cross_entropy_loss":
+            start_us = record.start_us + record.duration_us
+            records.append(
+                Record("python", RecordKind.PYTHON, Phase.OTHER, "main", record.iteration, start_us, 300.0)
+            )
+    last = trace.iterations[-1].start_us
+    given_back = Allocation(last + 7700, -LOGIT_BYTES, 1, Phase.OTHER)
+    changed = replace(trace, records=tuple(records), allocations=(given_back,))
+    start = baseline(replace(classifier, trace=changed, large_block_us_per_mb=10.0))
+    names = np.array([start.operators.tasks[index].name for index in range(len(start.operators.durations))])
+    gaps = np.select([names == "python", names == "aten::cross_entropy_loss"], [250.0, 20.0], 0.0)
+    graph = large_blocks.without_returning(start, start.operators.with_times(gaps=gaps), lambda _: 1.0)
+    saved = gaps - graph.gaps
+    assert saved[names == "python"] == pytest.approx(min(250.0, 10.0 * LOGIT_BYTES / 1e6))
+    assert not saved[names != "python"].any()
 
 
 def test_gradients_that_were_returned_together_stay_once_that_of_the_layer_is_small(classifier):
@@ -353,16 +397,24 @@ def test_an_update_of_all_tensors_at_once_loses_the_part_of_the_layer(classifier
     work = (*WORK[:6], ("aten::_foreach_add_", Phase.OPTIMIZER, 6100, 3, 6))
     start, changed = transformed(replace(classifier, trace=trace_of(work, (*SHAPES, each))))
     left = by_name(start, changed)["aten::_foreach_add_"]
-    parameters = by_name(*transformed(classifier))["aten::add_"]
     part = prod(WEIGHT) / (prod(WEIGHT) + prod(BODY))
-    assert left == pytest.approx(1 - part * (1 - parameters))
+    assert left == pytest.approx(nearer() * (1 - part * (1 - LEFT)))
 
 
 def test_an_embedding_of_the_same_size_keeps_its_update(classifier):
     start, changed = transformed(replace(classifier, modules=(TABLE, *classifier.modules)))
-    _, alone = transformed(classifier)
-    parameters = by_name(start, alone)["aten::add_"]
-    assert by_name(start, changed)["aten::add_"] == pytest.approx(1 - (1 - parameters) / 2)
+    assert by_name(start, changed)["aten::add_"] == pytest.approx(nearer() * (1 - (1 - LEFT) / 2))
+
+
+def test_python_of_the_update_is_sooner_where_the_cache_holds_its_data(classifier):
+    start = baseline(classifier)
+    gaps = start.operators.with_times(gaps=np.full(len(start.operators), 10.0))
+    steps = select(gaps, phase=Phase.OPTIMIZER)
+    changed = with_nearer_update(start, gaps, steps[:0], (1 - LEFT) * prod(WEIGHT), NEAR.value)
+    assert changed.gaps[steps] == pytest.approx(10.0 * nearer())
+    assert (changed.durations == gaps.durations).all()
+    more = with_nearer_update(start, gaps, steps, -1.0, NEAR.value)
+    assert (more.gaps == gaps.gaps).all(), "of more parameters nothing is known"
 
 
 def test_more_rows_are_more_of_everything_but_the_weights(classifier):

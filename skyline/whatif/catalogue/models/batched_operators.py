@@ -14,12 +14,14 @@ from skyline.graph.selection import select
 from skyline.graph.task import KIND, PARTS, PHASE, WORK, Part, TaskKind, WorkClass, parts_of, work_class
 from skyline.graph.threads import is_split
 from skyline.interval import ENDS
+from skyline.memory.growth import LARGE_BYTES
 from skyline.predict.gpu_spec import GpuSpec
 from skyline.predict.registry import predictor_for
 from skyline.trace.record import OperatorShape, Phase
 from skyline.whatif.base import Scenario
 from skyline.whatif.catalogue.memory.batch_scaling import grown, growth
-from skyline.whatif.constant import XEON, Constant
+from skyline.whatif.catalogue.models.stacked_weights import by_model, provided_us, turned_us, updated_us
+from skyline.whatif.constant import EPYC, XEON, Constant
 from skyline.whatif.cost.embedding_rows import DENSE_GRADIENTS, cleared_shares
 from skyline.whatif.cost.thread_scaling import CALL_US, PLAIN_PART, gained, threads_of
 from skyline.whatif.number_formats import Factors, gpu
@@ -35,10 +37,13 @@ _OF_WEIGHTS = re.compile("AccumulateGrad|" + "|".join(DENSE_GRADIENTS))
 _OPERATOR = re.compile("::")
 _NORMS = re.compile(r"(layer|batch|group|instance)_?norm|::bn_[fb]w", re.IGNORECASE)
 """Normalizations: batched, they are taken apart into their steps."""
+_LOSSES = re.compile(r"cross_?entropy|nll_?loss", re.IGNORECASE)
+"""Losses of classes: batched, each reads its targets by a gather."""
+_LOOKUPS = re.compile("embedding", re.IGNORECASE)
 
 # The constants of the model.
 _SOURCE = "benchmarks/batched_operators.py: several models at once over one after the other, calls apart"
-PRODUCTS = Constant(1.2, 1.0, 2.2, _SOURCE, machine=XEON)
+PRODUCTS = Constant(1.06, 1.0, 1.7, f"{_SOURCE}, and the order of gradients apart", machine=EPYC)
 CONVOLUTIONS = Constant(1.0, 0.9, 1.15, _SOURCE, machine=XEON)
 NORMS = Constant(2.6, 2.0, 3.6, _SOURCE, machine=XEON)
 _CALLS = (
@@ -47,6 +52,8 @@ _CALLS = (
 PRODUCT_CALL_US = Constant(70.0, 35.0, 110.0, _CALLS, machine=XEON)
 CONVOLUTION_CALL_US = Constant(270.0, 130.0, 350.0, _CALLS, machine=XEON)
 NORM_CALL_US = Constant(60.0, 30.0, 90.0, _CALLS, machine=XEON)
+LOSS_CALL_US = Constant(57.0, 40.0, 160.0, _CALLS, machine=EPYC)
+LOOKUP_CALL_US = Constant(25.0, 20.0, 80.0, _CALLS, machine=EPYC)
 OTHER_CALL_US = Constant(4.0, 0.0, 15.0, _CALLS, machine=XEON)
 STEP_CALL_US = Constant(
     100.0, 50.0, 300.0, "benchmarks/batched_operators.py: the same for a pass, once", machine=XEON
@@ -78,25 +85,36 @@ def batched_on_cpu(
     computing = (tasks.lane == tasks.lane_code(subject.lane)) & ~loading
     passes = computing & np.isin(tasks.phase, _PASSES)
     weighted, norms = _with_weights(graph), _named(graph, _NORMS)
+    products = np.flatnonzero(computing & weighted & (tasks.work == WORK[WorkClass.MATMUL]))
+    divided = by_model(subject, graph, products, jobs)
     alone_us, larger = _one_by_one_us(subject, graph, jobs), _in_larger_batch(scenario, subject, jobs)
     found: list[Graph] = []
     for case in ENDS:
         factors = np.full(len(graph), getattr(OTHERS, case))
-        factors[weighted & (tasks.work == WORK[WorkClass.MATMUL])] = getattr(PRODUCTS, case)
+        factors[products] = divided * getattr(PRODUCTS, case)
         factors[weighted & (tasks.work == WORK[WorkClass.CONVOLUTION])] = getattr(CONVOLUTIONS, case)
         factors[passes & norms] = getattr(NORMS, case)
         durations, gaps = np.where(computing, factors * alone_us, graph.durations), graph.gaps.copy()
         if larger is not None:
             moving = passes & ~weighted
             durations[moving] = (factors * larger.durations)[moving]
-            # Blocks that are returned between operators grow with them.
-            gaps[passes] = np.maximum(gaps, larger.gaps)[passes]
+            if _returns_blocks(subject, scenario, jobs):
+                # Blocks that go back to the system between operators grow with them; Python does not.
+                gaps[passes] = np.maximum(gaps, larger.gaps)[passes]
         if own_data:
             durations[loading] *= jobs
             gaps[loading] *= jobs
+        durations += turned_us(subject, graph, jobs, case) + provided_us(subject, graph, jobs)
+        durations = np.maximum(durations, updated_us(subject, graph, jobs, case))
         found.append(_with_dispatch(subject, graph.with_times(durations, gaps), case))
     likely, least, most = found
     return likely, least, most
+
+
+def _returns_blocks(subject: Subject, scenario: Scenario, jobs: int) -> bool:
+    """True if blocks of so many models are too large for the C library to keep."""
+    largest = max((abs(one.size_bytes) for one in subject.script.trace.allocations), default=0)
+    return jobs * scenario.batch_factor(subject) * largest > LARGE_BYTES
 
 
 def _named(graph: Graph, pattern: re.Pattern[str]) -> Flags:
@@ -274,6 +292,8 @@ def _with_dispatch(subject: Subject, graph: Graph, case: str) -> Graph:
     added_us[weighted & (tasks.work == WORK[WorkClass.MATMUL])] = getattr(PRODUCT_CALL_US, case)
     added_us[weighted & (tasks.work == WORK[WorkClass.CONVOLUTION])] = getattr(CONVOLUTION_CALL_US, case)
     added_us[_named(graph, _NORMS)] = getattr(NORM_CALL_US, case)
+    added_us[_named(graph, _LOSSES)] = getattr(LOSS_CALL_US, case)
+    added_us[_named(graph, _LOOKUPS)] = getattr(LOOKUP_CALL_US, case)
     added_us[~called] = 0.0
     places = np.flatnonzero(called)
     _, first = np.unique(tasks.iteration[places], return_index=True)
