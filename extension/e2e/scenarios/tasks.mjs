@@ -106,7 +106,7 @@ async function forAGpu({ bench, check, shot }) {
 
 async function slower({ bench, check, shot }) {
   const text = (wait) => `import time\n${HEAD}\n\ndef prepare(x):\n    time.sleep(${wait})\n    return x\n\n\ndata = TensorDataset(torch.randn(4096, 64), torch.randn(4096, 1))\nloader = DataLoader(data, batch_size=32)\nnet = nn.Linear(64, 1)\noptimizer = torch.optim.SGD(net.parameters(), lr=0.01)\nfor epoch in range(50):\n    for x, y in loader:\n        optimizer.zero_grad()\n        nn.functional.mse_loss(net(prepare(x)), y).backward()\n        optimizer.step()\n`;
-  const { window, actions } = await opened(bench, "slower", "train.py", { "train.py": text("0.01") }, NO_TRIALS, { ...SIZE, width: 1500 });
+  const { window, actions } = await opened(bench, "slower", "train.py", { "train.py": text("0.01") }, NO_TRIALS, { ...SIZE, width: 1600 });
   const { page, view } = window;
   await window.profileNow();
   // As a pull of somebody's change does.

@@ -36,7 +36,8 @@ export function asText({ profiles, source }: ComparisonReport): string {
     `# ${answer(profiles)}`,
     "",
     ...cause(profiles),
-    ...table(["", `before, ${when(before.created)}`, `now, ${when(after.created)}`, "change"], [
+    ...table(["", "before", "now", "change"], [
+      ["profiled at", when(before.created), when(after.created), ""],
       ["iteration", ...sides(before.iteration_ms.value, after.iteration_ms.value)],
       ["batch size", String(before.batch_size ?? "?"), String(after.batch_size ?? "?"), ""],
       ["peak memory", mb(before.peak_bytes.value), mb(after.peak_bytes.value), mb(profiles.peak_change_bytes)],
