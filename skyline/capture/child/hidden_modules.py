@@ -183,7 +183,7 @@ class _Finder:
             for variable, value in self._set.pop(one).items():
                 os.environ.setdefault(variable, value)
             warnings.filters[:0] = self._filters.pop(one)
-            # What Python remembers of earlier filters is out of date.
+            # Python remembers results of the earlier filters until a block like this.
             with warnings.catch_warnings():
                 pass
         if not self.hidden:
@@ -227,7 +227,7 @@ def _functions():
 
 
 def _footprint():
-    """What a fork does not take over from a process: its threads and child processes, and whatever devices are open."""
+    """The parts of a process that a fork does not take over: threads, child processes, open devices."""
     folder = "/proc/self/"
     found = [len(os.listdir(folder + "task")), len(os.listdir(folder + "fd"))]
     with contextlib.suppress(OSError), open(f"{folder}task/{os.getpid()}/children") as file:

@@ -103,7 +103,7 @@ assert own in warnings.filters
         # Told once, and not at all of variables that the import does not read.
         ("os.environ['OTHER'] = '1'; import compiler", COMPILER + ALGEBRA, [], 1),
         ("os.environ['RULES'] = '1'; hidden_modules.watch_variables(None); import settings", None, [], 1),
-        # What the import has put into other modules comes with it, unless the script has put something else there.
+        # Functions that the import replaces in other modules come with it, unless the script has replaced them.
         ("import compiler; assert seen.usual() == seen.own() == 'the compiler'", COMPILER + ALGEBRA, [], 1),
         (
             "seen.own = len; import compiler; assert seen.own is len and seen.usual()",
@@ -272,7 +272,7 @@ def test_a_forked_run_sees_the_compiler_when_a_fresh_one_does(
 def test_variables_that_the_script_sets_count_as_in_a_fresh_run(
     script: Callable[..., Path], pool: WarmPool, known: bool
 ) -> None:
-    """Whether the script's own text names them, or a module of it."""
+    """Either the script's own text names them, or a module of it does."""
     name = "TORCHDYNAMO_SUPPRESS_ERRORS"
     if known:
         source = f"import os\nos.environ['{name}'] = '1'\n"
