@@ -14,7 +14,7 @@ from skyline.capture.warm_parent import CannotFork, WarmParent
 logger = logging.getLogger(__name__)
 
 _MOST_PARENTS = 2
-"""Each keeps some 200 MB."""
+"""Each keeps some 300 MB."""
 _READY_TIMEOUT_S = 60.0
 _READ_AT_IMPORT = (
     "ATEN_",
