@@ -51,6 +51,10 @@ class ScriptEnded(Exception):
         self.ended = ended
 
 
+class VariablesRead(Exception):
+    """The script has set environment variables that its process had read before it began: it needs a ``plain`` one."""
+
+
 class ChildProcess:
     """One run of the script. Use as a context manager: leaving it ends every process of the run."""
 
@@ -68,6 +72,7 @@ class ChildProcess:
         cancel: threading.Event | None = None,
         starter: Starter = start_fresh,
         variables: Mapping[str, str] | None = None,
+        plain: bool = False,
     ) -> None:
         if not HAS_GROUPS:
             raise CaptureImpossible(
@@ -107,6 +112,7 @@ class ChildProcess:
             key,
             self._cancel,
             self._terminal.descriptor if self._terminal is not None else None,
+            plain,
         )
         self._limits = limits
         self._called = False
@@ -198,8 +204,8 @@ class ChildProcess:
     def receive(self, *wanted: str) -> Event:
         """The next event of one of these kinds; others of the way are skipped.
 
-        Raises ScriptEnded, ScriptFailed, CaptureImpossible (no torch), BudgetExceeded (no event within the
-        time limit, or too much memory) and Cancelled.
+        Raises VariablesRead (of a run that may start again), ScriptEnded, ScriptFailed, CaptureImpossible (no torch),
+        BudgetExceeded (no event within the time limit, or too much memory) and Cancelled.
         """
         deadline = time.monotonic() + self._timeout_s
         while True:
@@ -213,6 +219,8 @@ class ChildProcess:
                     raise self._failed(msgspec.convert(event, Failed))
                 case "finished":
                     raise ScriptEnded(msgspec.convert(event, Ended))
+                case "variables":
+                    raise VariablesRead(", ".join(event["names"]))
                 case "no_torch":
                     raise CaptureImpossible(
                         f"PyTorch is not installed in {event['executable']} (Python {event['python']})",

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from skyline.capture.bare import run_bare
 from skyline.capture.batch_way import SizedRun
-from skyline.capture.child_process import ChildProcess, ScriptEnded
+from skyline.capture.child_process import ChildProcess, ScriptEnded, VariablesRead
 from skyline.capture.device_room import DeviceRoom, Sharing
 from skyline.capture.ended_early import too_few
 from skyline.capture.events import Ready
@@ -132,11 +132,19 @@ class HeldRun:
         """Run the script until the end of its warm-up; returns before that."""
         self._lives += 1
         self._used = 0
-        self._launcher.start(self.child, self._sized, warmup=self._warmup)
+        self._launcher.start(self.child, self._sized, warmup=self._warmup, may_start_again=True)
 
     def await_ready(self, *, quiet: bool = True) -> Ready:
-        """Wait for the end of the warm-up."""
-        self._ready, step_ms = self._launcher.await_ready(self.child, quiet=quiet)
+        """Wait for the end of the warm-up; ``child`` may be another afterwards."""
+        try:
+            self._ready, step_ms = self._launcher.await_ready(self.child, quiet=quiet)
+        except VariablesRead:
+            self._launcher.plain = True
+            self.close()
+            self.launch(quiet=quiet)
+            self.start()
+            self._lives -= 1
+            self._ready, step_ms = self._launcher.await_ready(self.child, quiet=quiet)
         self.cut_like(self._ready)
         self._used = self._ready.warmup + 1
         self._typical_ms = self._typical_ms or step_ms

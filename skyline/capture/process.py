@@ -26,7 +26,8 @@ HAS_SUBREAPER = sys.platform == "linux"
 class Start:
     """The start of a run's process; it calls back at ``address`` and authenticates itself with ``key``.
 
-    ``stdin`` is a descriptor that stays the caller's; None for one with nothing to read.
+    ``stdin`` is a descriptor that stays the caller's; None for one with nothing to read. A ``plain`` one has imported
+    PyTorch at most, and not its compiler.
     """
 
     interpreter: str
@@ -36,6 +37,7 @@ class Start:
     key: bytes
     cancel: threading.Event = field(default_factory=threading.Event)
     stdin: int | None = None
+    plain: bool = False
 
 
 class RunningProcess(Protocol):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import socket
 import threading
 from dataclasses import asdict
@@ -23,6 +24,9 @@ from skyline.source.cells import is_notebook
 from skyline.source.knob import KnobSearch
 from skyline.source.text import SourceText
 from skyline.stage_failures import failure
+
+_COMPILER_VARIABLE = re.compile(r"\bTORCH(DYNAMO|INDUCTOR|_)[A-Z_]+")
+"""The names of most environment variables that PyTorch's compiler reads when it is imported."""
 
 
 class ScriptLauncher:
@@ -54,6 +58,8 @@ class ScriptLauncher:
         self._output = output
         self._cancel = cancel or threading.Event()
         self._starter = starter
+        self.plain = any(map(_COMPILER_VARIABLE.search, self.sources.values()))
+        """The runs from now on import PyTorch's compiler themselves: the script sets variables that it reads."""
         self.interpreter = resolve_interpreter(script, request.interpreter)
         self.longest_step_s = request.longest_step_s
         """Of the runs from now on: all runs of a script are cut alike, see ``cut_like``."""
@@ -107,6 +113,7 @@ class ScriptLauncher:
                 **dict(self.request.variables),
                 **(variables_of_first_rank(self.request.ranks) if self.request.ranks > 1 else {}),
             },
+            plain=self.plain,
         )
 
     def start(self, child: ChildProcess, sized: SizedRun | None = None, **fields: object) -> None:

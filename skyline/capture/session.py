@@ -204,10 +204,11 @@ class CaptureSession:
         return (), products
 
     def _measure_base(self, held: HeldRun, knobs: KnobSearch) -> ScriptRun:
-        request, child = self._request, held.child
+        request = self._request
         known = from_source(self._launcher.text, knobs)
         self._launcher.say("launch", f"starting {self._launcher.script.name}", 0.1, known)
         ready = held.await_ready(quiet=False)
+        child = held.child
         self._launcher.say("measure", "timing iterations", 0.3)
 
         def tell(rows: BareRows) -> None:

@@ -10,6 +10,7 @@ import socket
 import subprocess
 import threading
 import time
+from collections.abc import Mapping
 from multiprocessing import reduction
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -79,7 +80,7 @@ def _is_over(pid: int) -> bool:
 def start_resident(start: Start, descriptor: int) -> subprocess.Popen[bytes]:
     """The resident process itself, which serves the channel of this descriptor."""
     return subprocess.Popen(
-        [start.interpreter, str(ENTRY), "--warm", str(descriptor)],
+        [start.interpreter, str(ENTRY), "--warm", str(descriptor), *(["--plain"] if start.plain else [])],
         cwd=start.working_directory,
         env={**start.environment, RUN_TAG: _NO_RUN},
         stdin=subprocess.DEVNULL,
@@ -98,6 +99,8 @@ class WarmParent:
         self._state = threading.Condition()
         self._files: list[str] | None = None
         self._stamp: Stamp = ()
+        self._environment = start.environment
+        self._variables: list[str] = []
         self._answers: dict[int, ForkedProcess] = {}
         self._outputs: dict[int, IO[bytes]] = {}
         self._running: dict[int, ForkedProcess] = {}
@@ -127,12 +130,14 @@ class WarmParent:
         with self._state:
             return bool(self._running)
 
-    def is_current(self) -> bool:
-        """True if it lives, and its imports are still current on disk."""
+    def is_current(self, environment: Mapping[str, str]) -> bool:
+        """True if it lives, and its imports are still current on disk and right for this environment."""
         with self._state:
-            files, stamp = self._files, self._stamp
+            files, stamp, variables = self._files, self._stamp, self._variables
             if self._gone:
                 return False
+        if any(environment.get(name) != self._environment.get(name) for name in variables):
+            return False
         return files is None or _stamp(files) == stamp
 
     def wait_ready(self, timeout_s: float, cancel: threading.Event) -> bool:
@@ -225,7 +230,7 @@ class WarmParent:
         match message["event"]:
             case "ready":
                 self._stamp = _stamp(message["files"])
-                self._files = message["files"]
+                self._files, self._variables = message["files"], message["variables"]
             case "forked":
                 number, pid = message["number"], message["pid"]
                 output = self._outputs.get(number)

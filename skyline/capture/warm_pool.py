@@ -14,7 +14,7 @@ from skyline.capture.warm_parent import CannotFork, WarmParent
 logger = logging.getLogger(__name__)
 
 _MOST_PARENTS = 2
-"""Each keeps some 200 MB."""
+"""Each keeps some 300 MB."""
 _READY_TIMEOUT_S = 60.0
 _READ_AT_IMPORT = (
     "ATEN_",
@@ -41,7 +41,7 @@ _READ_AT_IMPORT = (
 )
 """Prefixes of variables that matter while an interpreter starts and imports; the fork sets the others."""
 
-_Key = tuple[str, str, tuple[tuple[str, str], ...]]
+_Key = tuple[str, str, tuple[tuple[str, str], ...], bool]
 
 
 class WarmPool:
@@ -101,7 +101,7 @@ class WarmPool:
             if self._closed.is_set():
                 raise CannotFork("the server is closing")
             parent = self._parents.get(key)
-            if parent is not None and not parent.is_current():
+            if parent is not None and not parent.is_current(start.environment):
                 self._retired.append(self._parents.pop(key))
                 parent = None
             if parent is None:
@@ -125,4 +125,4 @@ def _key(start: Start) -> _Key:
     # The folder matters only where the interpreter looks for modules relative to it.
     entries = start.environment.get("PYTHONPATH", "").split(os.pathsep)
     relative = any(entry and not os.path.isabs(entry) for entry in entries)
-    return start.interpreter, str(start.working_directory) if relative else "", read
+    return start.interpreter, str(start.working_directory) if relative else "", read, start.plain

@@ -1,6 +1,7 @@
 """Entry point of the capture child: ``python <this file> ADDRESS``; everything else arrives over the channel.
 
-``python <this file> --warm DESCRIPTOR`` starts the resident process, whose forks go on as if started so.
+``python <this file> --warm DESCRIPTOR`` starts the resident process, whose forks go on as if started so; with
+``--plain`` it imports nothing ahead of the scripts.
 ``--follow FILE`` starts another rank of a distributed script.
 """
 
@@ -37,7 +38,8 @@ if __name__ == "__main__":
     if sys.argv[1] == "--follow":
         importlib.import_module(PACKAGE + ".ranks.followers").follow(sys.argv[2])
     if sys.argv[1] == "--warm":
-        address, key = importlib.import_module(PACKAGE + ".warm").serve(int(sys.argv[2]))
+        warm = importlib.import_module(PACKAGE + ".warm")
+        address, key = warm.serve(int(sys.argv[2]), ahead=warm.PLAIN not in sys.argv)
     else:
         address, key = sys.argv[1], bytes.fromhex(os.environ.pop("SKYLINE_CHANNEL_KEY"))
         importlib.import_module(PACKAGE + ".subreaper").continue_below(())

@@ -7,7 +7,7 @@ import os
 import sys
 import time
 
-from . import user_code, variant
+from . import hidden_modules, user_code, variant
 from .channel import Channel
 from .program import compile_script, execute
 from .sandbox.sandbox import Sandbox
@@ -53,6 +53,8 @@ def main(address, key):
     spawned.install(request)
     if request.get("ranks", 1) > 1:
         followers.start(request, channel)
+    if request.get("may_start_again"):
+        hidden_modules.watch_variables(lambda names: _ask_for_another(channel, names))
     stepper.began = time.perf_counter()
     problem = execute(request, code)
     if problem is not None and request.get("ranks", 1) > 1:
@@ -62,6 +64,12 @@ def main(address, key):
     else:
         channel.send("finished", **stepper.ended(), processes=spawned.started())
     _leave(0)
+
+
+def _ask_for_another(channel, names):
+    """The script has set variables that were read before it began: the parent ends this process and starts another."""
+    channel.send("variables", names=names)
+    channel.next_command()
 
 
 def observe(request, claim):

@@ -9,7 +9,7 @@ import time
 
 import torch
 
-from . import facts, styles, user_code
+from . import facts, hidden_modules, styles, user_code
 from .devices.in_use import DevicesInUse, devices_in_use
 from .devices.step_clock import StepClock
 from .evaluation import EvaluationReplay
@@ -168,6 +168,8 @@ class Stepper:
         if self.evaluation is not None:
             self.evaluation.stop()
         self._devices.wait()
+        # From here on the run is measured, and not started again.
+        hidden_modules.watch_variables(None)
         ended = _clock()
         self._channel.send(
             "ready",

@@ -20,8 +20,10 @@ import tempfile
 from multiprocessing import reduction
 from multiprocessing.connection import Connection
 
-from . import subreaper, user_code
+from . import hidden_modules, subreaper, user_code
 
+PLAIN = "--plain"
+"""Argument of a resident process that imports nothing ahead of the scripts."""
 _NAME = "skyline-warm"
 _RUN_TAG = "SKYLINE_RUN"
 _IMPORTED = (
@@ -35,8 +37,11 @@ _IMPORTED = (
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD)
 
 
-def serve(descriptor):
-    """Fork at the server's request until it goes away. In each fork, gives the run's address and key."""
+def serve(descriptor, *, ahead=False):
+    """Fork at the server's request until it goes away. In each fork, gives the run's address and key.
+
+    ``ahead`` also imports what most scripts import later; see ``hidden_modules``.
+    """
     given = socket.socket(fileno=descriptor)
     control = Connection(os.dup(descriptor))
     names = subreaper.set_name(_NAME)
@@ -46,12 +51,15 @@ def serve(descriptor):
     except ImportError as error:
         _send(control, {"event": "unable", "message": str(error)})
         os._exit(0)
+    if ahead and not hidden_modules.prepare():
+        # Begin again, and leave that to the runs.
+        os.execv(sys.executable, [*sys.orig_argv, PLAIN])
     gc.collect()
     # Imported objects stay out of every later collection, so that the pages stay shared with the forks.
     gc.freeze()
     handlers = {number: signal.getsignal(number) for number in _SIGNALS}
     woken, wake = subreaper.wake_at_signals()
-    _send(control, {"event": "ready", "files": _foundations()})
+    _send(control, {"event": "ready", "files": _foundations(), "variables": hidden_modules.variables_read()})
     running = set()
     above = os.getppid()
     while True:
@@ -113,7 +121,7 @@ def _become(request, output, stdin=None):
     random.seed()
     # Of the CPU alone: those of other devices are not there yet, and begin the same in every process.
     sys.modules["torch"].default_generator.seed()
-    numpy_random = sys.modules.get("numpy.random")
+    numpy_random = hidden_modules.find("numpy.random")
     if numpy_random is not None:
         numpy_random.seed()
 
