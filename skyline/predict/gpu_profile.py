@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import threading
 from collections.abc import Callable
 from dataclasses import replace
@@ -72,7 +73,8 @@ def _with_curve(
         largest_batch_traced=largest.traced,
         larger_untried=largest.larger_untried,
     )
-    return replace(made, trials=tuple(trials), prediction=prediction)
+    # Front ends have shown the profile without a curve by its id, and keep what they know by it.
+    return replace(made, id=secrets.token_hex(4), trials=tuple(trials), prediction=prediction)
 
 
 def _trial(profile: Profile, base: Profile, size: int) -> Trial:

@@ -101,6 +101,10 @@ async function forAGpu({ bench, check, shot }) {
   check(`${size} images are within the bounds of the model's activations`, size > 23.6e9 / 32e6 && size < 23.6e9 / 6.4e6);
   await settled(window);
   await shot(window, "task-editor-the-largest-batch-for-24-gb");
+  // The sizes that were traced are the curve of the bars.
+  await window.drag("memory", 0.5);
+  await sentence(window, ".then", /→ .* per iteration/);
+  check("the bars go through the traced sizes", (await window.batchSizeShown()) > 64);
   await window.close();
 }
 
