@@ -26,7 +26,7 @@ _FOLDERS = {}
 
 
 def is_user_file(path):
-    """True if a source path is the person's: a real file outside the standard library and site-packages."""
+    """True if a source path is the person's: a real file that no library and no compiler put there."""
     known = _KNOWN.get(path)
     if known is None:
         real = _real(path)
@@ -35,10 +35,18 @@ def is_user_file(path):
             and not real.startswith(LIBRARY_PREFIXES)
             and (os.sep + "site-packages" + os.sep) not in real
             and (os.sep + "dist-packages" + os.sep) not in real
+            and not _is_compiled(real)
             and os.path.isfile(real)
         )
         _KNOWN[path] = known
     return known
+
+
+def _is_compiled(real):
+    """True for a file that PyTorch's compiler wrote."""
+    folder = os.environ.get("TORCHINDUCTOR_CACHE_DIR")
+    own = bool(folder) and real.startswith(os.path.realpath(folder) + os.sep)
+    return own or (os.sep + "torchinductor_") in real
 
 
 def _real(path):
