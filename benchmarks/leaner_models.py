@@ -50,6 +50,7 @@ _WHOLE_SCRIPTS = (
     "unseen_whatifs_4",
     "unseen_whatifs_5",
     "unseen_whatifs_6",
+    "unseen_whatifs_7",
 )
 
 

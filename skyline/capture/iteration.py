@@ -6,22 +6,13 @@ from pathlib import PurePath
 
 from skyline.capture.bare import BareRows
 from skyline.capture.events import OptimizerSeen, RunFacts
-from skyline.trace.facts import MODEL_CALL, IterationFact
+from skyline.trace.facts import FRAMEWORKS, MODEL_CALL, IterationFact
 from skyline.trace.record import CodeLine
 
 OPTIMIZER_STEP = "optimizer step"
 BACKWARD_PASS = "backward pass"
 INFERENCE = "inference"
 """The style of a script that does not train."""
-_FRAMEWORKS = (
-    "Hugging Face Trainer",
-    "PyTorch Lightning",
-    "Lightning Fabric",
-    "Accelerate",
-    "fastai",
-    "PyTorch Ignite",
-    "Keras",
-)
 
 
 def iteration_fact(facts: RunFacts, rows: BareRows) -> IterationFact:
@@ -91,7 +82,7 @@ def _meaning(facts: RunFacts, rows: BareRows, styles: tuple[str, ...]) -> str:
         elif passes < 0.05:
             text += ", without a backward pass"
     # The first that applies: the Trainer, for one, is built on Accelerate.
-    if framework := [name for name in _FRAMEWORKS if name in styles]:
+    if framework := [name for name in FRAMEWORKS if name in styles]:
         text += f", in the loop of {framework[0]}"
     if facts.world_size > 1:
         text += f", on rank {facts.rank} of {facts.world_size}"

@@ -224,6 +224,16 @@ class CallFact:
 
 MODEL_CALL = "model call"
 """The boundary of a script that does not train."""
+FRAMEWORKS = (
+    "Hugging Face Trainer",
+    "PyTorch Lightning",
+    "Lightning Fabric",
+    "Accelerate",
+    "fastai",
+    "PyTorch Ignite",
+    "Keras",
+)
+"""The styles of scripts whose loop, or a part of it, is a framework's."""
 
 
 @dataclass(frozen=True, slots=True)

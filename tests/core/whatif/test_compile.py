@@ -346,6 +346,13 @@ def test_where_it_makes_no_sense(profile):
     assert "does not compile on Windows" in environment(torch="2.3.0", platform="Windows-10")
     styled = IterationFact("one step", "optimizer step", 1, 1, 1, ("torch.compile",))
     assert reason(iteration=styled) == "it is compiled already"
+    parts = (
+        ModuleFact("Pair", "Pair", False, 0, False, {}, calls_per_iteration=0.0),
+        ModuleFact("Pair.encoder", "Linear", True, 1, True, {}),
+    )
+    assert "never the model itself" in reason(modules=parts)
+    by_framework = IterationFact("one step", "optimizer step", 1, 1, 1, ("PyTorch Lightning",))
+    assert "never the model" not in reason(modules=parts, iteration=by_framework)
     assert "no operator of the model" in reason(modules=(ModuleFact("Other", "Other", False, 1, True, {}),))
 
 

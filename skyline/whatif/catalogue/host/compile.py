@@ -15,6 +15,7 @@ from skyline.graph.launching import launches
 from skyline.graph.task import KIND, ON_GPU, PHASE, WORK, TaskKind, WorkClass
 from skyline.interval import ENDS, Interval
 from skyline.lazy_dataclass import dataclass
+from skyline.trace.facts import FRAMEWORKS
 from skyline.trace.profile import Profile
 from skyline.trace.record import OperatorShape, Phase
 from skyline.whatif.base import Applicability, Grain, Scenario, Stage, Subject, UsualWhatIf
@@ -293,6 +294,11 @@ def _impossible(profile: Profile) -> str:
         return "it is compiled already"
     if any(call.name == "compile" for call in profile.calls):
         return "it is compiled already"
+    if _only_parts_are_called(profile):
+        return (
+            "the script calls parts of the model, never the model itself: "
+            "the compiled model would not run; compile its parts"
+        )
     environment = profile.environment
     version = _numbers(environment.torch)
     if version and version < _FIRST:
@@ -306,6 +312,19 @@ def _impossible(profile: Profile) -> str:
     if on_windows and version < _ON_WINDOWS_CPU:
         return f"PyTorch {environment.torch} does not compile on Windows"
     return ""
+
+
+def _only_parts_are_called(profile: Profile) -> bool:
+    """True if a loop of the user's own uses the model as a container. Frameworks compile more than its forward pass."""
+    roots = [module for module in profile.modules if "." not in module.path]
+    parts = [module for module in profile.modules if "." in module.path]
+    styles = profile.iteration.styles if profile.iteration is not None else ()
+    return (
+        bool(roots)
+        and not any(root.library or root.calls_per_iteration for root in roots)
+        and any(part.calls_per_iteration for part in parts)
+        and not set(FRAMEWORKS).intersection(styles)
+    )
 
 
 def _numbers(version: str) -> tuple[int, ...]:
