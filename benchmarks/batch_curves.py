@@ -1,14 +1,14 @@
-"""Batch-size curves against the real thing: from three measured sizes, what two others take in time and memory.
+"""Compares predicted time and memory of two batch sizes with measurements; the predictions use three other sizes.
 
-Each script is profiled once, with two batch sizes beside its own. From these three everything is predicted before
-anything else runs: a size inside, in the widest gap between measured ones, and one beyond, twice the largest. Then the
-edits that Skyline itself would make are measured in turns with the script as it stands, which runs twice (the null).
-Beside the prediction stand "no change" and "in proportion": the iteration takes as much longer as the batch is larger,
-and so does the memory.
+Each script is profiled once, at its own batch size and at two others. Everything is predicted from these three sizes
+before anything else runs. One predicted size is inside the widest gap between measured sizes. The other is outside
+them, at twice the largest. Then the edits that Skyline itself would make are measured in turns with the unchanged
+script, which runs twice (the null). The prediction is compared with two simple ones. "No change" keeps time and memory.
+"In proportion" multiplies both by the ratio of the batch sizes.
 
-``--rows FILE`` keeps what is done, script by script, and goes on from there when it is started again. Scripts are
-given as ``"PATH [ARGUMENTS]"``; without any, the examples are measured. ``--corpus`` adds public scripts of
-``corpus.toml`` by name.
+``--rows FILE`` stores the rows of each finished script, and a later run continues from them. Scripts are given as
+``"PATH [ARGUMENTS]"``; without any, the examples are measured. ``--corpus`` adds public scripts of ``corpus.toml`` by
+name.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from skyline.verification.change import change
 from skyline.whatif.question import Choice, Question
 
 BATCH_POINTS = 2
-"""Sizes that the profile measures beside the script's own."""
+"""Sizes that the profile measures in addition to the script's own."""
 BEYOND = 2
 BARS = {"time": 0.05, "peak memory": 0.03}
 
@@ -58,7 +58,7 @@ class HeldOut:
 
     @property
     def beyond(self) -> bool:
-        """Whether it lies outside the measured sizes."""
+        """True if the size is larger than all measured sizes."""
         return self.size > max(self.sizes)
 
     @property
@@ -68,7 +68,7 @@ class HeldOut:
 
 
 def held_out(sizes: Sequence[int], most: int | None) -> list[int]:
-    """In the middle of the widest gap, and twice the largest, as far as the data set goes."""
+    """The middle of the widest gap, and twice the largest size where the data set is large enough."""
     left, right = max(pairwise(sorted(sizes)), key=lambda pair: pair[1] / pair[0])
     inside = round(math.sqrt(left * right))
     chosen = [inside] if left < inside < right else []

@@ -33,7 +33,7 @@ def largest(table: OperatorTable, first: int, memory_bytes: float) -> int:
 
 
 def fits(results: Sequence[RowResult]) -> dict[str, int]:
-    """How many rows have the predicted batch size, one that is a step off, and one further off."""
+    """Count the rows with the predicted batch size, with one that is a step off, and with one further off."""
     if not results:
         return {}
     first = max(result.row.batch for result in results)

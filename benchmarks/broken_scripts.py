@@ -1,4 +1,4 @@
-"""Ways in which a save can break a training script, each with what it does."""
+"""Ways in which a save can break a training script, each with a description."""
 
 from __future__ import annotations
 
@@ -54,4 +54,4 @@ BROKEN: dict[str, str | bytes | None] = {
         "raise RuntimeError('and leaves it')\n"
     ),
 }
-"""What the file holds after such a save; None: it is removed."""
+"""Content of the file after such a save; None: the file is removed."""

@@ -39,7 +39,7 @@ _LIMITS: dict[str, tuple[float, float]] = {
     "overlap": (1.0, 8.0),
     "overhead_us": (1.0, 60.0),
 }
-"""What each constant may be."""
+"""The allowed range of each constant."""
 _ROWS = 150
 """Rows per operator and GPU that the search looks at."""
 _TAIL = 0.05
@@ -68,7 +68,7 @@ def generation(row: KernelLatency) -> str:
 
 
 def log_ratios(figures: Constants, rows: Sequence[KernelLatency]) -> list[float]:
-    """Logarithms of measured over predicted, with what the measurements contain beside the kernel."""
+    """Logarithms of measured over predicted time; the prediction includes the overhead of the measurement."""
     roofline = Roofline(figures)
     groups: dict[GpuSpec, list[int]] = defaultdict(list)
     for place, row in enumerate(rows):
@@ -136,7 +136,7 @@ def fit_bandwidth(figures: Constants, rows: list[KernelLatency]) -> Constants:
 
 
 def fit_long_softmax(figures: Constants, rows: list[KernelLatency]) -> Constants:
-    """What softmax moves where a row does not fit into the registers of a block."""
+    """Fit the memory traffic of softmax for rows that do not fit into the registers of a block."""
     long = [row for row in rows if row.shape.inputs[0][-1] > LONG_ROW]
 
     def with_traffic(traffic: float) -> Constants:
@@ -212,7 +212,7 @@ def spreads(figures: Constants, rows: list[KernelLatency]) -> tuple[Spreads, Spr
 
 
 def widest(logs: dict[str, list[float]]) -> Spread:
-    """What holds nine in ten on each of the GPUs: the next one may be like the worst of them."""
+    """The spread that holds nine in ten rows on each GPU: the next GPU may be like the worst of them."""
     low = high = 1.0
     for of_gpu in logs.values():
         ordered = sorted(of_gpu)

@@ -1,14 +1,16 @@
-"""What `skyline calibrate` is worth: iteration times told from shapes alone for this processor, before and after.
+"""Measures the benefit of `skyline calibrate`: iteration times of this processor predicted by shape, before and after.
 
 Each script is traced by shape as if this machine's processor were a device that is not here, so that nothing of its
-model is computed. Its iteration time is then told twice: from the system's figures and typical shares of them
-(uncalibrated), and with the operators that were measured here (calibrated). Beside them stands what the script takes
-when it really runs. The calibration is made first, unless ``--calibration FILE`` names one; no script has a part in it.
+model is computed. Its iteration time is then predicted twice. The uncalibrated prediction uses the system's figures and
+typical shares of them. The calibrated prediction uses the operators that were measured here. Both are compared with the
+time of real runs of the script. The calibration is made first, unless ``--calibration FILE`` names one. No script is
+part of it.
 
-Which scripts are measured is a rule, so that none is chosen for its result: the examples, and of the corpus the first
-script of each repository, in its order, that moves its model to a GPU where there is one, computes in the same number
-formats there and here, and was not looked at while the predictor was made (as the first two of pytorch/examples and
-the models of ``ground_truth_models`` were), until there are six: ``--corpus siamese feedforward mingpt_adder``.
+A rule selects the scripts, so that none is chosen for its result. The rule takes the examples. From the corpus it takes
+the first script of each repository, in its order, that meets three conditions, until there are six with the examples.
+The script moves its model to a GPU where there is one. It computes in the same number formats there and here. It was
+not looked at while the predictor was made; the first two of pytorch/examples and the models of ``ground_truth_models``
+were. The rule gives ``--corpus siamese feedforward mingpt_adder``.
 """
 
 from __future__ import annotations
@@ -41,14 +43,14 @@ from skyline_predictors.calibrated.predictor import Calibrated
 from skyline_predictors.processor import Processor
 
 BAR = 1 / 3
-"""By how much of itself the median error has to fall."""
+"""The share by which the median error has to fall."""
 STEADY = 0.1
 """Two runs of the same script may not differ by more."""
 
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """A script: what it took in two runs, and what was told, in ms."""
+    """A script with its measured times in two runs and its predicted times, in ms."""
 
     script: str
     measured_ms: tuple[float, float]
@@ -63,12 +65,12 @@ class Told:
 
     @property
     def steady(self) -> bool:
-        """Whether the two runs agree."""
+        """True if the two runs agree."""
         return abs(self.measured_ms[0] / self.measured_ms[1] - 1) <= STEADY
 
 
 def told(subject: WhatIfScript, options: argparse.Namespace) -> Told:
-    """Run the script twice, trace it once, and tell its time."""
+    """Run the script twice, trace it once, and predict its time."""
     with tempfile.TemporaryDirectory() as folder:
         working = options.folder or Path(folder)
         request = replace(subject.request(working), batch_points=0)

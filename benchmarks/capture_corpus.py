@@ -1,10 +1,10 @@
-"""Whether Skyline profiles public training scripts and notebooks as they are, in every style that people write.
+"""Tests that Skyline profiles unmodified public training scripts and notebooks, in every style that people write.
 
 Each script of ``corpus.toml`` is checked out at its pinned commit, gets data of the right format, is profiled
 unmodified, and is timed by hand in turns with Skyline's own timing and with a second stopwatch, the null. A script of
-several ranks is profiled with all of them, and not timed by hand. A script
-that Skyline cannot profile is run without Skyline too: one that fails there as well says nothing about Skyline, and
-its own last words are given. A batch size in the list is compared with the one that Skyline finds, and changed.
+several ranks is profiled with all of them, and not timed by hand. A script that Skyline cannot profile is run without
+Skyline too. One that fails there as well says nothing about Skyline, and its own error is given. A batch size in the
+list is compared with the one that Skyline finds, and changed.
 
 Rows are kept as they are done, so that the work can be stopped and gone on with. The page keeps the rows of earlier
 runs that were not measured again, each with the date and the machine of its run.
@@ -99,7 +99,7 @@ def main() -> int:
     parser.add_argument(
         "--mirror", type=Path, help="a folder of bare clones, OWNER+NAME.git or OWNER+NAME/repo"
     )
-    parser.add_argument("--only", nargs="+", metavar="NAME", help="these scripts, measured anew")
+    parser.add_argument("--only", nargs="+", metavar="NAME", help="measure these scripts again")
     parser.add_argument("--failed", action="store_true", help="also those that did not work last time")
     parser.add_argument("--quick", action="store_true", help="no stopwatch")
     parser.add_argument(
@@ -175,7 +175,7 @@ def _run_of(machine: Machine) -> str:
 
 
 def _is_due(script: CorpusScript, row: dict[str, object] | None, options: argparse.Namespace) -> bool:
-    """Whether a script is to be measured in a run that goes on where the last one stopped."""
+    """True if a script is to be measured in a run that continues an earlier one."""
     if row is None or ("not_run" in row and not script.unavailable):
         return True
     if "not_run" in row:

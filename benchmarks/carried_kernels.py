@@ -1,15 +1,15 @@
-"""Kernels measured on one GPU, carried over to another on which the very same ones were measured.
+"""Kernels measured on one GPU, carried over to another GPU on which the very same kernels were measured.
 
-This is what ``skyline whatif --gpu`` does with the kernels of a trace.
-Four ways are held against each other, from what is known of a kernel in each case:
+``skyline whatif --gpu`` does this with the kernels of a trace. Four ways are compared, each with other facts about a
+kernel:
 
-- *bandwidth*: the ratio of the bandwidths, what Habitat's code does with most kernels;
+- *bandwidth*: the ratio of the bandwidths, as Habitat's code takes it for most kernels;
 - *clocks*: wave scaling with clocks and multiprocessors, as in Habitat's paper, with the kernel's own intensity;
-- *peaks*: the same with the peaks of the data sheets instead of clocks;
-- *unknown size*: the same with a typical intensity of the kernel's class, as for traces, with its range.
+- *peaks*: wave scaling with the peaks of the data sheets instead of clocks;
+- *unknown size*: as *peaks*, but with a typical intensity of the kernel's class, as for traces, with its range.
 
-No pair of the first table took part in any calibration. Kernels of less than 200 µs on either GPU are left out, and
-what a measurement holds beside the kernel is taken out before and put back after.
+No pair of the first table took part in any calibration. Kernels of less than 200 µs on either GPU are left out. The
+time of a measurement outside the kernel is subtracted before the conversion and added again after it.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _BESIDE_US = {
     OperatorClass.SOFTMAX: 45.7,
     OperatorClass.NORMALIZATION: 46.2,
 }
-"""Time of a measurement beside the kernel, fitted on the training kernels of the same data."""
+"""Time of a measurement outside the kernel in µs, fitted on the training kernels of the same data."""
 WAYS = ("bandwidth", "clocks", "peaks", "unknown size")
 
 

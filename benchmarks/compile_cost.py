@@ -1,10 +1,10 @@
-"""What torch.compile costs once, and what a compiled step takes beside the eager one, on several models.
+"""The one-time cost of torch.compile, and the time of a compiled step compared with an eager one, on several models.
 
-Each model is built in a process of its own with an empty compiler cache. There it is compiled, and then the eager
-model, the same again (the null) and the compiled one take steps in turns. All times are processor time of one thread,
-compilers that are called included, so that a machine with other work to do says the same: compiling takes less on the
-clock where it has several cores. Compiling is the first two steps less two later ones. Operators are counted as a
-profile counts them: the outermost ones that a thread runs.
+Each model is built in a process of its own with an empty compiler cache. There it is compiled. Then the eager model,
+the eager model again (the null) and the compiled model take steps in turns. All times are processor time of one thread
+and of the compilers that it calls, so that other work on the machine does not change them. On the clock, compiling
+takes less time with several cores. The cost of compiling is the time of the first two steps less that of two later
+ones. Operators are counted as in a profile: the outermost ones that a thread runs.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ MODELS = (
 
 
 def build(name: str) -> tuple[Any, Callable[[Any], Any]]:
-    """The model, and what computes its loss."""
+    """The model, and the function that computes its loss."""
     import torch
     from torch import nn
 
@@ -82,7 +82,7 @@ def build(name: str) -> tuple[Any, Callable[[Any], Any]]:
         return _gpt(depth)
     if kind == "dropout":
         x = torch.randn(512, 64)
-        # A million random numbers, beside next to nothing else.
+        # A million random numbers, and hardly any other work.
         return nn.Sequential(nn.Linear(64, 2048), nn.Dropout(0.1)), lambda net: net(x).mean()
 
     class Tiny(nn.Module):
@@ -138,7 +138,7 @@ def _gpt(depth: int) -> tuple[Any, Callable[[Any], Any]]:
 
 
 def operators(step: Callable[[], Any]) -> int:
-    """How many outermost operators a step runs."""
+    """The number of outermost operators that a step runs."""
     import torch
 
     with torch.profiler.profile() as profiler:

@@ -1,10 +1,10 @@
-"""What comparisons that are kept for the backward pass cost in compiled code: what the model of them rests on.
+"""The cost of comparisons that compiled code keeps for the backward pass: the data behind the model of them.
 
     python benchmarks/compiled_masks.py [--rounds 5]
 
-Rectifiers of several kinds and sizes, eager and compiled in turns, forward and backward. Told is what the compiled
-form takes more for each number. Activations of which no comparison is kept (tanh, SiLU) stand beside them: they are
-the null. Then short chains of layers are compiled, and told is which of them keep comparisons at all.
+Rectifiers of several kinds and sizes run eager and compiled in turns, forward and backward. The page gives the extra
+time of the compiled form for each number. Activations of which no comparison is kept (tanh, SiLU) are the null. Then
+short chains of layers are compiled, and the page lists those that keep comparisons at all.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class Row:
 
     @property
     def more_ns(self) -> float:
-        """What the compiled form takes more, by number, on one core of the threads."""
+        """The extra time of the compiled form for each number in ns, on one core of the threads."""
         return 1e3 * (self.compiled_us - self.eager_us) / self.numbers / gained(MASK_PART, self.threads)
 
 
@@ -98,7 +98,7 @@ def measured(activation: str, threads: int, numbers: int, rounds: int) -> Row:
 
 
 def kept_in(make: Callable[[], nn.Module]) -> int:
-    """How many comparisons the forward pass of a chain hands to its backward pass."""
+    """The number of comparisons that the forward pass of a chain hands to its backward pass."""
     found: list[object] = []
 
     def look(module: torch.fx.GraphModule, _: object) -> Callable[..., object]:

@@ -1,4 +1,4 @@
-"""What the scripts of the corpus find around them: a torchvision that imports, made data, no network, no display."""
+"""The environment of the scripts of the corpus: a torchvision that imports, made data, no network, no display."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Profile one script of the corpus as the command line does, and time it by hand beside it.
+"""Profile one script of the corpus as the command line does, and time it by hand in turns with Skyline.
 
 ``python corpus_measure.py TASK`` reads a task as JSON and prints an outcome as JSON; ``capture_corpus.py`` gives each
 script a process of its own, so that neither a hang nor a crash of one touches the others.
@@ -127,7 +127,7 @@ def _batch(analysis: Analysis, request: CaptureRequest, size: int | None) -> dic
 
 
 def control(subject: TimedScript, ranks: int = 1) -> dict[str, object]:
-    """Whether the script trains without Skyline: the first steps by hand, or its own last words."""
+    """Train the script without Skyline: the outcome has the first steps by hand, or the script's own error."""
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as place:
         stamps, errors = Path(place, "stamps"), Path(place, "errors")
         stamps.touch()

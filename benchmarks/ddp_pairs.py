@@ -43,7 +43,7 @@ CHANGES: dict[str, dict[str, object]] = {
     "gradient_as_bucket_view": {"gradient_as_bucket_view": True},
     "static_graph": {"static_graph": True},
 }
-"""What is asked, and what the wrapper is given for it."""
+"""The changes, each with the arguments that the wrapper gets for it."""
 MODELS = {
     "linear": "nn.Sequential(*[nn.Linear(1024, 1024) for _ in range(8)]), lambda: torch.randn(64, 1024)",
     "convolutions": "nn.Sequential(nn.Conv2d(3, 32, 3), nn.ReLU(), nn.Conv2d(32, 64, 3, 2), nn.ReLU(), nn.Flatten(), "

@@ -1,4 +1,4 @@
-"""How long a drag waits for its answer.
+"""Measures the time that a drag waits for its answer.
 
 Starts the real language server over stdio, profiles each script through it, and asks ``skyline/simulate``
 with one batch size after the other and one what-if switched on, as a drag does. Timed in the client:
@@ -44,7 +44,7 @@ SECONDS_BETWEEN = 0.03
 
 @dataclass(slots=True)
 class Conversation:
-    """A server and what it has told us by itself."""
+    """A server and the messages that it sent unasked."""
 
     directory: Path
     said: asyncio.Queue[ProfileMoved | ProgressEnded] = field(default_factory=asyncio.Queue)
@@ -69,7 +69,7 @@ class Conversation:
             if isinstance(message, ProgressEnded):
                 ended = True
             elif message.change.uri == script.as_uri() and ended:
-                # A saved profile, and one without its curve, are told of before the run is over.
+                # The server reports a saved profile, and one without its curve, before the run is over.
                 if message.change.error:
                     raise SkylineError(message.change.error)
                 report = await self.server.request(PROFILE, UriParams(script.as_uri()), ProfileReport | None)

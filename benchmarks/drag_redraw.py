@@ -1,10 +1,11 @@
-"""How soon the terminal UI shows what a hand does: each step of a drag, and each toggle of a what-if.
+"""Measures the time until the terminal UI shows each step of a drag and each toggle of a what-if.
 
 Runs the real program in a pseudo-terminal, on an example that was profiled before. The pointer takes hold of the
-throughput bar and moves, and what-ifs are checked and unchecked by key, all as the bytes that a terminal sends. Timed
-from before these bytes are written to the last byte of the frame that shows it: one with the handle where the pointer
-is, or with the answer of the language server in the line that sums up. Reading the input, what the program waits for
-on its own, drawing, and the writing of the frame are inside; what a terminal then takes to put it on glass is not.
+throughput bar and moves. What-ifs are checked and unchecked by key. All input is sent as the bytes of a terminal. The
+time begins before these bytes are written. It ends with the last byte of the frame that shows the event: a frame with
+the handle at the pointer, or with the answer of the language server in the summary line. The time includes the reading
+of the input, the waits of the program itself, the drawing, and the writing of the frame. It excludes the time that a
+terminal then takes to display the frame.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ NOTHING_ASKED = "drag a bar, or check"
 
 @dataclass(frozen=True, slots=True)
 class Waits:
-    """How long one kind of event waited for its frame, time after time."""
+    """The times that one kind of event waited for its frame."""
 
     script: str
     terminal: str
@@ -80,7 +81,7 @@ class Bar:
                 return there
 
     def held_at(self, column: int) -> Callable[[Screen], bool]:
-        """Whether the handle is drawn there."""
+        """The condition that the handle is drawn there."""
         return lambda screen: screen.line(self.row)[column] == "┃"
 
 
@@ -98,7 +99,7 @@ def drag(terminal: Terminal, moves: int, chance: random.Random) -> list[float]:
 
 
 def drag_answered(terminal: Terminal, moves: int, chance: random.Random) -> list[float]:
-    """Steps of a drag, each until what the server predicts for that batch size is in the line that sums up."""
+    """Steps of a drag, each until the server's prediction for that batch size is in the summary line."""
     waits: list[float] = []
     with _held(terminal) as bar:
         before = _batch_size(terminal.screen)
@@ -151,7 +152,7 @@ def _batch_size(screen: Screen) -> str:
 
 
 def _sums_up(words: str) -> Callable[[Screen], bool]:
-    """Whether the line that sums up has these words: it is the last but one, or above it where it folds."""
+    """The condition that the summary line has these words: it is the last but one, or above it where it folds."""
     return lambda screen: any(words in screen.line(screen.rows - up) for up in (2, 3))
 
 
@@ -164,7 +165,7 @@ def measure(script: Path, size: tuple[int, int], moves: int) -> list[Waits]:
         terminal.until(
             lambda screen: "per iteration" in screen.text and "[ ]" in screen.text, START_TIMEOUT_S
         )
-        # It begins to measure the script anew: only what was saved is to be drawn, with nothing beside it.
+        # The program begins to measure the script again. Only the saved profile is to be drawn, and no new figures.
         terminal.until(_sums_up("c cancels"), START_TIMEOUT_S)
         terminal.send("c")
         terminal.until(_sums_up(NOTHING_ASKED), START_TIMEOUT_S)
@@ -188,7 +189,7 @@ def measure(script: Path, size: tuple[int, int], moves: int) -> list[Waits]:
 
 
 def profiled(example: Path, folder: Path) -> Path:
-    """The example in a folder of its own with a saved profile beside it."""
+    """The example in a folder of its own with a saved profile next to it."""
     script = folder / example.name
     if not list((folder / ".skyline").glob(f"{example.stem}-*.profile.json.gz")):
         shutil.copy(example, script)

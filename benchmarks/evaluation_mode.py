@@ -1,9 +1,9 @@
-"""What evaluating without recording gradients saves: the same forward passes in three modes, in turns.
+"""The time that evaluation saves without recorded gradients: the same forward passes in three modes, in turns.
 
 Each model in evaluation mode computes its outputs with gradients being recorded, under ``no_grad`` and in inference
-mode, and once more with gradients (the null). Times are processor time of one thread; ratios are medians over rounds
-of the time beside that with gradients. Operators are the outermost ones of a pass, and ``saved`` is what one of them
-costs less in inference mode.
+mode, and once more with gradients (the null). Times are processor time of one thread. Ratios are medians over rounds of
+the time over that with gradients. Operators are the outermost ones of a pass. ``saved`` is the time that
+inference mode saves for one operator.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the VS Code extension costs the editor: activating it, and a window in which nobody does anything.
+"""The cost of the VS Code extension to the editor: its activation, and a window in which nobody does anything.
 
 ``python extension_cost.py --vsix extension/skyline.vsix``, after ``make test-extension`` has installed what it
 needs. CPU time is that of the extension host, in which all extensions of a window run, with and without ours.
@@ -27,7 +27,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="What the VS Code extension costs the editor.")
     parser.add_argument("--vsix", type=Path, default=REPOSITORY / "extension" / "skyline.vsix")
     parser.add_argument(
-        "--extension", type=Path, default=SCRIPT, help="the measuring script, beside its npm packages"
+        "--extension", type=Path, default=SCRIPT, help="the measuring script, next to its npm packages"
     )
     parser.add_argument("--windows", type=int, default=7)
     parser.add_argument("--seconds", type=int, default=30)

@@ -68,7 +68,7 @@ def profile_bytes(pack: Callable[[bytes], bytes]) -> Callable[[Project, Random],
 
 
 def _short(value: Any) -> Any:
-    """The same document with the first numbers of each list of numbers: times are told by the thousand."""
+    """The same document with the first numbers of each list of numbers: a profile has times by the thousand."""
     if isinstance(value, dict):
         return {name: _short(inner) for name, inner in value.items()}
     if isinstance(value, list):

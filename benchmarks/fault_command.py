@@ -33,7 +33,7 @@ class Lost(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How a command ended, and what it wrote."""
+    """A command that ended: its exit code, and its output."""
 
     code: int
     output: str
@@ -41,7 +41,7 @@ class Ended:
 
     @property
     def last_line(self) -> str:
-        """What a person reads last."""
+        """The last line that a person reads."""
         lines = [line.strip() for line in (self.errors + self.output).splitlines() if line.strip()]
         return lines[-1][:110] if lines else "(nothing)"
 
@@ -51,7 +51,7 @@ def told(ended: Ended, codes: Collection[int] = WORDS) -> Ended:
     if ended.code not in codes:
         raise Lost(f"exit code {ended.code}: {ended.last_line}")
     if "Traceback (most recent call last)" in ended.errors and "skyline/capture/child" not in ended.errors:
-        # The script's own traceback is part of what is told of it.
+        # The script's own traceback is part of the report about it.
         last = ended.errors.rpartition("Traceback (most recent call last)")[2]
         if "/skyline/" in last and "train.py" not in last:
             raise Lost(f"a traceback instead of words: {ended.last_line}")

@@ -46,7 +46,7 @@ HOSTILE = {
     ),
 }
 _PROFILED_AGAIN = 0.04
-"""How often a torn profile is followed by a run, which takes long."""
+"""The share of torn profiles that a run follows; a run takes long."""
 _ENDED_BY = {
     signal.SIGKILL: {-signal.SIGKILL},
     signal.SIGTERM: {-signal.SIGTERM, 128 + signal.SIGTERM},
@@ -58,7 +58,7 @@ _NOT_HERE = ("the file is gone",)
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind of fault; ``weight`` says how often it is injected beside the others."""
+    """A kind of fault; ``weight`` is its frequency relative to the others."""
 
     name: str
     inject: Inject
@@ -108,7 +108,7 @@ def scripts() -> dict[str, str | bytes]:
     return {**broken, **HOSTILE}
 
 
-# What lies on disk.
+# Files on disk.
 
 
 def _damaged(content: bytes, random: Random) -> bytes:
@@ -175,7 +175,7 @@ def _from_tomorrow(project: Project, random: Random) -> str:
     return ended.last_line
 
 
-# What the system grants.
+# Resources that the system grants.
 
 
 def _limited(which: int, least: int, most: int) -> Inject:

@@ -27,7 +27,7 @@ from skyline.trace.store import SUFFIX
 _PROFILE = ("profile", "--quiet", "--steps", "3", "--warmup", "1")
 LONGEST_S = 400.0
 GRACE_S = 15.0
-"""What is still there so long after a command has ended is left over."""
+"""Anything that is still there so long after the end of a command is left over."""
 _PR_SET_CHILD_SUBREAPER = 36
 _SHARED = re.compile(r" /dev/shm/(\S+)")
 _OWN_FOLDERS = frozenset({".skyline", "__pycache__"})
@@ -160,7 +160,7 @@ class Project:
         """The saved figures of the script."""
         return self.run_quickly("show", "train.py", "--json", "-")
 
-    # What a fault left.
+    # Remains of a fault.
 
     def checksum(self) -> dict[str, str]:
         """Content, mode and time of every file, folder and link of the person's, by name."""

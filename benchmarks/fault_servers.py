@@ -68,7 +68,7 @@ class Client:
         await self.server.execute(COMMAND_PROFILE, self.uri, QUICK)
 
     async def ended(self) -> str:
-        """What the progress of a run ended with. Raises Lost where it does not end."""
+        """The words with which the progress of a run ended. Raises Lost where it does not end."""
         try:
             return await asyncio.wait_for(self._ended.get(), LONGEST_S)
         except asyncio.TimeoutError:

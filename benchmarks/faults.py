@@ -34,7 +34,7 @@ from result_file import RESULTS, table, write
 
 @dataclass(frozen=True, slots=True)
 class InjectedFault:
-    """One fault: what a person was told, and what was lost (empty: nothing)."""
+    """One fault: the message that a person saw, and the loss (empty: nothing)."""
 
     kind: str
     number: int
@@ -109,7 +109,7 @@ def earlier(path: Path) -> list[InjectedFault]:
 
 
 def may_mount() -> bool:
-    """Whether this user may mount a small disk."""
+    """True if this user may mount a small disk."""
     with tempfile.TemporaryDirectory() as folder:
         mount = subprocess.run(["mount", "-t", "tmpfs", "tmpfs", folder], capture_output=True, check=False)
         if mount.returncode == 0:

@@ -1,4 +1,4 @@
-"""How much fresh processes of one script differ from one another, and whether those under Skyline do so in another way.
+"""Measures the differences between fresh processes of one script, by hand and under Skyline.
 
 Each process runs alone and is watched from outside: processor time and page faults per iteration, as the system
 counts them. glibc's allocator gives memory at the end of its heap back to the system and asks for it again in the
@@ -29,7 +29,7 @@ _TICK_MS = 1e3 / os.sysconf("SC_CLK_TCK")
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What a process has used, in sum or per iteration; workers of its own are not counted."""
+    """The resources that a process has used, in sum or per iteration; its own workers are not counted."""
 
     faults: float
     user_ms: float
@@ -42,7 +42,7 @@ class Usage:
         return cls(int(fields[7]), int(fields[11]) * _TICK_MS, int(fields[12]) * _TICK_MS)
 
     def per_iteration(self, before: Usage, iterations: int) -> Usage:
-        """What was used since then, for each of so many iterations."""
+        """The resources used since then, for each of so many iterations."""
         return Usage(
             (self.faults - before.faults) / iterations,
             (self.user_ms - before.user_ms) / iterations,

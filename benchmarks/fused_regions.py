@@ -181,7 +181,7 @@ def _without_bias(call: Seen) -> Seen:
 
 
 def is_kept(operator: str) -> bool:
-    """Whether the compiler leaves a call to a library."""
+    """True for calls that the compiler leaves to a library."""
     return any(mark in operator for mark in _KEPT)
 
 

@@ -64,7 +64,7 @@ class Client:
             raise Broken(f"neither a result nor an error, or both: {message}")
 
     def next(self, timeout_s: float) -> dict[str, Any] | None:
-        """What the server sent next; None where it sent nothing in time."""
+        """The next message of the server; None where it sent nothing in time."""
         try:
             message = self.inbox.get(timeout=timeout_s) if timeout_s > 0 else self.inbox.get_nowait()
         except queue.Empty:

@@ -1,4 +1,4 @@
-"""What a client holds: the reference that the server's documents are compared with, and changes to make in it."""
+"""The documents that a client holds: the reference for those of the server, and changes to make in it."""
 
 from __future__ import annotations
 

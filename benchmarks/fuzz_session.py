@@ -141,7 +141,7 @@ class Session:
         while (message := self.client.next(0.0)) is not None:
             self._take(message)
 
-    # What is sent.
+    # Messages to the server.
 
     def _change(self, uri: str) -> None:
         chance = self.chance
@@ -281,7 +281,7 @@ class Session:
         self._request(method, fuzz_json.spoiled(chance, params))
 
     def _noise(self) -> None:
-        """Bytes that are no message, or a message in an odd frame. What comes after must be understood again."""
+        """Bytes that are no message, or a message in an odd frame. The server must understand the next message."""
         chance = self.chance
         kind = chance.randrange(10)
         body = encoded(self._notification("nonsense/notification", {"text": "x\r\n"}))
@@ -344,7 +344,7 @@ class Session:
         if _is_json(message):
             once = msg_id not in self.client.waiting
             document = self.held.open.get(uri or "")
-            # What is open under two names is answered for as it was changed last.
+            # For a file that is open under two names, the server answers as it was changed last.
             text = document.text if document and not self._doubled() else None
             self._asked[msg_id] = (method if once and compared else "", text)
             self.client.waiting[msg_id] += 1
@@ -360,7 +360,7 @@ class Session:
             ):
                 self._tell("$/cancelRequest", {"id": msg_id})
 
-    # What comes back.
+    # Messages from the server.
 
     def _take(self, message: dict[str, Any]) -> None:
         if "method" in message:
@@ -446,7 +446,7 @@ class Session:
 
 
 def _is_json(message: Any) -> bool:
-    """Whether it has numbers that JSON has; what has not is refused without a look at its id."""
+    """True if all its numbers exist in JSON; the server refuses other messages without a look at their id."""
     try:
         json.dumps(message, allow_nan=False)
     except ValueError:

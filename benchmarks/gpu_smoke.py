@@ -1,9 +1,9 @@
-"""Ten minutes on one GPU: what Skyline measures there, against what the scripts do without it.
+"""Ten minutes on one GPU: the figures of Skyline there, compared with those of the scripts without it.
 
 One training script is run in ten ways that people use a GPU, by itself and under Skyline: the time of its iteration,
 its peak, and whether the recording holds (all time once, every kernel with its launch and line). Then the card is
-calibrated, small models are held against what was told of them, and the plain script is predicted with ``--gpu`` of
-the same card, before the calibration and after it. Without a GPU the page says so, and nothing more.
+calibrated. Small models are measured and compared with their predictions. The plain script is predicted with
+``--gpu`` of the same card, before the calibration and after it. Without a GPU the page says so, and nothing more.
 
 The page is written after each script, so that a sitting that ends early keeps what it has. ``--join`` writes the page
 from files of earlier sittings on one GPU and looks at their recordings again; nothing is run.
@@ -134,14 +134,14 @@ class Smoke:
         return float(json.loads(report.read_text(encoding="utf-8"))["iteration_ms"]["value"])
 
     def calibrate(self, minutes: float) -> str:
-        """Measures operators; what went wrong, in words, or nothing."""
+        """Measure operators; the error in words, or nothing."""
         ran = self._skyline(
             ["calibrate", "--minutes", str(minutes), "--device", "cuda"], ["--interpreter", self._interpreter]
         )
         return "" if ran.returncode == 0 else f"calibrate: {_last_line(ran.stderr)}"
 
     def ground_truth(self, minutes: float) -> str:
-        """Small models against what was told of them; what went wrong, or nothing."""
+        """Compare small models with their predictions; the error in words, or nothing."""
         command = [sys.executable, str(_HERE / "ground_truth.py"), "--small", "--minutes", str(minutes)]
         command += ["--out", str(self._folder / "data"), "--results", str(self._folder / "ground_truth")]
         ran = self._ran([*command, "--interpreter", self._interpreter, "--no-traces"], 60 * minutes + 120)

@@ -1,11 +1,11 @@
-"""The ground truth of a machine: what Skyline tells of operators and whole models, against what they take here.
+"""The ground truth of a machine: Skyline's predictions of operators and whole models, compared with measurements here.
 
-One command measures, in pieces, for as many minutes as it is given: operators (as ``skyline calibrate`` does), then
-six models whose scripts stand in ``ground_truth_models``: their iteration, five other batch sizes, every change that
-Skyline can write, singly and some together, as the rewritten scripts really run, in turns with the script as it
-stands and with itself (the null), and traces of PyTorch's profiler. Everything is kept in ``--out`` as it is
-measured: a crash, a kill or the end of the time lose the piece in flight, and the same command goes on. Then what was
-told is held against what was measured.
+One command measures, in pieces, for as many minutes as it is given. It begins with operators, as ``skyline calibrate``
+does. Then it measures six models whose scripts are in ``ground_truth_models``: their iteration, five other batch sizes,
+and every change that Skyline can write, singly and some together. For the changes it runs the rewritten scripts, in
+turns with the unchanged script and with a second run of it (the null). It also records traces of PyTorch's profiler.
+Everything is kept in ``--out`` as it is measured. A crash, a kill or the end of the time loses the piece in flight, and
+the same command continues. Then the predictions are compared with the measurements.
 
 No setting of the device is changed. With a GPU its full sizes are taken; ``--small`` is for processors and for tests.
 """

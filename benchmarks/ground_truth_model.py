@@ -1,4 +1,4 @@
-"""One model of the ground truth: what is told of it before anything runs, and what is measured."""
+"""One model of the ground truth: its predictions before anything runs, and its measurements."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _TRACE_TIMEOUT_S = 300.0
 
 @dataclass(frozen=True, slots=True)
 class Unrun:
-    """What shape tracing said of a model's iteration without running it, and what it took, in ms."""
+    """A model's iteration time as shape tracing predicts it without a run, and as measured, in ms."""
 
     model: str
     predictor: str
@@ -49,7 +49,7 @@ class Unrun:
 
     @property
     def error(self) -> float:
-        """Told over taken, less one."""
+        """Predicted over measured time, minus one."""
         return self.told_ms / self.took_ms - 1
 
 
@@ -66,13 +66,13 @@ class Model:
 
     @property
     def profile(self) -> Profile:
-        """The profile that all is told from: taken once."""
+        """The profile that all predictions start from: taken once."""
         request = replace(self._subject.request(self._subject.script.parent), batch_points=2)
         return self._kept.profile(lambda: capture(request, progress=lambda _: None))
 
     @property
     def analysis(self) -> Analysis:
-        """Of the profile."""
+        """The analysis of the profile."""
         if self._analysis is None:
             self._analysis = analyse(self.profile)
         return self._analysis
@@ -83,18 +83,18 @@ class Model:
         yield from batches(left, _AT_ONCE)
 
     def measure(self, piece: Sequence[tuple[Choice, ...]], rounds: int) -> None:
-        """Run these changes beside the script as it stands."""
+        """Run these changes in turns with the unchanged script."""
         changes = [(said(self.analysis, choices), self._change(choices)) for choices in piece]
         rows = measured(self._subject, self._subject.script.parent, changes, rounds)
         found = {" ".join(row.said.names): row for row in rows}
         self._kept.put({_words(one): found.get(_words(one)) for one in piece})
 
     def rows(self) -> list[Row]:
-        """What was measured so far."""
+        """The rows that were measured so far."""
         return self._kept.among([_words(one) for one in self._asked()])
 
     def unrun(self, device: GpuSpec) -> Unrun:
-        """The iteration told from shapes alone, for the device that it was measured on."""
+        """The iteration time predicted from shapes alone, for the device that it was measured on."""
         request = replace(self._subject.request(self._subject.script.parent), gpu=device.name, batch_points=0)
         traced = ScriptTracer(request, device, lambda _: None, None, None, start_fresh).trace()
         predictor = predictor_for(device)
@@ -105,7 +105,7 @@ class Model:
         return Unrun(self.name, predictor.name, told.value, told.low, told.high, took)
 
     def record(self) -> list[Path]:
-        """Traces of PyTorch's profiler: of the script as it stands and of each measured change, small ones."""
+        """Traces of PyTorch's profiler: of the unchanged script and of each measured change, small ones."""
         folder = self._out / "traces"
         folder.mkdir(parents=True, exist_ok=True)
         made: list[Path] = []

@@ -2,8 +2,8 @@
 
 Started by ``simulator_speed.py`` under the interpreter that has HolisticTraceAnalysis: ``PYTHON hta_resimulation.py
 FOLDER STEP``. FOLDER holds one trace. Each number read from stdin is an edit: the time of every kernel becomes so
-many times the recorded one, in the way of its documentation, by the weights of the graph's edges; then the critical
-path is found again and the seconds of processor time that both took are told.
+many times the recorded one, in the way of its documentation, by the weights of the graph's edges. Then the critical
+path is found again, and the seconds of processor time that both took are printed.
 """
 
 from __future__ import annotations

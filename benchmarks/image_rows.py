@@ -41,7 +41,7 @@ class ImageRow:
 
     @property
     def program(self) -> tuple[str, int, str, str, str, bool, bool, float]:
-        """What is traced for it: rows of one program differ in batch, GPU and 16-bit format only."""
+        """The program that is traced for it: rows of one program differ in batch, GPU and 16-bit format only."""
         precision = "amp" if self.precision.startswith("amp") else self.precision
         mode = "train" if self.training else "infer"
         return (
@@ -140,7 +140,7 @@ class Programs:
         return found
 
     def stored(self, row: ImageRow) -> bool:
-        """Whether a row's program need not be traced."""
+        """True if a row's program need not be traced."""
         return self._known(row) is not None
 
     def _known(self, row: ImageRow) -> str | None:

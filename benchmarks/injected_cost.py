@@ -1,9 +1,9 @@
-"""Whether a cost that is known, because it was put there, shows on its line.
+"""Tests that a cost shows on its line. The cost is known, because it was put there.
 
 The examples, and a script with every kind of hook, get stretches of sleeping or computing at places where training
 code spends its time: a dataset, a layer's forward, hooks of the backward pass, an optimizer's hook, the loop itself.
-Each stretch times itself with the script's own clock. The figure is what Skyline shows on that line over what
-the script measured there.
+Each stretch times itself with the script's own clock. The figure is the time that Skyline shows on
+that line over the time that the script measured there.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Shown:
 
     @property
     def ratio(self) -> float:
-        """What is shown over what went in."""
+        """The shown time over the injected time."""
         return self.shown_ms / self.injected_ms
 
 

@@ -84,7 +84,7 @@ class HandTimed:
 
     @property
     def steps(self) -> int:
-        """How many iterations it has done."""
+        """The number of iterations that it has done."""
         return len(self._read()) // self._per_iteration
 
     def turn(self) -> Turn | None:

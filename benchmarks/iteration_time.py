@@ -1,4 +1,4 @@
-"""Whether the iteration time that Skyline measures is the one the script has without it.
+"""Compares the iteration time that Skyline measures with that of the script without it.
 
 For each script three runs are alive and take short turns: by hand, by Skyline (its own child process, held and
 released as in every profile), and by hand again. The figure is Skyline's median step over the mean of the two hand

@@ -1,4 +1,4 @@
-"""What was measured of a script's changes, kept in a folder: a long measurement can be stopped, and gone on with."""
+"""Measurements of a script's changes, kept in a folder: a long measurement can be stopped and continued."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from skyline.trace.store import SUFFIX, load, save
 
 
 class Measured(Protocol):
-    """A row: what can be asked again of it is whether it counts."""
+    """A row that states whether it counts."""
 
     @property
     def valid(self) -> bool:
-        """Whether the script against itself came out as one while it was measured."""
+        """True if the null, the script over itself, came out as one during the measurement."""
         ...
 
 
@@ -30,7 +30,7 @@ _Change = TypeVar("_Change")
 
 @dataclass(slots=True)
 class Deadline:
-    """When to begin nothing more: after so many seconds, and before that where another batch would not fit in."""
+    """A limit in seconds: nothing begins after it, nor before it where another batch would not fit in."""
 
     within_s: float = math.inf
     _began_s: float = field(default_factory=time.monotonic)
@@ -38,7 +38,7 @@ class Deadline:
 
     @property
     def passed(self) -> bool:
-        """Whether a batch as long as the longest one so far would end too late."""
+        """True if a batch as long as the longest one so far would end too late."""
         return time.monotonic() - self._began_s + self._longest_s > self.within_s
 
     def took(self, seconds: float) -> None:
@@ -73,14 +73,14 @@ class KeptRows(Generic[_Row]):
         return profile
 
     def measured(self, words: str) -> bool:
-        """Whether the change was measured beside a null that holds, or was seen not to run."""
+        """True if the change was measured with a null that holds, or was seen not to run."""
         if words not in self._rows:
             return False
         row = self._rows[words]
         return row is None or row.valid
 
     def put(self, rows: dict[str, _Row | None]) -> None:
-        """Keep what a batch gave, where there is a folder beyond this process."""
+        """Keep the rows of a batch, beyond this process where there is a folder."""
         self._rows |= rows
         path = self._path
         if path is not None:

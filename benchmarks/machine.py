@@ -1,4 +1,4 @@
-"""The machine a measurement was made on, in the words that belong beside every figure."""
+"""The machine a measurement was made on, in the words that belong to every figure."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Machine:
 
     @property
     def is_quiet(self) -> bool:
-        """Whether less than half a core was busy in the minute before."""
+        """True if less than half a core was busy in the minute before."""
         return self.load_average < 0.5
 
     def sentence(self) -> str:

@@ -1,9 +1,9 @@
-"""Whether a server that sees many saves, some of them broken, keeps anything that it should have let go.
+"""Tests that a server that sees many saves, some of them broken, keeps nothing that it should have let go.
 
-Starts the real language server, saves a quick script again and again and waits each time until the run is
-over; every so often the save is broken, each time in another way. Before and after, with the same saves in
-between, it counts the server's processes, threads and open files, what lies in its temporary folder, and its
-resident memory. Whatever is left over makes the exit status 1.
+Starts the real language server, saves a quick script many times and waits each time until the run is over. Every so
+often the save is broken, each time in another way. Before and after, with the same saves in between, it counts the
+server's processes, threads and open files, the entries of its temporary folder, and its resident memory. Anything left
+over makes the exit status 1.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ MOST_GROWTH_BYTES = 20_000_000
 POOL_THREADS = min(32, (os.cpu_count() or 1) + 4)
 """The pool that reads what the client sends makes a thread now and then, until it has this many."""
 TIMEOUT_S = 8.0
-"""How long a script without iterations may take: a newcomer's three minutes would make this very long."""
+"""The time limit of a script without iterations: a newcomer's three minutes would make this very long."""
 
 
 @dataclass(frozen=True, slots=True)
 class Holdings:
-    """What the server holds when it has nothing to do."""
+    """The resources that the server holds when it has nothing to do."""
 
     processes: int
     threads: int
@@ -108,7 +108,7 @@ class Session:
         return await self._run_over()
 
     async def holdings(self) -> Holdings:
-        """What the server holds, once it has settled."""
+        """The resources that the server holds, once it has settled."""
         await asyncio.sleep(SETTLE_S)
         server = psutil.Process(self._server_pid())
         return Holdings(

@@ -1,4 +1,4 @@
-"""Whether tests notice a fault that is put back in.
+"""Checks that tests notice a fault that is put back in.
 
 ``capture_mutations.toml`` (capture of GPUs) and ``whatif_mutations.toml`` (what-ifs on GPUs) list the faults, each as a
 replacement of text in one module, with the tests that notice it. Every such test first passes on the code as it is.
@@ -59,7 +59,7 @@ class Mutation:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of a fault on a day: ``caught`` by these tests, or not."""
+    """The outcome of a fault on a day: ``caught`` by these tests, or not."""
 
     number: str
     fault: str
@@ -126,7 +126,7 @@ def run_tests(checkout: Path, tests: Sequence[str]) -> Ran:
             timeout=_LONGEST_S,
         )  # fmt: skip
     except subprocess.TimeoutExpired:
-        # A fault that lets a test wait for ever is noticed by whoever runs it.
+        # A fault that makes a test wait without end is noticed by whoever runs it.
         return Ran(_TESTS_FAILED, {"(time limit)": "failed"}, "")
     tail = ended.stdout[-2000:] + ended.stderr[-2000:]
     return Ran(ended.returncode, _results(report) if report.is_file() else {}, tail)
