@@ -2,11 +2,11 @@
 
     python benchmarks/optimizer_streaming.py [--rounds 8]
 
-Trains networks of several kinds and sizes. Two optimizers train each in one process, in three forms in turns (operator
-by operator, all tensors at once, fused), and once without a step at all. ``skyline.whatif.cost.optimizer_step`` counts
-the memory that a form moves. The result is the time that forward and backward pass save for each megabyte that the
-fused form moves less. Networks whose parameters, gradients and state fit into the caches are measured as well: they are
-the null.
+Trains networks of several kinds and sizes. Two optimizers train each in one process. They take turns in three forms
+(operator by operator, all tensors at once, fused) and without a step at all. ``skyline.whatif.cost.optimizer_step``
+counts the memory that a form moves. The result is the time that forward and backward pass save for each megabyte that
+the fused form moves less. Networks whose parameters, gradients and state fit into the caches are measured as well: they
+are the null.
 """
 
 from __future__ import annotations

@@ -210,7 +210,7 @@ def _furthest(plain: Sequence[float], changed: Sequence[float]) -> float | None:
 
 
 def _linked(source: str, target: str) -> None:
-    """Link or copy a file so that the script's writes in the copy do not reach the original: large files are linked."""
+    """Copy a file, so that the script's writes do not reach the original; only large files are shared, by a link."""
     if os.path.getsize(source) > 1 << 20:
         os.link(source, target)
     else:
