@@ -182,5 +182,5 @@ def _sized(size: tuple[int, ...], batch: int) -> tuple[int, ...]:
 
 
 def elements(size: tuple[int, ...]) -> int:
-    """How many numbers a tensor has."""
+    """The number of elements of a tensor."""
     return prod(size)

@@ -1,12 +1,12 @@
-"""How much faster the passes are when the optimizer's step moves less memory in between: what the model of it rests on.
+"""Measures how much faster the passes are when the optimizer's step moves less memory: the basis of the model of it.
 
     python benchmarks/optimizer_streaming.py [--rounds 8]
 
-Networks of several kinds and sizes, each trained in one process by two optimizers in three forms in turns: operator by
-operator, all tensors at once, and fused, and without a step at all. What a form moves is counted by
-``skyline.whatif.cost.optimizer_step``; told is what forward and backward pass take less for each megabyte that the
-fused form moves less. Networks whose parameters, gradients and state fit into the caches stand beside them: they are
-the null.
+Trains networks of several kinds and sizes. Two optimizers train each in one process. They take turns in three forms
+(operator by operator, all tensors at once, fused) and without a step at all. ``skyline.whatif.cost.optimizer_step``
+counts the memory that a form moves. The result is the time that forward and backward pass save for each megabyte that
+the fused form moves less. Networks whose parameters, gradients and state fit into the caches are measured as well: they
+are the null.
 """
 
 from __future__ import annotations
@@ -92,12 +92,12 @@ class Row:
 
     @property
     def us_per_mb(self) -> float:
-        """What the passes gain by the fused form."""
+        """Time that the fused form saves in the passes, in µs for each megabyte that it moves less."""
         return 1e3 * (self.passes_ms["operators"] - self.passes_ms["fused"]) / self.less_mb
 
     @property
     def streams(self) -> bool:
-        """Whether the model counts on a gain."""
+        """True if the model predicts a gain."""
         return self.held_bytes >= STREAMS_FROM_BYTES
 
 

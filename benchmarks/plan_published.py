@@ -1,7 +1,7 @@
-"""Score the planner on published runs: throughput, memory and scaling, beside two baselines.
+"""Score the planner on published runs: throughput, memory and scaling, compared with two baselines.
 
 ``--data FOLDER`` is any folder with the same files: llm_foundry_fsdp.csv, torchtitan.json, nvidia_examples.json.
-``--fit`` fits the constants anew and reports the errors on model sizes and GPUs that the fit did not see.
+``--fit`` fits the constants again and reports the errors on model sizes and GPUs that the fit did not see.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""What bfloat16, fused attention and the channels-last layout bring on this CPU: pairs of runs of small models.
+"""Gains of bfloat16, fused attention and the channels-last layout on this CPU: pairs of runs of small models.
 
-The model as it is, the changed one, and the first once more take blocks of steps in turns, in one process and one
-thread. Times are processor time, so that a machine with other work to do says much the same. The null is the third
-over the first. ``amp emulated`` runs in a process whose oneDNN may not use instructions for bfloat16.
+The unchanged model, the changed one and the unchanged one again take blocks of steps in turns, in one process and one
+thread. Times are processor time, so that other work on the machine changes them little. The null is the third over the
+first. ``amp emulated`` runs in a process whose oneDNN may not use instructions for bfloat16.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ CHANGES = ("sdpa", "channels_last", "amp", "amp emulated")
 
 
 def applies(model: str, change: str) -> bool:
-    """Whether a change says anything about a model."""
+    """True if a change can affect a model."""
     if change == "sdpa":
         return isinstance(MODELS[model], Text)
     if change == "channels_last":

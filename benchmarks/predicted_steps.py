@@ -1,4 +1,4 @@
-"""The predicted time of published steps, as the product's predictors give it, with baselines beside it."""
+"""The predicted time of published steps, as the product's predictors give it, with baselines."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Proportions:
-    """What baselines scale: arithmetic over the peak of its format, and bytes over the bandwidth, in ms."""
+    """Quantities that baselines scale: arithmetic over the peak of its format, and bytes over the bandwidth, in ms."""
 
     flop_ms: float
     bytes_ms: float

@@ -1,10 +1,10 @@
-"""How well Skyline predicts what a changed script does: held-out batch sizes and what-ifs, against the real thing.
+"""Compares Skyline's predictions for changed scripts with measurements: held-out batch sizes and what-ifs.
 
 Each script is profiled once, and everything is predicted before anything else runs. Then each edit is made by Skyline's
 own rewrite in a copy, and the copies and the original are timed by hand in turns, the original twice (the null).
-Beside the prediction stand two that need no tool: "no change", and one rule of thumb for each kind of change. For a
+The prediction is compared with two that need no tool: "no change", and one rule of thumb for each kind of change. For a
 batch size that is "proportional": the iteration takes as much longer as the batch is larger. For a what-if it is
-Amdahl's bound: the phase it works on takes no time at all any more.
+Amdahl's bound: the phase that it works on takes no time at all any more.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ LONGER = {
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """What was said about one change before it ran; ratios are to the script as it stands."""
+    """The prediction for one change, made before it ran; ratios are to the unchanged script."""
 
     change: str
     ratio: float

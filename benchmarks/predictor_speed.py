@@ -1,4 +1,4 @@
-"""How long the predictors take to answer: operators in batches of a thousand, and the first one in a new process.
+"""Measures the time that predictors take to answer: operators in batches of a thousand, and the first in a new process.
 
 The thousand are drawn from a fixed seed: products, elementwise work, softmax, normalisation and convolutions in
 float32, in about the shares that they have in a training step. Every round asks for others; the median of the rounds

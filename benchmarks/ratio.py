@@ -35,5 +35,5 @@ class Ratio:
 
 
 def is_steady(null: float) -> bool:
-    """Whether a round's null ratio, the same thing timed twice, is close enough to one."""
+    """True if a round's null ratio (the same thing timed twice) is close enough to one."""
     return abs(null - 1) <= NULL_TOLERANCE

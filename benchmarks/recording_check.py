@@ -1,4 +1,4 @@
-"""What a recording of a GPU must hold whatever the script, so that the figures made of it can be believed."""
+"""Requirements on a recording of a GPU, for every script, so that the figures made of it can be believed."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class RecordingCheck:
         )
 
     def misses(self) -> list[str]:
-        """What does not hold, in words."""
+        """The requirements that are not met, in words."""
         found = [] if self.kernels else ["no kernels"]
         if self.covered <= _LEAST_COVERED:
             found.append(f"{self.covered:.1%} of the main thread covered")

@@ -41,7 +41,7 @@ def check_blocks(old: Reading, new: Reading, mapped: Mapping[int, int], names: M
 
 
 def _fits(kind: str, kept: list[str], says: list[str], names: Mapping[str, str]) -> bool:
-    """Whether a block of a kind holds what it is for: ``kept`` of the old text, among all that it ``says``."""
+    """True if a block of a kind contains what it is for: ``kept`` of the old text, among all that it ``says``."""
     model = re.compile(rf"{re.escape(names['model'])}\s*\(")
     if kind == "autocast":
         return bool(model.search(says[0])) and re.search(rf"\b{names['loss']}\b", says[-1]) is not None

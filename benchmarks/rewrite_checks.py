@@ -1,4 +1,4 @@
-"""What must hold of a rewritten source, whatever the rewrite: the rest of the file is as it was.
+"""Checks of a rewritten source, for every rewrite: the rest of the file is unchanged.
 
 Texts are read by ``source_reading``, that is by Python itself.
 """
@@ -15,7 +15,7 @@ from source_reading import Piece, Reading, Statement, read
 
 from skyline.source.text import SourceText, TextEdit
 
-# What parts statements may give way to a line break.
+# Separators of statements that may be replaced by a line break.
 _PARTING = {";"}
 _NEWLINE = re.compile(r"\r\n|\r|\n")
 _TRAILING = re.compile(r"[ \t]+(?=[\r\n]|\Z)")
@@ -108,7 +108,7 @@ def applied(text: str, moves: Moves, edits: Sequence[TextEdit]) -> str:
 
 
 def undone(before: SourceText, after: SourceText, edits: Sequence[TextEdit]) -> bool:
-    """Whether replacing what was written by what was there gives the very bytes back."""
+    """True if replacing the new text by the old text gives the same bytes as before."""
     text = after.text
     ordered = sorted(edits, key=lambda edit: (edit.span.line, edit.span.column))
     for (start, end), edit in reversed(
@@ -214,7 +214,7 @@ def _place(moves: Moves, offset: int, new: Reading) -> int | None:
 
 
 def _check_meaning(old: Reading, new: Reading, mapped: dict[int, int], moves: Moves) -> None:
-    """What no edit touches says what it said: the syntax trees of such statements are the same."""
+    """Check that statements which no edit touches keep their meaning: their syntax trees are the same."""
     for offset, place in mapped.items():
         was, now = old.statements[offset], new.statements[place]
         if old.text[offset : was.end] == new.text[place : now.end] or _is_touched(old, was, moves):
@@ -224,7 +224,7 @@ def _check_meaning(old: Reading, new: Reading, mapped: dict[int, int], moves: Mo
 
 
 def _is_touched(old: Reading, statement: Statement, moves: Moves) -> bool:
-    """Whether an edit changes more than indentation within a statement; of blocks all below counts as well."""
+    """True if an edit changes more than indentation within a statement; a block includes all statements in it."""
     return any(
         start <= statement.end
         and statement.start <= end
@@ -234,12 +234,12 @@ def _is_touched(old: Reading, statement: Statement, moves: Moves) -> bool:
 
 
 def _begins_line(old: Reading, offset: int) -> bool:
-    """Whether nothing but blanks stands before a place on its line."""
+    """True if only blanks precede a place on its line."""
     return not old.text[old.starts[old.line(offset) - 1] : offset].strip()
 
 
 def _check_comments(old: Reading, new: Reading, moves: Moves) -> None:
-    """A comment stays beside the code that it stood beside; it goes only with what stands before it."""
+    """A comment stays next to the code that it was next to; it goes only together with the code before it."""
     trailing = {piece.start: piece.trails for piece in new.pieces if piece.is_comment}
     for before, piece in zip((None, *old.pieces), old.pieces, strict=False):
         if not piece.is_comment:

@@ -1,4 +1,4 @@
-"""What each rewrite may write and take away, token by token; this page is written by hand, not taken from the code.
+"""Tokens that each rewrite may write and remove; this page is written by hand, not taken from the code.
 
 A rewrite that is not listed may do neither. Tokens are words and single marks. Those that an edit takes away and
 writes again (an expression that goes into a call) count as neither.
@@ -34,9 +34,9 @@ _NO_LONGER = "shuffle|True|False|=|cuda|:|0"
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Tokens that may be written and may go; ``names`` is whether names that the file has may be written once more.
+    """Tokens that may be written and may go; ``names`` is True if names that the file has may be written once more.
 
-    ``goes`` is a regular expression for the tokens that may go, beside semicolons.
+    ``goes`` is a regular expression for the tokens that may go, in addition to semicolons.
     """
 
     writes: str
@@ -44,7 +44,7 @@ class Target:
     names: bool = False
 
     def may_write(self, token: str, text: str) -> bool:
-        """Whether a token that was not there may be."""
+        """True if a token that was not in the text may be written."""
         patterns = (
             each for each in self.writes.split() if each.isidentifier() or "\\" in each or len(each) > 2
         )
@@ -52,7 +52,7 @@ class Target:
         return listed or (self.names and token.isidentifier() and token in text)
 
     def may_go(self, token: str) -> bool:
-        """Whether a token may be taken away."""
+        """True if a token may be removed."""
         return token == ";" or re.fullmatch(self.goes, token) is not None
 
 

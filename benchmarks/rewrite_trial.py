@@ -45,7 +45,7 @@ _VALUES = {
     "prune": ("0.3",),
     "remove_sync": ("", "100"),
 }
-"""What each rewrite is asked for, where its name alone does not say it."""
+"""Values that each rewrite is tried with, where its name alone does not give one."""
 _TORCH = re.compile(r"^import torch(\r\n|\r|\n)", re.MULTILINE)
 _UNSURE = ("would not be valid Python", "Two changes would touch the same text")
 """Refusals that show a rewrite which did not see what it does; alone, none may come to that."""
@@ -53,7 +53,7 @@ _UNSURE = ("would not be valid Python", "Two changes would touch the same text")
 
 @dataclass
 class Outcomes:
-    """What came of all variants: by rewrite and outcome, and the reasons of refusals."""
+    """Results of all variants: by rewrite and outcome, and the reasons of refusals."""
 
     variants: int = 0
     by_rewrite: dict[str, Counter[str]] = field(default_factory=dict[str, Counter[str]])
@@ -79,7 +79,7 @@ class _State:
     places: dict[str, int]
 
     def after(self, edits: Sequence[TextEdit]) -> _State:
-        """What edits make of it."""
+        """The script after edits."""
         made, moves = self.source.apply(edits), Moves.of(self.source.text, edits)
         return _State(made, {name: self._moved(place, moves) for name, place in self.places.items()})
 
@@ -213,7 +213,7 @@ class Trial:
                 raise Corrupted(f"it was refused only when it had been made: {refused.reason}")
 
     def _context(self, state: _State, asked: Asked, done: Asked = ()) -> RewriteContext:
-        """What rewrites that are asked for may look at, when others were carried out and the script was run again."""
+        """The input of the rewrites that are tried, after others were carried out and the script was run again."""
         workers = next((int(value) for name, value in done if name == "num_workers"), None)
         knobs = any(name == "batch_size" for name, _ in asked)
         profile = profile_of(self.variant, state.source, state.places, workers=workers, with_knobs=knobs)
@@ -233,7 +233,7 @@ class Trial:
 
 
 def _without_idle(text: str) -> str:
-    """A text but for what cannot be told: an unused ``import torch``, and a comma before the last one's comment."""
+    """A text without parts of unknown origin: an unused ``import torch``, and a comma before the last one's comment."""
     return _TORCH.sub("", text, count=1).replace(",  #", "  #")
 
 

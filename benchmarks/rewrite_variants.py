@@ -1,7 +1,7 @@
-"""Whether a rewrite ever corrupts a source: thousands of made-up scripts under every rewrite there is.
+"""Checks that no rewrite corrupts a source: thousands of made-up scripts under all rewrites.
 
-Each script (``source_variants.py``) goes through every registered rewrite alone and through several together, and what
-comes out is checked (``rewrite_checks.py``, ``rewrite_targets.py``); or the rewrite is refused. Scripts have numbers:
+Each script (``source_variants.py``) goes through every registered rewrite alone and through several together. The
+result is checked (``rewrite_checks.py``, ``rewrite_targets.py``), or the rewrite is refused. Scripts have numbers:
 the script of a number is the same each time. No script is run, and nothing is timed.
 """
 
@@ -79,7 +79,7 @@ def main() -> int:
                 pool.shutdown(wait=False, cancel_futures=True)
                 break
             outcomes.add(job.result())
-            # What is done is kept, should this be stopped.
+            # Results so far are kept, in case the run is stopped.
             _write(machine, outcomes)
             said = f"{outcomes.variants} scripts, {len(outcomes.corrupted)} corrupted"
             print(said, file=sys.stderr, flush=True)

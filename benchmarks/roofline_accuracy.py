@@ -1,6 +1,6 @@
-"""How well the roofline predictor does on kernels that it was not calibrated on, class by class and GPU by GPU.
+"""Accuracy of the roofline predictor on kernels that it was not calibrated on, class by class and GPU by GPU.
 
-Beside it stands the roofline of the data sheet: arithmetic at the stated peak or bytes at the stated bandwidth,
+It is compared with the roofline of the data sheet: arithmetic at the stated peak or bytes at the stated bandwidth,
 whichever takes longer. The measurements contain the launch of the kernel, so that both get the same allowance for it,
 and kernels under 100 µs, which are mostly launch, are left out. H100 and A100-80GB took no part in calibration at all;
 of the other GPUs other shapes did.

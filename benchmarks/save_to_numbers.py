@@ -1,9 +1,9 @@
-"""How long after a save the first numbers are there.
+"""Measures the time from a save to the first numbers.
 
 Starts the real language server twice, once with its warm start and once without, has each example profiled,
-and then saves a changed version of it again and again, in turns for both servers. Timed in the client: from
-before the file is written to the message with the first iteration time. What the script itself needs until
-its first timed iteration, as it reports itself, is taken off: that nobody can save. Each run is cancelled
+and then saves a changed version of it again and again, in turns for both servers. The client measures the time from
+before the file is written to the message with the first iteration time. The script reports the time that it needs
+itself until its first timed iteration. That time is subtracted, because no tool can save it. Each run is cancelled
 after its headline.
 """
 
@@ -44,12 +44,12 @@ class Save:
 
     @property
     def wait_s(self) -> float:
-        """What was not the script's own time up to its timed iterations."""
+        """Time up to the timed iterations that is not the script's own."""
         return self.headline_s - self.script_s
 
     @property
     def overhead_s(self) -> float:
-        """What was not the script's own time, the timed iterations taken off as well."""
+        """Time that is not the script's own, without the timed iterations."""
         return max(0.0, self.wait_s - TIMED_AT_FIRST * self.iteration_s)
 
 

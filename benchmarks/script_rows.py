@@ -29,7 +29,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def is_one_of_the_corpus(options: argparse.Namespace) -> bool:
-    """Whether this process is one that was started for a single public script, in its environment."""
+    """True if this process was started for a single public script, in the environment of that script."""
     return options.folder is not None and options.rows is not None and len(options.scripts) == 1
 
 

@@ -80,7 +80,7 @@ def fuzz(seed: int, messages: int, folder: Path) -> Outcome:
             state = session.settle(collect=len(resident) % 10 == 0)
             resident.append(state["resident_bytes"])
             for _ in range(50):
-                # What the client was asked for within a notification may still be on its way.
+                # Requests that the server made of the client within a notification may still be on their way.
                 if not state["asked"]:
                     break
                 time.sleep(0.1)
@@ -90,7 +90,7 @@ def fuzz(seed: int, messages: int, folder: Path) -> Outcome:
         if session.client.stop() != 0:
             raise Broken("the server did not end well")
     except Broken:
-        # What it was doing, which goes to its log, helps as much as the seed.
+        # The server's current work, which goes to its log, helps as much as the seed.
         session.client.tell_where()
         print("last written:", *session.client.latest, sep="\n", file=sys.stderr)
         print(f"seed {seed} after {session.sent.total()} messages: {session.sent}", file=sys.stderr)

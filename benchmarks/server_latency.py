@@ -1,10 +1,10 @@
-"""How long an editor waits for lenses, hints, hovers, code actions and diagnostics of a large script.
+"""Measures how long an editor waits for lenses, hints, hovers, code actions and diagnostics of a large script.
 
 Starts the real language server over pipes and profiles a made-up script of 3,000 lines whose trace holds a hundred
 thousand tasks. Then asks as an editor does, in turns: while nothing else happens, after every keystroke, and, while
 the same script is profiled again, until its curve is being run. Timed in the client, from sending the request to the
-last byte of its answer. Diagnostics are told, not asked for: there the wait is from the keystroke to the next answer,
-which comes after them.
+last byte of its answer. The server sends diagnostics without a request: their wait is from the keystroke to the next
+answer, which comes after them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""How well tracing without computing knows the peak of tensor memory: against PyTorch's own record of allocations.
+"""Accuracy of the peak of tensor memory from tracing without computing, compared with PyTorch's record of allocations.
 
-Each script of ``memory_models`` runs twice on the CPU: measured, where the peak is what PyTorch's allocator recorded
-over an iteration, and traced, where nothing was allocated. The two have no part in common but the script.
+Each script of ``memory_models`` runs twice on the CPU: measured, where the peak is that of PyTorch's allocator over an
+iteration, and traced, where nothing is allocated. The two have no part in common but the script.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Peaks:
 
     @property
     def error(self) -> float:
-        """How far the traced peak is off, as a share of the recorded one."""
+        """Error of the traced peak, as a share of the recorded one."""
         return self.traced / self.recorded - 1
 
 

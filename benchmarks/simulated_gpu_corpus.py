@@ -1,7 +1,7 @@
-"""Whether a recording of a GPU holds what it must, for public training scripts, unmodified, on a simulated GPU.
+"""Checks recordings of a GPU for public training scripts, unmodified, on a simulated GPU.
 
-No time of a simulated GPU says anything about a real one. What can be held against the script is where its time goes:
-all of its thread's time is there once, every kernel has its launch and its line, and the graph replays the recording.
+No time of a simulated GPU says anything about a real one. The check compares the recording with the script: all time of
+its thread is there once, every kernel has its launch and its line, and the graph replays the recording.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def simulated_gpu(folder: Path) -> Path:
 
 
 def prepared(script: CorpusScript, places: Places) -> CaptureRequest:
-    """How a script is run, with its data made. Raises NotFetched and NoData."""
+    """The request that runs a script, with its data made. Raises NotFetched and NoData."""
     folder = checkout(script.repository, script.commit, places.checkouts, places.mirror)
     repair = places.checkouts / ".environment"
     write_repair(repair, str(places.interpreter))
@@ -89,7 +89,7 @@ def prepared(script: CorpusScript, places: Places) -> CaptureRequest:
 
 
 def fails_alone(request: CaptureRequest) -> str:
-    """What a script that ends with an error says last without Skyline; empty where it trains for a minute."""
+    """The last line of errors of a script that fails without Skyline; empty if it trains for a minute."""
     try:
         ended = subprocess.run(
             [str(request.interpreter), str(request.script), *request.arguments],
@@ -148,7 +148,7 @@ miss is less than 99 % or more than 1 % of that, a kernel without its launch or 
 
 
 def looked_at(script: CorpusScript, places: Places) -> Row:
-    """What the recording of a script holds."""
+    """The check of a script's recording."""
     try:
         request = prepared(script, places)
     except (NotFetched, NoData) as reason:

@@ -1,4 +1,4 @@
-"""The simulator's claims in one table: how exactly traces replay, how fast and how small it is, each beside its goal.
+"""The simulator's claims in one table: how exactly traces replay, its speed and its memory, each with its goal.
 
     python benchmarks/simulator.py --traces FOLDER [--hta-python PATH] [--only-table]
 
@@ -39,7 +39,7 @@ class Claim:
 
     @property
     def holds(self) -> bool:
-        """Whether the figure is what it should be."""
+        """True if the figure meets the goal."""
         return _RELATIONS[self.relation](self.figure, self.goal)
 
     def row(self) -> list[str]:

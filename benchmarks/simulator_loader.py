@@ -1,11 +1,11 @@
-"""What taking a batch from a loader worker costs, measured here: the constants of ``skyline/whatif/cost/fetching.py``.
+"""Costs of taking a batch from a loader worker on this machine: the constants of ``skyline/whatif/cost/fetching.py``.
 
     python benchmarks/simulator_loader.py [--rounds 60]
 
-CPU time of the script's own process, so that other programs on the machine disturb little: taking a batch that
-is ready; the same, and how long it takes, where the batch is made of many tensors, with the worker's CPU time for it;
-the first reading of its shared memory beside reading private memory; giving it back; and work made of
-small operators beside a busy worker and beside an idle one, in turns.
+Reports CPU time of the script's own process, so that other programs on the machine disturb little. The cases are:
+taking a batch that is ready; taking a batch made of many tensors, with the elapsed time and the worker's CPU time; the
+first reading of its shared memory, compared with private memory; giving it back; and work made of small operators while
+a worker is busy and while it is idle, in turns.
 """
 
 from __future__ import annotations
@@ -107,14 +107,14 @@ def prepare(go: multiprocessing.synchronize.Event, end: multiprocessing.synchron
 
 
 def small_operators() -> None:
-    """What a CPU-bound training loop does: operators that are over before they have begun."""
+    """The work of a CPU-bound training loop: operators that take almost no time."""
     left, right = torch.ones(64), torch.ones(64)
     for _ in range(15_000):
         right = torch.relu((left + right).mul_(0.4).view(8, 8).t()).reshape(64)
 
 
 def beside_a_worker(rounds: int) -> list[float]:
-    """CPU time beside a busy worker over CPU time beside an idle one, a ratio a round."""
+    """CPU time while a worker is busy over CPU time while it is idle, a ratio a round."""
     go, end = multiprocessing.Event(), multiprocessing.Event()
     worker = multiprocessing.Process(target=prepare, args=(go, end), daemon=True)
     worker.start()

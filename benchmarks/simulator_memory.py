@@ -1,4 +1,4 @@
-"""How much memory a large graph takes: its columns, what is prepared from them, and ten changes kept beside it.
+"""Measures the memory that a large graph takes: its columns, the data prepared from them, and ten changes kept with it.
 
 Each size is measured in two processes of their own: one counts the bytes that Python and numpy hold (tracemalloc),
 the other looks at what the system gave the process (resident memory, Linux), where numba, if it is installed, has

@@ -1,4 +1,4 @@
-"""How long profiler traces take to read, beside decoding their JSON alone, and how much memory a large one needs.
+"""Measures the time to read profiler traces, relative to decoding their JSON alone, and the memory for a large one.
 
 Every trace of a folder is read several times, in turns with Python's own ``json.loads`` of the same unpacked text,
 which gives dictionaries and none of the joins. A large file, made of shifted copies of one of them, is read in a

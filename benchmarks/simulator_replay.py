@@ -1,11 +1,12 @@
-"""How well a profiler trace, once a graph, replays its own steps, and what it foretells.
+"""Checks how well a profiler trace, once a graph, replays its own steps, and its predictions.
 
     python benchmarks/simulator_replay.py [--traces FOLDER] [--save]
 
 For every trace of the folder: the error of each step's simulated length, with one launch latency and one stream
-turnaround for the whole trace and nothing fitted to single tasks; beside it what halving the GPU's times and halving
-the CPU's does to the step, because a step that the CPU bounds replays well even with a wrong model of the GPU. Then the
-one measured change there is: the same script with 0 and with 4 loader workers, foretold from the first trace alone.
+turnaround for the whole trace and nothing fitted to single tasks. The table also shows the effect on the step of
+halving the GPU's times and of halving the CPU's, because a step that the CPU bounds replays well even with a wrong
+model of the GPU. Then the only measured change: the same script with 0 and with 4 loader workers, predicted from the
+first trace alone.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ class Replay:
 
 @dataclass(frozen=True, slots=True)
 class Foretold:
-    """One way to foretell the step with workers, in ms."""
+    """One way to predict the step with workers, in ms."""
 
     way: str
     step_ms: float
@@ -197,7 +198,7 @@ in {max(row.read_s for row in rows):.2f} s at most."""
 
 
 def workers_page(measured_ms: float, ways: list[Foretold]) -> str:
-    """What was said about loader workers."""
+    """The predictions for loader workers."""
     cells = [(way.way, f"{way.step_ms:.1f}", f"{way.error:+.1%}") for way in ways]
     return f"""\
 ## From 0 to {WORKERS} loader workers

@@ -1,8 +1,8 @@
-"""How long one simulation takes, compiled and as written, beside HolisticTraceAnalysis on the same trace.
+"""Measures the time of one simulation, compiled and as written, and of HolisticTraceAnalysis on the same trace.
 
 Graphs of 10 000, 100 000 and 1 000 000 tasks are made up to be like a training step, or are a real trace repeated
-to that size. Each round times the compiled pass and the one as written next to one another, and what is timed is the
-processor time of the one thread that works, so that figures stand on a busy machine too; only loading is timed by the
+to that size. Each round times the compiled pass and the one as written next to one another. Times are processor time of
+the one thread that works, so that figures are valid on a busy machine too; only loading is timed by the
 clock. HolisticTraceAnalysis has an environment of its own (``pip install HolisticTraceAnalysis
 'pandas<3'``), named by ``--hta-python``; its rounds alternate with Skyline's.
 """
@@ -82,14 +82,14 @@ class Speed:
 
 
 def milliseconds(work: Callable[[], object], clock: Callable[[], float] = time.process_time) -> float:
-    """How long one call took, of processor time unless another clock is given."""
+    """Duration of one call in ms, of processor time unless another clock is given."""
     began = clock()
     work()
     return (clock() - began) * 1e3
 
 
 def in_way(way: Way, work: Callable[[], object]) -> float:
-    """How long a call took whose loops ran in one way."""
+    """Duration of a call in ms whose loops ran in one way."""
     with run_loops(way):
         return milliseconds(work)
 
@@ -131,7 +131,7 @@ def repeated_to(graph: Graph, tasks: int) -> Graph:
 
 
 def further(graph: Graph, rounds: int) -> dict[str, Times]:
-    """What else is asked of a graph, compiled."""
+    """Times of other questions to a graph, compiled."""
     timeline = simulate(graph)
     asked: dict[str, Callable[[], object]] = {
         "simulate": lambda: simulate(graph),

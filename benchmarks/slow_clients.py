@@ -1,8 +1,8 @@
-"""How long ``skyline serve`` takes to answer while hundreds of clients never finish a request.
+"""Measures how long ``skyline serve`` takes to answer while hundreds of clients never finish a request.
 
-Starts the real command on a saved profile and opens as many connections as asked for. Some say nothing, some send the
-head of a request byte by byte, some a body; one that is closed by the server is opened anew at once. Meanwhile the
-page, the profile and a question are asked for, twice a second. The exit status is 1 where an answer took more than a
+Starts the real command on a saved profile and opens the requested number of connections. Some send nothing, some send
+the head of a request byte by byte, some a body; one that the server closes is opened again at once. Meanwhile the
+page, the profile and a question are requested, twice a second. The exit status is 1 where an answer took more than a
 second, or did not come.
 """
 
@@ -137,7 +137,7 @@ def await_profile(port: int, token: str) -> None:
 
 
 def measure(port: int, token: str, seconds: float) -> tuple[list[float], int]:
-    """What the answers took, and how many did not come."""
+    """Durations of the answers, and the number of answers that did not come."""
     took: list[float] = []
     failed = 0
     questions = (("", None), ("profile", None), ("simulate", json.dumps({"batchSize": 64})))

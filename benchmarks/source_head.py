@@ -19,7 +19,7 @@ _COOKIES = ("# -*- coding: {} -*-", "# vim: set fileencoding={} :", "# coding={}
 
 @dataclass(frozen=True)
 class Bytes:
-    """How the text is saved."""
+    """The encoding, byte order mark and line ends of the saved text."""
 
     encoding: str
     mark: bool
@@ -71,7 +71,7 @@ def head(style: Style, encoding: str) -> list[str]:
     imports.insert(style.one(*range(len(imports) + 1)), other)
     if style.rarely():
         imports.append("from os.path import join; VERSION = 1")
-    # What goes behind an import goes behind its comment.
+    # Text behind an import goes behind its comment.
     imports = [f"{each}  {style.comment()}" if style.rarely() else each for each in imports]
     return [line for text in (*lines, *imports) for line in text.split("\n")]
 

@@ -1,7 +1,7 @@
 """The models of made-up scripts: embeddings, repeated blocks, attention and convolutions, each written in many ways.
 
-What a rewrite asks about is in them in the forms that people use; ``Parts`` says which, so that the facts of a run
-can be made up to match.
+Models contain the code that rewrites ask about, in the forms that people use. ``Parts`` lists these forms, so that
+matching facts of a run can be made up.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ BLOCKS = 4
 
 @dataclass(frozen=True)
 class Parts:
-    """What a model has: the class of its embedding, how it holds its blocks, and what stands behind them."""
+    """Parts of a model: the class of its embedding, how it holds its blocks, and the modules behind them."""
 
     embedding: str = ""
     output: bool = False
-    """Whether a linear layer gives one number for each word."""
+    """True if a linear layer gives one number for each word."""
     blocks: str = ""
     """``list`` and ``sequential`` count theirs, ``named`` has two attributes; empty without blocks."""
     attention: bool = False
@@ -30,7 +30,7 @@ class Parts:
 
     @property
     def any(self) -> bool:
-        """Whether there is a class at all."""
+        """True if there is a class at all."""
         return bool(self.embedding or self.blocks or self.attention or self.convolution)
 
 
@@ -167,7 +167,7 @@ def _held(style: Style, kind: str) -> list[Any]:
 
 
 def _through(style: Style, kind: str) -> list[Any]:
-    """How the forward pass goes through the blocks."""
+    """Statements of the forward pass through the blocks."""
     torch = style.names["torch"]
     if kind == "named":
         return style.one(

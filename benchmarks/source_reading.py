@@ -47,7 +47,7 @@ class Statement:
 
     @property
     def kind(self) -> str:
-        """What sort of statement it is."""
+        """The class of the statement in Python's syntax tree."""
         return type(self.node).__name__
 
     @property
@@ -64,7 +64,7 @@ class Statement:
 
 @dataclass
 class Reading:
-    """What Python says of a text; ``error`` is why it does not compile, empty where it does."""
+    """Python's view of a text; ``error`` is why it does not compile, empty where it does."""
 
     text: str
     starts: list[int] = field(default_factory=list[int])
@@ -80,9 +80,9 @@ class Reading:
     used: dict[tuple[str, str], int] = field(default_factory=dict[tuple[str, str], int])
     """Where it first reads one."""
     claimed: Counter[tuple[str, str]] = field(default_factory=Counter[tuple[str, str]])
-    """How often imports and loops bind a name in a scope."""
+    """Number of times that imports and loops bind a name in a scope."""
     keywords: Counter[tuple[str, str]] = field(default_factory=Counter[tuple[str, str]])
-    """How often what is called by the last part of its name is given an argument by name."""
+    """Number of calls that give an argument by name, by the last part of the name that is called."""
 
     def line(self, offset: int) -> int:
         """The number of the line of a place."""

@@ -1,6 +1,6 @@
-"""How a made-up script is written: every choice of layout is drawn, none of it has a meaning.
+"""The layout of a made-up script: every choice is drawn, none of it has a meaning.
 
-Statements are texts, maybe of several lines; blocks are headers with statements below. What comes out are lines with
+Statements are texts, maybe of several lines; blocks are headers with statements below. The result is lines with
 their indentation, with comments, blank lines, semicolons, and blocks on the line of their header strewn in.
 """
 
@@ -64,7 +64,7 @@ class Block:
 
 @dataclass
 class Style:
-    """How one variant is written; every choice is drawn."""
+    """The layout of one variant; every choice is drawn."""
 
     random: Random
     unit: str = "    "
@@ -198,7 +198,7 @@ def written(style: Style, statements: list[Any], indent: str) -> list[str]:
 
 
 def _is_simple(statement: Any) -> bool:
-    """Whether it may share its line with others: texts that are small blocks of their own may not."""
+    """True if it may share its line with others: texts that are small blocks of their own may not."""
     return (
         isinstance(statement, str)
         and "#" not in statement.rpartition("\n")[2]

@@ -1,4 +1,4 @@
-"""The training of made-up scripts: loader, wrapper, optimizer, one iteration, and an evaluation beside it."""
+"""The training of made-up scripts: loader, wrapper, optimizer, one iteration, and an evaluation."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from source_style import RAW, Block, Style
 
 @dataclass
 class Told:
-    """What a run would tell of the choices made here."""
+    """Facts that a run would report about the choices made here."""
 
     wrapped: bool = False
     backend: str = "nccl"
@@ -19,7 +19,7 @@ class Told:
     records_gradients: bool = False
     workers: int = 0
     named_workers: int = 2
-    """What the constant of that name is."""
+    """The value of the constant of that name."""
     seen_softmax: bool = False
 
 

@@ -33,7 +33,7 @@ class Variant:
     structure: str
     optimizer: str
     names: dict[str, str]
-    """What the script calls its things."""
+    """The names that the script gives its things."""
     parts: Parts
     told: Told
     places: dict[str, int]

@@ -1,4 +1,4 @@
-"""How far predicted figures are from measured ones, group by group."""
+"""Errors of predicted figures relative to measured ones, group by group."""
 
 from __future__ import annotations
 

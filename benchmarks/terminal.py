@@ -33,7 +33,7 @@ class Screen:
         self._x, self._y = 0, 0
 
     def line(self, row: int) -> str:
-        """What a row reads."""
+        """The text of a row."""
         return "".join(self._cells[row])
 
     @property

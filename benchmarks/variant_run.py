@@ -1,4 +1,4 @@
-"""What a run of a made-up script would tell: the facts of its profile, as far as rewrites ask for them."""
+"""The facts that the profile of a made-up script would have, as far as rewrites ask for them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""torchvision as far as timm's import of it goes, where it cannot be imported beside PyTorch's build for CPUs."""
+"""torchvision as far as timm's import of it goes, where it cannot be imported with PyTorch's build for CPUs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def provide() -> None:
     if _imported():
         return
     _forget()
-    # Its Python code names operators of its library, which does not load beside another build of PyTorch.
+    # Its Python code names operators of its library, which does not load with another build of PyTorch.
     library = torch.library.Library(_NAME, "DEF")
     for name in ("nms", "qnms"):
         library.define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")

@@ -1,4 +1,4 @@
-"""How long an answer takes: every what-if toggled by itself, three at a time, and the search for the best combination.
+"""Measures the time of an answer: every what-if by itself, three at a time, and the search for the best combination.
 
 Each example is profiled once, and traced for a GPU. Then questions are put as the language server puts them, none
 answered from memory.

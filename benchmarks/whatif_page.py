@@ -78,7 +78,7 @@ def _line(name: str, mine: list[tuple[str, Row]]) -> list[str]:
 
 
 def _in_double(found: Found) -> str:
-    """What was tried again with eight bytes a number, and how far apart it is there."""
+    """The changes that were tried again with eight bytes a number, and the difference of their losses there."""
     tried = [
         f"{row['name']} of {script} ({float(str(row['furthest'])):.2%} away, in float64 "
         f"{float(str(row['furthest_double'])):.0e})"
@@ -95,7 +95,7 @@ def _in_double(found: Found) -> str:
 
 
 def _distance(row: Row) -> str:
-    """How far the losses are from those of the script unchanged."""
+    """The distance of the losses from those of the unchanged script."""
     furthest = row.get("furthest")
     return f"{furthest:.2%} away" if isinstance(furthest, float) else str(row.get("why", "not finite"))
 

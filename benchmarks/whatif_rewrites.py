@@ -2,14 +2,14 @@
 
 Each script of ``corpus.toml`` that is named (by default a few of different kinds) is profiled on this machine and, by
 shape tracing, for a GPU. Every what-if that applies to either is predicted, and its change made by Skyline's rewrite in
-a copy. The copy and the script as it stands are then run with the same seeds for some backward passes, and their losses
+a copy. The copy and the unchanged script are then run with the same seeds for some backward passes, and their losses
 compared: the same within 0.1 % for what is ``exact``, within 5 % for ``numerics``, finite for ``convergence``. An exact
 change that stays further away is tried once more with eight bytes a number on both sides: a script that makes much of
 the last bits of its numbers agrees there, one that computes something else does not.
 
 A rewrite whose copies trained on ``--enough`` scripts is not run on further ones: it is found, predicted and written.
-What was found is kept below ``--scratch``, script by script, and not done again: the run can be stopped and goes on
-where it was. ``--again`` does the named scripts anew.
+Results are kept below ``--scratch``, script by script, and not computed twice: a run that was stopped continues where
+it was. ``--again`` repeats the named scripts.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class Task:
         self._server: subprocess.Popen[str] | None = None
 
     def plain(self, *, double: bool = False) -> list[float]:
-        """The losses of the script as it stands."""
+        """The losses of the unchanged script."""
         if double not in self._plain:
             self._plain[double] = self.losses(self.script, self.arguments, self.folder, double=double)
         return self._plain[double]
@@ -204,13 +204,13 @@ class Task:
 
 
 def _furthest(plain: Sequence[float], changed: Sequence[float]) -> float | None:
-    """How far apart two losses are at most, relative to the script's own; None where one side has none."""
+    """Greatest relative distance of two losses; None where one side has none."""
     pairs = list(zip(plain, changed, strict=False))
     return max((abs(b - a) / max(abs(a), 1e-2) for a, b in pairs), default=None)
 
 
 def _linked(source: str, target: str) -> None:
-    """What a script writes in the copy must not reach the original: only what is large is shared with it."""
+    """Copy a file, so that the script's writes do not reach the original; only large files are shared, by a link."""
     if os.path.getsize(source) > 1 << 20:
         os.link(source, target)
     else:
@@ -246,7 +246,7 @@ def _run(command: list[str], folder: Path, variables: dict[str, str]) -> tuple[s
 
 
 def examine(task: Task) -> None:
-    """What can be asked of one script, and what came of each rewrite; rows are written as they come."""
+    """Examine one script: the what-ifs that apply, and the result of each rewrite; rows are written as they come."""
     from skyline.analysis.analyse import analyse
     from skyline.analysis.estimate import estimate
     from skyline.capture.request import CaptureRequest

@@ -1,4 +1,4 @@
-"""Amdahl's law with a rule of thumb for each what-if: what a person would reckon from the phases alone."""
+"""Amdahl's law with a rule of thumb for each what-if: the estimate of a person who knows only the phases."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""What-ifs against the real thing: every change that Skyline can write, singly and three at a time, on whole scripts.
+"""What-ifs compared with measurements: all changes that Skyline can write, alone and three at a time, on whole scripts.
 
 Each script is profiled once and everything is predicted before anything runs. Then each change is made by Skyline's
-own rewrite, in memory, and the changed scripts and the script as it stands are measured in turns, the script twice (the
-null). Beside the prediction stand two that need no tool: "no change", and Amdahl's law with one rule of thumb for each
-what-if (which phases it works on, and how much faster those are said to get).
+own rewrite, in memory, and the changed scripts and the unchanged script are measured in turns, the latter twice (the
+null). The prediction is compared with two that need no tool: "no change", and Amdahl's law with one rule of thumb for
+each what-if (which phases it works on, and how much faster those are said to get).
 
-All processes run with glibc told to keep its memory (``MALLOC_*``): otherwise two processes of one script may
+All processes run with glibc set to keep its memory (``MALLOC_*``): otherwise two processes of one script may
 differ by a quarter for as long as they live, as ``fresh_processes.py`` shows.
 
 Scripts are given as ``"PATH [ARGUMENTS]"``, each in quotes; ``--corpus`` adds public scripts of ``corpus.toml`` by
@@ -90,7 +90,7 @@ class WhatIfScript:
         return f"{self.script.parent.name}/{self.script.name}"
 
     def request(self, folder: Path) -> CaptureRequest:
-        """How the script runs."""
+        """The request that runs the script."""
         return CaptureRequest(
             self.script,
             self.arguments,
@@ -102,7 +102,7 @@ class WhatIfScript:
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """What was said of one change before it ran; ratios are of iteration times to the script's as it stands."""
+    """The prediction for one change, made before it ran; ratios are of iteration times to the unchanged script's."""
 
     names: tuple[str, ...]
     ratio: float
@@ -125,12 +125,12 @@ class Row:
 
     @property
     def error(self) -> float:
-        """What was said over what was measured, less one."""
+        """The predicted ratio over the measured one, less one."""
         return self.said.ratio / self.measured.value - 1
 
     @property
     def valid(self) -> bool:
-        """Whether the script against itself came out as one."""
+        """True if the ratio of the script to itself is one, within the tolerance."""
         return (
             self.null.low <= 1 + NULL_TOLERANCE
             and self.null.high >= 1 - NULL_TOLERANCE
@@ -144,17 +144,17 @@ class Row:
 
     @property
     def sign_matters(self) -> bool:
-        """Whether the change did anything beyond the noise."""
+        """True if the change had an effect beyond the noise."""
         return abs(self.measured.value - 1) > self.noise and not self.measured.low <= 1 <= self.measured.high
 
     @property
     def sign_right(self) -> bool:
-        """Whether it was said to be faster, or slower, as it was."""
+        """True if the prediction has the right sign: faster or slower."""
         return (self.said.ratio - 1) * (self.measured.value - 1) > 0
 
     @property
     def holds(self) -> bool:
-        """Whether what was said and what was measured have a value in common."""
+        """True if the predicted and the measured interval have a value in common."""
         return self.said.low <= self.measured.high and self.measured.low <= self.said.high
 
 

@@ -1,12 +1,12 @@
-"""How computing threads and loader workers share cores, and what threads bring: what the models of it rest on.
+"""Measures how computing threads and loader workers share cores, and the gain of threads: the basis of their models.
 
     python benchmarks/worker_contention.py [--rounds 5]
 
 Four parts, each on this machine with as many threads as it has cores, and on one. Operators repeated by themselves;
-training steps of small networks; a loop of one kind of operator beside a ``DataLoader`` whose workers are busy for a
-given time per batch; and the start of workers at the beginning of an epoch. Variants take turns. On Linux the process
-asks for precedence over other sessions (``/proc/self/autogroup``) where it may, so that others take few of its cores:
-how much of a core they had is in the table.
+training steps of small networks; a loop of one kind of operator together with a ``DataLoader`` whose workers are busy
+for a given time per batch; and the start of workers at the beginning of an epoch. Variants take turns. On Linux the
+process asks for precedence over other sessions (``/proc/self/autogroup``) where it may, so that others take few of its
+cores: the share of a core that they had is in the table.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ USES = {
     "operators below the grain": ThreadUse(0.0, 0.0, 1.0),
     "products and small operators": ThreadUse(0.4, 0.6, 0.0),
 }
-"""What share of each loop is split, and what other work lies close to split operators."""
+"""The share of each loop that is split, and the other work that lies close to split operators."""
 _NOTE = """\
 Mean absolute error {:.0f} %, median {:.0f} %; {:.0f} % on average where others had less than a quarter of a core. \
 `alone` is the loop without loading, `others` how much of a core other programs had meanwhile: where that is much, a \
@@ -244,7 +244,7 @@ def starts(rounds: int) -> dict[int, float]:
 
 
 def predicted_ms(name: str, alone_ms: float, load_ms: float, threads: int, workers: int) -> float:
-    """What the model says, of an iteration that takes so long without any loading."""
+    """The model's time for an iteration that takes ``alone_ms`` without any loading."""
     costs = FetchingCosts()
     taking_us = costs.taken_us(4000.0) if workers else 0.0
     computing = Computing(1e3 * alone_ms + taking_us, USES[name], threads)

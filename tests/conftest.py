@@ -1,4 +1,4 @@
-"""What tests of every area share."""
+"""Fixtures and settings that tests of every area share."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _has_forked_servers(item: pytest.Item) -> bool:
-    """Whether a test starts language servers that are forked."""
+    """True if a test starts language servers that are forked."""
     if sys.platform != "linux" or any(item.iter_markers("fresh")) or any(item.iter_markers("xdist_group")):
         return False
     screen = "tui" in item.path.parts and item.get_closest_marker("capture") is not None

@@ -1,4 +1,4 @@
-"""What the VS Code extension brings of Python: each distribution once, as pinned, and compiled parts side by side."""
+"""Python in the VS Code extension: each distribution once, as pinned, and compiled parts side by side."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_all_that_the_server_needs_is_pinned(bundle: ModuleType, target: str) ->
         seen |= wanted
         waiting = set()
         for name in wanted:
-            # What the oldest Python alone needs is not installed on this one.
+            # Distributions that only the oldest Python needs are not installed on this one.
             if name not in {"tomli", "exceptiongroup"}:
                 waiting |= bundle.asked_for(
                     importlib.metadata.distribution(name).read_text("METADATA"), markers

@@ -52,7 +52,7 @@ def test_it_trains_under_plain_python(example: Path, tmp_path: Path, monkeypatch
     monkeypatch.syspath_prepend(str(REPOSITORY / "benchmarks"))
     from interleaved import HandTimed, TimedScript
 
-    # As it stands but for its batch size, so that a step is short.
+    # Unchanged but for its batch size, so that a step is short.
     source = SourceText.read(example)
     knob = find(source, (), lambda _: None).best
     assert knob is not None

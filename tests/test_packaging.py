@@ -1,4 +1,4 @@
-"""What a wheel carries, and that the lists which must agree do."""
+"""The content of a wheel, and that the lists which must agree do."""
 
 from __future__ import annotations
 

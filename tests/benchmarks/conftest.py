@@ -1,4 +1,4 @@
-"""The benchmarks are scripts beside each other; their modules are imported the way they import each other."""
+"""The benchmarks are scripts in one folder; tests import their modules the way they import each other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a process has used, read from outside."""
+"""The page faults and times of a process, read from outside."""
 
 from __future__ import annotations
 

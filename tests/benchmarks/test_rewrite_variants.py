@@ -89,7 +89,7 @@ def test_what_an_edit_does_to_the_rest_is_noticed(old: str, new: str, said: str)
 
 
 def alike(one: str, other: str) -> int:
-    """How many characters two texts begin with alike."""
+    """Length of the longest common beginning of two texts, in characters."""
     return next(
         (at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other))
     )

@@ -149,7 +149,7 @@ def test_other_methods_and_protocols_are_refused(service: Service) -> None:
 
 
 def said_to(service: Service, request: bytes) -> bytes:
-    """What comes back first."""
+    """The first part of the answer."""
     text = request % (service.token.encode(), service.port) if b"%" in request else request
     with socket.create_connection(("127.0.0.1", service.port), 10) as connection:
         connection.sendall(text)

@@ -74,7 +74,7 @@ class Browser:
         self.until("location.href !== 'about:blank' && document.readyState === 'complete'")
 
     def tell(self, expression: str) -> Any:
-        """What a JavaScript expression comes to in the page."""
+        """The value of a JavaScript expression in the page."""
         found = self._call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
         assert "exceptionDetails" not in found, found["exceptionDetails"]
         return found["result"].get("value")

@@ -259,11 +259,11 @@ class Editor:
         return await self.client.code_action_resolve_async(action)
 
     def progress(self) -> list[list[Any]]:
-        """What each progress bar showed, in order."""
+        """The values of each progress bar, in order."""
         return [list(values) for values in self.client.progress_reports.values()]
 
     def idle(self) -> bool:
-        """Whether there was a progress bar, and none is left."""
+        """True if there was a progress bar, and none is left."""
         return bool(bars := self.progress()) and all(bar and bar[-1].kind == "end" for bar in bars)
 
     async def until(self, condition: Callable[[], bool]) -> None:
@@ -347,7 +347,7 @@ def project(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def capabilities() -> types.ClientCapabilities:
-    """What the client of these tests can do; a test may take some of it away or add to it."""
+    """Capabilities of the client of these tests; a test may remove some of them or add to them."""
     return client_capabilities()
 
 

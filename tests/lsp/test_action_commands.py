@@ -28,7 +28,7 @@ async def test_the_change_is_made_when_it_is_chosen(profiled: Path, start_editor
     assert editor.text(uri) == before.replace("parameters())", "parameters(), fused=True)")
     assert isinstance(editor.offered[0].document_changes[0], types.TextDocumentEdit)
 
-    # What cannot be made after all is said in words: nobody looks at what a command gives back.
+    # A change that turns out to be impossible is reported in words: nobody looks at the result of a command.
     assert not (await editor.run(fused["command"], *fused["arguments"]))["applied"]
     await editor.until(lambda: bool(editor.client.messages))
     assert "fused_optimizer" in editor.client.messages[-1].message

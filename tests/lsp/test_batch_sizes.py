@@ -51,7 +51,7 @@ async def test_the_curve_is_told_at_the_batch_size_alone(editor, profiled: Path)
         found = await hover(editor, train, OF_THE_LOADER, column)
         assert found is None or "| 64 |" not in found.contents.value
 
-    # What was typed since is the size in the code; the line's own numbers are gone with the edit.
+    # The size typed since is the size in the code; the line's own numbers are gone with the edit.
     editor.change(train, "# first\n" + editor.text(train).replace("batch_size=16", "batch_size=48"))
     found = await hover(editor, train, OF_THE_LOADER + 1, literal)
     assert "| **48** |" in found.contents.value

@@ -48,7 +48,7 @@ async def test_changes_stay_known_through_edits_undo_and_a_new_profile(
     first = (await editor.ask(protocol.PROFILE, uri=train))["id"]
     assert now["verify"] == verifiable(first, 64, "fused_optimizer")
 
-    # What is undone and redone in the editor is told.
+    # The server reports changes that are undone and redone in the editor.
     editor.change(train, before)
     told = await editor.next_code(lambda code: not code["whatifs"])
     assert (told["batchSize"], told["changes"]) == (None, [])
@@ -58,7 +58,7 @@ async def test_changes_stay_known_through_edits_undo_and_a_new_profile(
     editor.change(train, before.replace("batch_size=32", "batch_size=48"))
     assert (await editor.next_code(lambda code: code["batchSize"] == 48))["changes"] == []
 
-    # One of two that were made together is taken out; the other one stays, and so does an edit beside them.
+    # One of two that were made together is taken out; the other one stays, and so does an edit next to them.
     editor.change(train, "import os\n" + both)
     assert await editor.ask(protocol.REMOVE, uri=train, whatif="fused_optimizer") == DONE
     assert editor.text(train) == "import os\n" + before.replace("batch_size=32", "batch_size=64")
@@ -102,7 +102,7 @@ async def test_what_the_person_wrote_is_taken_out_and_put_back(editor, project: 
     assert (found["whatifs"], found["predicted"], found["held"]) == (["without fused_optimizer"], None, None)
     assert "fused=True" in found["diff"].partition("\n-")[2].partition("\n+")[0]
     assert found["measured"]["rounds"] == 1
-    # Put back as it was, not written anew.
+    # Put back as it was, not written again.
     assert await editor.ask(protocol.APPLY, **question(train, None, "fused_optimizer")) == DONE
     assert editor.text(train) == script.read_text()
     assert (await editor.ask(protocol.CODE_CHANGES, uri=train))["removed"] == []

@@ -1,4 +1,4 @@
-"""What the person is told when a script cannot be profiled, and that nothing is left behind."""
+"""Messages to the person when a script cannot be profiled, and that nothing is left behind."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ def frame(body: bytes) -> bytes:
 
 
 def read(data: bytes, pieces: list[int]) -> list[bytes]:
-    """What comes out of bytes that come in pieces of these sizes; what is no JSON is told to be broken."""
+    """The messages in bytes that come in pieces of these sizes; bodies that are no JSON are reported as broken."""
     frames, found, at = Frames(), [], 0
     for size in [*pieces, len(data)]:
         for body in frames.feed(data[at : at + size]):

@@ -60,7 +60,7 @@ def test_a_class_has_what_its_methods_take_together() -> None:
         ("forward", 2, 3, "arithmetic"),
         ("part", 5, 4, "memory bandwidth"),
     ]
-    # What only one method says need not be said twice.
+    # A cost in only one method is not repeated for its class.
     assert [cost.name for cost in function_costs(TWO_METHODS, [row(3, 3)])] == ["forward"]
 
 

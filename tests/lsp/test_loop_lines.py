@@ -23,7 +23,7 @@ async def test_it_moves_with_its_lines_at_once_and_is_looked_for_when_the_typing
     assert await lens_lines(editor, uri) == [2000]
     editor.change(uri, "import torch\n" + FILLER + LOOP)
     assert await lens_lines(editor, uri) == [2001]
-    # What makes it another loop, or none, shows a moment later, without being asked.
+    # An edit that makes it another loop, or none, shows a moment later, without a request.
     for text, expected in ((FILLER, []), (LOOP + FILLER, [0])):
         refreshed = editor.refreshed["lens"]
         editor.change(uri, text)

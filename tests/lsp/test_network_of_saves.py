@@ -1,4 +1,4 @@
-"""What a run may reach over the network: everything where the person started it, this machine where a save did."""
+"""Hosts that a run may reach over the network: all where the person started it, this machine where a save did."""
 
 from __future__ import annotations
 

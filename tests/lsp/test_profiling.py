@@ -121,7 +121,7 @@ async def test_profile_look_predict_apply_and_take_back(editor, project: Path) -
     await editor.next_change(lambda change: change["stale"])
     (first, *_) = await editor.lenses(train)
     assert first.startswith("~ stale · ")
-    # What was worked out is for another text: the edit is made when it is wanted.
+    # The prepared edit is for another text: the edit is made again when it is wanted.
     late = next(action for action in await editor.refactorings(train, at) if action.title == fix.title)
     assert late.edit is None
     assert (await editor.resolve(late)).edit is not None

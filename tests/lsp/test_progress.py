@@ -1,4 +1,4 @@
-"""Clients that show no progress bar, or none with words, are told in messages when a run starts and how it ends."""
+"""Clients that show no progress bar, or none with words, get messages when a run starts and how it ends."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def told(editor) -> list[str]:
 
 
 def ended(editor) -> bool:
-    """Whether more was told than the start and what is known so far."""
+    """True if more was reported than the start and the results so far."""
     return len(told(editor)) > 1 and not told(editor)[-1].endswith(FOLLOWS)
 
 

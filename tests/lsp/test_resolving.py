@@ -1,4 +1,4 @@
-"""What is asked for piece by piece by clients that can: titles of lenses, tooltips, edits, confirmations."""
+"""Content that capable clients request in pieces: titles of lenses, tooltips, edits, confirmations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a save sets off, and what it does not; and what is told before the profile is there."""
+"""Effects that a save has and does not have; and reports before the profile is there."""
 
 from __future__ import annotations
 

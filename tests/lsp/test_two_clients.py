@@ -75,7 +75,7 @@ async def test_a_change_for_an_outdated_version_is_refused_and_offered_again(
     assert (await editor.ask(protocol.REVERT, uri=person.uri))["applied"]
     assert editor.text(person.uri) == typed
 
-    # Whoever never stops is told so; what they typed is all there.
+    # A person who never stops typing gets a message that says so; all of their text is there.
     answers.clear()
     editor._apply = lambda edit: (person.type("# again"), take(edit))[1]
     result = await person.apply(64)

@@ -97,7 +97,7 @@ async def test_a_change_in_the_buffer_is_measured_over_the_profiled_text(editor,
     await editor.until(editor.idle)
     done = await editor.ask(protocol.APPLY, uri=train, batchSize=None, whatifs=["num_workers=2"])
     assert done["applied"]
-    # An edit beside the change, and neither is saved.
+    # An edit in addition to the change, and neither is saved.
     editor.change(train, "# A note.\n" + editor.text(train))
     asked = (await editor.ask(protocol.CODE_CHANGES, uri=train))["verify"]
     assert asked["whatifs"] == ["num_workers=2"]
@@ -107,7 +107,7 @@ async def test_a_change_in_the_buffer_is_measured_over_the_profiled_text(editor,
     assert found["measured"]["rounds"] == 1
     assert "num_workers=2" in found["diff"]
     assert "A note" not in found["diff"]
-    # Almost all of an iteration is its sleeps, 60 ms: with two workers those of the items are beside the rest.
+    # Almost all of an iteration is its sleeps, 60 ms: with two workers those of the items overlap with the rest.
     assert found["measured"]["speedup"]["value"] > 1.3
     assert "too few rounds" in found["reason"]
     assert script.read_text() == SLOW

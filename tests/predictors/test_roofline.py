@@ -1,4 +1,4 @@
-"""What the predictor says of shapes, and how far from measured kernels that is."""
+"""Predictions of the predictor for shapes, and their distance from measured kernels."""
 
 import sys
 from pathlib import Path

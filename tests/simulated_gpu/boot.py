@@ -1,6 +1,6 @@
 """Answers what ``torch.cuda`` asks of PyTorch's C part from the simulated GPU: imported at the start of Python.
 
-Nothing is loaded before the script imports torch. What is written in Python in ``torch.cuda`` stays as it is.
+Nothing is loaded before the script imports torch. The Python code of ``torch.cuda`` is unchanged.
 """
 
 from __future__ import annotations
@@ -191,7 +191,7 @@ def connect(C, device):
     def launch(name, us, call="cudaLaunchKernel"):
         device.do("launch", name.encode(), us, call.encode())
 
-    # What a kernel written by hand is launched with: torch._C._simulated_launch("triton_poi_0", 50, "cuLaunchKernelEx")
+    # Launches a kernel written by hand: torch._C._simulated_launch("triton_poi_0", 50, "cuLaunchKernelEx")
     C._simulated_launch = launch
     C._has_cuda = True
     C._cudart = Named(

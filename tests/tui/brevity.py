@@ -1,4 +1,4 @@
-"""What shortens tests of the screen and leaves out nothing that they look at."""
+"""Shortcuts that make tests of the screen faster and leave out nothing that they look at."""
 
 from __future__ import annotations
 

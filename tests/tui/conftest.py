@@ -204,7 +204,7 @@ WHATIFS = (
 )
 
 VALUES = {"checkpointing": ("", "all", "fit")}
-"""What-ifs with more than one value, beside the rows that are one value each."""
+"""What-ifs with more than one value, in addition to the rows that are one value each."""
 
 
 @dataclass
@@ -224,12 +224,12 @@ class FakeSession(_RUNS.FakeRuns, _PLANS.FakePlans, _PICTURES.FakePictures):
     devices_page: DevicesReport | None = None
     no_verdict: str = ""
     endless: bool = False
-    """Whether a measurement goes on until it is cancelled."""
+    """True if a measurement goes on until it is cancelled."""
     cancelled: asyncio.Event = field(default_factory=asyncio.Event)
     discarded: str = ""
     """Why a measurement does not count."""
     slow: bool = False
-    """Whether the measurement after an apply takes until the test asks for it."""
+    """True if the measurement after an apply takes until the test asks for it."""
     measuring: bool = False
     before: list[bytes] = field(default_factory=list)
 
@@ -252,7 +252,7 @@ class FakeSession(_RUNS.FakeRuns, _PLANS.FakePlans, _PICTURES.FakePictures):
         self.say(profileId=f"profile-{self.profiles}")
 
     async def use_later(self) -> None:
-        """What was put aside is the newest from now on."""
+        """Make the profile that was put aside the newest from now on."""
         self.alter = lambda profile: profile
         self.say(profileId="later")
 
@@ -475,13 +475,13 @@ class OpenedApp:
 
     @property
     def text(self) -> str:
-        """What is on the screen, line by line."""
+        """The text on the screen, line by line."""
         strips = self.app.screen._compositor.render_strips()
         return "\n".join("".join(segment.text for segment in strip).rstrip() for strip in strips)
 
     @property
     def toasts(self) -> str:
-        """What was said in passing."""
+        """The texts of all notifications."""
         return "\n".join(notice.message for notice in self.app._notifications)
 
 

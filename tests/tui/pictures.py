@@ -27,7 +27,7 @@ VERDICT = VerdictReport(
 
 
 def made_sides(script: Path) -> Sides:
-    """Two lanes: a forward and a backward piece after another, a hundred small ones beside them."""
+    """Two lanes: a forward and a backward piece in one, one after another, and a hundred small pieces in the other."""
     small = np.arange(100.0)
     lane = np.array([0, 0, *[1] * 100])
     start, end = np.array([0.0, 100.0, *small]), np.array([100.0, 180.0, *(small + 0.5)])
@@ -97,7 +97,7 @@ def made_history(script: str) -> HistoryReport:
 
 @dataclass
 class FakePictures:
-    """The part of a session that pages beside the first one ask."""
+    """The part of a session that pages other than the first one ask."""
 
     script: Path
     post: messages.Post

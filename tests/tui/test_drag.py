@@ -54,7 +54,7 @@ KINDS = (
 
 @dataclass(frozen=True)
 class Seen:
-    """What a person reads off the screen while the pointer holds a bar."""
+    """The content that a person reads off the screen while the pointer holds a bar."""
 
     x: int
     handle: int
@@ -83,7 +83,7 @@ class Hand:
         return ["".join(segment.text for segment in strip) for strip in strips]
 
     def words(self, selector: str, screen: list[str] | None = None) -> str:
-        """What stands on the screen where this widget is."""
+        """The text on the screen in the region of this widget."""
         region = self.app.query_one(selector).region
         rows = self.screen() if screen is None else screen
         return "\n".join(row[region.x : region.right] for row in rows[region.y : region.bottom])

@@ -1,4 +1,4 @@
-"""What is left out of a frame is what was to be thrown away."""
+"""The parts left out of a frame are those that would have been thrown away."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The screen as a picture, at three sizes: kept for one version of Textual, since every version draws anew."""
+"""The screen as a picture, at three sizes: kept for one version of Textual, since pictures differ between versions."""
 
 from __future__ import annotations
 

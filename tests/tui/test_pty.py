@@ -32,7 +32,7 @@ PIECE = re.compile(CONTROL + "|(?P<text>[^\x1b])", re.DOTALL)
 
 
 class Picture:
-    """What a terminal would show of what was written to it: places and text, no colours."""
+    """The content of a terminal after the text written to it: places and text, no colours."""
 
     def __init__(self) -> None:
         self.cells = [[" "] * COLUMNS for _ in range(ROWS)]
@@ -103,7 +103,7 @@ class Terminal:
         os.write(self._end, keys.encode())
 
     def until(self, *words: str) -> str:
-        """What was written since the last call, once all these words were."""
+        """The output since the last call, once it contains all these words."""
         deadline = time.monotonic() + WAIT_S
         while not all(word in _plain(self.written) for word in words):
             if time.monotonic() > deadline:

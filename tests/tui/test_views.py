@@ -1,4 +1,4 @@
-"""The pages beside the first one, at the sizes that count."""
+"""The pages other than the first one, at the sizes that count."""
 
 from __future__ import annotations
 

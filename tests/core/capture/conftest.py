@@ -70,7 +70,7 @@ def brief(request: pytest.FixtureRequest) -> None:
 
 @pytest.fixture
 def no_process_left_behind() -> Iterator[None]:
-    # What other tests of this worker keep, such as the resource tracker of multiprocessing, is not this test's.
+    # Processes that other tests of this worker keep, such as multiprocessing's resource tracker, are not this test's.
     before = set(psutil.Process().children(recursive=True))
     yield
     deadline = time.monotonic() + 30
@@ -82,7 +82,7 @@ def no_process_left_behind() -> Iterator[None]:
 
 
 def _is_resident(process: psutil.Process) -> bool:
-    """Whether it is the one that runs are forked from, which ends with the session."""
+    """True if it is the process that runs are forked from, which ends with the session."""
     try:
         return process.name() == "skyline-warm"
     except psutil.Error:

@@ -187,7 +187,7 @@ class Recorded:
         return [node.correlation_id for node in self.nodes if node.kind in _CALLS]
 
     def results(self, version: str) -> Any:
-        """What ``kineto_results`` is in that version of PyTorch."""
+        """``kineto_results`` as that version of PyTorch gives them."""
         event = VERSIONS[version]
         for node in self.nodes:
             node.children, node.parent, node.finished = [], None, False
@@ -264,7 +264,7 @@ def _name_backward_passes(nodes: list[Node]) -> None:
 
 
 def _add_frames(nodes: list[Node], main: int, folder: Path) -> None:
-    """What a recording with stacks holds in any case: the script's own frame, and the calls that wait for autograd.
+    """Add the parts of every recording with stacks: the script's own frame, and the calls that wait for autograd.
 
     Such a call is where autograd's thread works and the script's does nothing.
     """
@@ -313,7 +313,7 @@ def _kind(event: dict[str, Any]) -> str:
 
 
 def _fill_frames(calls: dict[Any, tuple[Node, Any]], folder: Path) -> None:
-    """What a Python call was and who made it; of a caller the trace knows no more than where its function begins."""
+    """Set each Python call's function and caller; of a caller the trace has no line but the first of its function."""
     nowhere = Frame("torch/nowhere.py", 1, "nowhere")
     frames = {number: _frame(node.name, folder) for number, (node, _) in calls.items()}
     for number, (node, outer) in calls.items():
@@ -345,7 +345,7 @@ def _frame(name: str, folder: Path) -> Frame | None:
 
 
 def _set_parents(nodes: list[Node], main: int) -> None:
-    """What Kineto noted hangs from its operator or its launch; the rest of it is given to the profiling thread."""
+    """Hang Kineto's events from their operator or their launch; those without go to the profiling thread."""
     _link(nodes)
     flows = {
         node.correlation_id: node for node in nodes if node.kind in _CALLS and _STARTS_FLOW.match(node.name)

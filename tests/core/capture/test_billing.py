@@ -140,7 +140,7 @@ PLACES = {
 
 @dataclass(frozen=True)
 class Spending:
-    """What a run was billed for, and what it says itself that it spent, in ms per iteration."""
+    """The times that a run was billed for, and the times that it reports itself, in ms per iteration."""
 
     path: Path
     lines: tuple[LineCost, ...]

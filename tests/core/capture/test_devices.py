@@ -31,7 +31,7 @@ _MAY_ASK = {"observer.py": 1, "watching/hooks.py": 1}
 
 
 class Cards:
-    """What ``torch.cuda`` would answer of two GPUs. Times are in ms; ``now`` is the host's clock."""
+    """The answers of ``torch.cuda`` for two GPUs. Times are in ms; ``now`` is the host's clock."""
 
     def __init__(self, timing: bool = True) -> None:
         self.now = 0.0

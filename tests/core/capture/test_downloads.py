@@ -1,4 +1,4 @@
-"""What a run fetches comes to where the script wants it, and nothing else does."""
+"""Files that a run fetches go to where the script wants them, and nothing else does."""
 
 from __future__ import annotations
 

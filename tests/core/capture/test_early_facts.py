@@ -1,4 +1,4 @@
-"""What is said of a run before it has shown anything."""
+"""Facts about a run that are reported before it has produced anything."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a full recording knows comes to the operators, and the times, of a light one."""
+"""Facts of a full recording are added to the operators, and the times, of a light one."""
 
 from __future__ import annotations
 

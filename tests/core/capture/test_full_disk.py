@@ -1,4 +1,4 @@
-"""A disk that is full: the person is told which, and what was measured is shown."""
+"""A full disk: the message names the disk, and the measurements are shown."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from skyline.capture.child.recording.operator_lines import OperatorLines
 from skyline.capture.child.recording.recorder import Recorder, gpu_records
 
 
-# The profiler's node kinds are told apart by the names of their fields' types.
+# The profiler distinguishes node kinds by the names of their fields' types.
 @dataclass
 class _ExtraFields_TorchOp:
     sequence_number: int = -1

@@ -1,4 +1,4 @@
-"""What a run tells of memory that it keeps and of graphs that torch.compile breaks, and what is found in it."""
+"""Reports of memory that a run keeps and of graphs that torch.compile breaks, and the findings from them."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ HERE = "import os\nos.chdir(os.path.dirname(os.path.abspath(__file__)))\n"
 
 @dataclass(frozen=True)
 class Case:
-    """What comes before the training loop, and how it must end: '' with a profile, else words of the message."""
+    """Code before the training loop, and how it must end: '' with a profile, else words of the message."""
 
     before: str
     ends: str = ""
@@ -168,7 +168,7 @@ while True:
 
 @dataclass
 class Outcome:
-    """How a case ended."""
+    """The end of a case."""
 
     profile: Profile | None
     error: SkylineError | None

@@ -1,4 +1,4 @@
-"""What comes after the script itself was measured: where it fails the profile stands, with a note."""
+"""Stages after the measurement of the script itself: if one fails, the profile remains valid, with a note."""
 
 from __future__ import annotations
 

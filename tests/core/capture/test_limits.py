@@ -1,4 +1,4 @@
-"""What a run may take of the machine, and that nothing of it is left when its parent is gone."""
+"""Limits on a run's use of the machine, and that nothing of it is left when its parent is gone."""
 
 from __future__ import annotations
 

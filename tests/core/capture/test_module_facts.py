@@ -1,4 +1,4 @@
-"""Facts about modules, in this process: where they were made, what is kept, and how many are told."""
+"""Facts about modules, in this process: where they were made, the memory they keep, and how many are reported."""
 
 from __future__ import annotations
 

@@ -115,7 +115,7 @@ def test_the_gpu_of_the_script_is_read_in_joules(monkeypatch: pytest.MonkeyPatch
 
 
 class MixedDriver(Driver):
-    """Two boards of one name beside another, which the driver tells apart."""
+    """Two boards of one name and one of another, which the driver distinguishes."""
 
     names = ("Example B", "Example A", "Example A")
 

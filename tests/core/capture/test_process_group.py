@@ -1,4 +1,4 @@
-"""How long ranks wait for one that stands still."""
+"""The time that ranks wait for one that stands still."""
 
 from __future__ import annotations
 

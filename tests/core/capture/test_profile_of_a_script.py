@@ -1,4 +1,4 @@
-"""What capture gives for scripts that run as they should."""
+"""Results of capture for scripts that run as they should."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_work_goes_to_the_line_and_phase_that_caused_it(script: Write, run: Run)
     symbol = times("loss = (error * error).mean()")
     assert symbol[Phase.FORWARD] > 0
     assert symbol[Phase.BACKWARD] > 0
-    # What leads to the call, finding the method, is the loop's own.
+    # Finding the method, before the call, is the loop's own time.
     step = times("optimizer.step()")
     assert step[Phase.OPTIMIZER] > 0.9 * sum(step.values())
     assert times("x = torch.randn(batch_size, 64)")[Phase.DATA] > 0

@@ -1,4 +1,4 @@
-"""What a run tells of its settings, its modules and its calls, measured and traced without executing."""
+"""Facts that a run reports of its settings, its modules and its calls, measured and traced without executing."""
 
 from __future__ import annotations
 

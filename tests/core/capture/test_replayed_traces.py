@@ -73,7 +73,7 @@ recorded_tree = _beside("recorded_tree")
 
 @dataclass(frozen=True)
 class Replay:
-    """What the child's reader makes of a trace, and the numbers of the calls that the trace itself holds."""
+    """The result of the child's reader for a trace, and the numbers of the calls that the trace itself holds."""
 
     trace: Trace
     called: frozenset[int]
@@ -145,7 +145,7 @@ def assert_reading_is_whole(replay: Replay) -> None:
     calls = {record.correlation for record in trace.records if record.kind is RecordKind.RUNTIME}
     launched = gpu_work(trace, replay.called)
     assert launched
-    # What is left out was launched before the recording began, or by what the profiler did not see.
+    # Records left out were launched before the recording began, or by code that the profiler did not see.
     assert {record.name for record in launched if record.correlation not in calls} == set()
     assert replay_error(build(trace), trace) < 0.05
 

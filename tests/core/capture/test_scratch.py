@@ -121,7 +121,7 @@ def test_rows_that_no_sandbox_writes(tmp_path: Path, content: bytes) -> None:
 
 
 def test_files_without_end(tmp_path: Path) -> None:
-    """What is read stays small; the rows at the start are kept."""
+    """The part that is read stays small; the rows at the start are kept."""
     row = b'{"pid":1,"kind":"file","target":"a","outcome":"redirected"}\n'
     for name in ("effects.jsonl", "protection.json", "last-words", "recording.json"):
         path = tmp_path / name

@@ -1,4 +1,4 @@
-"""What a run does beside training, in the profile; and that being watched changes nothing in it."""
+"""Effects of a run other than training, in the profile; and that observation changes nothing in the run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one iteration is in scripts that train in different ways: how it is cut, and how it is said."""
+"""Iterations of scripts that train in different ways: how one is cut, and how it is described."""
 
 from __future__ import annotations
 

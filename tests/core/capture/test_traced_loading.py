@@ -1,4 +1,4 @@
-"""What reading data sets costs a traced script, and what it asks of its GPU."""
+"""Costs of reading data sets in a traced script, and the script's requests to its GPU."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scripts that do not accept their arguments: their own usage text is told, and how to give them."""
+"""Scripts that do not accept their arguments: the error shows their own usage text, and how to give arguments."""
 
 from __future__ import annotations
 

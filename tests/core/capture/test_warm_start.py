@@ -122,7 +122,7 @@ def nothing_is_left() -> None:
 
 
 def _is_tracker(process: psutil.Process) -> bool:
-    """Whether it is the one that multiprocessing keeps for as long as the test worker lives."""
+    """True if it is the process that multiprocessing keeps for as long as the test worker lives."""
     try:
         return any("resource_tracker" in word for word in process.cmdline())
     except psutil.Error:
@@ -153,7 +153,7 @@ def test_a_forked_run_sees_what_a_fresh_one_sees(script: Write, warm_pool: WarmP
     assert first == fresh
     assert second == fresh
     assert fresh["argv"] == [str(path), "--epochs", "3"]
-    # What a fresh process seeds by chance differs from fork to fork too.
+    # Values that a fresh process seeds by chance differ from fork to fork too.
     for drawn in zip(drawn_fresh, drawn_first, drawn_second, strict=True):
         assert len(set(drawn)) == 3
     assert len(warm_pool.pids) == 1

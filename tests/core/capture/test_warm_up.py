@@ -54,7 +54,7 @@ def test_a_number_that_was_asked_for_is_kept() -> None:
 
 def test_a_step_that_is_told_one_iteration_later_is_left_out_as_the_one_that_it_was():
     warm_up = WarmUp()
-    # The allocator took more in the fifth; what that took is told with the sixth.
+    # The allocator took more in the fifth; the time of that is reported with the sixth.
     reserved = [1, 1, 1, 1, 2, 2, 2, 2, 2]
     steps = [None, None, 10, 30, 20, 500, 10, 10, 10]
     ends = [

@@ -20,7 +20,7 @@ from skyline.verification.measure import Effort
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """What a command left behind."""
+    """Output and exit status of a command."""
 
     code: int
     out: str

@@ -109,7 +109,7 @@ def test_each_gpu_gets_its_time_its_largest_batch_and_its_costs(
     assert max(map(len, text.splitlines())) <= 100
     (row,) = [line for line in text.splitlines() if line.startswith(" T4 ") and " GB " in line]
     cells = row.split()
-    # Whether the rate at that size has a column too, depends on how wide the others are.
+    # The rate at that size has a column too only if the others leave room.
     assert cells[cells.index("no") + 1] == str(t4["largest_batch"]["size"])
 
 

@@ -113,7 +113,7 @@ def test_a_script_is_predicted_for_a_gpu_that_is_not_here(skyline: Run, tmp_path
     assert lines[12]["backward_ms"] > 0
     page = next((tmp_path / ".skyline").glob("*.html")).read_text()
     assert "nothing was run" in page
-    # What is saved answers for that GPU only.
+    # A saved answer is valid for that GPU only.
     again = skyline("whatif", "--gpu", "T4", "train.py", "batch_size=32")
     assert again.code == 0
     assert "from the profile of" in again.err

@@ -49,7 +49,7 @@ def test_perfetto(skyline, tmp_path) -> None:
     assert ran.code == 0, ran.err
     found = json.loads(gzip.decompress((tmp_path / "both.json.gz").read_bytes()))
     assert {one["pid"] for one in found["traceEvents"]} == {1, 2}
-    # What was simulated is no recording, though it looks like one.
+    # A simulated timeline is no recording, though it looks like one.
     assert skyline("whatif", "both.json.gz").code == 2
 
 

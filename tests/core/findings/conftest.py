@@ -29,7 +29,7 @@ def traced() -> Subject:
 
 @pytest.fixture(scope="session")
 def checked() -> Callable[..., object]:
-    """What a rule finds in a profile, or in a subject as it is."""
+    """The finding of a rule in a profile, or in a given subject."""
 
     def found(rule, given):
         return check(rule, baseline(given) if isinstance(given, Profile) else given)

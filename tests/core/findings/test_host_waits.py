@@ -26,7 +26,7 @@ def test_a_wait_that_costs_nothing_is_not_worth_a_word(gpu_script, profile, chec
         replace(one, name="cudaDeviceSynchronize") if "Synchronize" in one.name else one
         for one in timing.trace.records
     )
-    # What ends an iteration for its timing is no wait of the script's.
+    # The wait that ends an iteration for its timing is not the script's.
     assert checked(RULE, replace(timing, trace=replace(timing.trace, records=renamed))) is None
     assert checked(RULE, gpu_script([("sgemm", 300.0)] * 4, wait=False, rest_us=1000.0)) is None
     assert checked(RULE, profile) is None

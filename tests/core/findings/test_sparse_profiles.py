@@ -1,4 +1,4 @@
-"""What a rule needs may be missing: then it says nothing, and nothing breaks."""
+"""Data that a rule needs may be missing: then it reports nothing, and nothing breaks."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ def test_calibration_gives_every_part_its_bare_time_in_every_iteration(profile):
     graph = calibrate(build(profile.trace), "main", targets)
     phases = phase_times(graph, "main")
     assert (phases.data, phases.backward, phases.optimizer) == pytest.approx((2.0, 3.0, 2.0))
-    # What remains, 3 ms, is split as it was recorded: forward 3 ms, printing 1 ms.
+    # The remaining 3 ms are split as they were recorded: forward 3 ms, printing 1 ms.
     assert (phases.forward, phases.other) == pytest.approx((2.25, 0.75))
     assert simulate(graph).iteration_ms("main") == pytest.approx(10.0)
 

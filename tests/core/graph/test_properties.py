@@ -1,4 +1,4 @@
-"""What holds for every graph, however it is changed."""
+"""Properties of every graph, however it is changed."""
 
 from __future__ import annotations
 

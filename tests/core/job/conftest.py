@@ -68,7 +68,7 @@ def rank_work(
 class RankWriter:
     """Writes one rank's trace: steps of two kernels and an all-reduce on one stream, and a synchronisation.
 
-    ``done`` can be told what recent profilers write about a collective.
+    ``done`` accepts fields that recent profilers write about a collective.
     """
 
     def __init__(self, rank: int, world_size: int, ahead_us: float, begin_us: float) -> None:

@@ -1,4 +1,4 @@
-"""What past errors say about a prediction."""
+"""Conclusions from past errors for a prediction."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The search for the largest batch that fits, on memory that grows as it is told."""
+"""The search for the largest batch that fits, on memory that grows in a given way."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ HOST = HostCost(launch_us=10.0, operator_us=2.0, wait_us=4.0, launch_latency_us=
 
 
 class Told:
-    """A predictor that says what it was told: one time for products, one for everything else."""
+    """A predictor with two given times: one for products, one for everything else."""
 
     name = "told"
 

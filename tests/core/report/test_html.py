@@ -202,7 +202,7 @@ def test_an_exact_interval_has_no_band(profile_report: ProfileReport) -> None:
 
 
 def test_small_sizes_do_not_round_to_nothing(profile_report: ProfileReport) -> None:
-    """12.5 MB and 19.5 MB beside 1.9 GB: an axis in GB would call both nothing."""
+    """12.5 MB and 19.5 MB next to 1.9 GB: an axis in GB would call both nothing."""
     sizes = (12.5e6, 19.5e6, 1.9e9)
     points = tuple(
         replace(point, peak_bytes=Interval.exact(size))

@@ -76,7 +76,7 @@ def printed(console: Console) -> str:
 
 
 def check(name: str, found: str) -> None:
-    """Compare with the golden file; SKYLINE_UPDATE_GOLDEN=1 writes it anew."""
+    """Compare with the golden file; SKYLINE_UPDATE_GOLDEN=1 writes it again."""
     path = GOLDEN / name
     if os.environ.get("SKYLINE_UPDATE_GOLDEN"):
         path.parent.mkdir(exist_ok=True)
@@ -206,7 +206,7 @@ def test_thinning_keeps_what_was_measured(profile_report: ProfileReport) -> None
 
 
 def test_names_of_whatifs_are_whole_where_numbers_are_wide(whatif_report: WhatIfReport) -> None:
-    """A name is typed as it stands; the last column makes room."""
+    """A name is typed exactly; the last column makes room."""
     wide = tuple(
         replace(item, change_ms=Interval(-153.4, -178.2, 112.3)) if item.name == "amp" else item
         for item in whatif_report.estimates

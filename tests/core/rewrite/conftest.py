@@ -46,7 +46,7 @@ sys.exit(any([os.wait()[1] for _ in jobs]))
 
 @dataclass(frozen=True)
 class Analysed:
-    """What a plan needs of an analysis."""
+    """The part of an analysis that a plan needs."""
 
     profile: Profile
 
@@ -93,11 +93,11 @@ class Workshop:
         return present(self.context(), name)
 
     def without(self, *names: str) -> RewritePlan:
-        """What takes what-ifs out of the code."""
+        """The plan that takes what-ifs out of the code."""
         return taken_out(self.context(), names)
 
     def check_inverse(self, name: str, planned: RewritePlan) -> None:
-        """What a rewrite wrote is found, and taken out again: byte for byte where nothing was overwritten."""
+        """A rewrite's change is found, and taken out again: byte for byte where nothing was overwritten."""
         entry = entries().get(name)
         if entry is None or entry.remove is None or not planned.edits or self.present(name) is not None:
             return
@@ -121,10 +121,10 @@ class Workshop:
 
 
 def _comparable(text: str) -> str:
-    """A text but for two things that cannot be told when a change is taken out.
+    """A text without two things of unknown origin when a change is taken out.
 
-    Whether a lone ``import torch`` that nothing else uses was there before, and whether a comma was, which a rewrite
-    writes before the comment of the last argument.
+    They are a lone ``import torch`` that nothing else uses, and the comma that a rewrite writes before the comment of
+    the last argument. Either may have been there before.
     """
     return text.replace("import torch\n", "", 1).replace(",  #", "  #")
 

@@ -96,7 +96,7 @@ def test_of_two_calls_the_one_that_was_profiled_is_found_again(workshop) -> None
     now = "a = DataLoader(train, batch_size=48)\nb = DataLoader(more, batch_size=8)\n"
     later = replace(shop, files={**shop.files, "/project/train.py": now})
     assert later.edited(batch_size=64) == now.replace("48", "64")
-    # Neither is like it: which of the two it was cannot be told.
+    # Neither is like it, so which of the two it was is unknown.
     other = "a = DataLoader(x, batch_size=48)\nb = DataLoader(y, batch_size=8)\n"
     later = replace(shop, files={**shop.files, "/project/train.py": other})
     assert "changed" in later.reason(batch_size=64)

@@ -105,7 +105,7 @@ REFUSED = {
 def test_rewritten(workshop, shape):
     before, after = REWRITTEN[shape]
     assert workshop(before).edited("compile") == after
-    # What is done is not done again.
+    # A change already made is not made again.
     assert workshop(after).edited("compile") == after
 
 

@@ -1,4 +1,4 @@
-"""What several rewrites did, one on the text of the other, comes out as edits of the original."""
+"""Several rewrites, each on the text of the one before, come out as edits of the original."""
 
 from __future__ import annotations
 

@@ -126,7 +126,7 @@ REFUSED = {
 def test_rewritten(workshop, shape):
     before, after = REWRITTEN[shape]
     assert workshop(HEAD + before).edited("remove_sync=10") == HEAD + after
-    # What is done is not done again.
+    # A change already made is not made again.
     assert workshop(HEAD + after).edited("remove_sync=10") == HEAD + after
 
 

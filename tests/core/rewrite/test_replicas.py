@@ -1,4 +1,4 @@
-"""What goes into the call that wraps the model, and behind it."""
+"""Code that goes into the call that wraps the model, and behind it."""
 
 from __future__ import annotations
 

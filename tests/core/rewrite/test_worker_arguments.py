@@ -1,4 +1,4 @@
-"""persistent_workers and prefetch_factor are written beside num_workers."""
+"""persistent_workers and prefetch_factor are written next to num_workers."""
 
 from __future__ import annotations
 

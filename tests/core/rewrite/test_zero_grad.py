@@ -1,4 +1,4 @@
-"""Gradients are given up, in calls and in loops by hand; what may need the zeros is refused."""
+"""Gradients are set to None, in calls and in loops by hand; code that may need the zeros is refused."""
 
 from __future__ import annotations
 

@@ -107,7 +107,7 @@ def test_a_person_who_writes_and_git_that_looks_leave_none(repository: Path) -> 
     script.write_text("batch = 333\n")
     git(repository, "status", "--short")
     git(repository, "diff")
-    # In another second than the checkout a look has git write its index anew, with what was in it.
+    # Later than the second of the checkout, a look has git write its index again, with the same content.
     index = repository / ".git" / "index"
     index.write_bytes(index.read_bytes())
     os.utime(index, (1, 1))

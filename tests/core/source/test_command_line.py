@@ -1,4 +1,4 @@
-"""What a script's own arguments say goes before what its source says."""
+"""A script's own arguments have precedence over the values in its source."""
 
 from __future__ import annotations
 

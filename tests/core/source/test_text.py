@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from skyline.errors import RewriteRefused, UsageError
 from skyline.source.text import SourceSpan, SourceText, TextEdit, parse, span_of
 
-# What splits lines elsewhere (form feed, vertical tab, file separator, NEL, U+2028) must not do so here.
+# Characters that split lines elsewhere (form feed, vertical tab, file separator, NEL, U+2028) must not do so here.
 CHARACTERS = st.text(st.sampled_from("ab =#\t\f\v\x1c\x85\u2028\r\n\rä€\U0001f600é1"), max_size=60)
 
 

@@ -1,4 +1,4 @@
-"""The loop over batches is told from the other loops of a script."""
+"""The loop over batches is distinguished from the other loops of a script."""
 
 from __future__ import annotations
 

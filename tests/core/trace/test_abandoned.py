@@ -1,4 +1,4 @@
-"""What a process that was killed while it saved left behind goes with a later save."""
+"""A later save removes the files left by a process that was killed while it saved."""
 
 from __future__ import annotations
 

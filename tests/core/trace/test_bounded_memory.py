@@ -39,7 +39,7 @@ print(int(re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text())[
 
 
 def outcome(kind: str, path: Path) -> tuple[str, int]:
-    """What reading a file comes to, and the most memory that it took, in MB."""
+    """The outcome of reading a file, and the peak of its memory, in MB."""
     ran = subprocess.run(
         [sys.executable, "-c", READ, kind, str(path)], capture_output=True, text=True, check=True
     )

@@ -89,7 +89,7 @@ def with_value(document: Any, place: Place, value: Any) -> Any:
 
 
 def show(path: Path) -> None:
-    """What ``show`` and ``whatif`` do with a profile."""
+    """Do with a profile the work of ``show`` and ``whatif``."""
     analysis = analyse(store.load(path))
     report, answers = profile_report(analysis), whatif_report(analysis, None)
     print_document(

@@ -23,7 +23,7 @@ RECORDED = Path(__file__).parents[2] / "data" / "linear.profile.json.gz"
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    """A project with a script in a folder of its own, and a module beside that folder."""
+    """A project with a script in a folder of its own, and a module next to that folder."""
     folder = tmp_path / "original"
     for name in ("pyproject.toml", "train/train.py", "lib/model.py"):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)

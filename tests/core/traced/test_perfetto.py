@@ -34,7 +34,7 @@ def of(events, kind, process=None):
 
 
 def check(events) -> None:
-    """What viewers rely on: named lanes, spans that lie in one another or apart, arrows with two ends on spans."""
+    """Check the properties that viewers need: named lanes, spans nested or apart, arrows with both ends on spans."""
     named = {(one["pid"], one["tid"]) for one in events if one["name"] == "thread_name"}
     threads = defaultdict(list)
     for one in of(events, "X"):

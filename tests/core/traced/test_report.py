@@ -53,7 +53,7 @@ def printed(page, *what, width=80):
 
 
 def check(name, found):
-    """Compare with the golden file; SKYLINE_UPDATE_GOLDEN=1 writes it anew."""
+    """Compare with the golden file; SKYLINE_UPDATE_GOLDEN=1 writes it again."""
     path = GOLDEN / name
     if os.environ.get("SKYLINE_UPDATE_GOLDEN"):
         path.parent.mkdir(exist_ok=True)

@@ -102,7 +102,7 @@ def test_a_source_that_was_edited_since_is_refused(analysis: Analysis) -> None:
     path.write_text(text + "\n# edited\n")
     with pytest.raises(UsageError, match=r"train\.py changed"):
         check_unchanged(analysis, request)
-    # What would be run is an unsaved text, and that is the profiled one.
+    # The text to run is unsaved, and is the profiled one.
     check_unchanged(analysis, replace(request, source_overrides=((str(path), text),)))
     path.unlink()
     with pytest.raises(UsageError, match=r"train\.py changed"):

@@ -1,4 +1,4 @@
-"""What cannot be written down does not stop a verification."""
+"""An entry that cannot be written down does not stop a verification."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ def ledger(tmp_path: Path) -> Ledger:
 def nothing_left_running() -> Iterator[None]:
     """Of the processes that a test starts only those with PyTorch imported may wait for the next run.
 
-    What other tests of this worker have left, such as the resource tracker of ``multiprocessing``, was there before.
+    Processes left by other tests of this worker, such as ``multiprocessing``'s resource tracker, were there before.
     """
     before = set(psutil.Process().children(recursive=True))
     yield

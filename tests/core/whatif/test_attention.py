@@ -106,7 +106,7 @@ def test_what_is_kept_goes_to_the_byte(profile):
     assert "the mask hides what comes later (is_causal=True)" in changed.assumptions
     gone = start.memory.activations.value - changed.memory.activations.value
     assert gone == 4 * B * H * T * T
-    # Dropout keeps its result and a mask of bytes beside it.
+    # Dropout keeps its result and also a mask of bytes.
     dropping = baseline(of_steps(profile, steps(dropout_us=80)))
     (pairs,) = {call.pairs for site in written_out(dropping, dropping.operators) for call in site.calls}
     assert pairs.dropped

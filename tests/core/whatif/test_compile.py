@@ -1,4 +1,4 @@
-"""What compiling joins, what it leaves, and what it costs once: on iterations whose every number is known."""
+"""Operators that compiling joins and leaves, and its cost at the start: on iterations whose every number is known."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ def constants(value: object) -> Iterator[Constant]:
 
 
 def own(module: ModuleType) -> dict[str, object]:
-    """What the module itself binds, and not what it imports."""
+    """Names that the module itself binds, without those that it imports."""
     tree = ast.parse(Path(module.__file__ or "").read_text(encoding="utf-8"))
     bound = [node for node in tree.body if isinstance(node, ast.Assign | ast.AnnAssign)]
     targets = [

@@ -77,7 +77,7 @@ def test_the_start_of_the_workers_is_borne_by_short_epochs(profile):
     each = start_ms(short.profile.environment, 1).value + 2.0
     made, step_ms = asked(short, "num_workers=1")
     assert step_ms == pytest.approx(alone + each / 10, rel=0.01)
-    # What is measured in turns is the iteration in the middle of all, which no worker is started in.
+    # Measurements in turns use the iteration in the middle of all, in which no worker is started.
     assert made.scenario.occasional_ms == pytest.approx(each / 10)
     made, step_ms = asked(short, "num_workers=1", "persistent_workers")
     assert step_ms == pytest.approx(alone, rel=0.01)
@@ -108,7 +108,7 @@ def test_scripts_with_workers_that_do_not_keep_up_can_be_asked(profile):
     slow = with_data(profile, (12.0,))
     start = start_of(slow, cpu_count=16, intraop_threads=1, loader=LoaderFact(16, 2, None, 1.0))
     found = WORKERS.detect(start)
-    # Beside two busy workers there are cores enough: 2 x 20 ms for a batch.
+    # Two busy workers leave enough cores: 2 x 20 ms for a batch.
     assert found.applicable
     assert found.default == "5"
     assert set(found.values) == {"0", "1", "4", "8", "16"}

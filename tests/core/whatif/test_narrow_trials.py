@@ -1,4 +1,4 @@
-"""Products that were tried in bfloat16 where the script ran: which task is which, and what autocast costs beside."""
+"""Products that were tried in bfloat16 where the script ran: their tasks, and the cost of autocast in addition."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def test_amp_is_answered_with_what_was_tried(tried):
     assert not any("tried by themselves" in said for said in unknown.assumptions)
     factors = known.graph.durations / start.operators.durations
     heavy = products(start.operators)
-    # What was tried, and the casts on top.
+    # The tried ratio, and the casts in addition.
     assert 0.25 <= factors[heavy[0]] < 0.35
     assert 1.5 <= factors[heavy[1]] < 1.6
     assert known.below_ms + known.above_ms < unknown.below_ms + unknown.above_ms

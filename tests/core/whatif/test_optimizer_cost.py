@@ -73,7 +73,7 @@ def test_without_recorded_operators_all_is_traffic(profile):
 
 
 def test_the_traffic_of_a_fused_step_is_that_of_operators_that_take_no_memory(profile):
-    """What a fresh result waits for is the system's memory, which a fused step does without."""
+    """Fresh results wait for the system's memory, which a fused step does not need."""
     fact = OptimizerFact("Adagrad", 1, 4, 1_000_000, 4_000_000, {})
     start = with_step(
         replace(baseline(replace(profile, optimizers=(fact,))), parts_ms={Part.OPTIMIZER: 10.0}),

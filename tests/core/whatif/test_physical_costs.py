@@ -1,4 +1,4 @@
-"""What grows with a batch and what does not, what threads divide, and what hands tensors over."""
+"""Costs that grow with a batch and costs that do not, work that threads divide, and the handing over of tensors."""
 
 from __future__ import annotations
 

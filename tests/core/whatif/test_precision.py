@@ -1,4 +1,4 @@
-"""Number formats: what is told from names and settings, and what products gain where."""
+"""Number formats: conclusions from names and settings, and the gain of products in each place."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ def test_a_line_that_reads_costs_its_python(profile):
 
 def test_what_cannot_be_taken_out(profile):
     assert "no line reads" in SYNC.detect(baseline(profile)).reason
-    # What asks for a truth value decides what runs next, and what a library reads is its own affair.
+    # A test of a truth value decides the next step, and reads by a library are not the script's.
     assert "no line reads" in SYNC.detect(baseline(reading(profile, "bool"))).reason
     line = profile.trace.lines[PRINT]
     by_library = told(profile, CallFact("read", 1.0, line, {"via": "clip_grad_norm_"}))

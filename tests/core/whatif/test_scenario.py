@@ -1,4 +1,4 @@
-"""What a change adds to a scenario, and how the uncertainties of several changes combine."""
+"""Additions of a change to a scenario, and how the uncertainties of several changes combine."""
 
 from __future__ import annotations
 

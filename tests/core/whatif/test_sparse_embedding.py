@@ -1,4 +1,4 @@
-"""What is done to whole tables shrinks to the rows that are touched, and nothing else changes."""
+"""Work on whole tables shrinks to the rows that are touched, and nothing else changes."""
 
 from __future__ import annotations
 

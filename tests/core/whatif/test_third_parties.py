@@ -85,7 +85,7 @@ nothing = outsiders
 
 @pytest.fixture
 def outsiders(tmp_path, monkeypatch):
-    """A package beside the others whose entry points are in every way of repair."""
+    """A further package, with working entry points and with broken ones of every kind."""
     info = tmp_path / "outsiders-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: outsiders\nVersion: 1.0\n")

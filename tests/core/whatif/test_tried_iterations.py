@@ -134,7 +134,7 @@ def test_the_answers_are_what_was_tried(tried) -> None:
     assert passes_ms(one) / stands == pytest.approx(on_one, rel=0.01)
     assert passes_ms(narrow) / stands == pytest.approx(in_narrow, rel=0.01)
     assert passes_ms(one, narrow) / stands == pytest.approx(both, rel=0.01)
-    # Reckoned without them, no operator takes less on one thread than on two.
+    # Computed without them, no operator takes less on one thread than on two.
     without = baseline(replace(tried, trials=()))
     graph = compose(without, (one,)).scenario.graph
     assert (graph.durations >= without.operators.durations).all()

@@ -80,7 +80,7 @@ def test_a_measured_batch_size_is_what_was_measured(profile):
     changed = BATCH_SIZE.transform(scenario_of(start), "32", start)
     assert simulate(changed.graph).iteration_ms("main") == pytest.approx(18.0)
     assert changed.memory.peak_bytes == Interval.exact(109e6)
-    # Of what the run holds beside its model all but the batch is there at any size.
+    # Memory of the run besides its model is there at any size, except the batch.
     assert changed.memory.other.value >= start.memory.other.value
     assert changed.batch_size == 32
     assert not changed.extrapolated

@@ -1,4 +1,4 @@
-"""Checkpointing, gradient accumulation, gradients given up, and steps of all tensors at once, on paper."""
+"""Checkpointing, gradient accumulation, gradients set to None, and steps of all tensors at once, on paper."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a real editor is given: a script, the configuration that the documentation shows, and a way to report."""
+"""Inputs of a real editor: a script, the configuration that the documentation shows, and a way to report."""
 
 from __future__ import annotations
 

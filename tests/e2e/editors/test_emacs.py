@@ -22,7 +22,7 @@ def emacs() -> str:
 
 
 def drive(desk, emacs: str, way: str, configuration: list[str], driver: str = "") -> dict[str, Any]:
-    """What was to be seen in a client with its part of the documentation for a configuration."""
+    """The content that a client showed with its part of the documentation for a configuration."""
     has = ["--batch", "--funcall", "package-initialize", "--eval", f"(require '{way})"]
     if subprocess.run([emacs, *has], capture_output=True, check=False, timeout=60).returncode:
         pytest.skip(f"this Emacs has no {way}: apt-get install elpa-{way}")
@@ -37,7 +37,7 @@ def drive(desk, emacs: str, way: str, configuration: list[str], driver: str = ""
 
 
 def check_lines(desk, seen: dict[str, Any]) -> None:
-    """What both show at lines, and do there."""
+    """Check the texts and actions of both clients at lines."""
     assert "Adam" in desk.text.splitlines()[seen["finding"]["line"]]
     assert "backward" in seen["hover"]
     assert "measured" in seen["hover"]

@@ -36,7 +36,7 @@ def _module(name: str, path: Path) -> ModuleType:
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """What a script said that ran by itself."""
+    """Output and exit status of a script that ran by itself."""
 
     out: str
     err: str
@@ -68,7 +68,7 @@ def run_alone(gpu_python: Path, tmp_path: Path) -> Callable[..., Ran]:
 
 
 def settings(gpu: dict[str, float]) -> str:
-    """How the simulated GPU is to be, as its variable says it."""
+    """The settings of the simulated GPU, in the form of its variable."""
     return ",".join(f"{name}={value}" for name, value in gpu.items())
 
 
@@ -130,7 +130,7 @@ def profiled(requested: Callable[..., CaptureRequest], starters: WarmPool) -> Ca
 
 @pytest.fixture
 def misses() -> Callable[[Profile], list[str]]:
-    """What does not hold of a recording, as the smoke run on a real GPU looks at it."""
+    """The requirements that a recording does not meet, as the smoke run on a real GPU checks them."""
     check = _module("recording_check", TESTS.parent / "benchmarks" / "recording_check.py")
     return lambda profile: check.RecordingCheck.of(profile).misses()
 

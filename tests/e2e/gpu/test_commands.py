@@ -1,4 +1,4 @@
-"""What the commands print of a profile on a GPU, and a change that is verified there."""
+"""Output of the commands for a profile on a GPU, and a change that is verified there."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_kernels_under_lines_the_bar_of_phases_and_what_bounds_the_step(
     path = str(store.save(profile, tmp_path))
     assert main(["show", path]) == 0
     text = capsys.readouterr().out
-    # The rows under the dearest line, until the next line of the script's.
+    # The rows under the slowest line, until the next line of the script's.
     [under] = re.findall(r"^ \S*bound\.py:31 .*\n((?:   on the GPU: .*\n)+)", text, re.MULTILINE)
     rows = re.findall(r"on the GPU: (\S+)  ([\d.]+) ms, (\d+) launches", under)
     assert {"at::native::mm_kernel", "at::native::addmm_kernel"} <= {name for name, _, _ in rows}

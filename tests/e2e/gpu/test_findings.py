@@ -1,4 +1,4 @@
-"""What a profile of a GPU says first: what holds the step up."""
+"""The first finding of a profile of a GPU: the cause that delays the step."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What holds of every recording of a GPU, for the examples and for scripts in the styles that people write."""
+"""Invariants of every recording of a GPU, for the examples and for scripts in the styles that people write."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_the_option_keeps_an_example_off_the_gpu(
 
 
 def test_the_streams_of_a_prefetcher_are_told_apart(in_style: Callable[[str], Profile]) -> None:
-    """The copies of the next batch run beside the step, and not free of it: one stream waits for the other."""
+    """The copies of the next batch run during the step, but not independently of it: one stream waits for the other."""
     trace = in_style("prefetcher").trace
     by_lane: dict[str, set[str]] = {}
     for record in trace.records:

@@ -63,7 +63,7 @@ def alone(scripts: Path, run_alone: Callable, known: dict[str, Alone]) -> Callab
 
 @pytest.fixture
 def as_alone(alone: Callable[..., Alone]) -> Callable[[float, float, Gpu], bool]:
-    """Whether a time is within 5 % of the script's by itself, before or, on a machine that drifts, after."""
+    """True if a time is within 5 % of the script's by itself, before or, on a machine that drifts, after."""
 
     def agrees(found_ms: float, host_ms: float, gpu: Gpu) -> bool:
         before_ms = alone(gpu).by_host_ms[host_ms]

@@ -1,4 +1,4 @@
-"""What is said of a case has to be what PyTorch makes of it."""
+"""The stated shape of a case has to be the one that PyTorch makes of it."""
 
 import sys
 from itertools import islice

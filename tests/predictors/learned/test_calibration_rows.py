@@ -1,4 +1,4 @@
-"""What ``skyline calibrate --export`` wrote is learned from, where it was measured on a GPU."""
+"""Training uses the output of ``skyline calibrate --export`` where it was measured on a GPU."""
 
 from dataclasses import replace
 

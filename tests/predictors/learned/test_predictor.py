@@ -1,4 +1,4 @@
-"""What the trained predictor says, and how far from measured times that is."""
+"""Predictions of the trained predictor, and their distance from measured times."""
 
 import numpy as np
 import pytest

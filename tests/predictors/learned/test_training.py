@@ -48,7 +48,7 @@ def test_the_shortest_call_tells_when_kernels_start(folder):
     (one, _) = sets[Family.ELEMENTWISE]
     assert one.kernel_us[1:] == pytest.approx(one.time_us[1:] - BEFORE * SHORTEST_US)
     assert shown_us(one.kernel_us, one.shortest_us) == pytest.approx(one.time_us)
-    # How long the kernel of the shortest call is, it does not tell.
+    # The duration of the kernel of the shortest call is not known from it.
     assert one.telling[0] == 0
     assert one.telling[-1] == 1
     assert list(data_hash([folder])) == [f"{folder.name}/{FILE}"]

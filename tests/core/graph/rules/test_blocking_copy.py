@@ -38,7 +38,7 @@ def test_a_copy_from_pageable_memory_holds_its_caller_until_it_is_staged(traced,
     edges = recorded.graph.structure.dependencies
     staged = np.flatnonzero(edges.from_start & (recorded.graph.tasks.kind[edges.source] == 5))
     assert len(staged) == 1
-    # 20 µs of staging, then 20 µs of the call beside the copy, then the rest of the operator.
+    # 20 µs of staging, then 20 µs of the call at the same time as the copy, then the rest of the operator.
     assert simulate(recorded.graph).makespan_us == 60
 
 

@@ -1,4 +1,4 @@
-"""What single events say, and events whose fields are not as they should be."""
+"""The content of single events, and events whose fields are not as they should be."""
 
 from __future__ import annotations
 

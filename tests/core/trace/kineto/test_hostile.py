@@ -17,7 +17,7 @@ MB = 1 << 20
 
 
 def peak_mb(path: Path) -> tuple[str, float]:
-    """What reading comes to, and the memory that it takes at most."""
+    """The outcome of reading a file, and the peak of its memory, in MB."""
     tracemalloc.start()
     try:
         outcome = f"{len(read(path))} events"
