@@ -186,7 +186,7 @@ def warmed_up(runs: list[Held]) -> Sharing:
     for run in runs:
         run.launch()
     for run in runs:
-        sharing = measuring._warmed_up(run, runs, sharing)
+        sharing = measuring._warmed_up(run, runs, sharing, measuring._of_the_change)
     return sharing
 
 
@@ -229,4 +229,4 @@ def test_other_failures_are_those_of_the_change(runs: list[Held], monkeypatch: p
 
     monkeypatch.setattr(Held, "_begin", fails)
     with pytest.raises(ScriptFailed, match="With the change"):
-        measuring._warmed_up(runs[1], runs, Sharing.TOGETHER)
+        measuring._warmed_up(runs[1], runs, Sharing.TOGETHER, measuring._of_the_change)

@@ -253,7 +253,8 @@ def place(request: pytest.FixtureRequest) -> Iterator[str]:
 def test_a_rule_may_stop_the_run_with_a_checkpoint(tmp_path: Path) -> None:
     torch = pytest.importorskip("torch")
     tell = tmp_path / "tell.py"
-    tell.write_text("import sys; open(sys.argv[1], 'w').write(sys.stdin.read())")
+    # Gradients explode before: each rule that alerts calls the command.
+    tell.write_text("import sys; open(sys.argv[1], 'a').write(sys.stdin.read().strip() + '\\n')")
     notify = f"{sys.executable} {tell} {tmp_path / 'told.json'}"
     ran = watch(tmp_path, DIVERGES, "100000", options=("--stop-on", "loss_not_finite", "--notify", notify))
     # As after Ctrl+C.
@@ -264,7 +265,8 @@ def test_a_rule_may_stop_the_run_with_a_checkpoint(tmp_path: Path) -> None:
     kept = torch.load(checkpoint, weights_only=True)
     assert kept["iteration"] > 200
     assert list(kept["models"][0]) == ["weight", "bias"]
-    assert json.loads((tmp_path / "told.json").read_text())["rule"] == "loss_not_finite"
+    told = [json.loads(line) for line in (tmp_path / "told.json").read_text().splitlines()]
+    assert "loss_not_finite" in [one["rule"] for one in told]
 
 
 def test_a_rule_may_pause_the_run_until_somebody_continues_it(tmp_path: Path) -> None:
