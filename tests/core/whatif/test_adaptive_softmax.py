@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from skyline.errors import UsageError
-from skyline.graph.selection import select
 from skyline.trace.facts import LabelFact, MemoryFact, ModuleFact, OptimizerFact, ParallelFact
 from skyline.trace.record import (
     Allocation,
@@ -27,7 +26,6 @@ from skyline.whatif.baseline import baseline
 from skyline.whatif.catalogue.models import adaptive_softmax
 from skyline.whatif.catalogue.models.adaptive_softmax import WHATIF, cutoffs, default_head, output_layer
 from skyline.whatif.cost import large_blocks
-from skyline.whatif.cost.streaming import NEAR, with_nearer_update
 
 CLASSES, WIDTH, ROWS = 40_000, 128, 50
 WEIGHT, LOGITS = (CLASSES, WIDTH), (ROWS, CLASSES)
@@ -129,19 +127,6 @@ LEFT = (402 * 128 + 32 * (128 + 3600) + 8 * (128 + 36_000)) / prod(WEIGHT)
 """The part of the weight that is left: a head, and clusters of width 32 and 8."""
 
 
-def nearer(left=LEFT):
-    """Of an update of which this part of the layer's weight is left: how much sooner its bytes are read.
-
-    Parameters and gradients take 41 MB, of which the cache of 32 MB holds most before, and all afterwards.
-    """
-    whole = 8 * (prod(WEIGHT) + prod(BODY))
-    now, then = (
-        1 - (1 - NEAR.value) * min(1.0, 32e6 / size_bytes)
-        for size_bytes in (whole, whole - 8 * (1 - left) * prod(WEIGHT))
-    )
-    return then / now
-
-
 def test_each_part_shrinks_by_the_work_that_is_left(classifier):
     start, changed = transformed(classifier)
     left = by_name(start, changed)
@@ -166,7 +151,7 @@ def test_each_part_shrinks_by_the_work_that_is_left(classifier):
     assert left["AddmmBackward0"] == pytest.approx(products)
     assert left["LogSoftmaxBackward0"] == pytest.approx(elements)
     assert left["aten::cross_entropy_loss"] == pytest.approx(elements + 2 * 400 / 3000)
-    assert left["aten::add_"] == pytest.approx(parameters * nearer(parameters))
+    assert left["aten::add_"] == pytest.approx(parameters)
     assert left["aten::relu"] == left["ReluBackward0"] == 1
     assert changed.graph.durations[-1] == start.operators.durations[-1], "the update of the other layer"
     assert changed.provenance is Provenance.ASSUMED
@@ -398,23 +383,12 @@ def test_an_update_of_all_tensors_at_once_loses_the_part_of_the_layer(classifier
     start, changed = transformed(replace(classifier, trace=trace_of(work, (*SHAPES, each))))
     left = by_name(start, changed)["aten::_foreach_add_"]
     part = prod(WEIGHT) / (prod(WEIGHT) + prod(BODY))
-    assert left == pytest.approx(nearer() * (1 - part * (1 - LEFT)))
+    assert left == pytest.approx(1 - part * (1 - LEFT))
 
 
 def test_an_embedding_of_the_same_size_keeps_its_update(classifier):
     start, changed = transformed(replace(classifier, modules=(TABLE, *classifier.modules)))
-    assert by_name(start, changed)["aten::add_"] == pytest.approx(nearer() * (1 - (1 - LEFT) / 2))
-
-
-def test_python_of_the_update_is_sooner_where_the_cache_holds_its_data(classifier):
-    start = baseline(classifier)
-    gaps = start.operators.with_times(gaps=np.full(len(start.operators), 10.0))
-    steps = select(gaps, phase=Phase.OPTIMIZER)
-    changed = with_nearer_update(start, gaps, steps[:0], (1 - LEFT) * prod(WEIGHT), NEAR.value)
-    assert changed.gaps[steps] == pytest.approx(10.0 * nearer())
-    assert (changed.durations == gaps.durations).all()
-    more = with_nearer_update(start, gaps, steps, -1.0, NEAR.value)
-    assert (more.gaps == gaps.gaps).all(), "of more parameters nothing is known"
+    assert by_name(start, changed)["aten::add_"] == pytest.approx(1 - (1 - LEFT) / 2)
 
 
 def test_more_rows_are_more_of_everything_but_the_weights(classifier):

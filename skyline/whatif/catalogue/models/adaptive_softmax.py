@@ -24,7 +24,6 @@ from skyline.whatif.constant import XEON, Constant
 from skyline.whatif.cost.large_blocks import Share, no_longer_returned, without_getting, without_returning
 from skyline.whatif.cost.optimizer_step import temporary_factor
 from skyline.whatif.cost.shrunk_blocks import holds, less_at_peak
-from skyline.whatif.cost.streaming import NEAR, with_nearer_update
 from skyline.whatif.question import whole_number
 from skyline.whatif.subject import Memory, shapes
 
@@ -105,8 +104,6 @@ class SharesLeft:
     """The numbers of the head and of each cluster, which are tensors of their own, as parts of the logits."""
     parameter_blocks: tuple[float, ...] = ()
     """Each weight, as a part of the weight of the layer."""
-    near: float = 1.0
-    """The time of a number of an update in the last-level cache over that of one in memory."""
 
 
 def output_layer(profile: Profile) -> OutputLayer | None:
@@ -317,7 +314,6 @@ def shares_left(
         len(clusters) * calls_us,
         tuple(one / numbers for one in elements),
         tuple(one / weights for one in parameters),
-        float(getattr(NEAR, end)),
     )
 
 
@@ -407,8 +403,7 @@ def _with_updates(subject: Subject, graph: Graph, layer: OutputLayer, left: Shar
         found = select(graph, phase=Phase.OPTIMIZER, on_gpu=subject.on_gpu)
         whole = sum(one.parameter_count for one in subject.script.optimizers)
         weights = np.full(len(found), min(1.0, size / whole) if whole else 0.0)
-    changed = scale(graph, found, 1 - weights * (1 - left.parameters))
-    return with_nearer_update(subject, changed, found[weights > 0], size * (1 - left.parameters), left.near)
+    return scale(graph, found, 1 - weights * (1 - left.parameters))
 
 
 def _weight_of(shape: OperatorShape | None, wanted: tuple[int, int]) -> float:
