@@ -52,7 +52,7 @@ class ScriptEnded(Exception):
 
 
 class VariablesRead(Exception):
-    """The script has set environment variables that its process had read before it began: it needs a ``plain`` one."""
+    """The process had imported modules that the script's own import would make otherwise: it needs a ``plain`` one."""
 
 
 class ChildProcess:

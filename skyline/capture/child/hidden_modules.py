@@ -51,7 +51,11 @@ def variables_read():
 
 
 def watch_variables(tell):
-    """Call ``tell(names)`` if variables that the imports have read are others by the time the script imports."""
+    """Call ``tell(names)`` if the script's own import would have another result.
+
+    ``names`` are variables that the imports have read and the script has set, and packages of which the script has
+    files of its own.
+    """
     for finder in _FINDERS:
         finder.at_start = {name: os.environ.get(name) for name in finder.read}
         finder.owner, finder.tell = os.getpid(), tell
@@ -162,7 +166,6 @@ class _Finder:
 
     def give(self, name):
         """The module, hidden no longer, nor anything that its import needed."""
-        self._compare_variables()
         given, wanted, asked = self.hidden[name], {name}, [name]
         while asked:
             one = asked.pop()
@@ -170,6 +173,7 @@ class _Finder:
             new = needed & self.hidden.keys() - wanted
             wanted |= new
             asked += new
+        self._compare(wanted)
         for one in [one for one in self.hidden if one in wanted]:
             module = sys.modules[one] = self.hidden.pop(one)
             parent, _, own = one.rpartition(".")
@@ -190,13 +194,20 @@ class _Finder:
             sys.meta_path.remove(self)
         return given
 
-    def _compare_variables(self):
+    def _compare(self, wanted):
+        """Tell of variables that changed, and of packages for which the script has a file of the same name."""
         if self.tell is None or self.owner != os.getpid():
             return
-        changed = sorted(name for name, value in self.at_start.items() if os.environ.get(name) != value)
+        changed = [name for name, value in self.at_start.items() if os.environ.get(name) != value]
+        shadowed = [name for name in wanted if "." not in name and self._is_elsewhere(name)]
         tell, self.tell = self.tell, None
-        if changed:
-            tell(changed)
+        if changed or shadowed:
+            tell(sorted([*changed, *shadowed]))
+
+    def _is_elsewhere(self, name):
+        own = getattr(self.hidden[name], "__spec__", None)
+        found = importlib.machinery.PathFinder.find_spec(name)
+        return found is not None and own is not None and found.origin != own.origin
 
 
 class _Loader:

@@ -67,7 +67,7 @@ def main(address, key):
 
 
 def _ask_for_another(channel, names):
-    """The script has set variables that were read before it began: the parent ends this process and starts another."""
+    """The script's own imports would have other results: the parent ends this process and starts another."""
     channel.send("variables", names=names)
     channel.next_command()
 

@@ -80,6 +80,8 @@ HIDDEN = [True, ["LEVEL", "RULES"], [], True, False]
 ALGEBRA = ["algebra", "algebra.exact", "algebra.number"]
 COMPILER = ["compiler", "compiler.rules"]
 
+OTHER = "os.mkdir('own'); open('own/algebra.py', 'w').close(); sys.path.insert(0, 'own'); "
+
 FILTERS = """
 import warnings
 own = ("error", None, BytesWarning, None, 0)
@@ -100,6 +102,8 @@ assert own in warnings.filters
         ("import compiler; assert compiler.rules.value == 'none'", COMPILER + ALGEBRA, [], 1),
         ("from compiler import rules, later; import settings", None, [], 0),
         ("os.environ['RULES'] = '1'; import compiler", COMPILER + ALGEBRA, [["RULES"]], 1),
+        # The script's folder has a package of the same name.
+        (OTHER + "import compiler", COMPILER + ALGEBRA, [["algebra"]], 1),
         # Told once, and not at all of variables that the import does not read.
         ("os.environ['OTHER'] = '1'; import compiler", COMPILER + ALGEBRA, [], 1),
         ("os.environ['RULES'] = '1'; hidden_modules.watch_variables(None); import settings", None, [], 1),
