@@ -6,7 +6,8 @@ folder of result files. It measures nothing. Each row is a ratio of iteration ti
 runs, the fused iteration over that of one run, and "no change" takes as many iterations as there are runs; of a curve,
 the time at its last value over that at its first one, of those that did not run for the answer. Rows of shares compare
 a share of lookups or of rows. An answer that nothing is gained has no error: it is right where the form by hand gains
-nothing. A row whose null departs from 1 by more than ``NULL_TOLERANCE`` is left out of the sums.
+nothing. The range of a share that is not known goes from none to all, and counts neither as right nor as wrong. A row
+whose null departs from 1 by more than ``NULL_TOLERANCE`` is left out of the sums.
 """
 
 from __future__ import annotations
@@ -93,6 +94,11 @@ class LeanerRow:
         if self.nothing:
             return self.measured >= 1 - _GAIN
         return self.low <= self.measured <= self.high
+
+    @property
+    def bounded(self) -> bool:
+        """False for a range of a share from none to all, which says that the share is not known."""
+        return (self.low, self.high) != (0.0, 1.0)
 
     @property
     def sign_seen(self) -> bool:
@@ -255,7 +261,7 @@ def body(found: Sequence[LeanerRow], missing: Sequence[str]) -> str:
             "no gain" if one.nothing else f"{one.predicted:.3f} [{one.low:.3f}, {one.high:.3f}]",
             "" if one.nothing else f"{one.error:+.1%}",
             f"{one.unchanged_error:+.1%}",
-            "yes" if one.holds else "no",
+            ("yes" if one.holds else "no") if one.bounded else "not known",
             f"{one.null:.3f}" + ("" if one.valid else " off"),
             f"[{one.page}]({one.page}.md)",
         ]
@@ -275,6 +281,7 @@ def _sum(name: str, found: Sequence[LeanerRow]) -> list[str]:
     if not valid:
         return [name, "0", str(len(found)), "", "", "", "", "", ""]
     errors = [abs(one.error) for one in valid if not one.nothing]
+    bounded = [one for one in valid if one.bounded]
     seen = [one for one in valid if one.sign_seen]
     return [
         name,
@@ -283,7 +290,7 @@ def _sum(name: str, found: Sequence[LeanerRow]) -> list[str]:
         str(len({one.script for one in valid})),
         f"{median(errors):.1%}" if errors else "",
         f"{max(errors):.1%}" if errors else "",
-        f"{sum(one.holds for one in valid)} of {len(valid)}",
+        f"{sum(one.holds for one in bounded)} of {len(bounded)}",
         f"{sum(one.right_sign for one in seen)} of {len(seen)}",
         f"{median([abs(one.unchanged_error) for one in valid]):.1%}",
     ]

@@ -36,6 +36,20 @@ def test_a_later_measurement_stands_in_place_of_the_first_one_where_it_is_valid(
     ]
 
 
+def test_a_range_from_none_to_all_counts_neither_as_right_nor_as_wrong(tmp_path: Path) -> None:
+    import leaner_models
+
+    unknown = _row("a.py", 0.5)
+    unknown["said"] |= {"names": ["stale_embeddings=0.001"], "low": 0.0, "high": 1.0}
+    _page(tmp_path, "leaner_rows", [unknown, _row("b.py", 0.85)])
+    found, missing = leaner_models.rows(tmp_path)
+    page = leaner_models.body(found, missing)
+    (row,) = [line for line in page.splitlines() if "stale_embeddings=0.001" in line]
+    assert "not known" in row
+    assert "0 of 0" in next(line for line in page.splitlines() if line.startswith("| stale_embeddings"))
+    assert "1 of 1" in next(line for line in page.splitlines() if line.startswith("| all"))
+
+
 def test_a_curve_counts_by_the_values_that_did_not_run(tmp_path: Path) -> None:
     import leaner_models
 
