@@ -26,9 +26,16 @@ _CACHE_FACTOR = 3.0
 """Speed of the shared cache over that of memory."""
 _TRAFFIC = {OperatorClass.SOFTMAX: 2.0, OperatorClass.NORMALIZATION: 1.5}
 _SPREAD = (0.4, 2.5)
+_RANDOM = "random numbers"
+"""The group of operators that draw them."""
 _FLOP_PER_LANE_AND_CLOCK = 4
 """The peak counts two units that multiply and add, for each number in a vector."""
 _MOST_LANES = 16
+_DRAWING = ("dropout", "bernoulli", "::rand", "::normal_", "::uniform_", "::exponential_", "::multinomial")
+_DRAW_US = 4e-3
+"""A random number of PyTorch's generator: DRAW_SOURCE."""
+_DRAWN_IN_PARALLEL = ("dropout", "bernoulli")
+"""On Intel's processors PyTorch has the threads draw these with MKL; all else is drawn by one thread."""
 _UNPADDED_CHANNELS = 3
 """Channels of a coloured image: oneDNN has kernels for first layers that read their input as it is."""
 
@@ -76,8 +83,20 @@ class Processor:
                 else shape.flops
             )
             work_us = max(work_us, filled / flop_per_us)
-        value = calls * _OVERHEAD_US + work_us
-        return OperatorTime(Interval(value, value * _SPREAD[0], value * _SPREAD[1]), False, kind.value)
+        drawing_us = _drawing_us(shape, device)
+        value = calls * _OVERHEAD_US + work_us + drawing_us
+        group = _RANDOM if drawing_us else kind.value
+        return OperatorTime(Interval(value, value * _SPREAD[0], value * _SPREAD[1]), False, group)
+
+
+def _drawing_us(shape: OperatorShape, device: GpuSpec) -> float:
+    """The time to draw a random number for each element; 0 for operators that draw none."""
+    name = shape.operator.lower()
+    if "backward" in name or not any(mark in name for mark in _DRAWING):
+        return 0.0
+    drawn = max((prod(size) for size in (*shape.outputs, *shape.inputs)), default=0)
+    parallel = "Intel" in device.full_name and any(mark in name for mark in _DRAWN_IN_PARALLEL)
+    return drawn * _DRAW_US / (device.multiprocessors if parallel else 1)
 
 
 def _vectors_filled(shape: OperatorShape, device: GpuSpec) -> float:

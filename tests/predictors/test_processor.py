@@ -8,7 +8,7 @@ import pytest
 
 from skyline.calibrate.machine import CalibratedDevice
 from skyline.trace.record import OperatorShape
-from skyline_predictors.processor import Processor
+from skyline_predictors.processor import _DRAW_US, Processor
 from skyline_predictors.processors import _spec
 
 WIDE = _spec(CalibratedDevice("Example CPU", "cpu", 4, 2**34, 3000, 4 * 3.0 * 64, 2**25), "wide")
@@ -60,6 +60,24 @@ def test_the_channels_of_a_coloured_image_are_not_filled_up() -> None:
     image, none = time_us(convolution(3, 64)), time_us(convolution(16, 64))
     assert image < 0.3 * none
     assert time_us(convolution(4, 64)) == pytest.approx(none)
+
+
+def dropped(size: int, name: str = "aten::native_dropout") -> OperatorShape:
+    sizes, formats = ((size,), (size,)), ("float32", "bool")
+    return OperatorShape(name, ((size,),), ("float32",), sizes, formats, 0, 9 * size)
+
+
+def test_one_thread_draws_the_random_numbers_of_a_dropout_except_on_intels_processors() -> None:
+    size = 1 << 20
+    moved_us = time_us(dropped(size, "aten::native_dropout_backward"))
+    drawn_us = time_us(dropped(size)) - moved_us
+    assert drawn_us == pytest.approx(size * _DRAW_US)
+    intel = replace(WIDE, full_name="Intel(R) Xeon(R) Processor, 4 threads")
+    assert time_us(dropped(size), intel) - moved_us == pytest.approx(drawn_us / 4)
+    filled = OperatorShape("aten::uniform_", ((size,),), ("float32",), ((size,),), ("float32",), 0, 4 * size)
+    assert time_us(filled, intel) == pytest.approx(time_us(filled))
+    (answer,) = Processor().predict([dropped(size)], WIDE)
+    assert answer.group == "random numbers"
 
 
 def test_groups_keep_their_arithmetic() -> None:
