@@ -4,9 +4,10 @@ Reads the figures of ``pruning.py``, ``adaptive_softmax.py``, ``fused_jobs.py``,
 ``sweep_curves.py`` and of what-ifs on whole scripts (``leaner_rows.py``, ``whatifs.py``, ``unseen_whatifs.py``) in a
 folder of result files. It measures nothing. Each row is a ratio of iteration times, changed over unchanged; of fused
 runs, the fused iteration over that of one run, and "no change" takes as many iterations as there are runs; of a curve,
-the time at its last value over that at its first one. Rows of shares compare a share of lookups or of rows. An answer
-that nothing is gained has no error: it is right where the form by hand gains nothing. A row whose null departs from 1
-by more than ``NULL_TOLERANCE`` is left out of the sums.
+the time at its last value over that at its first one, of those that did not run for the answer. Rows of shares compare
+a share of lookups or of rows. An answer that nothing is gained has no error: it is right where the form by hand gains
+nothing. The range of a share that is not known goes from none to all, and counts neither as right nor as wrong. A row
+whose null departs from 1 by more than ``NULL_TOLERANCE`` is left out of the sums.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import json
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from math import exp, hypot, log
 from pathlib import Path
 from typing import Any
 
@@ -94,6 +96,11 @@ class LeanerRow:
         return self.low <= self.measured <= self.high
 
     @property
+    def bounded(self) -> bool:
+        """False for a range of a share from none to all, which says that the share is not known."""
+        return (self.low, self.high) != (0.0, 1.0)
+
+    @property
     def sign_seen(self) -> bool:
         """True if the effect is larger than the null's departure."""
         return abs(self.measured / self.unchanged - 1) > max(abs(self.null - 1), 0.02)
@@ -143,14 +150,26 @@ def _of_divided(found: Sequence[Mapping[str, Any]]) -> Iterator[LeanerRow]:
 
 def _of_curves(found: Sequence[Mapping[str, Any]]) -> Iterator[LeanerRow]:
     for one in found:
-        first, last = one["points"][0], one["points"][-1]
+        told = [point for point in one["points"] if point.get("provenance") != "measured"]
+        if len(told) < 2:
+            continue
+        first, last = told[0], told[-1]
         script, _, change = one["name"].partition(" ")
         said, seen = (last[name] / first[name] for name in ("predicted_ms", "measured_ms"))
-        # The ranges of both times are of one machine and one calibration: they do not bound their ratio.
-        yield LeanerRow(
-            "sweep", script, change, seen, said, last["low_ms"] / first["low_ms"], last["high_ms"] / first["high_ms"],
-            1.0, 1.0, "sweep_curves",
-        )  # fmt: skip
+        low, high = (last[name] / first[name] for name in ("low_ms", "high_ms"))
+        if last.get("provenance") == "interpolated":
+            low, high = (said * _ratio_end(first, last, *ends) for ends in (("high", "low"), ("low", "high")))
+        # Without runs, the ranges of both times are of one machine: they do not bound their ratio.
+        yield LeanerRow("sweep", script, change, seen, said, low, high, 1.0, 1.0, "sweep_curves")
+
+
+def _ratio_end(first: Mapping[str, Any], last: Mapping[str, Any], end: str, other: str) -> float:
+    """An end of the range of a ratio over the ratio; errors of interpolated times are independent."""
+    apart = (
+        log(point[f"{name}_ms"] / point["predicted_ms"]) for point, name in ((first, end), (last, other))
+    )
+    size = hypot(*apart)
+    return exp(size if other == "high" else -size)
 
 
 def _of_softmax(found: Sequence[Mapping[str, Any]]) -> Iterator[LeanerRow]:
@@ -242,7 +261,7 @@ def body(found: Sequence[LeanerRow], missing: Sequence[str]) -> str:
             "no gain" if one.nothing else f"{one.predicted:.3f} [{one.low:.3f}, {one.high:.3f}]",
             "" if one.nothing else f"{one.error:+.1%}",
             f"{one.unchanged_error:+.1%}",
-            "yes" if one.holds else "no",
+            ("yes" if one.holds else "no") if one.bounded else "not known",
             f"{one.null:.3f}" + ("" if one.valid else " off"),
             f"[{one.page}]({one.page}.md)",
         ]
@@ -262,6 +281,7 @@ def _sum(name: str, found: Sequence[LeanerRow]) -> list[str]:
     if not valid:
         return [name, "0", str(len(found)), "", "", "", "", "", ""]
     errors = [abs(one.error) for one in valid if not one.nothing]
+    bounded = [one for one in valid if one.bounded]
     seen = [one for one in valid if one.sign_seen]
     return [
         name,
@@ -270,7 +290,7 @@ def _sum(name: str, found: Sequence[LeanerRow]) -> list[str]:
         str(len({one.script for one in valid})),
         f"{median(errors):.1%}" if errors else "",
         f"{max(errors):.1%}" if errors else "",
-        f"{sum(one.holds for one in valid)} of {len(valid)}",
+        f"{sum(one.holds for one in bounded)} of {len(bounded)}",
         f"{sum(one.right_sign for one in seen)} of {len(seen)}",
         f"{median([abs(one.unchanged_error) for one in valid]):.1%}",
     ]

@@ -133,7 +133,8 @@ def share_rows(cases: Sequence[Case], name: str, subject: WhatIfScript, working:
             seen["hot"],
         ),
         "stale_embeddings": (
-            Said((f"stale_embeddings={STALE:g}",), 1 - steady, 1 - steady, 1 - steady, 1.0, 0.0, ROWS),
+            # Which rows settle after the profile is not known.
+            Said((f"stale_embeddings={STALE:g}",), 1 - steady, 0.0, 1.0, 1.0, 0.0, ROWS),
             1 - seen["steady"],
         ),
     }

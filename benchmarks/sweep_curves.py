@@ -1,8 +1,10 @@
-"""Curves of ``skyline sweep`` on this processor: predicted first (``--gpu cpu``), then measured in turns.
+"""Curves of ``skyline sweep`` on this processor: answered first (``--gpu cpu``), then measured in turns.
 
-Three questions for each curve: how far is a predicted time off, how far is the shape of the curve off (both curves
-divided by their own geometric mean), and are the steps and the knee the same? Two baselines need no prediction: "no
-change" takes one time for all values, "arithmetic" a time in proportion to the counted FLOP.
+A few values run for the answer (``--runs``); the errors are those of the others. Three questions for each curve: how
+far is a time off, how far is the shape of the curve off (both curves divided by their own geometric mean), and are the
+steps and the knee the same? Each curve is also predicted from shapes alone (``--runs 0``). Three baselines need no
+prediction: "line" is straight in logarithms between the same runs, "no change" takes one time for all values,
+"arithmetic" a time in proportion to the counted FLOP.
 
 A curve is given as ``"PATH [ARGUMENTS] :: NAME=VALUES"``; by default those of two examples.
 """
@@ -23,6 +25,7 @@ from pathlib import Path
 from statistics import fmean, median
 from typing import Any
 
+import numpy as np
 from long_examples import long_examples
 from machine import Machine, warn_when_busy
 from result_file import RESULTS, table, write
@@ -36,7 +39,10 @@ _MOST_S = 1800
 
 @dataclass(frozen=True, slots=True)
 class CurvePoint:
-    """One value: the predicted and the measured time with their ranges, and the counted arithmetic."""
+    """One value: the answered and the measured time with their ranges, and the counted arithmetic.
+
+    ``provenance`` is that of the answered time, ``shapes_ms`` is the time from shapes alone.
+    """
 
     value: float
     predicted_ms: float
@@ -45,6 +51,13 @@ class CurvePoint:
     measured_ms: float
     spread: float
     flops: float
+    provenance: str
+    shapes_ms: float
+
+    @property
+    def error(self) -> float:
+        """The answered over the measured time, less one."""
+        return self.predicted_ms / self.measured_ms - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,14 +71,37 @@ class Curve:
     failed: int
 
     @property
-    def errors(self) -> list[float]:
-        """The predicted over the measured time, less one."""
-        return [one.predicted_ms / one.measured_ms - 1 for one in self.points]
+    def answered(self) -> list[CurvePoint]:
+        """The points that did not run for the answer."""
+        return [one for one in self.points if one.provenance != "measured"]
 
     @property
     def inside(self) -> int:
-        """The number of measured times within the predicted range."""
-        return sum(one.low_ms <= one.measured_ms <= one.high_ms for one in self.points)
+        """The number of measured times within the answered range, of points that did not run."""
+        return sum(one.low_ms <= one.measured_ms <= one.high_ms for one in self.answered)
+
+    @property
+    def from_shapes(self) -> float:
+        """The median error of the times from shapes alone, at the same points."""
+        return median(abs(one.shapes_ms / one.measured_ms - 1) for one in self.answered)
+
+    @property
+    def on_the_line(self) -> float | None:
+        """The median error of straight lines between the runs, in logarithms; None without runs."""
+        ran = [one for one in self.points if one.provenance == "measured"]
+        if not ran:
+            return None
+        guessed = np.exp(
+            np.interp(
+                [log(one.value) for one in self.answered],
+                [log(one.value) for one in ran],
+                [log(one.predicted_ms) for one in ran],
+            )
+        )
+        return median(
+            abs(guess / one.measured_ms - 1)
+            for guess, one in zip(guessed.tolist(), self.answered, strict=True)
+        )
 
     def shape_error(self, guessed: Sequence[float]) -> float:
         """The median departure of a guessed shape from the measured one."""
@@ -100,9 +136,11 @@ def swept(command: Sequence[str], vary: str, *options: str) -> dict[str, Any]:
     return json.loads(ran.stdout)
 
 
-def curve(command: Sequence[str], vary: str, rounds: int) -> Curve:
-    """One curve; the prediction comes before the measurement."""
-    predicted = swept(command, vary, "--gpu", "cpu", "--quiet")
+def curve(command: Sequence[str], vary: str, rounds: int, runs: int) -> Curve:
+    """One curve; the answer comes before the measurement."""
+    shapes = _series(swept(command, vary, "--gpu", "cpu", "--runs", "0", "--quiet"))
+    words = ("--gpu", "cpu", "--runs", str(runs), "--rounds", str(rounds), "--quiet")
+    predicted = swept(command, vary, *words)
     measured = swept(command, vary, "--rounds", str(rounds), "--quiet")
     said, seen = _series(predicted), _series(measured)
     points = [
@@ -114,9 +152,11 @@ def curve(command: Sequence[str], vary: str, rounds: int) -> Curve:
             one["iteration_ms"]["value"],
             one["iteration_ms"]["high"] / one["iteration_ms"]["low"] - 1,
             one["flops"] or 0,
+            said[value]["provenance"],
+            shapes[value]["iteration_ms"]["value"],
         )
         for value, one in seen.items()
-        if value in said
+        if value in said and value in shapes
     ]
     name = f"{Path(command[0]).name} {vary}"
     failed = len(predicted["failed"]) + len(measured["failed"])
@@ -140,9 +180,11 @@ def body(curves: Sequence[Curve]) -> str:
     rows = [
         [
             one.name,
-            str(len(one.points)),
-            f"{median(map(abs, one.errors)):.1%}",
-            f"{one.inside} of {len(one.points)}",
+            f"{len(one.points) - len(one.answered)} of {len(one.points)}",
+            f"{median(abs(point.error) for point in one.answered):.1%}",
+            f"{one.inside} of {len(one.answered)}",
+            f"{one.from_shapes:.1%}",
+            "" if one.on_the_line is None else f"{one.on_the_line:.1%}",
             f"{one.shape_error([point.predicted_ms for point in one.points]):.1%}",
             f"{one.shape_error([max(1.0, point.flops) for point in one.points]):.1%}",
             f"{one.shape_error([1.0] * len(one.points)):.1%}",
@@ -153,9 +195,11 @@ def body(curves: Sequence[Curve]) -> str:
     ]
     head = [
         "curve",
-        "points",
-        "median error of times",
+        "ran",
+        "median error of the others",
         "measured within the range",
+        "from shapes alone",
+        "line between the runs",
         "of the shape",
         "shape by arithmetic",
         "shape by no change",
@@ -171,17 +215,27 @@ def body(curves: Sequence[Curve]) -> str:
                 f"{point.low_ms:.2f} to {point.high_ms:.2f}",
                 f"{point.measured_ms:.2f}",
                 f"{point.spread:.1%}",
-                f"{error:+.1%}",
+                f"{point.error:+.1%}" if point.provenance != "measured" else "ran",
+                f"{point.shapes_ms:.2f}",
             ]
-            for point, error in zip(one.points, one.errors, strict=True)
+            for point in one.points
         ]
-        titles = ["value", "predicted, ms", "range", "measured, ms", "high over low", "error"]
+        titles = [
+            "value",
+            "answered, ms",
+            "range",
+            "measured, ms",
+            "high over low",
+            "error",
+            "from shapes alone, ms",
+        ]
         parts.append(f"## {one.name}\n\n{table(titles, points)}")
         if one.failed:
             parts.append(f"{one.failed} points failed and are left out.")
     parts.append(
-        "Predictions are those of `skyline sweep --gpu cpu`, made before the measurement. The shape is the curve "
-        "divided by its geometric mean; its error is the median over the points."
+        "Times are those of `skyline sweep --gpu cpu`, answered before the measurement. Values that ran for it are "
+        "measured again and count in the shape alone, which is the curve divided by its geometric mean; its error is "
+        "the median over the points. The line is straight between the runs, in logarithms."
     )
     return "\n\n".join(parts)
 
@@ -190,6 +244,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("curves", nargs="*", help='as in "train.py --epochs 3 :: width=16:64:16"')
     parser.add_argument("--rounds", type=int, default=5, help="rounds of a measured point")
+    parser.add_argument("--runs", type=int, default=3, help="values that run for the answer")
     # The prediction is for the whole processor.
     parser.add_argument("--threads", type=int, default=os.cpu_count(), help="threads of each run")
     parser.add_argument("--results", type=Path, default=RESULTS, help="folder for the result files")
@@ -207,9 +262,11 @@ def main() -> int:
             wanted = [(paths[name], vary) for name, varied in CURVES.items() for vary in varied]
         curves: list[Curve] = []
         for command, vary in wanted:
-            curves.append(curve(command, vary, options.rounds))
+            curves.append(curve(command, vary, options.rounds, options.runs))
             print(
-                f"{curves[-1].name}: {median(map(abs, curves[-1].errors)):.1%}", file=sys.stderr, flush=True
+                f"{curves[-1].name}: {median(abs(one.error) for one in curves[-1].answered):.1%}",
+                file=sys.stderr,
+                flush=True,
             )
     figures = [asdict(one) for one in curves]
     title = "Curves over a setting, predicted and measured"

@@ -10,6 +10,7 @@ from skyline.predict.gpu_spec import GpuSpec
 from skyline.predict.host_cost import HostCost
 from skyline.predict.operator_time import OperatorTime
 from skyline.trace.record import OperatorShape
+from skyline_predictors.calibrated.family import convolved, is_grouped
 from skyline_predictors.number_format import ELEMENT_BYTES
 from skyline_predictors.operator_class import OperatorClass, operator_class
 
@@ -25,6 +26,18 @@ _CACHE_FACTOR = 3.0
 """Speed of the shared cache over that of memory."""
 _TRAFFIC = {OperatorClass.SOFTMAX: 2.0, OperatorClass.NORMALIZATION: 1.5}
 _SPREAD = (0.4, 2.5)
+_RANDOM = "random numbers"
+"""The group of operators that draw them."""
+_FLOP_PER_LANE_AND_CLOCK = 4
+"""The peak counts two units that multiply and add, for each number in a vector."""
+_MOST_LANES = 16
+_DRAWING = ("dropout", "bernoulli", "::rand", "::normal_", "::uniform_", "::exponential_", "::multinomial")
+_DRAW_US = 4e-3
+"""A random number of PyTorch's generator: DRAW_SOURCE."""
+_DRAWN_IN_PARALLEL = ("dropout", "bernoulli")
+"""On Intel's processors PyTorch has the threads draw these with MKL; all else is drawn by one thread."""
+_UNPADDED_CHANNELS = 3
+"""Channels of a coloured image: oneDNN has kernels for first layers that read their input as it is."""
 
 
 class Processor:
@@ -58,10 +71,55 @@ class Processor:
             ELEMENT_BYTES.get(dtype, 4) * prod(size)
             for size, dtype in zip(shape.inputs, shape.dtypes, strict=False)
         )
-        bytes_per_us = device.bandwidth_gb_s * 1e3 * (_CACHE_FACTOR if moved <= device.l2_bytes else 1.0)
-        work_us = moved * _TRAFFIC.get(kind, 1.0) / bytes_per_us
+        # As much as fits the cache comes from there, so that the time has no step where an operand outgrows it.
+        cached = min(moved, device.l2_bytes)
+        bytes_per_us = device.bandwidth_gb_s * 1e3
+        work_us = (moved - cached + cached / _CACHE_FACTOR) * _TRAFFIC.get(kind, 1.0) / bytes_per_us
         if shape.flops:
             flop_per_us = device.tflops_fp32 * 1e6 * _SHARE.get(kind, 0.3)
-            work_us = max(work_us, shape.flops / flop_per_us)
-        value = calls * _OVERHEAD_US + work_us
-        return OperatorTime(Interval(value, value * _SPREAD[0], value * _SPREAD[1]), False, kind.value)
+            filled = (
+                shape.flops * _vectors_filled(shape, device)
+                if kind is OperatorClass.CONVOLUTION
+                else shape.flops
+            )
+            work_us = max(work_us, filled / flop_per_us)
+        drawing_us = _drawing_us(shape, device)
+        value = calls * _OVERHEAD_US + work_us + drawing_us
+        group = _RANDOM if drawing_us else kind.value
+        return OperatorTime(Interval(value, value * _SPREAD[0], value * _SPREAD[1]), False, group)
+
+
+def _drawing_us(shape: OperatorShape, device: GpuSpec) -> float:
+    """The time to draw a random number for each element; 0 for operators that draw none."""
+    name = shape.operator.lower()
+    if "backward" in name or not any(mark in name for mark in _DRAWING):
+        return 0.0
+    drawn = max((prod(size) for size in (*shape.outputs, *shape.inputs)), default=0)
+    parallel = "Intel" in device.full_name and any(mark in name for mark in _DRAWN_IN_PARALLEL)
+    return drawn * _DRAW_US / (device.multiprocessors if parallel else 1)
+
+
+def _vectors_filled(shape: OperatorShape, device: GpuSpec) -> float:
+    """The arithmetic of a convolution with its channels in whole vectors, over its own.
+
+    Libraries keep images in blocks of as many channels as a vector holds numbers: 24 channels take as long as 32 where
+    a vector holds 16. Groups have kernels of their own.
+    """
+    lanes = _lanes(device)
+    found = convolved(shape)
+    if found is None or is_grouped(shape):
+        return 1.0
+    filters, channels = found[2][:2]
+    filled = _whole(filters, lanes) / filters
+    return filled * (_whole(channels, lanes) / channels if channels > _UNPADDED_CHANNELS else 1.0)
+
+
+def _lanes(device: GpuSpec) -> int:
+    """The numbers in float32 that a vector of the processor holds, by its peak: 4, 8 or 16."""
+    per_clock = device.tflops_fp32 * 1e6 / max(1, device.multiprocessors * device.clock_mhz)
+    lanes = round(per_clock / _FLOP_PER_LANE_AND_CLOCK)
+    return next((one for one in (_MOST_LANES, 8, 4) if lanes >= one), 1)
+
+
+def _whole(size: int, lanes: int) -> int:
+    return -(-size // lanes) * lanes

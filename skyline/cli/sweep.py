@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from skyline.cli.capture_options import add_options, request_of, running
 from skyline.cli.command_line import parse_after_names, parser
-from skyline.cli.numbers import duration, positive
+from skyline.cli.numbers import duration, natural, positive
 from skyline.cli.project import fill_in
 from skyline.cli.streams import deliver, write_whole
 from skyline.cli.subject import require_script
@@ -25,10 +25,12 @@ if TYPE_CHECKING:
 _EXAMPLES = """\
   skyline sweep train.py --vary HIDDEN=64:1024:64 --gpu h100   predicted, nothing is executed
   skyline sweep train.py --vary batch_size=8:256:x2            measured here
+  skyline sweep train.py --vary n_embd=64:512:64 --gpu cpu     three values run here, the others are interpolated
   skyline sweep train.py --vary n_embd=256,384,512 --vary n_layer=2,4
   skyline sweep train.py --vary width@model.py:12=16:64:8 --epochs 1"""
 _BUDGET_S = 600.0
 _ROUNDS = 5
+_RUNS = 3
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -39,7 +41,8 @@ def run(arguments: Sequence[str]) -> int:
         "Show time, peak memory, throughput and utilisation of an iteration over the values\n"
         "of a setting: a constant, an option, a default, or a keyword of a call. Steps and\n"
         "knees of the curve are marked. With --gpu each point is predicted; without it the\n"
-        "points are measured here in turns. No file is changed. Ctrl+C keeps the points so far.",
+        "points are measured here in turns. With --gpu cpu three values run here, and the\n"
+        "prediction is fitted to them. No file is changed. Ctrl+C keeps the points so far.",
         _EXAMPLES,
     )
     add_options(command)
@@ -70,6 +73,14 @@ def run(arguments: Sequence[str]) -> int:
         default=_ROUNDS,
         metavar="N",
         help=f"rounds of a measured point (default: {_ROUNDS}; 3 at least)",
+    )
+    group.add_argument(
+        "--runs",
+        type=natural,
+        default=_RUNS,
+        metavar="N",
+        help=f"with --gpu cpu, values that also run here; the others are interpolated along the prediction (default: "
+        f"{_RUNS}; 0: nothing runs)",
     )
     group.add_argument("--json", metavar="FILE", help="write the figures as JSON ('-': to stdout, alone)")
     group.add_argument("--html", metavar="FILE", help="write the page as HTML")
@@ -120,7 +131,7 @@ def _swept(request: CaptureRequest, settings: Sequence[SweptSetting], options: a
         return sweep(
             request,
             settings,
-            SweepEffort(options.sweep_budget_s, options.rounds),
+            SweepEffort(options.sweep_budget_s, options.rounds, options.runs),
             progress=display.progress,
             on_failure=on_failure,
             starter=starter,

@@ -48,12 +48,7 @@ def timed(
     in turn is set to its low and high end, and the resulting changes of the iteration are added in quadrature.
     """
     cost = cost or host_cost(predictor, gpu)
-    first = min((mark.index for mark in traced.trace.iterations), default=0)
-    schedule = Schedule.of([record for record in traced.trace.records if record.iteration == first])
-    times = _times(schedule.records, traced, gpu, predictor, cost)
-    loading = Loading.of(traced, in_workers=not gpu.is_processor)
-    if loading is not None:
-        times = _with_loading(times, loading, schedule, traced, cost)
+    schedule, times, loading = _timed_records(traced, gpu, predictor, cost)
     values = [one.time_us.value for one in times]
     trace = schedule.trace(traced.trace, values, cost, _ITERATIONS)
     iteration_ms = _iteration(schedule, times, values, cost)
@@ -80,6 +75,33 @@ def timed(
         recorded_ms=(),
         prediction=prediction,
     )
+
+
+def group_times_us(traced: Profile, gpu: GpuSpec, predictor: OperatorPredictor) -> dict[str, Interval]:
+    """The time in µs of each group of records whose errors are correlated, summed over the traced iteration.
+
+    On a processor, which works on one record after another, the groups together are the iteration.
+    """
+    _, times, _ = _timed_records(traced, gpu, predictor, host_cost(predictor, gpu))
+    sums: dict[str, tuple[float, float, float]] = {}
+    for one in times:
+        before = sums.get(one.group, (0.0, 0.0, 0.0))
+        value, low, high = (total + more for total, more in zip(before, one.time_us.ends, strict=True))
+        sums[one.group] = value, low, high
+    return {group: Interval(*ends) for group, ends in sums.items()}
+
+
+def _timed_records(
+    traced: Profile, gpu: GpuSpec, predictor: OperatorPredictor, cost: HostCost
+) -> tuple[Schedule, list[_Timed], Loading | None]:
+    """The records of the first iteration with their times, and the loading of its batches if it was timed."""
+    first = min((mark.index for mark in traced.trace.iterations), default=0)
+    schedule = Schedule.of([record for record in traced.trace.records if record.iteration == first])
+    times = _times(schedule.records, traced, gpu, predictor, cost)
+    loading = Loading.of(traced, in_workers=not gpu.is_processor)
+    if loading is not None:
+        times = _with_loading(times, loading, schedule, traced, cost)
+    return schedule, times, loading
 
 
 def _times(

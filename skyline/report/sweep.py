@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from skyline.sweep.setting import SweptSetting
 
 SWEEP_SCHEMA = "skyline.sweep/1"
+MEASURED, INTERPOLATED = "measured", "interpolated"
+"""Provenances of a time, the third is ``predicted``."""
 _MOST_STEPS, _MOST_FASTER = 3, 2
 """Named in sentences; the JSON and the table have all."""
 _LEAST_STAIR = 2
@@ -50,11 +52,13 @@ class SweepPointReport:
 
     ``flops`` counts the arithmetic of an iteration; ``utilisation`` is its rate over the peak of the device.
     ``busy_share`` is the part of the time in which a kernel runs. ``tile_share``, ``wave_share`` and ``aligned_share``
-    are those of the products. Null where unknown. ``fits`` is empty for a measured point.
+    are those of the products. Null where unknown. ``fits`` is empty for a measured point. ``provenance`` is that of the
+    time: measured, interpolated (from values that ran here) or predicted.
     """
 
     values: tuple[float, ...]
     iteration_ms: Interval
+    provenance: str
     throughput: Interval | None
     peak_bytes: int | None
     fits: str
@@ -113,7 +117,10 @@ class SweepSeriesReport:
 
 @dataclass(frozen=True, slots=True)
 class SweepReport:
-    """The whole sweep. ``mode`` is measured or predicted; ``left`` points were not reached within the budget."""
+    """The whole sweep. ``mode`` is measured or predicted; ``left`` points were not reached within the budget.
+
+    ``mode`` says how the figures other than the times were found; each point has the provenance of its time.
+    """
 
     schema: str
     script: str
@@ -187,6 +194,7 @@ def _point(point: SweepPoint, settings: Sequence[SweptSetting]) -> SweepPointRep
     return SweepPointReport(
         values=point.values,
         iteration_ms=point.iteration_ms,
+        provenance=point.provenance.value,
         throughput=point.throughput,
         peak_bytes=point.peak_bytes,
         fits=point.fits,
@@ -350,19 +358,34 @@ def _peak_tflops(points: Sequence[SweepPoint]) -> float | None:
 
 def _basis(swept: Swept, rounds: int) -> Iterator[str]:
     first = swept.first
-    count = units.plural(len(swept.points), "point")
+    ran = sum(point.provenance.value == MEASURED for point in swept.points)
+    between = sum(point.provenance.value == INTERPOLATED for point in swept.points)
     if first is not None and first.prediction is not None:
         said = first.prediction
-        yield f"{count}, each a trace of shapes: nothing ran on a GPU. Basis of the times: {said.basis}."
+        count = units.plural(len(swept.points), "point")
+        on_gpu = first.environment.device.kind != "cpu"
+        nothing = "nothing ran on a GPU" if on_gpu else "it computes nothing of the model"
+        yield f"{count}, each a trace of shapes: {nothing}. Basis of the times: {said.basis}."
         if said.without_loading:
             yield f"Data loading is not included: {said.without_loading}."
         elif said.loading:
             yield f"{said.loading} All points load at this rate per byte."
+        if ran:
+            yield (
+                f"The script also ran here with {units.plural(ran, 'value')}, in up to {rounds} rounds of turns. The "
+                "times of each kind of operator are fitted to these runs; the ratio that remains is interpolated "
+                "between them. No file was changed."
+            )
     else:
         yield (
-            f"{count}, measured in turns with the first of them, in up to {rounds} rounds; a range is that of the "
-            "rounds. No file was changed."
+            f"{units.plural(ran, 'point')}, measured in turns with the first of them, in up to {rounds} rounds; a "
+            "range is that of the rounds. No file was changed."
         )
+        if between:
+            yield (
+                f"{units.plural(between, 'point')}, interpolated between measured ones: a straight line in logarithms. "
+                "A step between two measured values is not seen."
+            )
     peak = _peak_tflops(swept.points)
     if peak is not None:
         kind = (
@@ -383,16 +406,24 @@ def _notes(swept: Swept) -> Iterator[str]:
         yield f"The sweep was interrupted: {missing}."
     elif swept.ended:
         yield f"The sweep ended early, with {units.plural(swept.left, 'point')} left out: {swept.ended}"
-    elif swept.left:
+    elif any(point.provenance.value == INTERPOLATED for point in swept.points) and _is_measured(swept):
+        yield "The time of the sweep was spent: some points are interpolated. Raise --budget to measure them."
+    if not swept.interrupted and not swept.ended and swept.left:
         yield (
             f"The time of the sweep was spent: {units.plural(swept.left, 'point')} left out. Raise --budget for them."
         )
+    if swept.runs_failed:
+        yield f"No value could run here, so that no time is measured: {swept.runs_failed}"
     if swept.others_cores >= _NOTICED_CORES:
         yield f"Other programs kept {swept.others_cores:.1f} cores busy: times are longer than on a machine at rest."
     if any(point.fits == "too large" for point in swept.points):
         yield "Points that are too large for the memory have the times that they would take if it were larger."
     if swept.first is not None:
         yield from swept.first.notes
+
+
+def _is_measured(swept: Swept) -> bool:
+    return swept.first is None or swept.first.prediction is None
 
 
 def script_name(report: SweepReport) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from skyline.capture.request import Progress, ProgressCallback
 from skyline.errors import SkylineError
@@ -45,6 +45,10 @@ class Collected:
     def left(self) -> int:
         """The number of points that are neither known nor failed."""
         return self._count - len(self._points) - len(self._failed)
+
+    def open(self, wanted: Sequence[Values]) -> tuple[Values, ...]:
+        """Those of ``wanted`` that are neither known nor failed."""
+        return tuple(one for one in wanted if one not in self._points and one not in self._failed)
 
     @property
     def is_over(self) -> bool:

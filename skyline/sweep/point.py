@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from enum import Enum
+
 from skyline.analysis.gpu_costs import samples_of
 from skyline.interval import Interval
 from skyline.lazy_dataclass import dataclass
@@ -15,11 +17,31 @@ Values = tuple[Number, ...]
 """One number for each setting of the sweep, in their order."""
 
 
+class Provenance(str, Enum):
+    """Where the time of a point comes from."""
+
+    MEASURED = "measured"
+    """The script ran here with these values."""
+    INTERPOLATED = "interpolated"
+    """It ran with other values, and the time follows from theirs."""
+    PREDICTED = "predicted"
+    """Nothing ran: the time rests on shapes alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class TimePart:
+    """The part of a predicted iteration whose errors are alike: operators of one kind, the host, or reading data."""
+
+    kind: str
+    time_ms: Interval
+
+
 @dataclass(frozen=True, slots=True)
 class SweepPoint:
     """The figures at some values; None for one that the run did not show.
 
-    ``fits`` is empty for a measured point: it did fit.
+    ``fits`` is empty for a measured point: it did fit. ``parts`` are those of a time that was predicted for a
+    processor.
     """
 
     values: Values
@@ -28,6 +50,8 @@ class SweepPoint:
     peak_bytes: int | None = None
     fits: str = ""
     work: IterationWork | None = None
+    provenance: Provenance = Provenance.MEASURED
+    parts: tuple[TimePart, ...] = ()
 
     @property
     def throughput(self) -> Interval | None:
@@ -55,7 +79,9 @@ class FailedPoint:
     reason: str
 
 
-def predicted_point(values: Values, profile: Profile, device: GpuSpec) -> SweepPoint:
+def predicted_point(
+    values: Values, profile: Profile, device: GpuSpec, parts: tuple[TimePart, ...] = ()
+) -> SweepPoint:
     """The point of a predicted profile."""
     assert profile.prediction is not None
     usable = usable_elsewhere(device.memory_bytes)
@@ -66,4 +92,6 @@ def predicted_point(values: Values, profile: Profile, device: GpuSpec) -> SweepP
         profile.peak_bytes,
         fit(Interval.exact(float(profile.peak_bytes)), usable).value,
         work_of(profile, device),
+        Provenance.PREDICTED,
+        parts,
     )

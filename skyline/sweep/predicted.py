@@ -10,11 +10,12 @@ from skyline.capture.process import Starter
 from skyline.capture.request import CaptureRequest, Progress
 from skyline.errors import Cancelled, SkylineError
 from skyline.predict.gpu_spec import GpuSpec
-from skyline.predict.predicted_times import timed
+from skyline.predict.operator_time import OperatorPredictor
+from skyline.predict.predicted_times import group_times_us, timed
 from skyline.predict.registry import predictor_for
 from skyline.predict.tracer import ScriptTracer
 from skyline.sweep.collected import Collected
-from skyline.sweep.point import Values, predicted_point
+from skyline.sweep.point import TimePart, Values, predicted_point
 from skyline.sweep.setting import SweptSetting, request_at, words
 from skyline.trace.profile import Profile
 
@@ -40,7 +41,8 @@ def predict_points(
         try:
             changed = request_at(request, settings, values)
             traced = ScriptTracer(changed, gpu, _silent, None, cancel, starter).trace()
-            profile = timed(loading.applied(traced), gpu, predictor)
+            loaded = loading.applied(traced)
+            profile = timed(loaded, gpu, predictor)
         except Cancelled:
             raise
         except SkylineError as error:
@@ -49,7 +51,17 @@ def predict_points(
         if first:
             on_first(profile)
             first = False
-        collected.add(predicted_point(values, profile, gpu))
+        collected.add(predicted_point(values, profile, gpu, _parts(loaded, gpu, predictor)))
+
+
+def _parts(traced: Profile, gpu: GpuSpec, predictor: OperatorPredictor) -> tuple[TimePart, ...]:
+    """The parts of the time on a processor. A GPU and its host work at the same time, so that parts do not add up."""
+    if not gpu.is_processor:
+        return ()
+    groups = group_times_us(traced, gpu, predictor)
+    return tuple(
+        TimePart(kind, time_us.scaled(1e-3)) for kind, time_us in groups.items() if time_us.value > 0
+    )
 
 
 def _silent(_: Progress) -> None:

@@ -1,4 +1,4 @@
-"""One sweep: every combination of values is predicted or measured, until all are known or the time is spent."""
+"""One sweep: combinations of values are predicted, measured or interpolated, until all are known or time is spent."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from skyline.errors import Cancelled, SkylineError, UsageError
 from skyline.lazy_dataclass import dataclass
 from skyline.predict.gpus import gpu_named
 from skyline.sweep.collected import Collected
+from skyline.sweep.here import RunsHere, is_this_processor, run_here
+from skyline.sweep.interpolation import between_runs
 from skyline.sweep.measured import LEAST_ROUNDS, MeasuredPoints
 from skyline.sweep.point import FailedPoint, SweepPoint
 from skyline.sweep.predicted import predict_points
@@ -23,11 +25,12 @@ from skyline.trace.profile import Profile
 class SweepEffort:
     """The limits of a sweep: seconds after which no further point begins, and rounds of each measured point.
 
-    Raises UsageError for too few rounds.
+    ``runs`` values of a prediction for this machine's processor also run here. Raises UsageError for too few rounds.
     """
 
     budget_s: float = 600.0
     rounds: int = 5
+    runs: int = 3
 
     def __post_init__(self) -> None:
         if self.rounds < LEAST_ROUNDS:
@@ -51,6 +54,8 @@ class Swept:
     ended: str = ""
     others_cores: float = 0.0
     """The typical number of cores that other programs kept busy while points were measured."""
+    runs_failed: str = ""
+    """The reason why no value of a prediction could run here; empty where one did, or none was to."""
 
 
 def sweep(
@@ -66,7 +71,7 @@ def sweep(
     """Take all points, those that cover the range first.
 
     A point that fails is noted and left out. An interruption keeps the points so far. If no point is known, the first
-    error is raised.
+    error is raised. Values between measured ones that the time did not suffice for are interpolated.
     """
     every = combinations(one.varied for one in settings)
     if len(every) > MOST_VALUES:
@@ -78,12 +83,26 @@ def sweep(
     profiles: list[Profile] = []
     interrupted, ended = False, ""
     measuring: MeasuredPoints | None = None
+    here = RunsHere()
     try:
         if request.gpu:
             gpu = gpu_named(request.gpu).limited(request.gpu_memory_bytes)
             predict_points(
                 request, gpu, settings, wanted, collected, profiles.append, cancel=cancel, starter=starter
             )
+            known = {one.values for one in collected.points}
+            runs = [values for values in wanted if values in known][: effort.runs]
+            if runs and is_this_processor(gpu) and collected.left_s > 0:
+                here = run_here(
+                    request,
+                    settings,
+                    runs,
+                    collected,
+                    rounds=effort.rounds,
+                    progress=progress,
+                    cancel=cancel,
+                    starter=starter,
+                )
         else:
             measuring = MeasuredPoints(
                 request,
@@ -95,6 +114,8 @@ def sweep(
                 starter=starter,
             )
             measuring.take(wanted)
+            for point in between_runs(collected.points, collected.open(wanted)):
+                collected.add(point)
     except (KeyboardInterrupt, Cancelled):
         if not collected.points:
             raise
@@ -114,5 +135,6 @@ def sweep(
         collected.spent_s,
         interrupted,
         ended,
-        measuring.others_cores if measuring is not None else 0.0,
+        measuring.others_cores if measuring is not None else here.others_cores,
+        here.failed,
     )

@@ -4,6 +4,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 
 def _row(script: str, measured: float, null: float = 1.0) -> dict[str, Any]:
     said = {
@@ -32,3 +34,39 @@ def test_a_later_measurement_stands_in_place_of_the_first_one_where_it_is_valid(
         ("a.py", 0.6, "unseen_whatifs_4"),
         ("b.py", 0.7, "unseen_whatifs_4"),
     ]
+
+
+def test_a_range_from_none_to_all_counts_neither_as_right_nor_as_wrong(tmp_path: Path) -> None:
+    import leaner_models
+
+    unknown = _row("a.py", 0.5)
+    unknown["said"] |= {"names": ["stale_embeddings=0.001"], "low": 0.0, "high": 1.0}
+    _page(tmp_path, "leaner_rows", [unknown, _row("b.py", 0.85)])
+    found, missing = leaner_models.rows(tmp_path)
+    page = leaner_models.body(found, missing)
+    (row,) = [line for line in page.splitlines() if "stale_embeddings=0.001" in line]
+    assert "not known" in row
+    assert "0 of 0" in next(line for line in page.splitlines() if line.startswith("| stale_embeddings"))
+    assert "1 of 1" in next(line for line in page.splitlines() if line.startswith("| all"))
+
+
+def test_a_curve_counts_by_the_values_that_did_not_run(tmp_path: Path) -> None:
+    import leaner_models
+
+    def point(told_ms: float, measured_ms: float, provenance: str) -> dict[str, Any]:
+        ends = {"low_ms": told_ms / 1.1, "high_ms": told_ms * 1.1}
+        return {"predicted_ms": told_ms, "measured_ms": measured_ms, "provenance": provenance, **ends}
+
+    points = [
+        point(1.0, 1.0, "measured"),
+        point(2.0, 2.5, "interpolated"),
+        point(3.0, 3.0, "measured"),
+        point(6.0, 5.0, "interpolated"),
+        point(9.0, 9.0, "measured"),
+    ]
+    _page(tmp_path, "sweep_curves", [{"name": "a.py width=1:5:1", "points": points}])
+    ((row,), _) = leaner_models.rows(tmp_path)
+    assert (row.script, row.change) == ("a.py", "width=1:5:1")
+    assert (row.predicted, row.measured) == (3.0, 2.0)
+    assert row.high == pytest.approx(3.0 * 1.1**2**0.5)
+    assert row.low == pytest.approx(3.0 / 1.1**2**0.5)

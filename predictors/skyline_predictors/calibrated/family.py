@@ -60,7 +60,7 @@ _UNMEASURED = (
 def family_of(shape: OperatorShape) -> str | None:
     """The family whose measured operators speak for this one; None where nothing measured is like it."""
     family = _named(shape)
-    if family is not None and family.startswith("convolution") and _is_grouped(shape):
+    if family is not None and family.startswith("convolution") and is_grouped(shape):
         return f"grouped {family}"
     return family
 
@@ -104,7 +104,7 @@ def _product(shape: OperatorShape) -> tuple[float, ...]:
     return _log(prod(lead)), _log(rows), _log(columns), _log(inner), _odd(columns) + _odd(round(inner))
 
 
-def _convolved(shape: OperatorShape) -> tuple[tuple[int, ...], ...] | None:
+def convolved(shape: OperatorShape) -> tuple[tuple[int, ...], ...] | None:
     """Output, image and weight."""
     tensors = [one for one in shape.inputs if len(one) >= 3]
     if "backward" in shape.operator.lower() and len(tensors) > 2:
@@ -114,9 +114,9 @@ def _convolved(shape: OperatorShape) -> tuple[tuple[int, ...], ...] | None:
     return None
 
 
-def _is_grouped(shape: OperatorShape) -> bool:
+def is_grouped(shape: OperatorShape) -> bool:
     """True where channels are convolved in groups. Ungrouped convolutions have fast kernels."""
-    found = _convolved(shape)
+    found = convolved(shape)
     if found is None:
         return False
     output, image, weight = found
@@ -125,7 +125,7 @@ def _is_grouped(shape: OperatorShape) -> bool:
 
 
 def _convolution(shape: OperatorShape) -> tuple[float, ...]:
-    found = _convolved(shape)
+    found = convolved(shape)
     if found is None:
         return (0.0,) * 6
     output, image, weight = found

@@ -26,6 +26,7 @@ class _Quantity:
     factor: float
     of: Callable[[SweepPointReport], Interval | None]
     told: Callable[[float], str]
+    basis: Callable[[SweepPointReport], str]
 
 
 def render_sweep(page: Document, report: SweepReport) -> str:
@@ -44,9 +45,21 @@ def _charts(series: SweepSeriesReport, report: SweepReport) -> tuple[Chart, ...]
     time = units.time_scale(point.iteration_ms.value for point in points)
     size = units.byte_scale([max((point.peak_bytes or 0) for point in points)])
     quantities = (
-        _Quantity("Time", time.unit, time.factor, lambda point: point.iteration_ms, units.format_ms),
         _Quantity(
-            "Peak memory", size.unit, size.factor, lambda point: _exact(point.peak_bytes), units.format_bytes
+            "Time",
+            time.unit,
+            time.factor,
+            lambda point: point.iteration_ms,
+            units.format_ms,
+            lambda point: point.provenance,
+        ),
+        _Quantity(
+            "Peak memory",
+            size.unit,
+            size.factor,
+            lambda point: _exact(point.peak_bytes),
+            units.format_bytes,
+            lambda point: report.mode,
         ),
         _Quantity(
             "Utilisation",
@@ -54,6 +67,7 @@ def _charts(series: SweepSeriesReport, report: SweepReport) -> tuple[Chart, ...]
             100.0,
             lambda point: _exact(point.utilisation),
             units.format_share,
+            lambda point: point.provenance,
         ),
     )
     made = (_chart(one, points, report) for one in quantities)
@@ -81,7 +95,6 @@ def _chart(quantity: _Quantity, points: Sequence[SweepPointReport], report: Swee
     places = [(x(point.values[0]), y(value.value)) for point, value in known]
     highs = [f"{x(point.values[0])},{y(value.high)}" for point, value in known]
     lows = [f"{x(point.values[0])},{y(value.low)}" for point, value in known]
-    basis = "measured" if report.mode == "measured" else "predicted"
     now = next((point.values[0] for point, _ in known if point.now), None)
     first, last = known[0], known[-1]
     return Chart(
@@ -92,8 +105,8 @@ def _chart(quantity: _Quantity, points: Sequence[SweepPointReport], report: Swee
         dots=tuple(
             Dot(
                 *at,
-                basis,
-                f"{report.name} {point.values[0]}: {quantity.told(value.value)}, {basis}",
+                quantity.basis(point),
+                f"{report.name} {point.values[0]}: {quantity.told(value.value)}, {quantity.basis(point)}",
                 point.now,
             )
             for at, (point, value) in zip(places, known, strict=True)

@@ -26,6 +26,7 @@ from skyline.report.document import (
 from skyline.report.pages.curve import filled_up
 from skyline.report.place import place
 from skyline.report.sweep import (
+    MEASURED,
     SweepPointReport,
     SweepReport,
     SweepSeriesReport,
@@ -43,12 +44,11 @@ def sweep_page(report: SweepReport, base: Path | None = None) -> Document:
     """A section for each series, the failed points, and the basis of the figures; files are named from ``base``."""
     names = [one.name for one in report.settings]
     ranges = ", ".join(_range(one.name, one.values) for one in report.settings)
-    kind = "predicted for" if report.mode == "predicted" else "measured on"
     where = "; ".join(_where(one, base) for one in report.settings)
     return document(
         Section(
             (
-                Title(f"{script_name(report)}: {ranges}", f"{kind} {report.device}", plain=True),
+                Title(f"{script_name(report)}: {ranges}", _kind(report), plain=True),
                 Paragraph(where, "dim"),
             )
         ),
@@ -57,6 +57,17 @@ def sweep_page(report: SweepReport, base: Path | None = None) -> Document:
         paragraphs("Basis", report.basis),
         paragraphs("Notes", report.notes),
     )
+
+
+def _kind(report: SweepReport) -> str:
+    """``predicted for NVIDIA H100``."""
+    every = [point for series in report.series for point in series.points]
+    ran = sum(point.provenance == MEASURED for point in every)
+    if report.mode == "predicted" and not ran:
+        return f"predicted for {report.device}"
+    if ran == len(every):
+        return f"measured on {report.device}"
+    return f"{ran} of {len(every)} values measured, the others interpolated, on {report.device}"
 
 
 def _range(name: str, values: Sequence[float]) -> str:
@@ -93,6 +104,7 @@ def _table(series: SweepSeriesReport, report: SweepReport) -> TextTable:
     time = units.time_scale(point.iteration_ms.value for point in points)
     rate = units.rate_scale(point.throughput.value for point in points if point.throughput)
     size = units.byte_scale([max((point.peak_bytes or 0) for point in points)])
+    mixed = len({point.provenance for point in points}) > 1
     longest = max(point.iteration_ms.value for point in points)
     speed, unit = _flop_scale(point.flop_per_s or 0.0 for point in points)
     columns = (
@@ -111,13 +123,13 @@ def _table(series: SweepSeriesReport, report: SweepReport) -> TextTable:
 
     def row(point: SweepPointReport) -> Row:
         value = point.values[0]
-        mark = "  ".join(
-            filter(None, (*marks.get(value, ()), "◀ now" if point.now else "", _FITS.get(point.fits, "")))
-        )
+        ran = "ran" if mixed and point.provenance == MEASURED else ""
+        now = "◀ now" if point.now else ""
+        mark = "  ".join(filter(None, (ran, *marks.get(value, ()), now, _FITS.get(point.fits, ""))))
         stepped = any(step.after == value and step.change > 0 for step in series.steps)
         tone = "dim" if point.fits == Fit.TOO_LARGE.value else ""
         colour = "yellow" if stepped else "bright_black" if tone else "cyan"
-        bar = Bar((Stretch(point.iteration_ms.value / longest, colour),), hollow=report.mode == "predicted")
+        bar = Bar((Stretch(point.iteration_ms.value / longest, colour),), hollow=point.provenance != MEASURED)
         return Row(
             (
                 Cell(str(value), "bold" if point.now else tone),

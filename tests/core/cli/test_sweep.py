@@ -124,6 +124,36 @@ def test_points_on_a_gpu_that_is_not_here_are_predicted(skyline: Run, train: Pat
 
 
 @pytest.mark.capture
+def test_values_that_run_here_set_a_prediction_for_this_processor_right(
+    skyline: Run, train: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("skyline.sweep.measured._PACE", TurnPace(turn_s=0.05))
+    report = swept(skyline, "--gpu", "cpu", "--vary", "HIDDEN=64,256,384,512", "--rounds", "3", "--runs", "2")
+    assert report["mode"] == "predicted"
+    points = {one["values"][0]: one for one in report["series"][0]["points"]}
+    assert {value: one["provenance"] for value, one in points.items()} == {
+        64: "measured", 256: "interpolated", 384: "interpolated", 512: "measured",
+    }  # fmt: skip
+    assert points[64]["iteration_ms"]["value"] < points[512]["iteration_ms"]["value"]
+    for one in points.values():
+        time = one["iteration_ms"]
+        assert 0 < time["low"] <= time["value"] <= time["high"]
+        assert one["fits"] == "fits"
+        assert one["peak_bytes"] > 0
+    assert "also ran here with 2 values" in " ".join(report["basis"])
+
+
+@pytest.mark.capture
+def test_a_prediction_stays_where_the_script_cannot_run_here(skyline: Run, train: Path) -> None:
+    train.write_text(
+        SCRIPT.replace('device = "cuda" if', 'assert torch.cuda.is_available()\ndevice = "cuda" if')
+    )
+    report = swept(skyline, "--gpu", "cpu", "--vary", "HIDDEN=64,128", "--rounds", "3")
+    assert [one["provenance"] for one in report["series"][0]["points"]] == ["predicted"] * 2
+    assert "No value could run here" in " ".join(report["notes"])
+
+
+@pytest.mark.capture
 def test_an_interruption_keeps_what_is_known(
     skyline: Run, train: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

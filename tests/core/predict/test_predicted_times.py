@@ -14,7 +14,7 @@ from skyline.interval import Interval
 from skyline.predict.gpu_spec import PROCESSOR_VENDOR, GpuSpec
 from skyline.predict.host_cost import HostCost
 from skyline.predict.operator_time import OperatorTime
-from skyline.predict.predicted_times import timed
+from skyline.predict.predicted_times import group_times_us, timed
 from skyline.predict.schedule import END_OF_ITERATION
 from skyline.report.basis import basis_parts, headline, memory_remark, prediction_basis
 from skyline.report.build import profile_report
@@ -50,6 +50,16 @@ class Told:
             interval = Interval(value, value * (1 - self.spread), value * (1 + self.spread))
             answers.append(OperatorTime(interval, product, "product" if product else "other"))
         return answers
+
+
+class Processing(Told):
+    """The same for a processor, which does the work itself."""
+
+    def claims(self, device: GpuSpec) -> bool:
+        return True
+
+    def host_cost(self, device: GpuSpec) -> HostCost:
+        return replace(HOST, synchronous=True)
 
 
 def test_a_gpu_that_is_slow_sets_the_iteration(traced: Profile, gpu: GpuSpec):
@@ -106,6 +116,17 @@ def test_the_graph_of_it_replays_to_the_same_time(traced: Profile, gpu: GpuSpec)
         analysis = analyse(timed(traced, gpu, told, HOST))
         assert analysis.replay_error < 0.05
         assert analysis.baseline.simulated_ms == pytest.approx(analysis.baseline.iteration_ms.value, rel=0.05)
+
+
+def test_the_groups_of_a_processor_are_its_iteration(traced: Profile, gpu: GpuSpec):
+    processor = replace(gpu, vendor=PROCESSOR_VENDOR)
+    told = Processing(300.0, 20.0, 0.5)
+    groups = group_times_us(traced, processor, told)
+    assert groups["product"] == Interval(600.0, 300.0, 900.0)
+    assert groups["other"].value == pytest.approx(4 * 20.0)
+    assert groups["host"].value == pytest.approx(6 * HOST.launch_us + HOST.operator_us + HOST.wait_us)
+    whole_ms = timed(traced, processor, told).times.steps_ms[0]
+    assert sum(one.value for one in groups.values()) == pytest.approx(1e3 * whole_ms, rel=0.02)
 
 
 def test_a_batch_takes_what_reading_it_took_without_being_traced(traced: Profile, gpu: GpuSpec):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 from pathlib import Path
 
 from rich.console import Console
@@ -15,11 +16,12 @@ from skyline.report.terminal import print_document
 from skyline.source.number_place import AskedName, chosen
 from skyline.source.number_search import number_places
 from skyline.source.text import SourceText
-from skyline.sweep.point import FailedPoint, SweepPoint
+from skyline.sweep.point import FailedPoint, Provenance, SweepPoint
 from skyline.sweep.run import Swept
 from skyline.sweep.setting import SweptSetting
 from skyline.sweep.values import Varied
 from skyline.sweep.work import IterationWork
+from skyline.trace.profile import Prediction, Profile
 
 SCRIPT = SourceText.of("/project/train.py", "import torch\nwidth = 512\n")
 
@@ -145,3 +147,42 @@ def test_the_html_page_draws_time_memory_and_utilisation() -> None:
     assert page.count("<svg viewBox") == 3
     assert "width 576: 14.0 ms, measured" in page
     assert ">width</text>" in page
+
+
+def with_runs(provenance: Provenance) -> list[SweepPoint]:
+    """The first, the last and a middle point ran; the others have ``provenance``."""
+    ran = {128, 576, 1024}
+    return [one if one.values[0] in ran else replace(one, provenance=provenance) for one in STAIR]
+
+
+def test_values_that_ran_are_told_apart_from_interpolated_ones() -> None:
+    made = report(with_runs(Provenance.INTERPOLATED))
+    assert [one.provenance for one in made.series[0].points[:2]] == ["measured", "interpolated"]
+    text = printed(made)
+    rows = {line.split()[0]: line for line in text.splitlines() if "█" in line or "░" in line}
+    assert "ran" in rows["576"].split()
+    assert "ran" not in rows["640"].split()
+    assert "░" in rows["640"]
+    assert "█" in rows["576"]
+    assert f"3 of {len(STAIR)} values measured, the others interpolated" in text
+    assert "Raise --budget to measure them." in made.notes[0]
+    assert made.basis[0].startswith("3 points, measured in turns")
+    assert made.basis[1].startswith("12 points, interpolated between measured ones")
+    page = render_sweep(sweep_page(made), made)
+    assert "width 640: 14.0 ms, interpolated" in page
+    assert "width 576: 14.0 ms, measured" in page
+
+
+def test_a_prediction_says_which_values_it_is_fitted_to_or_why_none_ran(profile: Profile) -> None:
+    said = Prediction("cpu", "processor", "stated figures", Interval.exact(1.0), 1.0)
+    first = replace(profile, mode="predicted", prediction=said)
+    fitted = report(with_runs(Provenance.INTERPOLATED), first=first)
+    assert fitted.mode == "predicted"
+    assert fitted.basis[1].startswith("The script also ran here with 3 values")
+    assert not fitted.notes or "Raise --budget" not in fitted.notes[0]
+    alone = report(
+        [replace(one, provenance=Provenance.PREDICTED) for one in STAIR], first=first, runs_failed="no data"
+    )
+    assert "predicted for " in printed(alone)
+    assert not any("also ran here" in one for one in alone.basis)
+    assert "No value could run here, so that no time is measured: no data" in alone.notes

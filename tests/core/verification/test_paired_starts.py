@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Callable
 
 import pytest
-from scipy import stats
 
 from skyline.settings.budget import Limits
 from skyline.verification import paired_starts
@@ -40,6 +39,8 @@ def normal(deviation: float) -> Luck:
 
 
 def test_the_quantiles_are_those_of_the_t_distribution() -> None:
+    from scipy import stats  # takes a second, which the workers without this test save
+
     for pairs, quantile in paired_starts._QUANTILES.items():
         assert quantile == round(float(stats.t.ppf(0.99, pairs - 1)), 3)
 

@@ -13,8 +13,9 @@ from skyline.trace.record import IterationMark, OperatorShape, Phase, Record, Re
 from skyline.whatif.catalogue.models.pruned_sizes import Cut, pruned, why_not
 
 torch = pytest.importorskip("torch")
-pruning = pytest.importorskip("torch_pruning")
 nn = torch.nn
+# One worker imports torch-pruning, and not each of them.
+pytestmark = pytest.mark.xdist_group("torch-pruning")
 
 
 class Residual(nn.Module):
@@ -118,6 +119,7 @@ def test_multiples_as_torch_pruning(profile, multiple: int) -> None:
 
 
 def check(told, seen, model: nn.Module, ratio: float, multiple: int | None = None) -> None:
+    pruning = pytest.importorskip("torch_pruning")
     root = type(model).__name__
     given = torch.zeros(1, *seen.trace.shapes[0].inputs[0][1:])
     pruning.pruner.BasePruner(

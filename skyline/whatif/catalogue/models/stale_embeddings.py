@@ -29,6 +29,7 @@ from skyline.whatif.cost.embedding_rows import DENSE_GRADIENTS, dense_rows, upda
 
 _USUAL = Constant.at(1e-3, "the change of a row in a step that counts as none: an assumption")
 _LEAST_SHARE = Constant.at(0.02, "values that fewer rows fall below are not offered")
+_LATER = "a profile does not show how many rows settle later, or change again"
 _NUMBER_BYTES = Constant.at(4.0, "the width of a number in float32")
 
 
@@ -37,7 +38,8 @@ class StaleEmbeddings(UsualWhatIf):
     """Leaves out the gradients and updates of rows that a step changes by less than a part of their norm.
 
     Slipstream (Maboud and others, 2024) skips rows that have become stale. The answer is a bound: finding them takes
-    no time in it.
+    no time in it. It holds for the point of the training that was profiled. Rows settle later, which a short profile
+    does not show, so that the range extends to all rows.
     """
 
     name: str = "stale_embeddings"
@@ -67,11 +69,11 @@ class StaleEmbeddings(UsualWhatIf):
         if not usual:
             share = format_share(_row_share(tables, _USUAL.value))
             said = f"{share} of the looked-up ones by at most {_USUAL.value:g} of their norm in a step"
-            return Applicability.no(f"its rows still change: {said}")
+            return Applicability.no(f"its rows still change at this point of the training: {said}; {_LATER}")
         return Applicability(True, values=tuple(f"{one:g}" for one in offered), default=f"{usual[-1]:g}")
 
     def transform(self, scenario: Scenario, value: str, subject: Subject) -> Scenario:
-        """Scale the making of gradients, and updates of sparse ones; at best dense updates touch moving rows alone."""
+        """Scale the making of gradients, and updates of sparse ones; at best all rows have settled."""
         change = _change(self.name, value)
         values = subject.script.values
         assert values is not None
@@ -82,15 +84,16 @@ class StaleEmbeddings(UsualWhatIf):
         for table in tables:
             stale = steady_at(table.steady, change)
             is_sparse = table.path in sparse
-            touched = min(float(table.rows), larger * table.distinct_rows)
-            moving = touched * (1 - stale.row_share) / table.rows
-            gradient = 1 - stale.lookup_share
+            looked_up = larger * table.lookups
+            gradient, settled = 1 - stale.lookup_share, 0.0
             if not is_sparse:
-                looked_up = larger * table.lookups
-                gradient = dense_rows(table.rows, gradient * looked_up) / dense_rows(table.rows, looked_up)
+                every = dense_rows(table.rows, looked_up)
+                gradient, settled = (
+                    dense_rows(table.rows, moving * looked_up) / every for moving in (gradient, settled)
+                )
             update = 1 - stale.row_share if is_sparse else 1.0
             likely = _scaled(subject, likely, table, gradient, update)
-            least = _scaled(subject, least, table, gradient, update if is_sparse else moving)
+            least = _scaled(subject, least, table, settled, 0.0)
         rows, lookups = _row_share(tables, change), _lookup_share(tables, change)
         shares = f"{format_share(rows)} of the rows that an iteration looks up"
         shares = f"{shares}, and {format_share(lookups)} of the lookups"
@@ -102,6 +105,7 @@ class StaleEmbeddings(UsualWhatIf):
             scenario.graph,
             assumptions=(
                 f"{shares}, change by at most {change:g} of their norm, {seen}",
+                f"{_LATER}: the range extends from no gain to rows that have all settled",
                 "a bound: finding the rows that no longer change takes no time",
             ),
             provenance=Provenance.ASSUMED,
