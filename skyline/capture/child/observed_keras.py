@@ -129,6 +129,14 @@ def state_of(optimizer):
     ]
 
 
+def saved_state(optimizer):
+    """What a checkpoint keeps of an optimizer: its ``state_dict``, or for Keras its variables by their paths."""
+    if is_of_keras(optimizer):
+        held = {variable.path: getattr(variable, "_value", None) for variable in optimizer.variables}
+        return {path: tensor.detach() for path, tensor in held.items() if tensor is not None}
+    return optimizer.state_dict()
+
+
 def _tensors(variables):
     """Without conversion to the number format in force, as ``value`` may do; a variable may not have one yet."""
     held = (getattr(variable, "_value", None) for variable in variables)

@@ -7,6 +7,8 @@ import gc
 import torch
 
 _WRAPPERS = ("module.", "_orig_mod.", "_fsdp_wrapped_module.", "_forward_module.")
+OF_KERAS = "_torch_params"
+"""Models and layers of Keras keep their parameters in a dictionary of this name, by paths of Keras's own."""
 
 
 class Parameters:
@@ -27,7 +29,7 @@ class Parameters:
         owners = self._named()
         for one in new:
             self._numbers[id(one)] = len(self.rows)
-            name, line = owners.get(id(one), (f"parameter {len(self.rows)}", None))
+            name, line, _ = owners.get(id(one), (f"parameter {len(self.rows)}", None, 0))
             self.rows.append({"name": name, "dimensions": one.dim(), "elements": one.numel(), "line": line})
 
     def number(self, parameter):
@@ -40,16 +42,23 @@ class Parameters:
         return rows
 
     def _named(self):
+        """Name, line and number of parameters of the module, by the parameter."""
         found = {}
         for root in root_modules():
-            for path, module in root.named_modules():
-                line = self._module_lines.line(module)
+            modules = dict(root.named_modules())
+            for path, module in modules.items():
+                above, _, last = path.rpartition(".")
+                of_keras = last == OF_KERAS
+                line = self._module_lines.line(modules[above] if of_keras else module)
+                count = len(module._parameters)
                 for name, parameter in module._parameters.items():
-                    if parameter is not None:
-                        full = _plain(f"{path}.{name}" if path else name)
-                        known = found.get(id(parameter))
-                        if known is None or known[1] is None:
-                            found[id(parameter)] = full, line
+                    if parameter is None:
+                        continue
+                    known = found.get(id(parameter))
+                    # A model of Keras has the parameters of its layers too: the layer has fewer.
+                    if known is None or known[1] is None or (of_keras and count < known[2]):
+                        full = name if of_keras else _plain(f"{path}.{name}" if path else name)
+                        found[id(parameter)] = full, line, count
         return found
 
 
