@@ -14,7 +14,7 @@ from statistics import median, median_low
 from skyline.capture.assemble import ScriptRun
 from skyline.capture.bare import run_bare
 from skyline.capture.child_process import ChildProcess
-from skyline.capture.held_run import HeldRun, typical_ms
+from skyline.capture.held_run import WARMS_AGAIN_MS, HeldRun, typical_ms
 from skyline.capture.recording import record_lightly
 from skyline.capture.trial_budget import TrialBudget
 from skyline.capture.turns import Expendable, Round, Turn, in_turns, trial
@@ -175,7 +175,7 @@ _MOST_RECORDED = (2, 1)
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """The number of rounds, and of iterations in each turn that settle in, that are timed, and that are recorded.
+    """The number of rounds, and of iterations in each turn that settle in at least, that are timed, and recorded.
 
     Only the turns of the first ``recorded_rounds`` are recorded: they show how the time of a config is divided among
     its operators, and all turns show how long it is.
@@ -200,7 +200,8 @@ class _Plan:
     def took_s(self, step_ms: float, base_ms: float) -> float:
         """The time of the plan: all configs at ``step_ms`` an iteration, and the closing turns of the base."""
         closing = (self.rounds + 1) * (self.settling + self.timed) * base_ms
-        return (self.iterations * _ALL_TIMES * step_ms + closing) / 1e3
+        settling = self.rounds * (_ALL_TIMES + 1) * WARMS_AGAIN_MS
+        return (self.iterations * _ALL_TIMES * step_ms + closing + settling) / 1e3
 
 
 _PLANS = (
@@ -309,7 +310,8 @@ class _ConfigTurns:
 
     def _turn(self, child: ChildProcess) -> Turn:
         plan, number_format = self.plan, self.choices.number_format
-        settling = plan.settling * (_FIRST_SETTLES if number_format and not self.turns else 1)
+        settling = max(plan.settling, self.held.settling(plan.timed))
+        settling *= _FIRST_SETTLES if number_format and not self.turns else 1
         child.send("set", threads=self.threads, number_format=number_format)
         rows = run_bare(child, settling + plan.timed)[settling:]
         if self.turns < plan.recorded_rounds:

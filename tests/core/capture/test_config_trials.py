@@ -245,5 +245,8 @@ class Held:
 
     cycle = 1
 
+    def settling(self, timed: int) -> int:
+        return 1
+
     def compute(self, work: Callable[[Any], Turn]) -> Turn:
         return work(SimpleNamespace(send=lambda *_, **__: None))
