@@ -37,10 +37,10 @@ async function askRevision(name: string, branches: readonly string[]): Promise<s
 
 /** The branches of a repository, the latest commit first. Null outside a repository. */
 export async function branchesOf(folder: string): Promise<string[] | null> {
-  const format = ["for-each-ref", "--format=%(refname:short)", "--sort=-committerdate", `--count=${MOST_BRANCHES}`, "refs/heads", "refs/remotes"];
+  const format = ["for-each-ref", "--format=%(refname:lstrip=2)", "--sort=-committerdate", `--count=${MOST_BRANCHES}`, "refs/heads", "refs/remotes"];
   try {
     const { stdout } = await promisify(execFile)("git", format, { cwd: folder, timeout: GIT_LIMIT_MS });
-    return stdout.split("\n").filter(Boolean);
+    return stdout.split("\n").filter((name) => name !== "" && !name.endsWith("/HEAD"));
   } catch {
     return null;
   }
