@@ -230,6 +230,15 @@ describe("a module", () => {
   });
 });
 
+describe("a failed run", () => {
+  it("of a script that needs its launcher offers to type the command", async () => {
+    const { desk, emitters } = setUp();
+    await desk.follow(document(train));
+    emitters.profile.fire({ uri: train, profileId: null, headline: "", stale: false, errorLine: null, usage: null, error: "KeyError: 'RANK'\nA launcher starts this script. In an editor, set skyline.profile.launcher." });
+    expect(desk.state.trouble?.fix?.title).toBe("Profile with Arguments…");
+  });
+});
+
 describe("a trace", () => {
   const trace = "file:///home/ada/trace.json";
 
