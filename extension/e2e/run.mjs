@@ -8,6 +8,7 @@ import * as batchSize from "./scenarios/batch-size.mjs";
 import { changed } from "./scenarios/changing.mjs";
 import { dragged } from "./scenarios/dragging.mjs";
 import * as colours from "./scenarios/colours.mjs";
+import { furtherTasks } from "./scenarios/further-tasks.mjs";
 import * as editing from "./scenarios/editing.mjs";
 import { fixedAll } from "./scenarios/fix-all.mjs";
 import * as interpreters from "./scenarios/interpreters.mjs";
@@ -36,7 +37,7 @@ const OUT = path.join(HERE, "out");
 /** Those that share one window and the profile that the first of them makes. */
 const SHARED = [editing, reloading, twoFiles];
 /** Those that open windows of their own; the one that waits longest comes first. */
-const ALONE = [pythonExtension, batchSize, ...savedByHand, ...fixedAll, ...dragged, interpreters, plain, ...atTheLines, ...reported, ...withArguments, modules, notebooks, ...tasks, misfit, colours, removing, planning];
+const ALONE = [pythonExtension, batchSize, ...savedByHand, ...fixedAll, ...dragged, interpreters, plain, ...atTheLines, ...reported, ...withArguments, modules, notebooks, ...tasks, ...furtherTasks, misfit, colours, removing, planning];
 /** Those that measure the same script twice, and compare: nothing else runs beside them. */
 const MEASURING = [...changed, ...verified];
 

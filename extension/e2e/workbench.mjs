@@ -63,7 +63,7 @@ export class Workbench {
     write("data/Machine/settings.json", { ...(python ? { "skyline.interpreter": python } : {}), ...machine });
     bench.#settings = { ...USER_SETTINGS, ...settings };
     // The PATH's Python is this one too: it is what a workspace that is not trusted gets.
-    const searched = [...(python ? [path.dirname(python)] : []), process.env.PATH].join(path.delimiter);
+    const searched = [bench.path("bin"), ...(python ? [path.dirname(python)] : []), process.env.PATH].join(path.delimiter);
     const env = { ...process.env, PATH: searched, HOME: bench.path("home"), XDG_CONFIG_HOME: bench.path("home/xdg"), EXTENSIONS_GALLERY: '{"serviceUrl":""}', OMP_NUM_THREADS: "1" };
     delete env.VSCODE_IPC_HOOK_CLI;
     fs.mkdirSync(env.XDG_CONFIG_HOME, { recursive: true });
@@ -90,6 +90,12 @@ export class Workbench {
       fs.writeFileSync(path.join(folder, file), text);
     }
     return folder;
+  }
+
+  /** A program on the path of the workbench, or in another folder of it. */
+  program(name, text, folder = "bin") {
+    fs.mkdirSync(this.path(folder), { recursive: true });
+    fs.writeFileSync(this.path(`${folder}/${name}`), text, { mode: 0o755 });
   }
 
   /** A window on a folder, with a file open in it. */

@@ -618,6 +618,7 @@ export interface DevicesReport {
   readonly span: Span;
   readonly grid_g_per_kwh: number;
   readonly traced_for_each: readonly string[];
+  readonly answer: string;
   readonly devices: readonly DeviceReport[];
   readonly assumptions: readonly string[];
   readonly notes: readonly string[];
@@ -1139,6 +1140,7 @@ export interface ProfileOptions {
   readonly env?: Readonly<Record<string, string>> | null;
   readonly cwd?: string | null;
   readonly module?: string | null;
+  readonly launcher?: readonly string[] | null;
 }
 
 /** Options of `skyline.export`. `path` is relative to the script's folder; its default is the script's name. */

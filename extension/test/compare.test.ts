@@ -22,8 +22,16 @@ describe("the comparison with an earlier profile", () => {
   it("has tables that are aligned in their text, too", () => {
     const text = compared({ lines: [line("    loss = nn.functional.mse_loss(net(prepare(x)), y)", 0.5, 0.9)] });
     const tables = text.filter((row) => row.startsWith("|"));
-    expect(new Set(tables.slice(0, 5).map((row) => row.length)).size).toBe(1);
-    expect(tables.at(-1)).toBe("| `loss = nn.functional.mse_lo…` | 0.50 ms | 0.90 ms | +0.40 ms |");
+    const figures = tables.slice(0, 6).map((row) => row.split("|").slice(1, 4).map((cell) => cell.length));
+    expect(new Set(figures.map(String)).size).toBe(1);
+    expect(tables.some((row) => /^\| +45\.0 \| +185\.0 \| \+140\.0 \| iteration \(ms\)$/.test(row))).toBe(true);
+    expect(tables.slice(-3)).toEqual(["| before |  now | change | line (ms)", "|-------:|-----:|-------:|---", "|   0.50 | 0.90 |  +0.40 | `loss = nn.functional.mse_lo…`"]);
+  });
+
+  it("has rows that fit beside the script", () => {
+    const phases = ["data", "forward", "backward", "optimizer", "communication", "other"].map((phase) => ({ phase, before_ms: 1234.5, after_ms: 2345.6 }));
+    const lines = [line("    loss = nn.functional.cross_entropy(net(x), y)", 12345.6, 23456.7)];
+    for (const row of compared({ phases, lines }).filter((one) => one.startsWith("|"))) expect(row.length, row).toBeLessThanOrEqual(64);
   });
 
   it("names a line that is new, and one that is gone", () => {

@@ -230,6 +230,40 @@ describe("a module", () => {
   });
 });
 
+describe("a failed run", () => {
+  it("of a script that needs its launcher offers to type the command", async () => {
+    const { desk, emitters } = setUp();
+    await desk.follow(document(train));
+    emitters.profile.fire({ uri: train, profileId: null, headline: "", stale: false, errorLine: null, usage: null, error: "KeyError: 'RANK'\nA launcher starts this script. In an editor, set skyline.profile.launcher." });
+    expect(desk.state.trouble?.fix?.title).toBe("Profile with Arguments…");
+  });
+});
+
+describe("a trace", () => {
+  const trace = "file:///home/ada/trace.json";
+
+  it("is shown without a script to change, and again by a new server", async () => {
+    const { desk, emitters, state, requests } = setUp();
+    const asked: string[] = [];
+    requests["skyline/open"] = () => { asked.push("open"); return { kind: "trace", script: "" }; };
+    requests["skyline/profile"] = () => ({ id: "one", lines: [], batch_size: { value: null, knob: null, lives: null } });
+    requests["skyline/codeChanges"] = () => { throw new Error("there is no code"); };
+    await desk.showTrace(editor.Uri.parse(trace) as unknown as vscode.Uri);
+    expect(desk.state).toMatchObject({ stage: "ready", isTrace: true, script: { name: "trace.json" } });
+    emitters.change.fire(state);
+    await vi.waitFor(() => expect(asked).toEqual(["open", "open"]));
+    await desk.follow(document(train));
+    expect(desk.state.isTrace).toBe(false);
+  });
+
+  it("is told from a saved profile", async () => {
+    const { desk, requests } = setUp();
+    requests["skyline/open"] = () => ({ kind: "profile", script: "/home/ada/train.py" });
+    await expect(desk.showTrace(editor.Uri.parse(trace) as unknown as vscode.Uri)).rejects.toThrow("trace.json is a saved profile. It is shown with its script, /home/ada/train.py.");
+    expect(desk.uri).toBeNull();
+  });
+});
+
 describe("a settings file", () => {
   it("in the editor shows the script that takes its batch size from there", async () => {
     const { desk, requests } = setUp();

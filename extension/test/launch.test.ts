@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { configurationsOf } from "../src/launch/configurations";
+import { commandOf, typedRun } from "../src/launch/launcher";
 import { RememberedRuns } from "../src/launch/remembered";
 import { holdsSecret } from "../src/launch/secrets";
 import { asLine, UnfinishedLine, words } from "../src/launch/words";
@@ -50,10 +51,42 @@ describe("launch.json", () => {
     expect(found(launch({ module: "train" }))).toEqual([]);
   });
 
+  it.each([
+    [{ module: "torch.distributed.run", args: ["--nproc-per-node", "2", "${file}", "--lr", "1"] }, { launcher: ["python", "-m", "torch.distributed.run", "--nproc-per-node", "2"], args: ["--lr", "1"] }],
+    [{ program: "${workspaceFolder}/.venv/bin/torchrun", args: "--standalone sub/train.py" }, { launcher: ["/home/ada/project/.venv/bin/torchrun", "--standalone"], args: [] }],
+    [{ module: "torch.distributed.run", args: ["--nproc-per-node=2", "-m", "sub.train", "x"] }, { launcher: ["python", "-m", "torch.distributed.run", "--nproc-per-node=2"], module: "sub.train", args: ["x"] }],
+    [{ program: "accelerate", args: ["launch", "train.py"], cwd: "sub" }, { launcher: ["accelerate", "launch"], args: [], cwd: "/home/ada/project/sub" }],
+  ])("reads a launcher: %j", (given, options) => {
+    expect(found(launch(given))).toEqual([{ name: "one", options }]);
+  });
+
+  it("leaves out launchers of other scripts", () => {
+    expect(found(launch({ module: "torch.distributed.run", args: ["--nproc-per-node", "2", "other.py"] }), launch({ program: "deepspeed", args: [] }))).toEqual([]);
+  });
+
   it("leaves out other scripts, other debuggers, and what only the debugger can fill in", () => {
     const others = [{ program: "other.py" }, { type: "node", program: "${file}" }, { request: "attach", program: "${file}" }, { program: "${file}", args: "${command:pickArgs}" }, { program: "${file}", args: ["${input:data}"] }, { program: "${file}", args: "'open" }, {}];
     expect(found(...others.map(launch), null, 3)).toEqual([]);
     expect(configurationsOf(undefined, around)).toEqual([]);
+  });
+});
+
+describe("a typed command", () => {
+  const script = "/home/ada/project/sub/train.py";
+  const typed = (line: string) => typedRun(words(line), script, "/home/ada/project");
+
+  it("is read as a launcher, the script and its arguments", () => {
+    expect(typed("torchrun --nproc-per-node 2 sub/train.py --lr 1")).toEqual({ module: null, launcher: ["torchrun", "--nproc-per-node", "2"], args: ["--lr", "1"] });
+    expect(typed("torchrun train.py")).toEqual({ module: null, launcher: ["torchrun"], args: [] });
+    expect(typed("uv run python -m torch.distributed.run -m sub.train")).toEqual({ launcher: ["uv", "run", "python", "-m", "torch.distributed.run"], module: "sub.train", args: [] });
+  });
+
+  it.each([["--config sub/train.py", ["--config", "sub/train.py"]], ["torchrun other.py", ["torchrun", "other.py"]], ["", []]])("has arguments alone: %j", (line, args) => expect(typed(line)).toEqual({ args }));
+
+  it("is shown as it was typed", () => {
+    expect(commandOf(typed("torchrun --nproc-per-node 2 sub/train.py --lr 1"), script)).toEqual(["torchrun", "--nproc-per-node", "2", "train.py", "--lr", "1"]);
+    expect(commandOf(typed("torchrun -m sub.train"), script)).toEqual(["torchrun", "-m", "sub.train"]);
+    for (const options of [null, { args: ["--lr", "1"] }, { launcher: [], args: [] }]) expect(commandOf(options, script)).toEqual([]);
   });
 });
 

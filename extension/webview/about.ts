@@ -8,7 +8,7 @@ export function about(state: ViewState): HTMLElement[] {
   const { module, script } = state;
   const lines = [
     ...(module && script && state.stage !== "module" ? [`${module.name} has no training loop of its own: ${script.name} trains with it.`] : []),
-    ...(state.arguments ? [`Profiled with the arguments ${state.arguments}`] : []),
+    ...(state.command ? [`Profiled as ${state.command}`] : state.arguments ? [`Profiled with the arguments ${state.arguments}`] : []),
   ];
   return lines.map((line) => h("p", { class: "muted" }, line));
 }

@@ -205,7 +205,7 @@ export class Board {
       inCode && button("Diff", { type: "diff" }, "Compare the code with and without Skyline's changes"),
       inCode && button("Take back", { type: "takeBack" }, "Undo the latest change"),
       state.canVerify && state.trusted && button(state.verifying ? "Verifying…" : "Verify", state.verifying ? { type: "command", command: "skyline.cancelRun" } : { type: "verify" }, state.verifying ? "Cancel the measurement" : "Measure the change and compare it with its prediction. Takes minutes"),
-      h("button", { class: "link", "data-key": "best", title: "The combination with the highest throughput that fits into this memory", onclick: () => this.post({ type: "best" }) }, "Find the best combination"),
+      !state.isTrace && h("button", { class: "link", "data-key": "best", title: "The combination with the highest throughput that fits into this memory", onclick: () => this.post({ type: "best" }) }, "Find the best combination"),
     );
   }
 

@@ -30,6 +30,8 @@ const SECTIONS = { whatifs: "What-ifs", phases: "Phases", lines: "Costliest line
 type Name = keyof typeof SECTIONS;
 const PLANNED_WITHOUT_PROFILE: ReadonlySet<ViewState["stage"]> = new Set(["unprofiled", "untrusted", "profiling"]);
 
+/** Sections about a script that runs: a trace has none. */
+const OF_SCRIPTS: ReadonlySet<string> = new Set(["devices", "plan", "trials", "watched"]);
 /** Sections that are closed at first: what they show takes a request. */
 const CLOSED: ReadonlySet<string> = new Set(["devices", "plan", "trials", "watched"]);
 
@@ -66,6 +68,8 @@ export function start(root: HTMLElement): void {
   const ofProfile = Object.entries(parts).filter(([name]) => name !== "plan");
   const body = h("div", { class: "ready" }, board.root, news, ...ofProfile.map(([, part]) => part.root));
   const stage = h("div", { class: "stage" });
+  /** GPUs are being compared. */
+  let comparing = false;
   /** The script for which an open section has asked for its choices. */
   let offered = "";
   root.replaceChildren(head, stage, body, parts.plan.root);
@@ -74,10 +78,20 @@ export function start(root: HTMLElement): void {
     const { profile, script } = state;
     countIn(profile?.contents);
     fill(head, ...headline(state, post), ...verdict(state, post));
-    fill(stage, ...staging(state, post), ...about(state));
-    body.hidden = !profile;
-    // A plan needs a trace of shapes alone, and a described model not even that.
-    parts.plan.root.hidden = !profile && !PLANNED_WITHOUT_PROFILE.has(state.stage);
+    fill(stage, ...staging(state, post), ...about(state), ...(profile ? [] : notices(state)));
+    // GPUs are compared by shape alone, and a plan is made of a trace of shapes.
+    const compared = state.comparing || state.devices !== null;
+    body.hidden = !profile && !compared;
+    board.root.hidden = news.hidden = !profile;
+    for (const [name, part] of ofProfile) part.root.hidden = name === "devices" ? state.isTrace || !(profile || compared) : !profile || (state.isTrace && OF_SCRIPTS.has(name));
+    fill(parts.devices.body, ...devices(state.devices, state.comparing, state.trusted, post));
+    if (state.comparing !== comparing) {
+      comparing = state.comparing;
+      parts.devices.root.open = true;
+      parts.devices.root.scrollIntoView({ block: "start" });
+    }
+    // A described model needs no script.
+    parts.plan.root.hidden = state.isTrace || (!profile && !PLANNED_WITHOUT_PROFILE.has(state.stage));
     plan.show(state);
     if (parts.plan.root.open && !parts.plan.root.hidden && script && !state.plan.choices && offered !== script.uri) {
       offered = script.uri;
@@ -92,7 +106,6 @@ export function start(root: HTMLElement): void {
     fill(parts.memory.body, ...memory(post, profile));
     fill(parts.findings.body, ...findings(post, profile));
     parts.findings.note.textContent = String(profile.findings.length);
-    fill(parts.devices.body, ...devices(state.devices, state.comparing, state.trusted, post));
     fill(parts.trials.body, ...trials(state, search, asking));
     fill(parts.watched.body, ...watched(state, post));
   };
@@ -118,7 +131,7 @@ function headline(state: ViewState, post: (message: FromView) => void): HTMLElem
   const capacity = profile.memory.capacity_bytes;
   const time = timeUnit(profile.iteration_ms.value);
   const rate = profile.throughput;
-  const again = state.trusted ? h("button", { class: "link", "data-key": "again", onclick: () => post({ type: "command", command: state.progress ? "skyline.cancelRun" : "skyline.profileScript" }) }, state.progress ? "Cancel" : "Profile again") : "";
+  const again = state.trusted && !state.isTrace ? h("button", { class: "link", "data-key": "again", onclick: () => post({ type: "command", command: state.progress ? "skyline.cancelRun" : "skyline.profileScript" }) }, state.progress ? "Cancel" : "Profile again") : "";
   return [
     h("h1", {}, h("span", {}, state.script?.name ?? ""), state.stale ? h("span", { class: "badge", title: "The code has changed since this profile" }, "~ stale") : "", again),
     ...disturbed(profile, post),
@@ -153,7 +166,9 @@ function disturbed(profile: ProfileReport, post: (message: FromView) => void): H
 /** The basis of the figures. */
 function basis(profile: ProfileReport): string {
   const threads = profile.device.kind === "cpu" ? `, ${profile.intraop_threads} ${profile.intraop_threads === 1 ? "thread" : "threads"}` : "";
-  const where = profile.prediction ? `predicted for ${profile.prediction.gpu}` : `measured on ${profile.device.name}${threads}`;
+  const host = profile.device.host ? ` of ${profile.device.host}` : "";
+  const ranks = profile.iteration && profile.iteration.world_size > 1 ? `, rank ${profile.iteration.rank} of ${profile.iteration.world_size}` : "";
+  const where = profile.prediction ? `predicted for ${profile.prediction.gpu}` : `measured on ${profile.device.name}${host}${threads}${ranks}`;
   return `${where} · ${new Date(profile.created).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" })}`;
 }
 
@@ -191,10 +206,14 @@ function staging(state: ViewState, post: (message: FromView) => void): HTMLEleme
   }
 }
 
+function notices(state: ViewState): HTMLElement[] {
+  return state.notice ? [h("div", { class: "notice", role: "alert" }, state.notice)] : [];
+}
+
 function newsOf(state: ViewState, post: (message: FromView) => void): HTMLElement[] {
   const batchRefused = state.refused.filter((one) => one.name.startsWith("batch_size"));
   return [
-    ...(state.notice ? [h("div", { class: "notice", role: "alert" }, state.notice)] : []),
+    ...notices(state),
     ...batchRefused.map((one) => h("div", { class: "notice", role: "alert" }, `Not rewritten: ${one.reason}`)),
     ...(state.verified ? [verified(state.verified)] : []),
     ...(state.best ? [best(state.best, state.whatifs?.baseline ?? null, post)] : []),

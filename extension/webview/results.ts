@@ -13,21 +13,28 @@ export function devices(report: DevicesReport | null, comparing: boolean, truste
   );
   if (!trusted) return [h("div", { class: "muted" }, "Trust this workspace to predict the script on other GPUs.")];
   if (!report) return [h("div", { class: "muted" }, "The GPUs need not be present. Takes about a minute."), h("div", { class: "actions" }, ask)];
+  const epochs = report.span.epoch;
   const rate = rateUnit(...report.devices.map((one) => one.as_is.throughput?.value ?? 0));
   const rows = [...report.devices]
     .sort((a, b) => a.as_is.iteration_ms.value - b.as_is.iteration_ms.value)
     .map((one) =>
       h(
         "tr",
-        { title: `${one.full_name}: ${one.fits}; largest batch ${one.largest_batch.size ?? one.largest_batch.reason}` },
+        { title: `${one.full_name}, ${text(one.memory_bytes, byteUnit(one.memory_bytes))}: ${one.fits}; largest batch ${one.largest_batch.size ?? one.largest_batch.reason}` },
         h("th", { scope: "row" }, one.gpu),
         h("td", {}, one.as_is.throughput ? withSpread(one.as_is.throughput, rate).replace(` ${rate.name}`, "") : withSpread(one.as_is.iteration_ms, timeUnit(one.as_is.iteration_ms.value))),
+        h("td", {}, one.as_is.cost_usd ? dollars(one.as_is.cost_usd.value) : "?"),
         h("td", {}, one.largest_batch.size === null ? "?" : String(one.largest_batch.size)),
-        h("td", {}, text(one.memory_bytes, byteUnit(one.memory_bytes))),
       ),
     );
-  const head = h("tr", {}, h("th", {}, "GPU"), h("th", {}, rate.name), h("th", {}, "batch ≤"), h("th", {}, "memory"));
-  return [h("table", {}, h("thead", {}, head), h("tbody", {}, ...rows)), h("div", { class: "muted caption" }, "predicted, not measured"), h("div", { class: "actions" }, ask)];
+  const head = h("tr", {}, h("th", {}, "GPU"), h("th", {}, rate.name), h("th", {}, epochs ? "epoch" : "cost"), h("th", {}, "batch ≤"));
+  const basis = `predicted, not measured; ${epochs ? "an epoch" : `${report.span.iterations.toLocaleString("en")} iterations`} at the cheapest list price`;
+  return [h("p", { class: "answer", role: "status" }, report.answer), h("table", {}, h("thead", {}, head), h("tbody", {}, ...rows)), h("div", { class: "muted caption" }, basis), h("div", { class: "actions" }, ask)];
+}
+
+/** A price with two significant digits below a dollar, else with cents. */
+function dollars(value: number): string {
+  return `$${value >= 1 || value === 0 ? value.toFixed(2) : value.toPrecision(2)}`;
 }
 
 /** The result of a verification in words, suitable for screen readers. Its colour is that of the measured gain. */

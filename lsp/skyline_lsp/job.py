@@ -8,12 +8,13 @@ from collections.abc import Callable
 from typing import Generic, TypeVar
 
 from skyline.capture.process import Starter
-from skyline.capture.request import CaptureRequest, Known, Progress
+from skyline.capture.request import Known, Progress
 from skyline.capture.session import capture
 from skyline.errors import Cancelled, SkylineError
 from skyline.lazy_dataclass import dataclass
 from skyline.predict.gpu_profile import gpu_profile
 from skyline.trace.profile import Profile
+from skyline_lsp.launched import LaunchedRun
 from skyline_lsp.on_host import captured_on_host
 
 logger = logging.getLogger(__name__)
@@ -33,33 +34,30 @@ class Outcome(Generic[Result]):
 
 
 class CaptureJob(Generic[Result]):
-    """Runs a capture, then ``prepare``, on a worker thread, which also makes all callbacks.
-
-    ``host`` is the machine that the script runs on; empty: this one.
-    """
+    """Runs a capture, then ``prepare``, on a worker thread, which also makes all callbacks."""
 
     def __init__(
         self,
-        request: CaptureRequest,
+        asked: LaunchedRun,
         prepare: Callable[[Profile], Result],
         *,
-        host: str,
         starter: Starter,
         on_partial: Callable[[Profile], None],
         on_progress: Callable[[Progress], None],
         on_done: Callable[[Outcome[Result]], None],
     ) -> None:
-        self.request = request
+        self.asked = asked
         self.stage = Progress("launch", "starting", 0.0)
         self.known: Known | None = None
-        self._host = host
         self._starter = starter
         self._prepare = prepare
         self._on_partial = on_partial
         self._on_progress = on_progress
         self._on_done = on_done
         self._cancel = threading.Event()
-        self._thread = threading.Thread(target=self._run, name=f"profile {request.script.name}", daemon=True)
+        self._thread = threading.Thread(
+            target=self._run, name=f"profile {asked.request.script.name}", daemon=True
+        )
 
     def start(self) -> None:
         """Start the worker thread. Returns at once."""
@@ -89,22 +87,22 @@ class CaptureJob(Generic[Result]):
         except SkylineError as error:
             return Outcome(error=error)
         except Exception as error:
-            logger.exception("profiling %s failed", self.request.script)
+            logger.exception("profiling %s failed", self.asked.request.script)
             hint = "This is a fault in Skyline: please report it with the server's log."
             return Outcome(error=SkylineError(f"{type(error).__name__}: {error}", hint=hint))
 
     def _profile(self) -> Profile:
-        if self._host:
+        if self.asked.host:
             return captured_on_host(
-                self._host,
-                self.request,
+                self.asked,
                 progress=self._on_progress,
                 output=log_output,
                 cancel=self._cancel,
             )
-        profiled = gpu_profile if self.request.gpu else capture
+        request = self.asked.launched()
+        profiled = gpu_profile if request.gpu else capture
         return profiled(
-            self.request,
+            request,
             progress=self._on_progress,
             output=log_output,
             cancel=self._cancel,

@@ -7,10 +7,11 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
-from skyline.capture.request import CaptureRequest, Progress, ProgressCallback
+from skyline.capture.request import Progress, ProgressCallback
 from skyline.errors import UsageError
 from skyline.hosts.remote_profile import HostRun, profile_on_host
 from skyline.trace.profile import Profile
+from skyline_lsp.launched import LaunchedRun
 
 _STAGE = re.compile(r"skyline: (launch|warm up|measure|record|curve|try|analyse)(?:: (.*))?")
 _FRACTIONS = {
@@ -26,47 +27,46 @@ _FRACTIONS = {
 
 
 def captured_on_host(
-    host: str,
-    request: CaptureRequest,
+    asked: LaunchedRun,
     *,
     progress: ProgressCallback,
     output: Callable[[str], None],
     cancel: threading.Event,
 ) -> Profile:
-    """Profile a script on ``host``. Raises SkylineError, and Cancelled once ``cancel`` is set."""
+    """Profile a script on the host of a run. Raises SkylineError, and Cancelled once ``cancel`` is set."""
 
     def listen(line: str) -> None:
         stage = _STAGE.fullmatch(line)
         if stage is None:
             output(f"{line}\n")
             return
-        message = f"{stage[2]}, on {host}" if stage[2] else f"on {host}"
+        message = f"{stage[2]}, on {asked.host}" if stage[2] else f"on {asked.host}"
         progress(Progress(stage[1], message, _FRACTIONS[stage[1]]))
 
-    progress(Progress("launch", f"connecting to {host}", 0.02))
+    progress(Progress("launch", f"connecting to {asked.host}", 0.02))
     return profile_on_host(
-        host_run(host, request),
+        host_run(asked),
         lambda remark: progress(Progress("launch", remark, 0.05)),
         listener=listen,
         cancel=cancel,
     )
 
 
-def host_run(host: str, request: CaptureRequest) -> HostRun:
-    """The same run on ``host``, which chooses the interpreter: the request's is one of this machine."""
+def host_run(asked: LaunchedRun) -> HostRun:
+    """The same run on its host, which chooses the interpreter: the request's is one of this machine."""
+    request = asked.request
     directory = request.working_directory or Path.cwd()
     options = ["--device", request.device, "--steps", str(request.steps)]
     options += ["--timeout", f"{request.timeout_s:g}"]
     options += ["--budget", f"{request.budget_s:g}" if request.batch_points else "0"]
     if request.warmup is not None:
         options += ["--warmup", str(request.warmup)]
-    named = "" if request.module else str(request.script)
     return HostRun(
-        host,
+        asked.host,
         request.script,
         directory,
-        (*(("-m", request.module) if request.module else (named,)), *request.arguments),
-        named,
+        asked.words,
+        "" if request.module else str(request.script),
         tuple(options),
         module=request.module,
         variables=request.variables,

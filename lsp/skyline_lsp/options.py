@@ -29,6 +29,8 @@ class ProfileOptions:
     """The folder that the script runs in."""
     module: str | None = None
     """The dotted name to run the script under, as with ``python -m``."""
+    launcher: tuple[str, ...] | None = None
+    """The words before the script, such as ``torchrun --nproc-per-node 2``."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeVar
 
-from skyline.capture.request import CaptureRequest, Progress
+from skyline.capture.request import Progress
 from skyline.errors import UsageError
 from skyline.plan.cluster import ClusterSpec, cluster_named
 from skyline.plan.layers import ModelWork
@@ -23,6 +23,7 @@ from skyline.report.protocol import PlanParams
 from skyline.trace.profile import Profile
 from skyline_lsp.background_task import BackgroundTask, Report
 from skyline_lsp.job import log_output
+from skyline_lsp.launched import LaunchedRun
 from skyline_lsp.state import ScriptState, differs
 
 Key = TypeVar("Key")
@@ -40,9 +41,7 @@ class Planner:
         default_factory=OrderedDict[tuple[PlanParams, str], Plan]
     )
     """By the question and the id of the trace that answers it; empty for a described transformer."""
-    _traces: OrderedDict[CaptureRequest, Profile] = field(
-        default_factory=OrderedDict[CaptureRequest, Profile]
-    )
+    _traces: OrderedDict[LaunchedRun, Profile] = field(default_factory=OrderedDict[LaunchedRun, Profile])
 
     async def plan(self, state: ScriptState, asked: PlanParams) -> Plan:
         """Rank strategies. Raises SkylineError, or its subclass Cancelled.
@@ -60,14 +59,14 @@ class Planner:
         if known is not None and (model is not None or trace is not None):
             return known
         self._require_free(state, traces=model is None and trace is None)
-        request = self._request(state, cluster)
+        run = self._run(state, cluster)
         starter = self.task.server.profiler.starter
 
         def work(report: Report, cancel: threading.Event) -> tuple[Plan, Profile | None]:
             used = trace
             if model is None and used is None:
                 used = gpu_profile(
-                    request, progress=report, output=log_output, cancel=cancel, starter=starter
+                    run.launched(), progress=report, output=log_output, cancel=cancel, starter=starter
                 )
             report(Progress("plan", f"strategies on {cluster.name}", 0.9))
             program = traced_program(used) if used is not None else None
@@ -97,7 +96,7 @@ class Planner:
         title = f"Planning {asked.model or Path(state.path).name} on {cluster.name}"
         made, used = await self.task.run(state.path, title, work, done)
         if used is not None and used is not trace:
-            _keep(self._traces, request, used)
+            _keep(self._traces, run, used)
         _keep(self._plans, (asked, _id_of(used)), made)
         return made
 
@@ -113,15 +112,16 @@ class Planner:
             return prepared.profile
         if prepared is not None and not state.stale and _is_for(prepared.profile, cluster):
             return prepared.profile
-        known = self._traces.get(self._request(state, cluster))
+        known = self._traces.get(self._run(state, cluster))
         texts = self.task.server.texts
         if known is None or any(differs(texts, source.path, source.text) for source in known.sources):
             return None
         return known
 
-    def _request(self, state: ScriptState, cluster: ClusterSpec) -> CaptureRequest:
-        made = self.task.server.profiler.request_for(state)
-        return replace(made, gpu=cluster.gpu.name, device="auto", batch_points=0)
+    def _run(self, state: ScriptState, cluster: ClusterSpec) -> LaunchedRun:
+        made = self.task.server.profiler.run_for(state)
+        request = replace(made.request, gpu=cluster.gpu.name, device="auto", batch_points=0)
+        return replace(made, request=request, host="")
 
     def _require_free(self, state: ScriptState, *, traces: bool) -> None:
         """Raise UsageError during another plan. A script to trace needs trust, too, and must not be profiled now."""

@@ -22,6 +22,7 @@ from skyline.source.cells import is_notebook
 from skyline.trace.profile import Profile
 from skyline.trace.quieter_run import keep, shown
 from skyline_lsp.job import CaptureJob, Outcome
+from skyline_lsp.launched import LaunchedRun
 from skyline_lsp.options import ProfileOptions
 from skyline_lsp.progress import ProgressBar
 from skyline_lsp.state import Prepared, ScriptState, prepare
@@ -38,12 +39,12 @@ Started = Literal["started", "running", "restarted"]
 
 @dataclass(slots=True)
 class _Run:
-    """A job with its request, and the newer request to start after it, if any."""
+    """A job with what was asked for, and the newer one to start after it, if any."""
 
-    request: CaptureRequest
+    asked: LaunchedRun
     texts: dict[str, str | None]
     bar: ProgressBar
-    next: CaptureRequest | None = None
+    next: LaunchedRun | None = None
     cancelled: bool = False
     refreshed_at: float = 0.0
 
@@ -71,19 +72,19 @@ class Profiler:
             state.asked = True
             self.server.permission.give(state.path)
         state.options = options or state.options
-        request = self.request_for(state, by_hand=by_hand)
+        asked = self.run_for(state, by_hand=by_hand)
         run = self._runs.get(state.path)
         if run is None:
-            self._launch(state, request)
+            self._launch(state, asked)
             return "started"
-        newest = run.next or run.request
+        newest = run.next or run.asked
         if (
             not run.cancelled
-            and newest == request
+            and newest == asked
             and (run.next is not None or run.texts == self._texts(state))
         ):
             return "running"
-        run.next, run.cancelled = request, False
+        run.next, run.cancelled = asked, False
         if state.job is not None:
             state.job.cancel()
         return "restarted"
@@ -131,7 +132,7 @@ class Profiler:
             job.cancel()
         for job in jobs:
             if not job.join(timeout_s):
-                logger.error("profiling %s did not stop in time", job.request.script)
+                logger.error("profiling %s did not stop in time", job.asked.request.script)
         self.warm_pool.close()
 
     @property
@@ -139,8 +140,15 @@ class Profiler:
         """Starts runs from a warm process with torch imported, or from a fresh one if the client disabled that."""
         return self.warm_pool.start if self.server.warm_start else start_fresh
 
+    def run_for(self, state: ScriptState, *, by_hand: bool = True) -> LaunchedRun:
+        """The request with its launcher and its machine. A notebook has no launcher."""
+        settings, options = self.server.settings_at(state.path), state.options
+        chosen = options.launcher if options.launcher is not None else settings.profile.launcher
+        launcher = () if is_notebook(state.path) else chosen
+        return LaunchedRun(self.request_for(state, by_hand=by_hand), launcher, self.host_of(state))
+
     def request_for(self, state: ScriptState, *, by_hand: bool = True) -> CaptureRequest:
-        """Build the capture request from the settings and the script's latest options.
+        """Build the capture request from the settings and the script's latest options, without the launcher.
 
         The user does not supervise a run started by a save, so its network access follows the ``network`` setting.
         """
@@ -182,9 +190,9 @@ class Profiler:
         texts = {path: prepared.as_profiled(path, self.server.texts.current) for path in paths}
         return {path: text.text for path, text in texts.items() if text is not None}
 
-    def _launch(self, state: ScriptState, request: CaptureRequest) -> None:
-        bar = ProgressBar(self.server, f"Profiling {request.script.name}", lambda: self.cancel(state))
-        run = self._runs[state.path] = _Run(request, self._texts(state), bar)
+    def _launch(self, state: ScriptState, asked: LaunchedRun) -> None:
+        bar = ProgressBar(self.server, f"Profiling {asked.request.script.name}", lambda: self.cancel(state))
+        run = self._runs[state.path] = _Run(asked, self._texts(state), bar)
         state.attempt = dict(run.texts)
 
         def save_and_prepare(profile: Profile) -> Prepared:
@@ -195,9 +203,8 @@ class Profiler:
             return prepare(profile)
 
         state.job = CaptureJob(
-            request,
+            asked,
             save_and_prepare,
-            host=self.host_of(state),
             starter=self.starter,
             on_partial=lambda profile: self._call(
                 partial(self._measured, state, run, self._early(state, profile))
@@ -252,7 +259,7 @@ class Profiler:
         state.job.known = None
         state.accept(prepared)
         state.stale = state.is_stale(self.server.texts)
-        if run.request.batch_points:
+        if run.asked.request.batch_points:
             run.bar.milestone(f"{prepared.headline}; other batch sizes follow")
         self.server.profile_changed(state)
 

@@ -55,7 +55,7 @@ class Tuner:
         check_measurable(prepared.profile)
         check_measured_here(prepared.profile, "a search by trials")
         server, analysis = self.task.server, prepared.analysis
-        request = as_profiled(server.profiler.request_for(state), prepared)
+        launch = server.profiler.run_for(state)
         starter = server.profiler.starter
         saved = store.saved_as(Path(state.path), prepared.profile.id)
         kept = KeptTrials.of(prepared.profile.id, saved, resume=asked.resume)
@@ -63,6 +63,7 @@ class Tuner:
 
         def work(report: Report, cancel: threading.Event) -> TuneReport:
             began_s = told_s = time.monotonic()
+            request = as_profiled(launch.launched(), prepared)
             space = Space(
                 analysis, Constraints(asked.maxMemoryBytes, Semantics(asked.allow), rewritable=True)
             )

@@ -51,13 +51,13 @@ class Verifier:
         """
         self.task.require_free(state, "is being verified", "Verify it")
         server, latest, script = self.task.server, state.profiled(), Path(state.path)
-        request, starter = server.profiler.request_for(state), server.profiler.starter
+        launch, starter = server.profiler.run_for(state), server.profiler.starter
 
         def work(report: Report, cancel: threading.Event) -> tuple[VerifyReport, WhatIfReport]:
             earlier = profile_id is not None and profile_id != latest.profile.id
             prepared = _saved(script, profile_id or "") if earlier else latest
             check_measured_here(prepared.profile, "Verify")
-            analysis, run = prepared.analysis, as_profiled(request, prepared)
+            analysis, run = prepared.analysis, as_profiled(launch.launched(), prepared)
             if removes:
                 removal = verify_removal(
                     analysis,
@@ -144,10 +144,11 @@ class Comparer:
             check_provider(asked.provider)
         grid = asked.gridGPerKwh if asked.gridGPerKwh is not None else own_grid_g_per_kwh()
         profiler = self.task.server.profiler
-        request = replace(profiler.request_for(state), gpu=chosen[0].name, device="auto")
+        run = profiler.run_for(state)
         starter = profiler.starter
 
         def work(report: Report, cancel: threading.Event) -> DevicesReport:
+            request = replace(run.launched(), gpu=chosen[0].name, device="auto")
             found = outlooks(request, chosen, progress=report, cancel=cancel, starter=starter)
             return devices_report(found, provider=asked.provider, grid_g_per_kwh=grid)
 

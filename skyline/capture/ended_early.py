@@ -82,10 +82,17 @@ _NO_MODULE = (
     "--interpreter PYTHON."
 )
 _NO_GPU = "PyTorch finds no GPU here. Predict for one without running it: skyline profile --gpu h100 SCRIPT."
+_NO_LAUNCHER = (
+    "A launcher starts this script. Name it as well: skyline profile torchrun --nproc-per-node 2 SCRIPT. "
+    "In an editor, set skyline.profile.launcher."
+)
 _NEXT_STEPS = {
     r"No space left on device": _MORE_ROOM,
     r"ModuleNotFoundError: No module named '(?P<name>[\w.]+)'": _NO_MODULE,
     r"Torch not compiled with CUDA enabled|Found no NVIDIA driver|No CUDA GPUs are available": _NO_GPU,
+    r"environment variable (RANK|WORLD_SIZE|MASTER_ADDR|MASTER_PORT) expected|KeyError: '(LOCAL_)?(RANK|WORLD_SIZE)'": (
+        _NO_LAUNCHER
+    ),
 }
 
 

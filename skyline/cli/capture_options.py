@@ -146,7 +146,7 @@ def check_script(script: Path) -> None:
         return
     from difflib import get_close_matches
 
-    from skyline.cli.launch import refuse_launcher
+    from skyline.launchers.launch import refuse_launcher
 
     refuse_launcher(str(script))
     folder = script.parent

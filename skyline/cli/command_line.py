@@ -86,7 +86,7 @@ def split_after_names(
         option = ours.get(name)
         if not word.startswith("-") or word == "-":
             if not script and not Path(word).exists():
-                from skyline.cli.launch import refuse_launcher
+                from skyline.launchers.launch import refuse_launcher
 
                 refuse_launcher(word)
             elif script and (not names or _is_file_alone(name)):

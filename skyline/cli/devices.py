@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 from skyline.cli.capture_options import add_options, module_script, request_of, running
 from skyline.cli.command_line import misplaced, parser, say_misplaced, split_at_script
-from skyline.cli.launch import Launch, launch_of
 from skyline.cli.streams import deliver, say
 from skyline.errors import ExitCode, UsageError
+from skyline.launchers.launch import Launch, launch_of
 
 if TYPE_CHECKING:
     from skyline.predict.gpu_spec import GpuSpec

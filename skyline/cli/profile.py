@@ -16,10 +16,10 @@ from skyline.cli.capture_options import (
     terminable,
 )
 from skyline.cli.command_line import parser, say_misplaced, split_at_script, without
-from skyline.cli.launch import Launch, launch_of
 from skyline.cli.project import fill_in, host_in_force
 from skyline.cli.streams import deliver, say
 from skyline.errors import ExitCode, UsageError
+from skyline.launchers.launch import Launch, launch_of
 
 if TYPE_CHECKING:
     from skyline.trace.profile import Profile

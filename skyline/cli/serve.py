@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 
 from skyline.cli.capture_options import Display, add_options, check_script, module_script, request_of, running
 from skyline.cli.command_line import parser, say_misplaced, split_at_script
-from skyline.cli.launch import Launch, launch_of
 from skyline.cli.numbers import port
 from skyline.cli.project import fill_in
 from skyline.cli.streams import say, tell, write_whole
 from skyline.errors import ExitCode, UsageError
+from skyline.launchers.launch import Launch, launch_of
 
 if TYPE_CHECKING:
     import argparse

@@ -72,6 +72,8 @@ class DevicesReport:
     grid_g_per_kwh: float
     traced_for_each: tuple[str, ...]
     """The queries of the script to its GPU; it was traced again for GPUs with other answers."""
+    answer: str
+    """The fastest and the cheapest GPU for the unchanged script, in sentences."""
     devices: tuple[DeviceReport, ...]
     assumptions: tuple[str, ...]
     notes: tuple[str, ...]

@@ -17,6 +17,7 @@ from skyline.report.device_rows import (
     LargestBatchReport,
     PriceReport,
 )
+from skyline.report.gpu_choice import gpu_choice
 from skyline.trace.profile import Profile
 
 
@@ -38,6 +39,7 @@ def devices_report(
         span=span,
         grid_g_per_kwh=grid,
         traced_for_each=first.asked_of_gpu,
+        answer=gpu_choice(devices, span),
         devices=devices,
         assumptions=(
             *_loading(first),

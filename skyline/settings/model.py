@@ -44,6 +44,14 @@ class ProfileSettings:
         dict[str, str],
         Meta(description="Environment variables to add for the script.", extra=_TRUSTED),
     ] = field(default_factory=dict[str, str])
+    launcher: Annotated[
+        tuple[str, ...],
+        Meta(
+            description="The command that starts the script, one word per item, such as `torchrun` and "
+            "`--nproc-per-node=2`; the script and its arguments follow it. Notebooks are run without it.",
+            extra=_TRUSTED,
+        ),
+    ] = ()
     host: Annotated[
         str | None,
         Meta(

@@ -49,6 +49,8 @@ async def test_gpus_are_compared_one_script_at_a_time(editor, project: Path) -> 
     found = await editor.ask(protocol.DEVICES, uri=train, gpus=["t4"], gridGPerKwh=50)
     assert found["schema"] == "skyline.devices/1"
     assert found["grid_g_per_kwh"] == 50
+    assert found["answer"].startswith("T4: ")
+    assert "iterations of the unchanged script take" in found["answer"]
     (device,) = found["devices"]
     assert (device["gpu"], device["fits"]) == ("T4", "fits")
     assert device["as_is"]["iteration_ms"]["value"] > 0

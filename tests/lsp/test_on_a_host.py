@@ -16,6 +16,7 @@ from skyline.errors import Cancelled, UsageError
 from skyline.report import protocol
 from skyline.settings.source import from_words
 from skyline.trace import store
+from skyline_lsp.launched import LaunchedRun
 from skyline_lsp.on_host import captured_on_host, check_measured_here, host_run
 from skyline_lsp.profiler import Profiler
 from skyline_lsp.server import SkylineServer
@@ -62,8 +63,7 @@ def captured(asked: CaptureRequest, cancel: threading.Event | None = None) -> li
     heard: list[Progress] = []
     with pytest.raises((UsageError, Cancelled)) as raised:
         captured_on_host(
-            "gpubox",
-            asked,
+            LaunchedRun(asked, host="gpubox"),
             progress=heard.append,
             output=lambda _: None,
             cancel=cancel or threading.Event(),
@@ -84,7 +84,7 @@ def test_a_run_there_is_the_run_of_the_editor(tmp_path: Path) -> None:
         batch_points=0,
         source_overrides=((script, "typed"),),
     )
-    run = host_run("gpubox", asked)
+    run = host_run(LaunchedRun(asked, host="gpubox"))
     assert run.words == (script, "--lr", "0.1")
     assert run.named == script
     assert run.directory == tmp_path
@@ -92,8 +92,10 @@ def test_a_run_there_is_the_run_of_the_editor(tmp_path: Path) -> None:
     assert run.texts == ((script, "typed"),)
     options = "--device auto --steps 20 --timeout 180 --budget 0 --warmup 3"
     assert run.options == tuple(options.split()), "the interpreter is chosen there"
-    module = host_run("gpubox", replace(asked, module="package.train"))
+    module = host_run(LaunchedRun(replace(asked, module="package.train"), host="gpubox"))
     assert (module.words[:2], module.named) == (("-m", "package.train"), "")
+    ranks = host_run(LaunchedRun(asked, ("torchrun", "--nproc-per-node", "2"), "gpubox"))
+    assert ranks.words == ("torchrun", "--nproc-per-node", "2", script, "--lr", "0.1"), "the host reads them"
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,8 @@ const MOST_LINES = 12;
 /** Characters of a line of code, so that a row fits beside the script. */
 const CODE_WIDTH = 28;
 
-type Row = readonly string[];
+/** Figures before, now and their change, and what they are of. */
+type Row = readonly [before: string, now: string, change: string, what: string];
 
 export async function comparePrevious(session: Session, desk: Desk): Promise<void> {
   const { uri, profile } = desk;
@@ -30,35 +31,38 @@ export async function comparePrevious(session: Session, desk: Desk): Promise<voi
 /** The comparison as Markdown. */
 export function asText({ profiles, source }: ComparisonReport): string {
   const { before, after } = profiles;
-  const sides = (was: number, is: number): Row => [ms(was), ms(is), `${is >= was ? "+" : ""}${(is - was).toFixed(2)} ms`];
+  const times = (was: number, is: number, what: string): Row => [figure(was), figure(is), signed(is - was, figure), what];
   const moved = [...profiles.lines].sort((a, b) => Math.abs(b.after_ms - b.before_ms) - Math.abs(a.after_ms - a.before_ms));
   return [
     `# ${answer(profiles)}`,
     "",
     ...cause(profiles),
-    ...table(["", "before", "now", "change"], [
-      ["profiled at", when(before.created), when(after.created), ""],
-      ["iteration", ...sides(before.iteration_ms.value, after.iteration_ms.value)],
-      ["batch size", String(before.batch_size ?? "?"), String(after.batch_size ?? "?"), ""],
-      ["peak memory", mb(before.peak_bytes.value), mb(after.peak_bytes.value), mb(profiles.peak_change_bytes)],
-      ...profiles.phases.map((phase) => [phase.phase, ...sides(phase.before_ms, phase.after_ms)]),
+    ...table("", [
+      [when(before.created), when(after.created), "", "profiled at"],
+      times(before.iteration_ms.value, after.iteration_ms.value, "iteration (ms)"),
+      [String(before.batch_size ?? "?"), String(after.batch_size ?? "?"), "", "batch size"],
+      [mb(before.peak_bytes.value), mb(after.peak_bytes.value), signed(profiles.peak_change_bytes, mb), "peak memory (MB)"],
+      ...profiles.phases.map((phase) => times(phase.before_ms, phase.after_ms, `${phase.phase} (ms)`)),
     ]),
     "",
     "## Lines with the largest changes",
     "",
-    ...table(["line", "before", "now", "change"], moved.slice(0, MOST_LINES).map((line) => [code(line.source), ...sides(line.before_ms, line.after_ms)])),
+    ...table("line (ms)", moved.slice(0, MOST_LINES).map((line) => times(line.before_ms, line.after_ms, code(line.source)))),
     "",
     ...(source ? ["## The code", "", "```diff", source.trimEnd(), "```", ""] : ["The code is the same.", ""]),
     ...profiles.notes.map((note) => `- ${note}`),
   ].join("\n");
 }
 
-/** A table that is aligned in its text as well: the first column to the left, figures to the right. */
-function table(head: Row, rows: readonly Row[]): string[] {
-  const widths = head.map((_, column) => Math.max(...[head, ...rows].map((row) => row[column]?.length ?? 0)));
-  const aligned = (row: Row): string => `| ${widths.map((width, column) => (column === 0 ? (row[column] ?? "").padEnd(width) : (row[column] ?? "").padStart(width))).join(" | ")} |`;
-  const rule = `|${widths.map((width, column) => (column === 0 ? "-".repeat(width + 2) : `${"-".repeat(width + 1)}:`)).join("|")}|`;
-  return [aligned(head), rule, ...rows.map(aligned)];
+/**
+ * A table whose columns of figures are aligned in its text as well. What they are of comes last, without blanks behind it:
+ * an editor beside the script is narrow, and wraps longer rows.
+ */
+function table(what: string, rows: readonly Row[]): string[] {
+  const head: Row = ["before", "now", "change", what];
+  const widths = ([0, 1, 2] as const).map((column) => Math.max(...[head, ...rows].map((row) => row[column].length)));
+  const aligned = (row: Row): string => `| ${widths.map((width, column) => (row[column] ?? "").padStart(width)).join(" | ")} | ${row[3]}`.trimEnd();
+  return [aligned(head), `|${widths.map((width) => `${"-".repeat(width + 1)}:`).join("|")}|---`, ...rows.map(aligned)];
 }
 
 function code(source: string): string {
@@ -88,7 +92,15 @@ function cause({ before, after, verdict, lines }: DiffReport): string[] {
 }
 
 function ms(value: number): string {
-  return `${value.toFixed(value < 10 ? 2 : 1)} ms`;
+  return `${figure(value)} ms`;
+}
+
+function figure(value: number): string {
+  return value.toFixed(value < 10 ? 2 : 1);
+}
+
+function signed(difference: number, words: (size: number) => string): string {
+  return `${difference < 0 ? "-" : "+"}${words(Math.abs(difference))}`;
 }
 
 function percent(share: number): string {
@@ -100,5 +112,5 @@ function when(created: string): string {
 }
 
 function mb(bytes: number): string {
-  return `${(bytes / 1e6).toFixed(1)} MB`;
+  return (bytes / 1e6).toFixed(1);
 }

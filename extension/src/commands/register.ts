@@ -5,10 +5,13 @@ import type { Desk } from "../scripts/desk";
 import type { DiffView } from "../scripts/diff";
 import type { Session } from "../server/session";
 import { ViewProvider } from "../view/provider";
+import { checkChange } from "./check";
 import { comparePrevious } from "./compare";
 import { exportProfile } from "./export";
+import { compareGpus } from "./gpus";
 import { selectInterpreter } from "./interpreter";
 import { Reports } from "./report";
+import { showTrace } from "./trace";
 import { OpenSource } from "../editor/source";
 import { askArguments } from "../launch/ask";
 import type { RememberedRuns } from "../launch/remembered";
@@ -23,8 +26,8 @@ export function registerCommands(
   log: vscode.LogOutputChannel,
   toggleHeat: () => void,
 ): vscode.Disposable {
-  const register = (name: string, run: () => unknown): vscode.Disposable =>
-    vscode.commands.registerCommand(`skyline.${name}`, () => said(run));
+  const register = (name: string, run: (given?: unknown) => unknown): vscode.Disposable =>
+    vscode.commands.registerCommand(`skyline.${name}`, (given?: unknown) => said(() => run(given)));
   const reports = new Reports(session, desk);
   return vscode.Disposable.from(
     reports,
@@ -35,6 +38,9 @@ export function registerCommands(
     register("openReport", () => reports.open()),
     register("exportProfile", () => exportProfile(session, desk)),
     register("comparePrevious", () => comparePrevious(session, desk)),
+    register("compareGpus", async () => (await ready(desk)) && compareGpus(desk)),
+    register("checkChange", async () => (await ready(desk)) && checkChange(session, desk, runs)),
+    register("showTrace", (given) => showTrace(desk, given)),
     register("showView", () => vscode.commands.executeCommand(`${ViewProvider.id}.focus`)),
     register("showChanges", () => diff.show()),
     register("takeBack", () => desk.takeBack()),

@@ -4,6 +4,7 @@ import * as os from "node:os";
 import * as path from "node:path";
 import * as vscode from "vscode";
 import { configurationsOf, type RunOptions } from "./configurations";
+import { commandOf, typedRun } from "./launcher";
 import { asLine, UnfinishedLine, words } from "./words";
 
 interface Choice extends vscode.QuickPickItem {
@@ -23,9 +24,9 @@ export async function askArguments(script: vscode.Uri, last: RunOptions | null):
   }
   const line = await vscode.window.showInputBox({
     title: `Arguments for ${name}`,
-    prompt: "As in a terminal, after the script's name. Leave empty to use the settings.",
+    prompt: `As in a terminal, after the script's name, or the whole command: torchrun --nproc-per-node 2 ${name}. Leave empty to use the settings.`,
     placeHolder: "--data data/train --epochs 1",
-    value: asLine(last?.args ?? []),
+    value: asLine(last?.launcher?.length ? commandOf(last, script.fsPath) : (last?.args ?? [])),
     ignoreFocusOut: true,
     validateInput: (text) => {
       try {
@@ -38,7 +39,7 @@ export async function askArguments(script: vscode.Uri, last: RunOptions | null):
     },
   });
   if (line === undefined) return undefined;
-  return line.trim() === "" ? null : { ...last, args: words(line) };
+  return line.trim() === "" ? null : { ...last, launcher: null, ...typedRun(words(line), script.fsPath, folderOf(script)) };
 }
 
 /** Ask for the script to profile a module with. */
@@ -49,13 +50,18 @@ export function askScript(module: vscode.Uri, scripts: readonly vscode.Uri[]): T
 }
 
 function choicesOf(script: vscode.Uri): Choice[] {
-  const folder = vscode.workspace.getWorkspaceFolder(script)?.uri.fsPath ?? path.dirname(script.fsPath);
+  const folder = folderOf(script);
   const given = vscode.workspace.getConfiguration("launch", script).get("configurations");
   const around = { script: script.fsPath, folder, home: os.homedir(), environment: process.env };
   return configurationsOf(given, around).map(({ name, options }) => ({
     label: `$(debug-alt) ${name}`,
-    description: asLine(options.args ?? []),
-    detail: [options.module ? `as module ${options.module}` : "", options.cwd ? `in ${options.cwd}` : "", ...Object.entries(options.env ?? {}).map(([key, value]) => `${key}=${value}`)].filter(Boolean).join(" · "),
-    options,
+    description: asLine(options.launcher ? commandOf(options, script.fsPath) : (options.args ?? [])),
+    detail: [options.module && !options.launcher ? `as module ${options.module}` : "", options.cwd ? `in ${options.cwd}` : "", ...Object.entries(options.env ?? {}).map(([key, value]) => `${key}=${value}`)].filter(Boolean).join(" · "),
+    // launch.json says how the script is started: the launcher of the settings does not apply.
+    options: { ...options, launcher: options.launcher ?? [] },
   }));
+}
+
+function folderOf(script: vscode.Uri): string {
+  return vscode.workspace.getWorkspaceFolder(script)?.uri.fsPath ?? path.dirname(script.fsPath);
 }

@@ -2,10 +2,11 @@
 
 import * as path from "node:path";
 import type { ProfileOptions } from "../protocol";
+import { isLauncher, isLauncherModule, isModule, splitAtScript } from "./launcher";
 import { UnfinishedLine, words } from "./words";
 
 /** The options of a configuration that the server's command accepts. */
-export type RunOptions = Pick<ProfileOptions, "args" | "env" | "cwd" | "module">;
+export type RunOptions = Pick<ProfileOptions, "args" | "env" | "cwd" | "module" | "launcher">;
 
 /** A configuration that runs the script. */
 export interface Configuration {
@@ -46,17 +47,14 @@ function optionsOf(given: Record<string, unknown> | null, around: Around): RunOp
   const filled = (value: string): string => withVariables(value, around);
   const cwd = typeof given.cwd === "string" && given.cwd ? path.resolve(around.folder, filled(given.cwd)) : null;
   const module = typeof given.module === "string" ? filled(given.module) : null;
-  const runs =
-    module !== null
-      ? isModule(module, cwd ?? around.folder, around.script)
-      : typeof given.program === "string" && path.resolve(around.folder, filled(given.program)) === around.script;
-  if (!runs) return null;
+  const program = module === null && typeof given.program === "string" ? filled(given.program) : null;
+  const started = startedBy(module, program, argumentsOf(given.args).map(filled), cwd ?? around.folder, around);
+  if (!started) return null;
   const variables = Object.entries(typeof given.env === "object" ? (given.env ?? {}) : {}).filter(([, value]) => typeof value === "string");
   return {
-    args: argumentsOf(given.args).map(filled),
+    ...started,
     ...(variables.length > 0 ? { env: Object.fromEntries(variables.map(([name, value]) => [name, filled(value as string)])) } : {}),
     ...(cwd !== null ? { cwd } : {}),
-    ...(module !== null ? { module } : {}),
   };
 }
 
@@ -65,9 +63,15 @@ function argumentsOf(given: unknown): string[] {
   return typeof given === "string" ? words(given) : [];
 }
 
-function isModule(module: string, folder: string, script: string): boolean {
-  const stem = path.join(folder, ...module.split("."));
-  return script === `${stem}.py` || script === path.join(stem, "__main__.py");
+/** The script with its arguments, started by itself, as a module or by a launcher. Null for another script. */
+function startedBy(module: string | null, program: string | null, args: readonly string[], folder: string, around: Around): RunOptions | null {
+  if (module !== null) {
+    if (isLauncherModule(module)) return splitAtScript(["python", "-m", module, ...args], around.script, folder);
+    return isModule(module, folder, around.script) ? { args, module } : null;
+  }
+  if (program === null) return null;
+  if (isLauncher(program)) return splitAtScript([program, ...args], around.script, folder);
+  return path.resolve(around.folder, program) === around.script ? { args } : null;
 }
 
 function withVariables(value: string, { script, folder, home, environment }: Around): string {

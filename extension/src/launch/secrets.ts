@@ -15,7 +15,7 @@ const NUMBER_OR_PATH = /^[\d.,:e+-]+$|[/\\]/;
 /** True if a command line or its environment contains a likely secret. */
 export function holdsSecret(options: RunOptions): boolean {
   const variables = Object.entries(options.env ?? {});
-  return (options.args ?? []).some(secretArgument) || variables.some(([name, value]) => NAME.test(name) || VARIABLE.test(name) || SHAPE.test(value));
+  return [options.launcher ?? [], options.args ?? []].some((words) => words.some(secretArgument)) || variables.some(([name, value]) => NAME.test(name) || VARIABLE.test(name) || SHAPE.test(value));
 }
 
 function secretArgument(argument: string, index: number, all: readonly string[]): boolean {

@@ -8,9 +8,7 @@ import { importsTorch } from "../editor/training-file";
 import type { Marks } from "../editor/marks";
 import {
   METHODS,
-  type BestReport,
   type CodeChanges,
-  type DevicesReport,
   type EntryScripts,
   type EstimateReport,
   type OriginalText,
@@ -18,50 +16,18 @@ import {
   type ProfileChanged,
   type ProfileReport,
   type Question,
-  type VerifyReport,
-  type WhatIfReport,
 } from "../protocol";
 import { askScript } from "../launch/ask";
 import type { RunOptions } from "../launch/configurations";
 import type { RememberedRuns } from "../launch/remembered";
-import { asLine } from "../launch/words";
 import type { Connection, Progress } from "../server/client";
 import type { Session } from "../server/session";
 import type { Stage, ViewState } from "../view/messages";
-import { NO_PLAN, type PlanAsked } from "../view/plan-state";
-import { NO_RUNS } from "../view/runs-state";
-import { appliedOf, asksTheSame, Changes, type Outcome } from "./changes";
+import type { PlanAsked } from "../view/plan-state";
+import { appliedOf, asksTheSame, type Changes, type Outcome } from "./changes";
 import { failureOf } from "./failure";
-import { Planning } from "./planning";
-import { Runs } from "./runs";
-
-/** State of each script, kept while another one is shown. */
-interface Known {
-  readonly uri: vscode.Uri;
-  readonly changes: Changes;
-  profile: ProfileReport | null;
-  whatifs: WhatIfReport | null;
-  /** Differences between the code and the profile. */
-  code: CodeChanges | null;
-  stale: boolean;
-  error: string | null;
-  /** The script's usage text, if the latest run failed because of its arguments. */
-  usage: string | null;
-  /** The scripts that can profile the file. Null if not known yet. */
-  entry: EntryScripts | null;
-  /** Progress text of the current run. Empty if there is none. */
-  progress: string;
-  outcome: Outcome;
-  verifying: boolean;
-  verified: VerifyReport | null;
-  comparing: boolean;
-  devices: DevicesReport | null;
-  best: BestReport | null;
-  readonly planning: Planning;
-  readonly others: Runs;
-}
-
-const NOTHING: Outcome = { refused: [], notice: "" };
+import { type Known, NOTHING, nothingKnown, shownOf } from "./known";
+import type { Runs } from "./runs";
 
 export class Desk implements vscode.Disposable {
   readonly #changed = new vscode.EventEmitter<void>();
@@ -80,7 +46,7 @@ export class Desk implements vscode.Disposable {
     this.#disposables = [
       this.#changed,
       session.onDidChange(({ phase }) => {
-        if (phase === "running") for (const known of this.#known.values()) void this.#refresh(known);
+        if (phase === "running") for (const known of this.#known.values()) void this.#askAgain(known);
         else this.#interrupted();
       }),
       session.onProfileChanged((news) => void this.#profileChanged(news)),
@@ -119,29 +85,11 @@ export class Desk implements vscode.Disposable {
     const failed = known?.error ? failureOf(known.error, known.usage) : null;
     const module = this.#module ?? (known?.entry?.itself === false ? known.uri : null);
     return {
+      ...shownOf(known, known && this.runs.of(known.uri.toString())),
       stage: this.#stage(),
       module: module ? { name: path.basename(module.fsPath), scripts: this.#trainersOf(module) } : null,
-      arguments: known ? asLine(this.runs.of(known.uri.toString())?.args ?? []) : "",
-      script: known ? { uri: known.uri.toString(), name: path.basename(known.uri.fsPath) } : null,
       trouble: trouble ?? failed,
-      progress: known?.progress ?? "",
-      stale: known?.stale ?? false,
       trusted: vscode.workspace.isTrusted,
-      profile: known?.profile ?? null,
-      whatifs: known?.whatifs ?? null,
-      applied: appliedOf(known?.code),
-      removed: known?.code?.removed ?? [],
-      changes: known?.code?.changes ?? [],
-      canVerify: (known?.code?.verify ?? null) !== null,
-      refused: known?.outcome.refused ?? [],
-      notice: known?.outcome.notice ?? "",
-      verifying: known?.verifying ?? false,
-      verified: known?.verified ?? null,
-      comparing: known?.comparing ?? false,
-      devices: known?.devices ?? null,
-      best: known?.best ?? null,
-      plan: known?.planning.state ?? NO_PLAN,
-      runs: known?.others.state ?? NO_RUNS,
     };
   }
 
@@ -163,6 +111,19 @@ export class Desk implements vscode.Disposable {
     this.#changed.fire();
     const connection = await this.session.need(uri);
     if (connection) await this.#enter(known, connection);
+  }
+
+  /** Show a trace of PyTorch's profiler. */
+  async showTrace(uri: vscode.Uri): Promise<void> {
+    const connection = await this.session.need(uri);
+    if (!connection) return;
+    const { kind, script } = await connection.request(METHODS.open, { uri: uri.toString() });
+    if (kind !== "trace") throw new Error(`${path.basename(uri.fsPath)} is a saved profile. It is shown with its script, ${script}.`);
+    const known = this.#of(uri);
+    known.isTrace = true;
+    this.#current = known;
+    this.#module = null;
+    await this.#refresh(known);
   }
 
   /** Show the script whose batch size is in a settings file. Does nothing for other files. */
@@ -275,10 +236,10 @@ export class Desk implements vscode.Disposable {
     });
   }
 
-  /** Predict the script on GPUs, which need not be present. */
-  devices(): Promise<void> {
+  /** Predict the script on GPUs, which need not be present. Without names: on the common ones. */
+  devices(gpus: readonly string[] = []): Promise<void> {
     return this.#errand("comparing", async (known, connection, token) => {
-      known.devices = await connection.request(METHODS.devices, { uri: known.uri.toString() }, token);
+      known.devices = await connection.request(METHODS.devices, { uri: known.uri.toString(), gpus }, token);
     });
   }
 
@@ -367,6 +328,12 @@ export class Desk implements vscode.Disposable {
     this.#changed.fire();
   }
 
+  /** Request everything from a server that was just started. */
+  async #askAgain(known: Known): Promise<void> {
+    if (known.isTrace) await this.session.connection?.request(METHODS.open, { uri: known.uri.toString() });
+    await this.#refresh(known);
+  }
+
   async #refresh(known: Known): Promise<void> {
     const connection = this.session.connection;
     if (!connection) return;
@@ -374,7 +341,7 @@ export class Desk implements vscode.Disposable {
     const [profile, whatifs, code] = await Promise.all([
       connection.request(METHODS.profile, params),
       connection.request(METHODS.whatifs, params),
-      connection.request(METHODS.codeChanges, params),
+      known.isTrace ? null : connection.request(METHODS.codeChanges, params),
     ]);
     const another = profile !== null && profile.id !== known.profile?.id;
     this.#codeChanged(known, code);
@@ -447,26 +414,7 @@ export class Desk implements vscode.Disposable {
     const key = uri.toString();
     let known = this.#known.get(key);
     if (!known) {
-      known = {
-        uri,
-        changes: new Changes(key, this.marks),
-        profile: null,
-        whatifs: null,
-        code: null,
-        stale: false,
-        error: null,
-        usage: null,
-        entry: null,
-        progress: "",
-        outcome: NOTHING,
-        verifying: false,
-        verified: null,
-        comparing: false,
-        devices: null,
-        best: null,
-        planning: new Planning(key, () => this.#changed.fire()),
-        others: new Runs(key, () => this.#changed.fire()),
-      };
+      known = nothingKnown(uri, this.marks, () => this.#changed.fire());
       this.#known.set(key, known);
     }
     return known;

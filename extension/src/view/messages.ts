@@ -40,6 +40,10 @@ export interface ViewState {
   readonly module: { readonly name: string; readonly scripts: readonly string[] } | null;
   /** Command-line arguments chosen by the user. Empty: those of the settings. */
   readonly arguments: string;
+  /** The whole command, if the user chose a launcher such as torchrun. Empty otherwise. */
+  readonly command: string;
+  /** A trace of PyTorch's profiler is shown: there is no script to run or to change. */
+  readonly isTrace: boolean;
   readonly trouble: Trouble | null;
   readonly progress: string;
   readonly stale: boolean;

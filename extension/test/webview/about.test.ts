@@ -13,6 +13,7 @@ describe("what is said of the script on show", () => {
   });
 
   it("is whose module the editor holds, and the arguments", () => {
+    expect(words(about(state({ arguments: "--lr 1", command: "torchrun --nproc-per-node 2 train.py --lr 1" })))).toEqual(["Profiled as torchrun --nproc-per-node 2 train.py --lr 1"]);
     const said = words(about(state({ module: { name: "data.py", scripts: ["train.py"] }, arguments: "--lr 1" })));
     expect(said).toEqual(["data.py has no training loop of its own: train.py trains with it.", "Profiled with the arguments --lr 1"]);
   });

@@ -15,6 +15,8 @@ const state = (news: Partial<ViewState> = {}): ViewState => ({
   script: { uri: "file:///home/ada/project/train.py", name: "train.py" },
   module: null,
   arguments: "",
+  command: "",
+  isTrace: false,
   trouble: null,
   progress: "",
   stale: false,
@@ -397,6 +399,32 @@ describe("the page", () => {
     sent = [];
     show({ stage: "unprofiled", profile: null, script });
     expect(sent).toEqual([]);
+  });
+
+  it("shows a comparison of GPUs before there is a profile, opened", () => {
+    const scrolled = vi.fn();
+    Element.prototype.scrollIntoView = scrolled;
+    show({ stage: "unprofiled", profile: null, comparing: true });
+    const section = one("[data-key='devices']").closest("details");
+    expect([section?.hidden, section?.open, one(".ready").hidden]).toEqual([false, true, false]);
+    expect(scrolled).toHaveBeenCalledTimes(1);
+    expect(all(".section").filter((each) => !each.hidden).map((each) => each.querySelector("summary span")?.textContent)).toEqual(["Other GPUs", "Clusters"]);
+    show({ stage: "unprofiled", profile: null, comparing: false, notice: "There is no GPU called 'h10'" });
+    expect(one(".stage .notice").textContent).toBe("There is no GPU called 'h10'");
+  });
+
+  it("offers nothing to run for a trace", () => {
+    show({ isTrace: true });
+    const shown = all(".section").filter((each) => !each.hidden).map((each) => each.querySelector("summary span")?.textContent);
+    expect(shown).toEqual(["What-ifs", "Phases", "Costliest lines", "Memory at the peak", "Findings"]);
+    for (const key of ["again", "best"]) expect(document.querySelector(`[data-key="${key}"]`)).toBeNull();
+  });
+
+  it("names the host and the rank that were measured", () => {
+    const { profile } = now;
+    if (!profile.iteration) throw new Error("no iteration was recorded");
+    show({ profile: { ...profile, device: { ...profile.device, name: "H100", host: "gpubox" }, iteration: { ...profile.iteration, rank: 0, world_size: 2 } } });
+    expect(one(".basis").textContent).toMatch(/^measured on H100 of gpubox.*, rank 0 of 2 · /);
   });
 
   it.each(["idle", "starting", "module"] as const)("offers no plan when it is %s", (stage) => {

@@ -1,8 +1,8 @@
 // @vitest-environment jsdom
 import { describe, expect, it } from "vitest";
-import type { BestReport, EstimateReport, Interval, VerifyReport } from "../../src/protocol";
+import type { BestReport, DevicesReport, EstimateReport, Interval, VerifyReport } from "../../src/protocol";
 import { recorded } from "../recorded";
-import { best, verified } from "../../webview/results";
+import { best, devices, verified } from "../../webview/results";
 
 const { whatifs } = recorded("argparse");
 const [estimate] = whatifs.estimates.filter(({ applicable }) => applicable);
@@ -70,6 +70,22 @@ describe("a verification", () => {
     expect(huge.textContent).toContain("72× (60× to 80×) samples/s");
     expect(huge.textContent).toContain("from a baseline within noise, 0.20 ms ±0.15");
     expect(colour(huge)).toBe("");
+  });
+});
+
+describe("other GPUs", () => {
+  const on = (gpu: string, rate: number, cost: number | null): DevicesReport["devices"][number] => {
+    const as_is = { batch_size: 64, iteration_ms: gain(64e3 / rate, 60e3 / rate, 70e3 / rate), throughput: gain(rate, 0.9 * rate, 1.1 * rate), peak_bytes: 1e9, busy_share: 0.9, power_watts: gain(300, 250, 350), iterations: 1024, time_s: gain(10, 9, 11), cost_usd: cost === null ? null : gain(cost, 0.9 * cost, 1.1 * cost), energy_kwh: gain(1, 0.9, 1.1), carbon_g: gain(1, 0.9, 1.1) };
+    return { gpu, full_name: `NVIDIA ${gpu}`, own: false, memory_bytes: 80e9, usable_bytes: 76e9, fits: "fits", largest_batch: { size: 512, traced: true, larger_untried: false, reason: "" }, as_is, fullest: null, prices: [], power_limit_watts: 700, basis: "", unmeasured_share: 0 };
+  };
+  const report: DevicesReport = { schema: "skyline.devices/1", created: "2026-05-04T10:00:00+00:00", script: "/p/train.py", arguments: [], predictor: "", batch_size: 64, span: { epoch: true, samples: 65536, iterations: 1024 }, grid_g_per_kwh: 400, traced_for_each: [], answer: "Fastest is the H100.", devices: [on("L4", 1000, 0.0123), on("H100", 9000, null), on("T4", 500, 12)], assumptions: [], notes: [], module: "" };
+
+  it("begin with the answer, then the fastest with its cost", () => {
+    const [answer, table, caption] = devices(report, false, true, () => undefined);
+    expect(answer?.textContent).toBe("Fastest is the H100.");
+    const rows = [...(table?.querySelectorAll("tr") ?? [])].map((row) => [...row.children].map((cell) => cell.textContent));
+    expect(rows.map(([gpu, , cost, batch]) => [gpu, cost, batch])).toEqual([["GPU", "epoch", "batch ≤"], ["H100", "?", "512"], ["L4", "$0.012", "512"], ["T4", "$12.00", "512"]]);
+    expect(caption?.textContent).toBe("predicted, not measured; an epoch at the cheapest list price");
   });
 });
 

@@ -1,13 +1,11 @@
-"""A script on several GPUs: time and memory of an iteration, the cost of an epoch, prices, and their basis."""
+"""A script on several GPUs: the best of them, an iteration on each, the cost of an epoch, prices, and the basis."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from math import floor, inf, log10
+from collections.abc import Iterator, Sequence
 
 from skyline import units
 from skyline.analysis.gpu_costs import GpuRunCost
-from skyline.interval import Interval
 from skyline.memory.peak import Fit
 from skyline.report.basis import when
 from skyline.report.device_rows import DeviceReport, DevicesReport
@@ -26,70 +24,26 @@ from skyline.report.document import (
     row,
     said,
 )
+from skyline.report.short_figures import ENERGIES, MASSES, TIMES, fitting_unit, short, short_range
 
 _FITS = {Fit.FITS.value: "yes", Fit.UNSURE.value: "maybe", Fit.TOO_LARGE.value: "no"}
-_ALIKE = 1.005
-"""Times that differ less than this are alike, and the cheaper GPU comes first."""
-_WAITING = 0.5
-"""Share of the time below which a GPU mostly waits."""
 _UNKNOWN = "-"
 _NONE = "none"
-_TIMES = (("h", 3600.0), ("min", 60.0), ("s", 1.0), ("ms", 1e-3))
-_ENERGIES = (("MWh", 1e3), ("kWh", 1.0), ("Wh", 1e-3), ("J", 1 / 3.6e6))
-_MASSES = (("t", 1e6), ("kg", 1e3), ("g", 1.0), ("mg", 1e-3))
 
 
 def devices_page(report: DevicesReport) -> Document:
-    """Time and memory of an iteration on each GPU, then what an epoch costs there, then what that rests on."""
+    """The fastest and the cheapest GPU, then an iteration on each, an epoch, prices, and the basis of the figures."""
     count = len(report.devices)
     name = f"{report.command_line} on {count} GPU{'' if count == 1 else 's'}"
     basis = (*_bases(report.devices), _traced(report), *report.assumptions, *report.notes)
     return document(
         Section((Title(name, f"predicted {when(report.created)}, nothing was run on a GPU", plain=True),)),
-        *_verdict(report),
+        Section((Paragraph(report.answer),)),
         _iterations(report),
         _span(report),
         _prices(report),
         paragraphs("Basis of these figures", basis),
     )
-
-
-def _verdict(report: DevicesReport) -> Iterator[Section]:
-    """One sentence on the fastest and the cheapest GPU for the unchanged script, and one if that GPU mostly waits."""
-    usable = [one for one in report.devices if one.fits != Fit.TOO_LARGE.value]
-    if not usable:
-        return
-    least_s = min(one.as_is.time_s.value for one in usable)
-    alike = [one for one in usable if one.as_is.time_s.value <= _ALIKE * least_s]
-    fastest, cheapest = min(alike, key=_usd), min(usable, key=_usd)
-    seconds, factor = _unit((one.as_is.time_s.value for one in (fastest, cheapest)), _TIMES)
-    span = "an epoch" if report.span.epoch else f"{report.span.iterations:,.0f} iterations"
-
-    def figures(one: DeviceReport) -> str:
-        cost = one.as_is.cost_usd
-        time = f"{_range(one.as_is.time_s.scaled(factor))} {seconds}"
-        return f"{time}, ${_range(cost)}" if cost is not None else time
-
-    words = f"{fastest.gpu}: {span} of the unchanged script takes {figures(fastest)}"
-    if len(usable) > 1 and cheapest is fastest:
-        words = f"Fastest and cheapest is the {words}"
-    elif len(usable) > 1 and cheapest.as_is.cost_usd is not None:
-        words = f"Fastest is the {words}. Cheapest is the {cheapest.gpu}: {figures(cheapest)}"
-    elif len(usable) > 1:
-        words = f"Fastest is the {words}"
-    sentences = [f"{words}."]
-    if fastest.as_is.busy_share < _WAITING:
-        share = units.format_share(fastest.as_is.busy_share)
-        sentences.append(
-            f"The {fastest.gpu} computes for {share} of the time: a larger batch or faster loading brings more than a "
-            "faster GPU."
-        )
-    yield Section((Paragraph(" ".join(sentences)),))
-
-
-def _usd(one: DeviceReport) -> float:
-    """The cost, for ranking: GPUs without a price come last."""
-    return one.as_is.cost_usd.value if one.as_is.cost_usd is not None else inf
 
 
 def _iterations(report: DevicesReport) -> Section:
@@ -134,9 +88,9 @@ def _span(report: DevicesReport) -> Section:
     span = report.span
     runs = [(one, _shown(one)) for one in report.devices]
     known = [run for _, shown in runs for run in shown]
-    seconds, seconds_factor = _unit((run.time_s.value for run in known), _TIMES)
-    energy, energy_factor = _unit((run.energy_kwh.value for run in known), _ENERGIES)
-    mass, mass_factor = _unit((run.carbon_g.value for run in known), _MASSES)
+    seconds, seconds_factor = fitting_unit((run.time_s.value for run in known), TIMES)
+    energy, energy_factor = fitting_unit((run.energy_kwh.value for run in known), ENERGIES)
+    mass, mass_factor = fitting_unit((run.carbon_g.value for run in known), MASSES)
     columns = (
         Column("GPU", left=True),
         Column("batch"),
@@ -152,10 +106,10 @@ def _span(report: DevicesReport) -> Section:
                 yield row(
                     Cell("" if number else _name(one), "bold"),
                     str(run.batch_size) if run.batch_size is not None else _UNKNOWN,
-                    _range(run.time_s.scaled(seconds_factor)),
-                    _range(run.cost_usd) if run.cost_usd is not None else _UNKNOWN,
-                    _range(run.energy_kwh.scaled(energy_factor)),
-                    _range(run.carbon_g.scaled(mass_factor)),
+                    short_range(run.time_s.scaled(seconds_factor)),
+                    short_range(run.cost_usd) if run.cost_usd is not None else _UNKNOWN,
+                    short_range(run.energy_kwh.scaled(energy_factor)),
+                    short_range(run.carbon_g.scaled(mass_factor)),
                 )
             if not shown:
                 yield row(Cell(_name(one), "bold"), *[_UNKNOWN] * 5)
@@ -207,7 +161,7 @@ def _name(one: DeviceReport) -> str:
 
 
 def _rate(run: GpuRunCost) -> str:
-    return _short(run.throughput.value) if run.throughput is not None else _UNKNOWN
+    return short(run.throughput.value) if run.throughput is not None else _UNKNOWN
 
 
 def _largest(one: DeviceReport) -> str:
@@ -221,7 +175,7 @@ def _there(one: DeviceReport) -> str:
     if one.fullest is None or one.fullest.throughput is None:
         return _UNKNOWN
     at = "" if one.fullest.batch_size == one.largest_batch.size else f" (at {one.fullest.batch_size})"
-    return f"{_short(one.fullest.throughput.value)}{at}"
+    return f"{short(one.fullest.throughput.value)}{at}"
 
 
 def _bases(devices: Sequence[DeviceReport]) -> list[str]:
@@ -238,28 +192,3 @@ def _traced(report: DevicesReport) -> str:
     if not asked:
         return "The script was traced once for all GPUs: they give the same answers to its queries."
     return f"The script was traced again for GPUs that give other answers to its queries: {', '.join(asked)}."
-
-
-def _unit(values: Iterable[float], known: Sequence[tuple[str, float]]) -> tuple[str, float]:
-    """The unit in which the median value has one to three digits, and the factor into it."""
-    ordered = sorted(values)
-    middle = ordered[len(ordered) // 2] if ordered else 0.0
-    name, size = next((one for one in known if middle >= one[1]), known[-1])
-    return name, 1.0 / size
-
-
-def _range(interval: Interval) -> str:
-    if interval.half_width <= 0:
-        return _short(interval.value)
-    return f"{_short(interval.value)} ({_short(interval.low)}–{_short(interval.high)})"
-
-
-def _short(value: float) -> str:
-    """Three significant digits, two of a small number; none after the point from a hundred on."""
-    if value >= 100:
-        return f"{value:.0f}"
-    if value >= 10:
-        return f"{value:.1f}"
-    if value >= 0.095 or value <= 0:
-        return f"{value:.2f}"
-    return f"{value:.{1 - floor(log10(value))}f}"

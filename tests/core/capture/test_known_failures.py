@@ -13,6 +13,8 @@ from skyline.capture.ended_early import next_step
         ("ModuleNotFoundError: No module named 'imageio.v3'", "no module imageio.v3"),
         ("OSError: [Errno 28] No space left on device: '/tmp/x'", "TMPDIR"),
         ("AssertionError: Torch not compiled with CUDA enabled", "--gpu h100"),
+        ("ValueError: environment variable RANK expected, but not set", "torchrun"),
+        ("KeyError: 'LOCAL_RANK'", "skyline.profile.launcher"),
         ("RuntimeError: Found no NVIDIA driver on your system.", "--gpu h100"),
     ],
 )

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from skyline.cli.launch import launch_of
+from skyline.launchers.launch import launch_of
 from skyline.trace.batch_place import batch_place
 from skyline.trace.profile import Profile
 

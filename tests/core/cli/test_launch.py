@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from skyline.capture.interpreter import module_file
-from skyline.cli.launch import Launch, launch_of
-from skyline.cli.launchers import accelerate
 from skyline.errors import UsageError
+from skyline.launchers import accelerate
+from skyline.launchers.launch import Launch, launch_of
 
 
 @pytest.mark.parametrize(

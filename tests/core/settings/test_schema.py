@@ -13,7 +13,7 @@ from skyline.settings.keys import editor_schema, project_schema
 REPOSITORY = Path(__file__).resolve().parents[3]
 PACKAGE = REPOSITORY / "extension" / "package.json"
 EXTENSION_ONLY = {"skyline.importStrategy", "skyline.heat.enable"}
-MOST_SETTINGS = 23
+MOST_SETTINGS = 24
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from skyline.cli.launchers.asked import Asked, Options, options_before_script
 from skyline.errors import UsageError
+from skyline.launchers.asked import Asked, Options, options_before_script
 from skyline.source.settings_file import entries
 from skyline.source.text import SourceText
 
@@ -35,20 +35,20 @@ _KINDS = {
 _CONFIG_NAMES = ("default_config.yaml", "default_config.yml", "default_config.json")
 
 
-def accelerate(words: Sequence[str]) -> Asked:
+def accelerate(words: Sequence[str], folder: Path) -> Asked:
     """The script that ``accelerate launch`` starts; Skyline starts the ranks itself, all on this machine."""
     if not words or words[0] != "launch":
         asked = f"accelerate {words[0]}" if words else "accelerate"
         raise UsageError(
             f"{asked} starts no training", hint="As in: skyline profile accelerate launch train.py"
         )
-    return accelerate_launch(words[1:])
+    return accelerate_launch(words[1:], folder)
 
 
-def accelerate_launch(words: Sequence[str]) -> Asked:
+def accelerate_launch(words: Sequence[str], folder: Path) -> Asked:
     """The same for ``accelerate-launch`` and ``python -m accelerate.commands.launch``."""
     options = options_before_script(words, FLAGS)
-    config = _config(options)
+    config = _config(options, folder)
     options.one_machine("--num-machines")
     if config.get("num_machines", "1") != "1":
         raise UsageError("Only training on one machine can be profiled", hint="Run it with --num_machines 1.")
@@ -79,11 +79,11 @@ def _variables(options: Options, config: dict[str, str], on_cpu: bool) -> tuple[
     return tuple((name, value) for name, value in found.items() if value)
 
 
-def _config(options: Options) -> dict[str, str]:
+def _config(options: Options, folder: Path) -> dict[str, str]:
     """The entries of the configuration file: the one asked for, or the one that ``accelerate config`` wrote."""
     asked = options.values.get("--config-file")
     if asked:
-        path = Path(asked)
+        path = folder / asked
         if not path.is_file():
             raise UsageError(f"{asked} does not exist", hint="Check the path after --config_file.")
     elif "--cpu" in options.values:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
-from skyline.cli.launchers.asked import Asked, options_before_script
-from skyline.cli.launchers.torchrun import ranks_below
 from skyline.errors import UsageError
+from skyline.launchers.asked import Asked, options_before_script
+from skyline.launchers.torchrun import ranks_below
 
 FIRST_RANK = "--local_rank=0"
 """Every process gets such an argument with its own number."""
@@ -17,7 +18,7 @@ _FLAGS = {
 }
 
 
-def deepspeed(words: Sequence[str]) -> Asked:
+def deepspeed(words: Sequence[str], _folder: Path) -> Asked:
     """The script that deepspeed starts. Without ``--num_gpus`` it is one process, however many GPUs there are."""
     options = options_before_script(words, _FLAGS)
     options.one_machine("--num-nodes")

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
-from skyline.cli.launchers.asked import Asked, options_before_script
+from skyline.launchers.asked import Asked, options_before_script
 
 _FLAGS = {"--standalone", "--no-python", "--use-env"}
 
 
-def torchrun(words: Sequence[str]) -> Asked:
+def torchrun(words: Sequence[str], _folder: Path) -> Asked:
     """The script that torchrun starts; Skyline starts the ranks itself, all on this machine."""
     options = options_before_script(words, _FLAGS)
     options.one_machine("--nnodes")

@@ -9,8 +9,8 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from skyline.cli.launchers.asked import Asked, options_with_values
 from skyline.errors import UsageError
+from skyline.launchers.asked import Asked, options_with_values
 
 _TIMEOUT_S = 300.0
 _ASK = "import json, os, sys; print(); print(json.dumps([sys.executable, dict(os.environ)]))"
@@ -68,8 +68,8 @@ def is_environment_command(tool: str, words: Sequence[str]) -> bool:
     return tool in VALUED and list(words[:1]) == ["run"]
 
 
-def environment_run(program: str, words: Sequence[str]) -> Asked:
-    """The command behind ``TOOL run``, with the interpreter and the variables that the tool gives it.
+def environment_run(program: str, words: Sequence[str], folder: Path) -> Asked:
+    """The command behind ``TOOL run`` in ``folder``, with the interpreter and the variables that the tool gives it.
 
     The tool itself is asked: it runs its Python with the same options, which prints both.
     """
@@ -82,11 +82,11 @@ def environment_run(program: str, words: Sequence[str]) -> Asked:
             f"{tool} run is asked to change the folder, which a profile does not follow",
             hint="Go to that folder first, and leave the option out.",
         )
-    interpreter, variables = _told([program, *given])
+    interpreter, variables = _told([program, *given], folder)
     return Asked(options.rest, variables=variables, interpreter=interpreter)
 
 
-def _told(prefix: Sequence[str]) -> tuple[str, tuple[tuple[str, str], ...]]:
+def _told(prefix: Sequence[str], folder: Path) -> tuple[str, tuple[tuple[str, str], ...]]:
     shown = " ".join(prefix)
     program = shutil.which(prefix[0])
     if program is None:
@@ -97,6 +97,7 @@ def _told(prefix: Sequence[str]) -> tuple[str, tuple[tuple[str, str], ...]]:
     try:
         answer = subprocess.run(
             [program, *prefix[1:], "python", "-c", _ASK],
+            cwd=folder,
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,

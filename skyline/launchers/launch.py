@@ -7,21 +7,22 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from skyline.cli.launchers.accelerate import accelerate, accelerate_launch
-from skyline.cli.launchers.asked import Asked
-from skyline.cli.launchers.deepspeed import deepspeed
-from skyline.cli.launchers.environments import environment_run, is_environment_command
-from skyline.cli.launchers.torchrun import torchrun
 from skyline.errors import UsageError
+from skyline.launchers.accelerate import accelerate, accelerate_launch
+from skyline.launchers.asked import Asked
+from skyline.launchers.deepspeed import deepspeed
+from skyline.launchers.environments import environment_run, is_environment_command
+from skyline.launchers.torchrun import torchrun
 from skyline.lazy_dataclass import dataclass
 
-_PROGRAMS: Mapping[str, Callable[[Sequence[str]], Asked]] = {
+_Reader = Callable[[Sequence[str], Path], Asked]
+_PROGRAMS: Mapping[str, _Reader] = {
     "torchrun": torchrun,
     "accelerate": accelerate,
     "accelerate-launch": accelerate_launch,
     "deepspeed": deepspeed,
 }
-_MODULES: Mapping[str, Callable[[Sequence[str]], Asked]] = {
+_MODULES: Mapping[str, _Reader] = {
     "torch.distributed.run": torchrun,
     "torch.distributed.launch": torchrun,
     "accelerate.commands.launch": accelerate_launch,
@@ -45,8 +46,13 @@ class Launch:
     interpreter: str | None = None
 
 
-def launch_of(words: Sequence[str]) -> Launch:
-    """Read ``SCRIPT ARGS…``, ``-m MODULE ARGS…``, ``python SCRIPT ARGS…`` or the words of a launcher."""
+def launch_of(words: Sequence[str], folder: Path | None = None) -> Launch:
+    """Read ``SCRIPT ARGS…``, ``-m MODULE ARGS…``, ``python SCRIPT ARGS…`` or the words of a launcher.
+
+    ``folder`` is the one that the command starts in (None: the current one). Launchers of environments, such as
+    ``uv run``, are started, which takes up to minutes. Raises UsageError for words that cannot be read.
+    """
+    where = folder or Path.cwd()
     if not words:
         raise UsageError("There is no script to profile", hint="Name one: skyline profile train.py")
     first, rest = words[0], tuple(words[1:])
@@ -54,15 +60,15 @@ def launch_of(words: Sequence[str]) -> Launch:
         if not rest:
             raise UsageError("-m needs the name of a module", hint="As in: skyline profile -m package.train")
         if rest[0] in _MODULES:
-            return _below(_MODULES[rest[0]](rest[1:]))
+            return _below(_MODULES[rest[0]](rest[1:], where), where)
         return Launch("", rest[0], rest[1:])
     program = Path(first).name
     if _PYTHON.fullmatch(program):
-        return _python(rest)
+        return _python(rest, where)
     if program in _PROGRAMS:
-        return _below(_PROGRAMS[program](rest))
+        return _below(_PROGRAMS[program](rest, where), where)
     if is_environment_command(program, rest[:1]):
-        return _below(environment_run(first, rest))
+        return _below(environment_run(first, rest, where), where)
     return Launch(first, "", rest)
 
 
@@ -76,9 +82,9 @@ def refuse_launcher(word: str) -> None:
         )
 
 
-def _below(asked: Asked) -> Launch:
+def _below(asked: Asked, folder: Path) -> Launch:
     """The launch of the command below a launcher; what stands nearer to the script wins."""
-    inner = launch_of(asked.words)
+    inner = launch_of(asked.words, folder)
     return replace(
         inner,
         arguments=(*asked.first, *inner.arguments),
@@ -88,7 +94,7 @@ def _below(asked: Asked) -> Launch:
     )
 
 
-def _python(words: Sequence[str]) -> Launch:
+def _python(words: Sequence[str], folder: Path) -> Launch:
     """Read the script or module after ``python``; the child runs it with Skyline's own choice of interpreter."""
     index = 0
     while index < len(words) and words[index] == "-u":
@@ -96,4 +102,4 @@ def _python(words: Sequence[str]) -> Launch:
     rest = words[index:]
     if rest and rest[0].startswith("-") and rest[0] != "-m":
         raise UsageError(f"python {rest[0]} cannot be profiled", hint="Only -u and -m are read after python.")
-    return launch_of(rest)
+    return launch_of(rest, folder)

@@ -1,0 +1,54 @@
+"""Runs that a launcher starts, such as torchrun: the setting ``profile.launcher`` and the option ``launcher``."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from skyline.capture.request import CaptureRequest
+from skyline.errors import UsageError
+from skyline.lazy_dataclass import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchedRun:
+    """A run as it is asked for. ``launcher`` are the words before the script; empty: Python starts the script.
+
+    ``host`` is the machine that the script runs on; empty: this one.
+    """
+
+    request: CaptureRequest
+    launcher: tuple[str, ...] = ()
+    host: str = ""
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The whole command: the launcher, the script or module, its arguments."""
+        request = self.request
+        named = ("-m", request.module) if request.module else (str(request.script),)
+        return (*self.launcher, *named, *request.arguments)
+
+    def launched(self) -> CaptureRequest:
+        """The request with the ranks, variables, arguments and interpreter that the launcher gives to the script.
+
+        Launchers of environments, such as ``uv run``, are started for it: call it on a worker thread. Raises
+        UsageError if the launcher cannot be read.
+        """
+        request = self.request
+        if not self.launcher:
+            return request
+        # Most runs have no launcher, and the server starts sooner without these modules.
+        from skyline.launchers.launch import launch_of
+
+        launch = launch_of(self.words, request.working_directory)
+        if (launch.script, launch.module) != ("" if request.module else str(request.script), request.module):
+            raise UsageError(
+                f"`{' '.join(self.launcher)}` is not a launcher that Skyline reads",
+                hint="Known are torchrun, accelerate launch, deepspeed, uv run and others: docs/launchers.md.",
+            )
+        return replace(
+            request,
+            arguments=launch.arguments,
+            ranks=launch.ranks or 1,
+            variables=tuple({**dict(launch.variables), **dict(request.variables)}.items()),
+            interpreter=request.interpreter or launch.interpreter,
+        )
