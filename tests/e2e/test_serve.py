@@ -176,8 +176,10 @@ def serve(brief_start: None) -> Iterator[Serve]:
 
     def start(*arguments: str) -> str:
         command = [sys.executable, str(BRIEF), "serve", "--no-browser", *arguments]
-        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-        process = subprocess.Popen(command, cwd=Path(arguments[-1]).parent, text=True, **pipes)
+        folder = Path(arguments[-1]).parent
+        process = subprocess.Popen(
+            command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
         running.append(process)
         assert process.stdout is not None
         return process.stdout.readline().strip()
