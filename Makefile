@@ -12,7 +12,7 @@ DATA ?= ../shared/data/gpu_latency
 export PYTHONDONTWRITEBYTECODE =
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check fix validate train-predictors mutate screenshots extension check-extension test-extension docs clean
+.PHONY: help demo test check fix validate train-predictors mutate screenshots page extension check-extension test-extension docs clean
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -77,8 +77,11 @@ mutate: $(VENV)/.skyline-dev ## change the code in 180 places by SEED and count 
 # The platform that the extension is packaged for, as VS Code names it: linux-x64, linux-arm64, darwin-x64, darwin-arm64.
 TARGET ?= $(shell node -p 'process.platform + "-" + process.arch')
 
+page: ## build the script of the page of `skyline serve` again; needs Node 20
+	cd extension && npm ci --ignore-scripts --no-audit --no-fund && npm run -s page
+
 extension: $(VENV)/.skyline-dev ## build the VS Code extension, with the server inside: extension/skyline.vsix
-	cd extension && npm ci --ignore-scripts --no-audit --no-fund && npm run -s build
+	cd extension && npm ci --ignore-scripts --no-audit --no-fund && npm run -s build && npm run -s page
 	$(VENV)/bin/python extension/bundle.py --target $(TARGET)
 	cd extension && npm run -s package -- --target $(TARGET) --out skyline.vsix
 

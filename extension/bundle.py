@@ -58,6 +58,8 @@ WORK_WITHOUT_COMPILED = {"markupsafe", "watchdog"}
 
 LEFT_OUT = (
     "skyline_tui/*",
+    # For `skyline serve`.
+    "skyline/browser/static/panel.js",
     "*.data/*",
     "*.c",
     "*.pyc",

@@ -48,10 +48,12 @@ def test_every_package_is_typed(wheel: zipfile.ZipFile) -> None:
 
 def test_files_that_are_not_python_come_along(wheel: zipfile.ZipFile) -> None:
     names = set(wheel.namelist())
-    for source in REPOSITORY.glob("skyline/report/**/*"):
-        if source.is_file() and source.suffix not in {".py", ".pyc"}:
-            assert source.relative_to(REPOSITORY).as_posix() in names
+    for folder in ("report", "browser"):
+        for source in REPOSITORY.glob(f"skyline/{folder}/**/*"):
+            if source.is_file() and source.suffix not in {".py", ".pyc"}:
+                assert source.relative_to(REPOSITORY).as_posix() in names
     assert {"skyline/predict/prices.json", "skyline_predictors/devices.json"} <= names
+    assert "skyline/browser/static/panel.js" in names
     assert any(name.startswith("skyline/report/") and name.endswith((".html", ".j2")) for name in names)
 
 

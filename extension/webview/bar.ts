@@ -41,8 +41,6 @@ const KEYS: Readonly<Record<string, readonly [number, "one" | "double" | "end"]>
   Home: [-1, "end"],
 };
 
-const WRITES = "Drag to predict. Release to write the batch size into the code";
-
 /** A press that moves less than this is a click: it opens the line and changes nothing. */
 const CLICK_PX = 3;
 
@@ -61,11 +59,12 @@ export class Bar {
 
   constructor(
     readonly name: string,
+    private readonly hint: string,
     private readonly actions: BarActions,
   ) {
     this.track = h(
       "div",
-      { class: "track", role: "slider", tabindex: 0, "aria-label": name, "data-key": `bar ${name}`, title: WRITES },
+      { class: "track", role: "slider", tabindex: 0, "aria-label": name, "data-key": `bar ${name}`, title: hint },
       this.#doubt,
       this.#asked,
       this.#now,
@@ -91,7 +90,7 @@ export class Bar {
   limit(dead: string, readOnly: string): void {
     this.track.setAttribute("aria-disabled", String(dead !== ""));
     this.track.classList.toggle("disabled", dead !== "");
-    this.track.title = dead || (readOnly ? `Drag to predict. ${readOnly}` : WRITES);
+    this.track.title = dead || (readOnly ? `Drag to predict. ${readOnly}` : this.hint);
   }
 
   draw(picture: BarPicture): void {

@@ -5,7 +5,7 @@ import type { FromView, ViewState } from "../src/view/messages";
 import type { Asker } from "./asker";
 import { Bar } from "./bar";
 import { Curve } from "./curve";
-import { fill, h } from "./dom";
+import { fill, focusIn, h } from "./dom";
 import { type Quantity, Scale } from "./scale";
 import { byteUnit, change, rateUnit, timeUnit, toLoss } from "./units";
 
@@ -33,14 +33,21 @@ export class Board {
   constructor(
     private readonly post: (message: FromView) => void,
     private readonly asker: Asker,
+    /** A released bar writes the batch size into the code. Else it chooses it. */
+    private readonly writes = true,
   ) {
+    const hint = writes ? "Drag to predict. Release to write the batch size into the code" : "Drag to predict";
     const bar = (name: string, quantity: Quantity): Bar =>
-      new Bar(name, {
+      new Bar(name, hint, {
         drag: (fraction) => this.#scale && this.ask(this.#scale.batchSizeAt(quantity, fraction)),
         drop: () => this.#drop(),
         step: (steps, kind) => this.#step(steps, kind),
         cancel: () => this.#reset(),
-        point: (on) => this.post({ type: "point", place: on ? { kind: "batchSize" } : null }),
+        point: (on) => {
+          this.post({ type: "point", place: on ? { kind: "batchSize" } : null });
+          // A size set by keys is chosen once the bar is left.
+          if (!on && !writes) this.#drop();
+        },
         open: () => this.post({ type: "open", place: { kind: "batchSize" } }),
       });
     this.#bars = { throughput: bar("Throughput", "throughput"), memory: bar("Memory", "memory") };
@@ -54,6 +61,7 @@ export class Board {
       if (event.key === "Enter") this.#drop();
       if (event.key === "Escape") this.#reset();
     });
+    if (!writes) this.#size.addEventListener("change", () => this.#drop());
     const label = h("label", { class: "batch" }, "Batch size ", this.#size, this.#now);
     this.root = h("div", { class: "board" }, this.#bars.throughput.root, this.#bars.memory.root, label, this.#time, this.#loss, this.#actions, this.#curve.root);
   }
@@ -122,7 +130,7 @@ export class Board {
   /** The new text of a settings file. Empty while another number is in question. */
   get #written(): string {
     const lives = this.#state?.profile?.batch_size.lives;
-    const written = this.#state?.applied.batchSize ?? null;
+    const written = this.writes ? (this.#state?.applied.batchSize ?? null) : null;
     const shown = written !== null && (this.#asked ?? written) === written;
     return lives && shown ? `. Written into ${this.#settingsLine}: ${lives.key}: ${written}.` : "";
   }
@@ -180,7 +188,7 @@ export class Board {
       });
     }
     this.#curve.mark(asked);
-    if (document.activeElement !== this.#size || this.#size.valueAsNumber !== asked) this.#size.value = asked === null ? "" : String(asked);
+    if (focusIn(this.#size) !== this.#size || this.#size.valueAsNumber !== asked) this.#size.value = asked === null ? "" : String(asked);
     const beyond = this.#scale?.trustedUpTo ?? null;
     const parts = [own !== null && asked !== own ? `now ${own}` : "", beyond !== null && asked !== null && asked > beyond ? `extrapolated beyond ${beyond}` : ""];
     this.#now.textContent = parts.filter(Boolean).join(" · ");

@@ -1,4 +1,4 @@
-/** Chart of throughput by batch size with its uncertainty band and the memory limit. */
+/** Chart of throughput by batch size with its uncertainty band and the memory limit; where there is room, of memory too. */
 
 import uPlot from "uplot";
 import type { CurvePoint, ProfileReport } from "../src/protocol";
@@ -7,8 +7,11 @@ import type { Scale } from "./scale";
 import { byteUnit, number, rateUnit, text, withSpread } from "./units";
 
 const HEIGHT_PX = 150;
-/** uPlot's code for a logarithmic axis. Its named constant does not exist at run time. */
+/** Width from which there is room for the axis of memory on the right. */
+const WIDE_PX = 400;
+/** uPlot's codes for a logarithmic axis and for the right side. Their named constants do not exist at run time. */
 const LOGARITHMIC: object = { distr: 3, log: 2 };
+const RIGHT: object = { side: 1 };
 
 export class Curve {
   readonly root = h("div", { class: "curve", role: "img" });
@@ -18,10 +21,14 @@ export class Curve {
   #own: number | null = null;
   #asked: number | null = null;
   #limit: number | null = null;
+  #wide = false;
 
   constructor(private readonly onPick: (batchSize: number) => void) {
     this.root.append(this.#legend);
-    new ResizeObserver(() => this.#plot?.setSize({ width: this.#width(), height: HEIGHT_PX })).observe(this.root);
+    new ResizeObserver(() => {
+      if (this.#width() >= WIDE_PX !== this.#wide) this.#make();
+      else this.#plot?.setSize({ width: this.#width(), height: HEIGHT_PX });
+    }).observe(this.root);
     // The chart is a canvas, so it must be redrawn when the theme changes.
     new MutationObserver(() => this.#make()).observe(document.body, { attributes: true, attributeFilter: ["class", "data-vscode-theme-id"] });
   }
@@ -44,29 +51,37 @@ export class Curve {
   #make(): void {
     this.#plot?.destroy();
     this.#plot = null;
+    this.#wide = this.#width() >= WIDE_PX;
     const points = this.#points;
     if (points.length < 2) return;
     const [ink, grid, line, warn] = colours();
     const axis = { stroke: ink, grid: { stroke: grid, width: 1 }, ticks: { show: false }, font: `11px ${fontOf()}` };
     const unit = rateUnit(...points.map((point) => point.throughput.value));
+    const range: uPlot.Scale.Range = (_, __, high) => [0, high * 1.05];
+    const peaks = points.map((point) => point.peak_bytes.value);
+    const bytes = byteUnit(...peaks);
+    const memory: uPlot.Series = { scale: "memory", stroke: ink, width: 1.5, dash: [5, 4], points: { show: false } };
+    const right: uPlot.Axis = { ...axis, ...RIGHT, scale: "memory", size: 64, grid: { show: false }, values: (_, sizes) => sizes.map((size) => text(size, bytes)) };
     const options: uPlot.Options = {
       width: this.#width(),
       height: HEIGHT_PX,
       legend: { show: false },
       cursor: { y: false, drag: { x: false, y: false }, points: { size: 7 } },
       padding: [8, 10, 0, 0],
-      scales: { x: { time: false, ...LOGARITHMIC }, y: { range: (_, __, high) => [0, high * 1.05] } },
+      scales: { x: { time: false, ...LOGARITHMIC }, y: { range }, ...(this.#wide ? { memory: { range } } : {}) },
       series: [
         {},
         { stroke: "transparent", points: { show: false } },
         { stroke: "transparent", points: { show: false } },
         { stroke: line, width: 2, points: { show: true, size: 5, fill: line } },
+        ...(this.#wide ? [memory] : []),
       ],
       bands: [{ series: [2, 1], fill: faint(line) }],
       axes: [
         // By default the library labels only some positions of a logarithmic axis.
         { ...axis, splits: () => sparse(points.map((point) => point.batch_size)), filter: (_, sizes) => sizes, values: (_, sizes) => sizes.map(String), size: 24 },
         { ...axis, size: 52, values: (_, rates) => rates.map((rate) => (rate >= 10_000 ? `${rate / 1000}k` : String(rate))) },
+        ...(this.#wide ? [right] : []),
       ],
       hooks: {
         draw: [(plot) => this.#drawMarks(plot, ink, line, warn)],
@@ -80,6 +95,7 @@ export class Curve {
         points.map((point) => point.throughput.low),
         points.map((point) => point.throughput.high),
         points.map((point) => point.throughput.value),
+        ...(this.#wide ? [peaks] : []),
       ],
       this.root,
     );
@@ -97,7 +113,7 @@ export class Curve {
   #read(index: number | null): void {
     const point = index === null ? undefined : this.#points[index];
     if (!point) {
-      const rate = `${rateUnit().name} by batch size`;
+      const rate = `${rateUnit().name} by batch size${this.#wide ? " (dashed: peak memory)" : ""}`;
       this.#legend.textContent = this.#limit === null ? `${rate}, with uncertainty band` : `${rate}; memory is full beyond ${this.#limit}`;
       return;
     }

@@ -24,7 +24,8 @@ export function h<K extends keyof HTMLElementTagNameMap>(
   * or close an open list. The focus stays on the element with the same `data-key`.
  */
 export function fill(element: HTMLElement, ...children: readonly Child[]): void {
-  const key = element.contains(document.activeElement) ? (document.activeElement as HTMLElement).dataset.key : undefined;
+  const focused = focusIn(element);
+  const key = element.contains(focused) ? (focused as HTMLElement).dataset.key : undefined;
   const wanted = children.filter((child): child is Node | string => child !== null && child !== false).map((child) => (typeof child === "string" ? document.createTextNode(child) : child));
   const had = [...element.childNodes];
   wanted.forEach((child, index) => {
@@ -34,7 +35,13 @@ export function fill(element: HTMLElement, ...children: readonly Child[]): void 
     else sameSwitches(old, child);
   });
   for (const old of had.slice(wanted.length)) old.remove();
-  if (key !== undefined && !element.contains(document.activeElement)) element.querySelector<HTMLElement>(`[data-key="${CSS.escape(key)}"]`)?.focus();
+  if (key !== undefined && !element.contains(focusIn(element))) element.querySelector<HTMLElement>(`[data-key="${CSS.escape(key)}"]`)?.focus();
+}
+
+/** The focused element of the document, or of the shadow tree, that holds an element. */
+export function focusIn(element: HTMLElement): Element | null {
+  const root = element.getRootNode();
+  return root instanceof Document || root instanceof ShadowRoot ? root.activeElement : null;
 }
 
 /** Set switches to their wanted state. `isEqualNode` ignores it, because it is not an attribute. */

@@ -69,7 +69,7 @@ function typical({ iteration_ms: { value, low, high }, occasional_ms, occasional
 
 export function best(report: BestReport, baseline: BaselineReport | null, post: (message: FromView) => void): HTMLElement {
   const { estimate } = report;
-  if (!estimate) return h("div", { class: "verified", role: "status" }, report.reason ?? "No combination was found that helps.");
+  if (!estimate || report.choices.length === 0) return h("div", { class: "verified", role: "status" }, report.reason ?? "No combination was found that helps.");
   const sizes = report.choices.filter((choice) => choice.startsWith("batch_size=")).map((choice) => Number(choice.split("=", 2)[1]));
   const question = { batchSize: sizes[0] ?? null, whatifs: report.choices.filter((choice) => !choice.startsWith("batch_size=")) };
   const { speedup_range: range } = estimate;

@@ -170,6 +170,6 @@ function specOf(estimate: EstimateReport): string {
 }
 
 /** The name in a what-if spec: `amp` for `amp=bf16`. */
-function nameOf(whatif: string): string {
+export function nameOf(whatif: string): string {
   return whatif.split("=", 1)[0] ?? whatif;
 }

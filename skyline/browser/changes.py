@@ -3,20 +3,29 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from skyline.analysis.analyse import Analysis
 from skyline.errors import RewriteRefused
 from skyline.lazy_dataclass import dataclass
 from skyline.report.cells import with_cells
-from skyline.rewrite.plan import Refused, diff, plan
+from skyline.report.protocol import QuestionOptions
+from skyline.rewrite.plan import Refused, RewritePlan, diff, plan
+from skyline.rewrite.removal import removals
 from skyline.source.project import check_inside
 from skyline.source.text import SourceText
 from skyline.whatif.question import Question
 
 Write = Callable[[Path, bytes], None]
 """Replaces a file in one step; raises SkylineError where it cannot be written."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeOptions(QuestionOptions):
+    """A question, and the names of what-ifs to take out of the code."""
+
+    removes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,19 +55,19 @@ class Changes:
         self._lock = threading.Lock()
         self._done: list[tuple[_Written, ...]] = []
 
-    def preview(self, analysis: Analysis, question: Question) -> ChangeAnswer:
+    def preview(self, analysis: Analysis, question: Question, removes: Sequence[str] = ()) -> ChangeAnswer:
         """The diff of a change, and the reasons where it cannot be made. Nothing is written."""
-        planned = plan(analysis, question, SourceText.read)
+        planned = _planned(analysis, question, removes)
         if planned.refused:
             return ChangeAnswer(_refusals(analysis, planned.refused))
         if not planned.edits:
             return ChangeAnswer("The script already has these changes.")
         return ChangeAnswer(" ".join(planned.notes), diff(planned, SourceText.read))
 
-    def apply(self, analysis: Analysis, question: Question) -> ChangeAnswer:
+    def apply(self, analysis: Analysis, question: Question, removes: Sequence[str] = ()) -> ChangeAnswer:
         """Make a change in the files: all of it, or nothing. Raises SkylineError where a file cannot be written."""
         with self._lock:
-            planned = plan(analysis, question, SourceText.read)
+            planned = _planned(analysis, question, removes)
             if planned.refused:
                 return ChangeAnswer(f"Nothing was changed. {_refusals(analysis, planned.refused)}")
             if not planned.edits:
@@ -99,6 +108,31 @@ class Changes:
                 self._write(one.path, one.before)
             self._done.pop()
             return ChangeAnswer(f"Taken back in {', '.join(one.path.name for one in latest)}.")
+
+
+def _planned(analysis: Analysis, question: Question, removes: Sequence[str]) -> RewritePlan:
+    """The edits of the present files that take what-ifs out of the code, then write those of the question."""
+    if not removes:
+        return plan(analysis, question, SourceText.read)
+    texts: dict[str, SourceText] = {}
+
+    def read(path: str) -> SourceText:
+        return texts.get(path) or SourceText.read(path)
+
+    def made(planned: RewritePlan) -> RewritePlan:
+        for path in dict.fromkeys(edit.span.file for edit in planned.edits):
+            texts[path] = read(path).apply(edit for edit in planned.edits if edit.span.file == path)
+        return planned
+
+    parts = [made(removals(analysis, removes, read)), made(plan(analysis, question, read))]
+    before = {path: SourceText.read(path) for path in texts}
+    return RewritePlan(
+        tuple(
+            before[path].difference(now.text) for path, now in texts.items() if now.text != before[path].text
+        ),
+        tuple(refused for part in parts for refused in part.refused),
+        tuple(note for part in parts for note in part.notes),
+    )
 
 
 def _refusals(analysis: Analysis, refused: tuple[Refused, ...]) -> str:

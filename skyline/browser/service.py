@@ -5,14 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hmac
-import json
 import logging
 import re
 import secrets
 import socket
 import threading
-from collections.abc import AsyncIterator, Mapping
-from dataclasses import asdict
+from collections.abc import AsyncIterator
+from dataclasses import replace
 from http import HTTPStatus
 from importlib.resources import files
 from pathlib import Path
@@ -27,14 +26,16 @@ from starlette.responses import Response, StreamingResponse
 from uvicorn import Config, Server
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from skyline import units
-from skyline.browser.changes import ChangeAnswer, Changes
+from skyline.analysis.best import Constraints
+from skyline.analysis.estimate import curve_under, estimate
+from skyline.browser.changes import ChangeAnswer, ChangeOptions, Changes
 from skyline.browser.subject import Shown, ShownProfile
 from skyline.errors import SkylineError
 from skyline.report import html
-from skyline.report.protocol import QuestionOptions
+from skyline.report.build import best_report
+from skyline.report.schema import BestReport, EstimateReport
 from skyline.stage_failures import failure
-from skyline.whatif.question import Estimate, Question
+from skyline.whatif.question import Question
 
 if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
@@ -45,9 +46,10 @@ _HERE = re.compile(r"(?:127\.0\.0\.1|localhost)(?::\d{1,5})?", re.ASCII)
 _LONGEST_QUESTION = 100_000
 _BEAT_S = 10.0
 _JSON = "application/json"
-_ASKED = ("simulate", "preview", "apply", "revert")
-"""Questions by POST; all but the first need a server that writes."""
-_SCRIPTS = ("tables.js", "timeline.js", "live.js")
+_PREDICTED = ("simulate", "curve", "best")
+_CHANGED = ("preview", "apply", "revert")
+"""Questions by POST, as are the predictions; these need a server that writes."""
+_SCRIPTS = ("tables.js", "timeline.js", "panel.js")
 _STATIC = {**dict.fromkeys(_SCRIPTS, "text/javascript"), "live.css": "text/css"}
 _HEADERS = {
     "Cache-Control": "no-store",
@@ -88,7 +90,7 @@ class Answers:
         name, shown = self._name(request), self._subject.shown
         if name is None:
             return _refusal()
-        if request.method == "POST" and name in _ASKED and shown is not None:
+        if request.method == "POST" and name in (*_PREDICTED, *_CHANGED) and shown is not None:
             return await self._told(name, request, body, shown)
         if request.method != "GET":
             return _refusal()
@@ -119,26 +121,29 @@ class Answers:
         if body is None or kind != _JSON:
             return _refusal(HTTPStatus.BAD_REQUEST)
         try:
-            asked = msgspec.json.decode(body, type=QuestionOptions)
+            asked = msgspec.json.decode(body, type=ChangeOptions)
         except (msgspec.DecodeError, RecursionError, UnicodeError):
             return _refusal(HTTPStatus.BAD_REQUEST)
-        if name != "simulate" and self._changes is None:
+        if name in _CHANGED and self._changes is None:
             return _refusal()
         told = await run_in_threadpool(self._answer, name, asked, shown)
-        return _response(_JSON, json.dumps(told).encode())
+        return _response(_JSON, msgspec.json.encode(told))
 
-    def _answer(self, name: str, asked: QuestionOptions, shown: Shown) -> object:
+    def _answer(self, name: str, asked: ChangeOptions, shown: Shown) -> object:
         try:
             question = Question.parse(asked.batchSize, asked.whatifs)
-            if name == "simulate" or self._changes is None:
-                return answer(self._subject.estimate(question), shown)
-            return asdict(_changed(self._changes, name, question, shown))
+            if name in _PREDICTED or self._changes is None:
+                return _predicted(name, question, shown)
+            if name == "revert":
+                return self._changes.take_back()
+            change = self._changes.apply if name == "apply" else self._changes.preview
+            return change(shown.analysis, question, asked.removes)
         except SkylineError as error:
             text = f"{error.message}. {error.hint}".strip()
         except Exception as error:
             logger.info("a question could not be answered", exc_info=True)
             text = f"{failure(error)}."
-        return {"text": text, "applicable": False}
+        return ChangeAnswer(text)
 
     async def _news(self) -> AsyncIterator[str]:
         """As server-sent events, until the page or the server goes."""
@@ -171,10 +176,12 @@ def _timeline(shown: Shown) -> bytes:
     return chrome_trace(by_cells(shown.analysis.profile), shown.analysis.timeline)
 
 
-def _changed(changes: Changes, name: str, question: Question, shown: Shown) -> ChangeAnswer:
-    if name == "revert":
-        return changes.take_back()
-    return (changes.apply if name == "apply" else changes.preview)(shown.analysis, question)
+def _predicted(name: str, question: Question, shown: Shown) -> EstimateReport | BestReport:
+    """As the language server answers: ``curve`` adds the batch-size curve under the what-ifs."""
+    if name == "best":
+        return best_report(shown.analysis, Constraints(rewritable=True))
+    found = estimate(shown.analysis, question)
+    return replace(found, curve=curve_under(shown.analysis, question.choices)) if name == "curve" else found
 
 
 async def _body(request: Request) -> bytes | None:
@@ -203,7 +210,7 @@ _NEWS, _VERDICT_ENDS = "<main>", "</section>"
 def live_page(shown: Shown | None, script: str, *, writes: bool = False) -> str:
     """The report with a panel to ask from below its verdict; a page that waits while there is no profile.
 
-    ``writes`` adds the buttons that show a change as a diff, write it into the code and take it back.
+    ``writes`` has the panel show a change as a diff, write it into the code and take it back.
     """
     environment = Environment(
         loader=PackageLoader("skyline.browser", "static"), autoescape=True, undefined=StrictUndefined
@@ -212,61 +219,19 @@ def live_page(shown: Shown | None, script: str, *, writes: bool = False) -> str:
         return environment.get_template("waiting.html").render(script=script)
     report = shown.report
     panel = environment.get_template("panel.html").render(
-        number=shown.number,
-        batch_size=report.batch_size.value,
-        sizes=usual_sizes(shown),
-        writes=writes,
-        trace=f"{Path(report.script).stem}.json.gz",
-        whatifs=[
-            one for one in shown.whatifs.estimates if one.applicable and one.name not in ("batch_size", "gpu")
-        ],
+        writes=writes, trace=f"{Path(report.script).stem}.json.gz"
     )
     page = html.render(report, shown.whatifs, shown.analysis.profile.sources)
     page = page.replace("</head>", '<link rel="stylesheet" href="live.css"></head>', 1)
-    page = page.replace(_NEWS, f'{_NEWS}<p id="status" role="status"></p>', 1)
+    page = page.replace(_NEWS, f'<main data-number="{shown.number}"><p id="status" role="status"></p>', 1)
     page = page.replace(_VERDICT_ENDS, _VERDICT_ENDS + panel, 1)
     scripts = "".join(f'<script src="{name}"></script>' for name in _SCRIPTS)
     return page.replace("</body>", f"{scripts}</body>", 1)
 
 
-_USUAL_UP_TO = 8
-_IN_A_DOUBLING = (4, 5, 6, 7)
-
-
-def usual_sizes(shown: Shown) -> list[int]:
-    """The stops of a slider within the curve: 1 to 8, then four batch sizes in a doubling, and the script's own."""
-    own, curve = shown.report.batch_size.value, shown.report.curve
-    if own is None or len(curve) < 2:
-        return []
-    low, high = min(point.batch_size for point in curve), max(point.batch_size for point in curve)
-    sizes, step = {*range(1, _USUAL_UP_TO), low, high, own}, _USUAL_UP_TO // _IN_A_DOUBLING[0]
-    while step * _IN_A_DOUBLING[0] <= high:
-        sizes.update(step * part for part in _IN_A_DOUBLING)
-        step *= 2
-    return sorted(size for size in sizes if low <= size <= high)
-
-
 def static(name: str) -> bytes:
     """A file that the page loads from here."""
     return files("skyline.browser").joinpath("static", name).read_bytes()
-
-
-def answer(found: Estimate, shown: Shown) -> Mapping[str, object]:
-    """A prediction in words, for the panel."""
-    if not found.applicable:
-        return {"text": f"Does not apply. {found.reason or ''}", "applicable": False}
-    now = shown.whatifs.baseline
-    delta = units.format_ms_delta(found.iteration_ms.value - now.iteration_ms.value)
-    parts = [f"{units.format_ms_interval(found.iteration_ms)} per iteration ({delta})"]
-    if found.throughput is not None:
-        parts.append(units.format_throughput_interval(found.throughput))
-    parts.append(f"{units.format_bytes(found.peak.value)} at the peak")
-    return {
-        "text": "Predicted: " + " · ".join(parts),
-        "applicable": True,
-        "iteration_ms": found.iteration_ms.value,
-        "assumptions": list(found.assumptions),
-    }
 
 
 LOOPBACK = "127.0.0.1"

@@ -7,13 +7,10 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 
 from skyline.analysis.analyse import Analysis, analyse
-from skyline.analysis.estimate import estimate
-from skyline.errors import UsageError
 from skyline.lazy_dataclass import dataclass
 from skyline.report import build
 from skyline.report.schema import ProfileReport, WhatIfReport
 from skyline.trace.profile import Profile
-from skyline.whatif.question import Estimate, Question
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,13 +90,6 @@ class ShownProfile:
         with self._lock:
             self._closed = True
             self._tell()
-
-    def estimate(self, question: Question) -> Estimate:
-        """The answer to a question on the newest profile; raises SkylineError for an invalid question."""
-        shown = self.shown
-        if shown is None:
-            raise UsageError("There is no profile yet", hint="Wait for the run to end.")
-        return estimate(shown.analysis, question)
 
     def _tell(self) -> None:
         for follower in self._followers:

@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from skyline.browser.changes import Changes
-from skyline.browser.service import Service, live_page, usual_sizes
+from skyline.browser.service import Service, live_page
 from skyline.browser.subject import ShownProfile
 from skyline.cli.streams import write_whole
 from skyline.errors import RewriteRefused
@@ -77,6 +77,21 @@ def test_a_change_is_shown_written_and_taken_back(service: Service, here: Profil
     assert post(service, "revert", {})[1]["text"] == "There is nothing to take back."
 
 
+def test_a_change_is_taken_out_together_with_another_one(service: Service, here: Profile) -> None:
+    script = Path(here.script)
+    assert post(service, "apply", {"whatifs": ["fused_optimizer"]})[1]["written"]
+    fused = script.read_bytes()
+    question = {"batchSize": 64, "removes": ["fused_optimizer"]}
+    shown = post(service, "preview", question)[1]["diff"]
+    assert [line for line in shown.splitlines() if "fused=True" in line and line.startswith("-")]
+    assert script.read_bytes() == fused
+    assert post(service, "apply", question)[1]["written"]
+    assert script.read_text() == here.sources[0].text.replace("batch_size=16", "batch_size=64")
+    assert "fused_optimizer was not found" in post(service, "apply", question)[1]["text"]
+    assert post(service, "revert", {})[1]["text"] == "Taken back in train.py."
+    assert script.read_bytes() == fused
+
+
 def test_a_file_that_was_edited_since_is_left_alone(service: Service, here: Profile) -> None:
     script = Path(here.script)
     assert post(service, "apply", {"batchSize": 32})[1]["written"]
@@ -104,8 +119,8 @@ def test_a_server_that_does_not_write_has_no_buttons(here: Profile) -> None:
         assert b"batch_size=16" in Path(here.script).read_bytes()
     finally:
         running.close()
-    assert 'name="apply"' not in live_page(subject.shown, "train.py")
-    assert 'name="apply"' in live_page(subject.shown, "train.py", writes=True)
+    assert "data-writes" not in live_page(subject.shown, "train.py")
+    assert "data-writes" in live_page(subject.shown, "train.py", writes=True)
 
 
 def test_the_page_opens_with_the_verdict_and_asks_below_it(here: Profile) -> None:
@@ -113,7 +128,8 @@ def test_the_page_opens_with_the_verdict_and_asks_below_it(here: Profile) -> Non
     subject.show(here)
     page = live_page(subject.shown, "train.py")
     order = [
-        page.index(mark) for mark in ('id="status"', "<h1", 'class="figures"', 'id="ask"', "Costliest lines")
+        page.index(mark)
+        for mark in ('id="status"', "<h1", 'class="figures"', 'id="panel"', "Costliest lines")
     ]
     assert order == sorted(order)
 
@@ -129,14 +145,3 @@ def test_only_the_project_of_the_script_is_written(here: Profile, tmp_path: Path
     with pytest.raises(RewriteRefused, match="outside the project"):
         changes.apply(subject.shown.analysis, Question.parse(64, ()))
     assert b"batch_size=16" in Path(here.script).read_bytes()
-
-
-def test_the_slider_stops_at_usual_sizes(here: Profile) -> None:
-    subject = ShownProfile()
-    subject.show(here)
-    assert subject.shown is not None
-    sizes = usual_sizes(subject.shown)
-    assert 16 in sizes
-    assert sizes == sorted(set(sizes))
-    assert {12, 14, 20, 24} & set(sizes)
-    assert not {9, 11, 13, 15, 17} & set(sizes) - {sizes[0], sizes[-1]}

@@ -13,11 +13,16 @@ import urllib.request
 from collections.abc import Iterator
 from typing import Any, BinaryIO, cast
 
+import msgspec
 import pytest
 
+from skyline.analysis.analyse import analyse
+from skyline.analysis.estimate import estimate
 from skyline.browser.service import HalfOpen, Service
 from skyline.browser.subject import ShownProfile
+from skyline.report.schema import EstimateReport
 from skyline.trace.profile import Profile
+from skyline.whatif.question import Question
 
 MOST = 24
 """Half-open connections that the service keeps here."""
@@ -68,10 +73,10 @@ def test_the_page_runs_no_script_but_ours(service: Service) -> None:
     assert "script-src 'self';" in headers["Content-Security-Policy"]
     assert headers["Referrer-Policy"] == "no-referrer"
     assert page.count("<script src=") == 3
-    for name in ("tables.js", "timeline.js"):
+    for name in ("tables.js", "timeline.js", "panel.js", "live.css"):
+        assert name in page
         assert ask(service, f"/{service.token}/{name}")[0] == 200
-    assert 'id="ask"' in page
-    assert ask(service, f"/{service.token}/live.js")[0] == 200
+    assert 'id="panel"' in page
     assert json.loads(ask(service, f"/{service.token}/profile")[2])["schema"] == "skyline.profile/1"
 
 
@@ -84,7 +89,7 @@ def test_the_timeline_is_a_trace_for_perfetto(service: Service) -> None:
 
 
 @pytest.mark.parametrize(
-    "path", ["/", "/live.js", "/x/", "/{token}", "/{token}x/", "/{token}/../", "/{token}/other"]
+    "path", ["/", "/panel.js", "/x/", "/{token}", "/{token}x/", "/{token}/../", "/{token}/other"]
 )
 def test_nobody_else_is_answered(service: Service, path: str) -> None:
     assert ask(service, path.replace("{token}", service.token))[0] == 404
@@ -100,14 +105,26 @@ def test_a_page_under_another_name_is_not_answered(service: Service, host: str) 
         assert ask(service, f"/{service.token}/", Host=here)[0] == 200, "also through a forwarded port"
 
 
-def test_questions_are_answered_in_words(service: Service) -> None:
+def test_questions_are_answered_as_the_language_server_does(service: Service, profile: Profile) -> None:
     path = f"/{service.token}/simulate"
     status, _, text = ask(service, path, {"batchSize": 64, "whatifs": []}, **JSON)
     assert status == 200
-    assert "per iteration" in json.loads(text)["text"]
+    found = msgspec.json.decode(text, type=EstimateReport)
+    assert found == estimate(analyse(profile), Question.parse(64, ()))
     refused = json.loads(ask(service, path, {"whatifs": ["nonsense"]}, **JSON)[2])
-    assert not refused["applicable"]
     assert "nonsense" in refused["text"]
+
+
+def test_the_curve_and_the_best_combination_are_predicted_on_request(service: Service) -> None:
+    question = {"batchSize": 64, "whatifs": ["fused_optimizer"]}
+    found = [
+        json.loads(ask(service, f"/{service.token}/{name}", question, **JSON)[2])
+        for name in ("simulate", "curve")
+    ]
+    assert [bool(one["curve"]) for one in found] == [False, True]
+    assert found[0]["iteration_ms"] == found[1]["iteration_ms"]
+    best = json.loads(ask(service, f"/{service.token}/best", {}, **JSON)[2])
+    assert best["estimate"]["name"] or best["reason"]
 
 
 def test_what_is_no_question_is_refused(service: Service) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import gzip
 import itertools
 import json
@@ -27,6 +28,7 @@ BRIEF = Path(__file__).resolve().parents[1] / "brief_measurements.py"
 RECORDED = Path(__file__).resolve().parents[1] / "data" / "linear.profile.json.gz"
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 WAIT_S = 60
+PANEL = "document.getElementById('panel').shadowRoot"
 CONNECT = """
 import os, sys
 # The browser reads from 3 and writes to 4; the pipes may have one of these numbers already.
@@ -91,8 +93,28 @@ class Browser:
         size = {"width": width, "height": height, "deviceScaleFactor": 0, "mobile": width < 500}
         self._call("Emulation.setDeviceMetricsOverride", **size)
 
-    def text(self, selector: str) -> str:
-        return self.tell(f"document.querySelector({selector!r})?.innerText ?? ''")
+    def text(self, selector: str, within: str = "document") -> str:
+        return self.tell(f"{within}.querySelector({selector!r})?.innerText ?? ''")
+
+    def drag(self, bar: str, to: float) -> None:
+        """Drag a bar of the panel from its middle to a share of its width, by the mouse."""
+        track = f"{PANEL}.querySelector('[data-bar={bar}] .track')"
+        self.tell(f"{track}.scrollIntoView({{ block: 'center', behavior: 'instant' }})")
+        found = f"(({{ left, top, width, height }}) => [left, top, width, height])({track}.getBoundingClientRect())"
+        left, top, width, height = self.tell(found)
+        places = [left + width * (0.5 + (to - 0.5) * step / 8) for step in range(9)]
+        kinds = ("mousePressed", *["mouseMoved"] * 7, "mouseReleased")
+        for kind, x in zip(kinds, places, strict=True):
+            at = {"x": x, "y": top + height / 2, "button": "left", "buttons": 1, "clickCount": 1}
+            self._call("Input.dispatchMouseEvent", type=kind, **at)
+
+    def picture(self, name: str) -> None:
+        """Keep the page as a window of 1100 pixels shows it, where pictures are wanted."""
+        if folder := os.environ.get("SKYLINE_TASK_PICTURES"):
+            self.resize(1100, 1000)
+            self.tell("scrollTo({ top: 0, behavior: 'instant' })")
+            taken = self._call("Page.captureScreenshot", format="png")
+            Path(folder, name).write_bytes(base64.b64decode(taken["data"]))
 
     def close(self) -> None:
         self._process.terminate()
@@ -154,7 +176,10 @@ def serve(brief_start: None) -> Iterator[Serve]:
 
     def start(*arguments: str) -> str:
         command = [sys.executable, str(BRIEF), "serve", "--no-browser", *arguments]
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        folder = Path(arguments[-1]).parent
+        process = subprocess.Popen(
+            command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
         running.append(process)
         assert process.stdout is not None
         return process.stdout.readline().strip()
@@ -167,18 +192,12 @@ def serve(brief_start: None) -> Iterator[Serve]:
 
 
 @pytest.fixture
-def here(tmp_path: Path, recorded_profile: Profile) -> Profile:
+def here(tmp_path: Path) -> Profile:
     """The recorded profile as one of a script in a folder of its own."""
-    script = tmp_path.resolve() / "train.py"
-    (source,) = recorded_profile.sources
-    script.write_text(source.text)
-    lines = tuple(replace(line, file=str(script)) for line in recorded_profile.trace.lines)
-    return replace(
-        recorded_profile,
-        script=str(script),
-        sources=(replace(source, path=str(script)),),
-        trace=replace(recorded_profile.trace, lines=lines),
-    )
+    text = gzip.decompress(RECORDED.read_bytes()).decode().replace("/tmp/project", str(tmp_path.resolve()))
+    profile = msgspec.json.decode(text, type=Profile)
+    Path(profile.script).write_text(profile.sources[0].text)
+    return profile
 
 
 def test_it_shows_answers_and_keeps_current(browser: Browser, serve: Serve, here: Profile) -> None:
@@ -189,18 +208,22 @@ def test_it_shows_answers_and_keeps_current(browser: Browser, serve: Serve, here
 
     store.save(here)
     browser.until("document.querySelector('.figures')")
-    assert "per iteration" not in browser.text("#answer")
+    assert browser.text(".predicted", PANEL) == ""
     assert "0.49 ms" in browser.text(".figures").replace("\n", " ")
     assert "optimizer.step()" in browser.text("main")
     assert browser.tell("getComputedStyle(document.querySelector('.figures')).display") != "block", "styled"
 
-    browser.tell("document.querySelector('input[name=batch]').value = '64'")
-    browser.tell("document.getElementById('ask').dispatchEvent(new Event('input'))")
-    browser.until("document.getElementById('answer').innerText.includes('Predicted')")
-    alone = browser.text("#answer")
-    browser.tell("document.querySelector('input[value^=fused_optimizer]').click()")
-    browser.until(f"document.getElementById('answer').innerText !== {json.dumps(alone)}")
-    assert "samples/s" in browser.text("#answer")
+    browser.drag("throughput", 0.95)
+    predicted = f"{PANEL}.querySelector('.predicted').innerText"
+    browser.until(f"{predicted}.startsWith('Predicted: ')")
+    alone = browser.tell(predicted)
+    switch = f"{PANEL}.querySelector('[data-key=\"whatif fused_optimizer\"]')"
+    browser.tell(f"{switch}.click()")
+    browser.until(f"{predicted} !== {json.dumps(alone)}")
+    assert "samples/s" in browser.tell(predicted)
+    size = f"{PANEL}.querySelector('input[type=number]').value"
+    chosen = browser.tell(size)
+    assert chosen != str(here.batch_size)
 
     # A newer profile, as by another program, takes its place without a reload.
     browser.tell("window.stayed = true")
@@ -210,6 +233,9 @@ def test_it_shows_answers_and_keeps_current(browser: Browser, serve: Serve, here
     store.save(newer)
     browser.until("document.querySelector('.figures').innerText.includes('9.00')")
     assert browser.tell("window.stayed")
+    assert browser.tell(f"{switch}.checked")
+    assert browser.tell(size) == chosen, "the choice stays"
+    browser.until(f"{predicted}.startsWith('Predicted: 9.0')")
     assert browser.errors == []
 
 
@@ -261,7 +287,7 @@ def test_the_timeline_goes_to_perfetto_when_that_answers(
     browser.tell("new Promise((done) => setTimeout(done, 300))")
     assert browser.tell("sent.every(({ message }) => message === 'PING')"), "another page gets nothing"
     browser.tell(answer.format("https://ui.perfetto.dev"))
-    browser.until("document.getElementById('change').innerText.includes('in the tab of ui.perfetto.dev')")
+    browser.until("document.getElementById('told').innerText.includes('in the tab of ui.perfetto.dev')")
     handed = "sent.filter(({ message }) => message !== 'PING')"
     assert browser.tell(f"{handed}.map((one) => one.origin)") == ["https://ui.perfetto.dev"]
     began = browser.tell(f"[...new Uint8Array({handed}[0].message.perfetto.buffer).slice(0, 2)]")
@@ -281,6 +307,11 @@ def test_numbers_are_within_the_width_of_a_phone(browser: Browser, serve: Serve,
     assert browser.tell("innerWidth") == 360
     assert browser.tell(f"{cells}.length") > 20
     assert browser.tell(outside) == 0
+    parts = f"[...{PANEL}.querySelectorAll('.bar, .whatif, .batch, button, .curve')]"
+    assert browser.tell(f"{parts}.length") > 8
+    assert (
+        browser.tell(f"{parts}.filter((one) => one.getBoundingClientRect().right > innerWidth).length") == 0
+    )
     assert browser.tell("document.documentElement.scrollWidth") <= 360
     named = "getComputedStyle(document.querySelector('td[data-title=share]'), '::before').content"
     assert "share" in browser.tell(named)
@@ -288,29 +319,27 @@ def test_numbers_are_within_the_width_of_a_phone(browser: Browser, serve: Serve,
     browser.until(f"{named} === 'none'")
 
 
-def test_a_change_is_written_from_the_page(browser: Browser, serve: Serve, tmp_path: Path) -> None:
-    root = tmp_path.resolve()
-    text = gzip.decompress(RECORDED.read_bytes()).decode().replace("/tmp/project", str(root))
-    profile = msgspec.json.decode(text, type=Profile)
-    script = root / "train.py"
-    script.write_text(profile.sources[0].text)
-    store.save(profile)
-    browser.open(serve("--saved", str(script)))
+def test_a_change_is_written_from_the_page(browser: Browser, serve: Serve, here: Profile) -> None:
+    script, before = Path(here.script), here.sources[0].text
+    store.save(here)
+    browser.open(serve("--saved", here.script))
     browser.until("document.querySelector('.figures')")
-    browser.tell("document.querySelector('input[name=size]').value = '0'")
-    browser.tell(
-        "document.querySelector('input[name=size]').dispatchEvent(new Event('input', { bubbles: true }))"
-    )
-    size = browser.tell("document.querySelector('input[name=batch]').value")
+    browser.drag("memory", 1.0)
+    size = browser.tell(f"{PANEL}.querySelector('input[type=number]').value")
     assert size != "16"
-    browser.tell("document.querySelector('button[name=preview]').click()")
-    browser.until(f"document.getElementById('diff').innerText.includes('batch_size={size}')")
-    browser.tell("document.querySelector('button[name=apply]').click()")
-    browser.until("document.getElementById('change').innerText.includes('Written into train.py')")
-    assert script.read_text() == profile.sources[0].text.replace("batch_size=16", f"batch_size={size}")
-    browser.tell("document.querySelector('button[name=revert]').click()")
-    browser.until("document.getElementById('change').innerText.includes('Taken back')")
-    assert script.read_text() == profile.sources[0].text
+    browser.until(f"{PANEL}.querySelector('.diff').innerText.includes('batch_size={size}')")
+    assert script.read_text() == before, "nothing is written yet"
+    browser.picture("serve.png")
+    press = f"{PANEL}.querySelector('[data-key=\"{{}}\"]').click()"
+    told = f"{PANEL}.querySelector('.told').innerText"
+    browser.tell(press.format("Write into the code"))
+    browser.until(f"{told}.includes('Written into train.py')")
+    assert script.read_text() == before.replace("batch_size=16", f"batch_size={size}")
+    browser.tell(press.format("Take back"))
+    browser.until(f"{told}.includes('Taken back')")
+    assert script.read_text() == before
+    browser.tell(press.format("Reset"))
+    assert browser.text(".predicted", PANEL) == ""
     assert browser.errors == []
 
 

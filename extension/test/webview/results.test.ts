@@ -105,6 +105,12 @@ describe("the best combination", () => {
     expect(shown({ speedup_range: null }).textContent).toContain("batch_size=64: +25 % samples/s, the best of 8");
   });
 
+  it("offers nothing to write where the code is the best as it is", () => {
+    const found = best({ ...report({}), choices: [] }, whatifs.baseline, () => undefined);
+    expect(found.textContent).toBe("No combination was found that helps.");
+    expect(found.querySelector("button")).toBeNull();
+  });
+
   it("from a baseline within noise says so, and is not green", () => {
     const huge = shown({ speedup: 72, speedup_range: gain(72, 60, 80) }, { ...whatifs.baseline, iteration_ms: gain(0.2, 0.05, 0.35) });
     expect(huge.textContent).toContain("from a baseline within noise");

@@ -5,11 +5,11 @@
 const VIEWER = "https://ui.perfetto.dev";
 const PATIENCE_MS = 20_000;
 
-/** Open the viewer in a tab and hand the trace over once it answers. */
-function openTimeline() {
+/** Open the viewer in a tab and hand the trace over once it answers; `say` tells how that went. */
+function openTimeline(say) {
   const viewer = window.open(VIEWER);
   if (!viewer) {
-    say("change", "The browser opened no tab: allow pop-ups from this page, or save the timeline and open it there.");
+    say("The browser opened no tab: allow pop-ups from this page, or save the timeline and open it there.");
     return;
   }
   const trace = fetch("timeline").then((response) => response.arrayBuffer());
@@ -22,14 +22,14 @@ function openTimeline() {
   };
   const limit = setTimeout(() => {
     end();
-    say("change", "ui.perfetto.dev does not answer: save the timeline, and open it in a viewer of your own.");
+    say("ui.perfetto.dev does not answer: save the timeline, and open it in a viewer of your own.");
   }, PATIENCE_MS);
   const answered = async (event) => {
     if (event.origin !== VIEWER || event.data !== "PONG") return;
     end();
     const perfetto = { buffer: await trace, title: document.title };
     viewer.postMessage({ perfetto }, VIEWER);
-    say("change", "The timeline is in the tab of ui.perfetto.dev.");
+    say("The timeline is in the tab of ui.perfetto.dev.");
   };
   window.addEventListener("message", answered);
   greet();

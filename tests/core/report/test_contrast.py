@@ -13,6 +13,7 @@ from skyline.report.html import page
 Colour = tuple[float, float, float]
 
 STYLE = files(page.__package__ or "").joinpath("template/style.css").read_text()
+LIVE = files("skyline.browser").joinpath("static/live.css").read_text()
 TEXT = ("ink", "soft", "faint", "accent", "good", "bad", "warn")
 CODE = ("ink", "soft", "faint", "code-key", "code-text", "code-number", "code-note", "code-name")
 GRAPHICS = ("data", "forward", "backward", "optimizer", "communication", "other", "accent", "good", "bad")
@@ -73,3 +74,17 @@ def test_code_stands_out_on_the_costliest_line(name: str) -> None:
     colours = scheme(name)
     hottest = mixed(float(share), colours["heat"], colours["card"])
     assert too_faint(colours, CODE, (colours["card"], hottest), 4.5) == {}
+
+
+@pytest.mark.parametrize("name", ["light", "dark"])
+def test_the_panel_of_the_served_page_stands_out(name: str) -> None:
+    colours = scheme(name)
+    shares = [int(share) / 100 for share in re.findall(r"var\(--accent\) (\d+)%", LIVE)]
+    assert len(shares) == 2, "pointed at, and switched on"
+    rows = [mixed(share, colours["accent"], colours["card"]) for share in shares]
+    assert too_faint(colours, ("ink", "soft", "accent", "good", "bad"), rows, 4.5) == {}
+    assert "button-foreground: var(--ground); --vscode-button-background: var(--accent)" in LIVE
+    assert too_faint(colours, ("ground",), (colours["accent"],), 4.5) == {}
+    # The parts of a bar up to the present batch size; they let a quarter of the ground through.
+    bar = {"bar": mixed(0.75, colours["accent"], colours["track"])}
+    assert too_faint(bar, ("bar",), (colours["track"],), 3.0) == {}

@@ -1,0 +1,51 @@
+/** The script of the page of `skyline serve`: it puts the panel in, and shows a newer profile as soon as there is one. */
+
+import { type PageData, Panel } from "./panel";
+
+/** Of the page's other scripts. */
+declare function enhanceTables(): void;
+declare function openTimeline(tell: (text: string) => void): void;
+
+const panel = new Panel();
+
+function say(id: string, text: string): void {
+  const found = document.getElementById(id);
+  if (found) found.textContent = text;
+}
+
+/** Put the panel into its place, with the data of a page. There is no place while there is no profile. */
+function mount(page: Document): void {
+  const place = document.getElementById("panel");
+  const data = page.getElementById("skyline-data")?.textContent;
+  if (!place || !data) return;
+  place.replaceWith(panel.root);
+  panel.show(JSON.parse(data) as PageData, "writes" in place.dataset);
+}
+
+async function redraw(): Promise<void> {
+  const page = new DOMParser().parseFromString(await (await fetch("./")).text(), "text/html");
+  const [top, main] = [window.scrollY, page.querySelector("main")];
+  document.title = page.title;
+  const style = page.querySelector("head style");
+  if (style && !document.querySelector("head style")) document.head.append(style);
+  if (main) document.querySelector("main")?.replaceWith(main);
+  enhanceTables();
+  mount(page);
+  window.scrollTo(0, top);
+}
+
+async function heard({ number, status }: { readonly number: number; readonly status: string }): Promise<void> {
+  if (String(number) !== document.querySelector("main")?.dataset.number) await redraw();
+  // Before the first profile the page itself says what is waited for.
+  say("status", status || (document.getElementById("status")?.dataset.otherwise ?? ""));
+}
+
+const news = new EventSource("news");
+news.onmessage = ({ data }: MessageEvent<string>) => void heard(JSON.parse(data) as { number: number; status: string });
+news.onerror = () => say("status", "The connection to skyline serve is lost: start it again to go on.");
+document.addEventListener("click", ({ target }) => {
+  if (target instanceof Element && target.closest("button[name=timeline]")) openTimeline((text) => say("told", text));
+});
+// The chart is drawn again when an attribute of the body changes.
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", ({ matches }) => document.body.classList.toggle("dark", matches));
+mount(document);
