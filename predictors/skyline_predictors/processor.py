@@ -23,8 +23,8 @@ _SHARE = {
     OperatorClass.RECURRENT: 0.3,
 }
 _AMD_CONVOLUTIONS = 0.8
-"""Convolutions on AMD's processors, whose clock is far above the nominal one: 1.25 was seen with AVX-512 (``sweep_curves``);
-others were not measured."""
+"""Convolutions on AMD's processors, whose clock is far above the nominal one: 1.25 was seen with AVX-512
+(``sweep_curves``); others were not measured."""
 _CACHE_FACTOR = 3.0
 """Speed of the shared cache over that of memory."""
 _TRAFFIC = {OperatorClass.SOFTMAX: 2.0, OperatorClass.NORMALIZATION: 1.5}
