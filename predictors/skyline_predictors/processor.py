@@ -22,6 +22,9 @@ _SHARE = {
     OperatorClass.ATTENTION: 0.3,
     OperatorClass.RECURRENT: 0.3,
 }
+_AMD_CONVOLUTIONS = 0.8
+"""Convolutions on AMD's processors, whose clock is far above the nominal one: 1.25 was seen with AVX-512
+(``sweep_curves``); others were not measured."""
 _CACHE_FACTOR = 3.0
 """Speed of the shared cache over that of memory."""
 _TRAFFIC = {OperatorClass.SOFTMAX: 2.0, OperatorClass.NORMALIZATION: 1.5}
@@ -31,11 +34,17 @@ _RANDOM = "random numbers"
 _FLOP_PER_LANE_AND_CLOCK = 4
 """The peak counts two units that multiply and add, for each number in a vector."""
 _MOST_LANES = 16
-_DRAWING = ("dropout", "bernoulli", "::rand", "::normal_", "::uniform_", "::exponential_", "::multinomial")
-_DRAW_US = 4e-3
-"""A random number of PyTorch's generator: DRAW_SOURCE."""
+_DRAW_US = {
+    "dropout": 4.5e-3,
+    "bernoulli": 4.5e-3,
+    "::rand": 2e-3,
+    "::uniform_": 2e-3,
+    "::normal_": 2.5e-3,
+    "::exponential_": 15e-3,
+}
+"""A random number of PyTorch's generator, by one thread: measured on an AMD EPYC with AVX-512, PyTorch 2.13."""
 _DRAWN_IN_PARALLEL = ("dropout", "bernoulli")
-"""On Intel's processors PyTorch has the threads draw these with MKL; all else is drawn by one thread."""
+"""On Intel's processors PyTorch has its threads draw these with MKL; that was not measured."""
 _UNPADDED_CHANNELS = 3
 """Channels of a coloured image: oneDNN has kernels for first layers that read their input as it is."""
 
@@ -76,7 +85,10 @@ class Processor:
         bytes_per_us = device.bandwidth_gb_s * 1e3
         work_us = (moved - cached + cached / _CACHE_FACTOR) * _TRAFFIC.get(kind, 1.0) / bytes_per_us
         if shape.flops:
-            flop_per_us = device.tflops_fp32 * 1e6 * _SHARE.get(kind, 0.3)
+            share = _SHARE.get(kind, 0.3)
+            if kind is OperatorClass.CONVOLUTION and "AMD" in device.full_name:
+                share = _AMD_CONVOLUTIONS
+            flop_per_us = device.tflops_fp32 * 1e6 * share
             filled = (
                 shape.flops * _vectors_filled(shape, device)
                 if kind is OperatorClass.CONVOLUTION
@@ -92,11 +104,12 @@ class Processor:
 def _drawing_us(shape: OperatorShape, device: GpuSpec) -> float:
     """The time to draw a random number for each element; 0 for operators that draw none."""
     name = shape.operator.lower()
-    if "backward" in name or not any(mark in name for mark in _DRAWING):
+    kind = next((mark for mark in _DRAW_US if mark in name), "")
+    if "backward" in name or not kind:
         return 0.0
     drawn = max((prod(size) for size in (*shape.outputs, *shape.inputs)), default=0)
-    parallel = "Intel" in device.full_name and any(mark in name for mark in _DRAWN_IN_PARALLEL)
-    return drawn * _DRAW_US / (device.multiprocessors if parallel else 1)
+    parallel = "Intel" in device.full_name and kind in _DRAWN_IN_PARALLEL
+    return drawn * _DRAW_US[kind] / (device.multiprocessors if parallel else 1)
 
 
 def _vectors_filled(shape: OperatorShape, device: GpuSpec) -> float:

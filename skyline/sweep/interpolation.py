@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import exp, log
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +13,8 @@ from skyline.interval import Interval
 from skyline.lazy_dataclass import dataclass
 from skyline.sweep.point import Provenance, SweepPoint, TimePart, Values
 
-Array = NDArray[np.floating[Any]]
+Array = NDArray[np.float64]
+Indices = NDArray[np.int64]
 
 _NINE_IN_TEN = 1.645
 """Half the width of the range of nine in ten, in standard deviations of a normal distribution."""
@@ -86,7 +86,7 @@ class _Fit:
     logs: Array
     shares: Array
     places: Array
-    ran: Array
+    ran: Indices
     rest: Array
     spreads: Array
     covariance: Array
@@ -118,13 +118,15 @@ class _Fit:
     def read(self, index: int) -> Interval:
         """The time at a point that did not run, with the range of nine in ten."""
         between = _distances(self.places[self.ran])
-        to = np.linalg.norm(self.places[self.ran] - self.places[index], axis=1)
+        to: Array = np.linalg.norm(self.places[self.ran] - self.places[index], axis=1)
         weights, variance = _kriged(between, to)
-        value = exp(self.logs[index] + weights @ self.rest)
+        value = exp(float(self.logs[index] + weights @ self.rest))
         # Factors that all runs share cancel; parts that weigh more here than at the runs do not.
-        apart = self.shares[index] - weights @ self.shares[self.ran]
-        variance = self.slope * variance + apart @ self.covariance @ apart + (weights**2) @ self.spreads**2
-        half = exp(_NINE_IN_TEN * float(variance) ** 0.5)
+        apart: Array = self.shares[index] - weights @ self.shares[self.ran]
+        variance = self.slope * variance + float(
+            apart @ self.covariance @ apart + weights**2 @ self.spreads**2
+        )
+        half = exp(_NINE_IN_TEN * variance**0.5)
         return Interval(value, value / half, value * half)
 
 
@@ -166,18 +168,18 @@ def _places(values: Sequence[Values]) -> Array:
 
 def _factors(parts: Array, measured: Array, spreads: Array, priors: Array) -> tuple[Array, Array]:
     """The logarithm of the factor of each kind, and their covariance: Gauss-Newton steps to the most likely ones."""
-    logs = np.zeros(parts.shape[1])
-    weights = 1 / spreads**2
-    own = np.diag(1 / priors**2)
-    precision = own
+    logs: Array = np.zeros(parts.shape[1])
+    weights: Array = 1 / spreads**2
+    own: Array = np.diag(1 / priors**2)
+    precision: Array = own
     for _ in range(_STEPS):
-        times = parts * np.exp(logs)
-        total = times.sum(axis=1)
-        shares = times / total[:, None]
+        times: Array = parts * np.exp(logs)
+        total: Array = times.sum(axis=1)
+        shares: Array = times / total[:, None]
         precision = (shares.T * weights) @ shares + own
-        pull = shares.T @ (weights * (measured - np.log(total))) - logs / priors**2
-        step = np.clip(np.linalg.solve(precision, pull), -_LONGEST_STEP, _LONGEST_STEP)
-        logs = logs + step
+        pull: Array = shares.T @ (weights * (measured - np.log(total))) - logs / priors**2
+        step: Array = np.linalg.solve(precision, pull)
+        logs = logs + np.clip(step, -_LONGEST_STEP, _LONGEST_STEP)
     return logs, np.linalg.inv(precision)
 
 
@@ -198,8 +200,8 @@ def _slope(places: Array, rest: Array) -> float:
 def _kriged(between: Array, to: Array) -> tuple[Array, float]:
     """The weights of the runs at a place, and the variance there for a slope of one."""
     count = len(to)
-    system = np.ones((count + 1, count + 1))
+    system: Array = np.ones((count + 1, count + 1))
     system[:count, :count], system[count, count] = between, 0.0
-    solution = np.linalg.solve(system, np.append(to, 1.0))
+    solution: Array = np.linalg.solve(system, np.append(to, 1.0))
     weights = solution[:count]
     return weights, max(0.0, float(weights @ to + solution[count]) / 2)
