@@ -407,7 +407,7 @@ describe("the page", () => {
     show({ stage: "unprofiled", profile: null, comparing: true });
     const section = one("[data-key='devices']").closest("details");
     expect([section?.hidden, section?.open, one(".ready").hidden]).toEqual([false, true, false]);
-    expect(scrolled).toHaveBeenCalledTimes(1);
+    expect(scrolled).toHaveBeenCalled();
     expect(all(".section").filter((each) => !each.hidden).map((each) => each.querySelector("summary span")?.textContent)).toEqual(["Other GPUs", "Clusters"]);
     show({ stage: "unprofiled", profile: null, comparing: false, notice: "There is no GPU called 'h10'" });
     expect(one(".stage .notice").textContent).toBe("There is no GPU called 'h10'");
@@ -417,6 +417,8 @@ describe("the page", () => {
     show({ isTrace: true });
     const shown = all(".section").filter((each) => !each.hidden).map((each) => each.querySelector("summary span")?.textContent);
     expect(shown).toEqual(["What-ifs", "Phases", "Costliest lines", "Memory at the peak", "Findings"]);
+    expect(one(".board").hidden).toBe(true);
+    expect(all(".whatif input")).toEqual([]);
     for (const key of ["again", "best"]) expect(document.querySelector(`[data-key="${key}"]`)).toBeNull();
   });
 
