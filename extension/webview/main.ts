@@ -70,6 +70,8 @@ export function start(root: HTMLElement): void {
   const stage = h("div", { class: "stage" });
   /** GPUs are being compared. */
   let comparing = false;
+  /** The best combination is shown. */
+  let answered = false;
   /** The script for which an open section has asked for its choices. */
   let offered = "";
   root.replaceChildren(head, stage, body, parts.plan.root);
@@ -102,6 +104,9 @@ export function start(root: HTMLElement): void {
     board.show(state);
     whatIfs.show(state);
     fill(news, ...newsOf(state, post));
+    // Below the curve it may be out of sight.
+    if (state.best && !answered) news.scrollIntoView({ block: "nearest" });
+    answered = state.best !== null;
     fill(parts.phases.body, ...phases(post, profile));
     fill(parts.lines.body, ...lines(post, profile));
     fill(parts.memory.body, ...memory(post, profile));

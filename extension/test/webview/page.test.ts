@@ -71,8 +71,12 @@ const answer = (): void => {
 const percent = (style: string): number => Number(style.replace("%", "")) / 100;
 const change = (label: string, batchSize: number | null, whatifs: string[], measured = false): ViewState["changes"][number] => ({ label, batchSize, whatifs, removes: [], measured });
 
+const scrolled = vi.fn();
+
 beforeEach(async () => {
   sent = [];
+  scrolled.mockClear();
+  Element.prototype.scrollIntoView = scrolled;
   now = recorded("argparse");
   document.body.innerHTML = '<main id="view"></main>';
   const kept: { state: unknown } = { state: undefined };
@@ -402,8 +406,6 @@ describe("the page", () => {
   });
 
   it("shows a comparison of GPUs before there is a profile, opened", () => {
-    const scrolled = vi.fn();
-    Element.prototype.scrollIntoView = scrolled;
     show({ stage: "unprofiled", profile: null, comparing: true });
     const section = one("[data-key='devices']").closest("details");
     expect([section?.hidden, section?.open, one(".ready").hidden]).toEqual([false, true, false]);
