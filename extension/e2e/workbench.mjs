@@ -67,6 +67,8 @@ export class Workbench {
     const env = { ...process.env, PATH: searched, HOME: bench.path("home"), XDG_CONFIG_HOME: bench.path("home/xdg"), EXTENSIONS_GALLERY: '{"serviceUrl":""}', OMP_NUM_THREADS: "1" };
     delete env.VSCODE_IPC_HOOK_CLI;
     fs.mkdirSync(env.XDG_CONFIG_HOME, { recursive: true });
+    // The workbench takes the path of a login shell, which sets it anew.
+    fs.writeFileSync(bench.path("home/.profile"), `export PATH="${bench.path("bin")}:$PATH"\n`);
     const base = [ENTRY, "--user-data-dir", bench.path("data"), "--extensions-dir", bench.path("extensions"), "--config", bench.path("config.yaml")];
     if (vsix) execFileSync(process.execPath, [...base, "--install-extension", vsix], { env, stdio: "pipe" });
     const flags = ["--auth", "none", "--bind-addr", `127.0.0.1:${bench.port}`, "--disable-telemetry", "--disable-update-check", "--disable-getting-started-override"];

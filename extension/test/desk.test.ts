@@ -252,6 +252,7 @@ describe("a trace", () => {
     expect(desk.state).toMatchObject({ stage: "ready", isTrace: true, script: { name: "trace.json" } });
     emitters.change.fire(state);
     await vi.waitFor(() => expect(asked).toEqual(["open", "open"]));
+    requests["skyline/codeChanges"] = () => null;
     await desk.follow(document(train));
     expect(desk.state.isTrace).toBe(false);
   });

@@ -70,6 +70,8 @@ export function start(root: HTMLElement): void {
   const stage = h("div", { class: "stage" });
   /** GPUs are being compared. */
   let comparing = false;
+  /** The best combination is shown. */
+  let answered = false;
   /** The script for which an open section has asked for its choices. */
   let offered = "";
   root.replaceChildren(head, stage, body, parts.plan.root);
@@ -82,7 +84,8 @@ export function start(root: HTMLElement): void {
     // GPUs are compared by shape alone, and a plan is made of a trace of shapes.
     const compared = state.comparing || state.devices !== null;
     body.hidden = !profile && !compared;
-    board.root.hidden = news.hidden = !profile;
+    board.root.hidden = !profile || state.isTrace;
+    news.hidden = !profile;
     for (const [name, part] of ofProfile) part.root.hidden = name === "devices" ? state.isTrace || !(profile || compared) : !profile || (state.isTrace && OF_SCRIPTS.has(name));
     fill(parts.devices.body, ...devices(state.devices, state.comparing, state.trusted, post));
     if (state.comparing !== comparing) {
@@ -101,6 +104,9 @@ export function start(root: HTMLElement): void {
     board.show(state);
     whatIfs.show(state);
     fill(news, ...newsOf(state, post));
+    // Below the curve it may be out of sight.
+    if (state.best && !answered) news.scrollIntoView({ block: "nearest" });
+    answered = state.best !== null;
     fill(parts.phases.body, ...phases(post, profile));
     fill(parts.lines.body, ...lines(post, profile));
     fill(parts.memory.body, ...memory(post, profile));
@@ -140,7 +146,8 @@ function headline(state: ViewState, post: (message: FromView) => void): HTMLElem
       { class: "stats" },
       figure(withSpread(profile.iteration_ms, time), "per iteration"),
       rate ? figure(withSpread(rate, rateUnit(rate.value)), "throughput") : "",
-      figure(text(peak, byteUnit(peak)), capacity ? `peak of ${text(capacity, byteUnit(capacity))}` : "peak memory"),
+      // A trace may tell nothing of memory.
+      state.isTrace && peak === 0 ? "" : figure(text(peak, byteUnit(peak)), capacity ? `peak of ${text(capacity, byteUnit(capacity))}` : "peak memory"),
     ),
     h("div", { class: "muted basis", title: howMeasured(profile) }, basis(profile)),
     ...largestBatch(profile),

@@ -20,9 +20,9 @@ export function devices(report: DevicesReport | null, comparing: boolean, truste
     .map((one) =>
       h(
         "tr",
-        { title: `${one.full_name}, ${text(one.memory_bytes, byteUnit(one.memory_bytes))}: ${one.fits}; largest batch ${one.largest_batch.size ?? one.largest_batch.reason}` },
+        { title: `${one.full_name}, ${text(one.memory_bytes, byteUnit(one.memory_bytes))}: ${one.fits}; ${one.as_is.throughput ? withSpread(one.as_is.throughput, rate) : ""}; largest batch ${one.largest_batch.size ?? one.largest_batch.reason}` },
         h("th", { scope: "row" }, one.gpu),
-        h("td", {}, one.as_is.throughput ? withSpread(one.as_is.throughput, rate).replace(` ${rate.name}`, "") : withSpread(one.as_is.iteration_ms, timeUnit(one.as_is.iteration_ms.value))),
+        h("td", {}, one.as_is.throughput ? text(one.as_is.throughput.value, rate).replace(` ${rate.name}`, "") : withSpread(one.as_is.iteration_ms, timeUnit(one.as_is.iteration_ms.value))),
         h("td", {}, one.as_is.cost_usd ? dollars(one.as_is.cost_usd.value) : "?"),
         h("td", {}, one.largest_batch.size === null ? "?" : String(one.largest_batch.size)),
       ),

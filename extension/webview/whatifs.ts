@@ -76,7 +76,7 @@ export class WhatIfs {
     const row = h(
       "div",
       { class: `whatif${inCode === undefined ? "" : " on"}`, title: [SEMANTICS[estimate.semantics], PROVENANCE[estimate.provenance], ...estimate.assumptions].join("\n") },
-      h("label", {}, input, h("span", { class: "name" }, estimate.name.replaceAll("_", " "))),
+      h("label", {}, state.isTrace ? "" : input, h("span", { class: "name" }, estimate.name.replaceAll("_", " "))),
       this.#choice(estimate, inCode),
       h("span", { class: `gain ${gain}`, title: gain ? "" : doubt ? `A factor ${doubt}` : unsure }, known ? speedup(estimate.speedup) : "not known"),
       h("div", { class: "muted" }, details.filter(Boolean).join(" · ")),

@@ -67,13 +67,17 @@ def test_words_that_start_no_training_are_named(
         run_of(tmp_path, launcher).launched()
 
 
-def test_the_option_of_a_run_goes_over_the_setting(tmp_path: Path) -> None:
+def test_the_option_of_a_run_goes_over_the_setting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     script, notebook = tmp_path / "train.py", tmp_path / "train.ipynb"
     script.write_text("import torch\n")
     notebook.write_text('{"cells": [], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}')
 
     async def ask() -> list[tuple[str, ...]]:
         server = SkylineServer(from_words(('profile.launcher=["torchrun"]',)))
+        # A workspace is there only once a client has said so.
+        monkeypatch.setattr(SkylineServer, "folder_of", lambda *_: str(tmp_path))
         profiler = server.profiler = Profiler(server, asyncio.get_running_loop())
         states = [server.scripts.ensure(path.as_uri(), str(path)) for path in (script, notebook)]
         found = [profiler.run_for(state).launcher for state in states]

@@ -71,8 +71,12 @@ const answer = (): void => {
 const percent = (style: string): number => Number(style.replace("%", "")) / 100;
 const change = (label: string, batchSize: number | null, whatifs: string[], measured = false): ViewState["changes"][number] => ({ label, batchSize, whatifs, removes: [], measured });
 
+const scrolled = vi.fn();
+
 beforeEach(async () => {
   sent = [];
+  scrolled.mockClear();
+  Element.prototype.scrollIntoView = scrolled;
   now = recorded("argparse");
   document.body.innerHTML = '<main id="view"></main>';
   const kept: { state: unknown } = { state: undefined };
@@ -402,12 +406,10 @@ describe("the page", () => {
   });
 
   it("shows a comparison of GPUs before there is a profile, opened", () => {
-    const scrolled = vi.fn();
-    Element.prototype.scrollIntoView = scrolled;
     show({ stage: "unprofiled", profile: null, comparing: true });
     const section = one("[data-key='devices']").closest("details");
     expect([section?.hidden, section?.open, one(".ready").hidden]).toEqual([false, true, false]);
-    expect(scrolled).toHaveBeenCalledTimes(1);
+    expect(scrolled).toHaveBeenCalled();
     expect(all(".section").filter((each) => !each.hidden).map((each) => each.querySelector("summary span")?.textContent)).toEqual(["Other GPUs", "Clusters"]);
     show({ stage: "unprofiled", profile: null, comparing: false, notice: "There is no GPU called 'h10'" });
     expect(one(".stage .notice").textContent).toBe("There is no GPU called 'h10'");
@@ -417,6 +419,8 @@ describe("the page", () => {
     show({ isTrace: true });
     const shown = all(".section").filter((each) => !each.hidden).map((each) => each.querySelector("summary span")?.textContent);
     expect(shown).toEqual(["What-ifs", "Phases", "Costliest lines", "Memory at the peak", "Findings"]);
+    expect(one(".board").hidden).toBe(true);
+    expect(all(".whatif input")).toEqual([]);
     for (const key of ["again", "best"]) expect(document.querySelector(`[data-key="${key}"]`)).toBeNull();
   });
 
