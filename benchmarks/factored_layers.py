@@ -1,6 +1,6 @@
-"""Linear layers as one, as two of low rank and as Kronecker products: the basis of the model of thin products.
+"""Linear layers as one and as two of low rank: the basis of the model of thin products.
 
-For layers of several sizes, ranks and blocks, the forward and the backward pass are timed with the one weight and with
+For layers of several sizes and ranks, the forward and the backward pass are timed with the one weight and with
 two, in turns. From the time with the one weight the model predicts that with two. ``--half`` asks the model with other
 values of its constant, the narrowest side with which a product reaches half of a processor's rate.
 """
@@ -16,20 +16,11 @@ import torch
 from machine import Machine, warn_when_busy
 from result_file import RESULTS, table, write
 
-from skyline.interval import ENDS, median
-from skyline.rewrite.catalogue.kronecker import snippet
+from skyline.interval import median
 from skyline.trace.facts import ModuleFact
-from skyline.whatif.catalogue.models.kronecker import (
-    ARRANGED,
-    RATE,
-    KroneckerLinear,
-    Structure,
-    streamed_us,
-)
 from skyline.whatif.cost.factored_layers import HALF_RATE, Factored, OneWeight, Split
 from skyline.whatif.cost.thread_scaling import CALL_US
 
-BLOCKS = (2, 4, 8, 16)
 SIZES = ((1024, 96, 384), (1024, 512, 512), (2048, 256, 1024), (512, 1024, 1024), (2048, 384, 10_000))
 RANKS = (4, 8, 16, 32, 64, 128)
 LAYER = ModuleFact("layer", "Linear", True, 1, True, {})
@@ -73,12 +64,11 @@ def predicted_us(one_us: float, split: Split, half_rate: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """A layer with two weights, as the model knows it and as it runs; further µs of a pass, likely and at both ends."""
+    """A layer with two weights, as the model knows it and as it runs."""
 
     name: str
     known: OneWeight
     layer: torch.nn.Module
-    more_us: tuple[float, ...] = (0.0, 0.0, 0.0)
 
 
 def low_rank(inputs: int, outputs: int, rank: int) -> Form:
@@ -87,26 +77,11 @@ def low_rank(inputs: int, outputs: int, rank: int) -> Form:
     return Form(f"rank {rank}", Factored(LAYER, inputs, outputs, rank), two)
 
 
-def kronecker(rows: int, inputs: int, outputs: int, blocks: int) -> Form:
-    """The module that the rewrite writes."""
-    space = {"torch": torch, "nn": torch.nn, "inputs": inputs, "outputs": outputs}
-    exec(snippet(str(blocks)), space)
-    known = KroneckerLinear(LAYER, inputs, outputs, Structure(blocks))
-    numbers = rows * outputs
-    more_us = tuple(streamed_us(getattr(ARRANGED, end) * numbers, RATE.scaled(1.0), end) for end in ENDS)
-    return Form(f"{blocks} blocks", known, space["layer"], more_us)
-
-
 def forms() -> list[tuple[tuple[int, int, int], Form]]:
     """Every size in every form with fewer numbers."""
     found: list[tuple[tuple[int, int, int], Form]] = []
     for rows, inputs, outputs in SIZES:
         each = [low_rank(inputs, outputs, rank) for rank in RANKS]
-        each += [
-            kronecker(rows, inputs, outputs, blocks)
-            for blocks in BLOCKS
-            if Structure(blocks).divides(inputs, outputs)
-        ]
         found += [((rows, inputs, outputs), form) for form in each if form.known.less > 0]
     return found
 
@@ -125,10 +100,7 @@ def measure(
     for back in (False, True):
         now, then = (sorted(pair[which][back] for pair in pairs)[rounds // 10] for which in (0, 1))
         split = Split.of(form.known, rows, back=back)
-        value, low, high = (
-            (predicted_us(now, split, half) + more_us) / then
-            for half, more_us in zip(halves, form.more_us, strict=True)
-        )
+        value, low, high = (predicted_us(now, split, half) / then for half in halves)
         found.append(Row(rows, inputs, outputs, form.name, back, now, then, value, low, high))
     return found
 
@@ -163,7 +135,7 @@ def main() -> None:
     print(
         write(
             "factored_layers",
-            "Linear layers of low rank, and of Kronecker products",
+            "Linear layers of low rank",
             machine,
             body,
             [asdict(one) for one in found],

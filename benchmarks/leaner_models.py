@@ -7,7 +7,7 @@ runs, the fused iteration over that of one run, and "no change" takes as many it
 the time at its last value over that at its first one, of those that did not run for the answer. Rows of shares compare
 a share of lookups or of rows. An answer that nothing is gained has no error: it is right where the form by hand gains
 nothing. The range of a share that is not known goes from none to all, and counts neither as right nor as wrong. A row
-whose null departs from 1 by more than ``NULL_TOLERANCE`` is left out of the sums.
+whose null departs from 1 by more than ``NULL_TOLERANCE`` is left out of the sums. Signs are counted twice (``SIGNS``).
 """
 
 from __future__ import annotations
@@ -42,6 +42,13 @@ CHANGES = (
 _NO_GAIN = "no gain"
 _GAIN = 0.02
 """A smaller part of an iteration is no gain."""
+SIGNS = (
+    "Signs are counted on rows whose measured effect exceeds 2 % and the departure of the null. *Right sign*: the "
+    "likely value lies on the measured side of no change, however wide its range. *Clear and right*: of the answers "
+    "whose whole range lies on one side, those on the measured one; the others, whose range holds no change, are "
+    "shown to users as no clear gain. An answer that nothing is gained is clear."
+)
+"""The rule of both counts, as the page states it."""
 _WHOLE_SCRIPTS = (
     "leaner_rows",
     "leaner_kronecker",
@@ -109,6 +116,11 @@ class LeanerRow:
     def right_sign(self) -> bool:
         """True if the effect was predicted on the side on which it was measured."""
         return (self.predicted < self.unchanged) == (self.measured < self.unchanged)
+
+    @property
+    def clear(self) -> bool:
+        """True if the whole range lies on one side of no change, or the answer is that nothing is gained."""
+        return self.nothing or not self.low <= self.unchanged <= self.high
 
 
 def _figures(results: Path, name: str) -> Any:
@@ -250,7 +262,8 @@ def body(found: Sequence[LeanerRow], missing: Sequence[str]) -> str:
         by_whatif[one.whatif].append(one)
     sums = [_sum(name, given) for name, given in by_whatif.items()] + [_sum("all", found)]
     head = [
-        "what-if", "rows", "left out", "scripts", "median error", "worst", "range contains", "right sign", "no change",
+        "what-if", "rows", "left out", "scripts", "median error", "worst", "range contains", "right sign",
+        "clear and right", "no change",
     ]  # fmt: skip
     listed = [
         [
@@ -262,27 +275,37 @@ def body(found: Sequence[LeanerRow], missing: Sequence[str]) -> str:
             "" if one.nothing else f"{one.error:+.1%}",
             f"{one.unchanged_error:+.1%}",
             ("yes" if one.holds else "no") if one.bounded else "not known",
+            _sign(one),
             f"{one.null:.3f}" + ("" if one.valid else " off"),
             f"[{one.page}]({one.page}.md)",
         ]
         for one in found
     ]
     titles = [
-        "what-if", "script", "change", "measured", "predicted", "error", "no change", "holds", "null", "page",
+        "what-if", "script", "change", "measured", "predicted", "error", "no change", "holds", "sign", "null", "page",
     ]  # fmt: skip
-    text = f"{table(head, sums)}\n\n{table(titles, listed)}"
+    text = f"{table(head, sums)}\n\n{SIGNS}\n\n{table(titles, listed)}"
     if missing:
         text += f"\n\nNot there: {', '.join(missing)}."
     return text
 
 
+def _sign(row: LeanerRow) -> str:
+    """In a word; empty where no effect was measured beyond the noise."""
+    if not row.sign_seen:
+        return ""
+    said = "right" if row.right_sign else "wrong"
+    return said if row.clear else f"{said}, not clear"
+
+
 def _sum(name: str, found: Sequence[LeanerRow]) -> list[str]:
     valid = [one for one in found if one.valid]
     if not valid:
-        return [name, "0", str(len(found)), "", "", "", "", "", ""]
+        return [name, "0", str(len(found)), *[""] * 7]
     errors = [abs(one.error) for one in valid if not one.nothing]
     bounded = [one for one in valid if one.bounded]
     seen = [one for one in valid if one.sign_seen]
+    clear = [one for one in seen if one.clear]
     return [
         name,
         str(len(valid)),
@@ -292,6 +315,7 @@ def _sum(name: str, found: Sequence[LeanerRow]) -> list[str]:
         f"{max(errors):.1%}" if errors else "",
         f"{sum(one.holds for one in bounded)} of {len(bounded)}",
         f"{sum(one.right_sign for one in seen)} of {len(seen)}",
+        f"{sum(one.right_sign for one in clear)} of {len(clear)}",
         f"{median([abs(one.unchanged_error) for one in valid]):.1%}",
     ]
 

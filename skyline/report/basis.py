@@ -94,6 +94,16 @@ def speedup_words(speedup: float, speedup_range: Interval | None) -> str:
     return units.format_ratio_range(speedup_range)
 
 
+NOT_CLEAR = "no clear gain"
+
+
+def not_clear(speedup_range: Interval | None) -> str:
+    """``no clear gain`` where the range has no change in it, and some change; empty where it tells nothing, or all."""
+    if speedup_range is None or not is_known(speedup_range):
+        return ""
+    return NOT_CLEAR if speedup_range.low < 1 < speedup_range.high else ""
+
+
 def speedup_cell(speedup: float, speedup_range: Interval | None) -> str:
     """``1.30x`` of a table; ``~`` before a figure whose range holds no change, ``not known`` where it tells nothing."""
     if not is_known(speedup_range):

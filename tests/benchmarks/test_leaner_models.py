@@ -70,3 +70,32 @@ def test_a_curve_counts_by_the_values_that_did_not_run(tmp_path: Path) -> None:
     assert (row.predicted, row.measured) == (3.0, 2.0)
     assert row.high == pytest.approx(3.0 * 1.1**2**0.5)
     assert row.low == pytest.approx(3.0 / 1.1**2**0.5)
+
+
+def _leaner(predicted: float, low: float, high: float, measured: float, *, nothing: bool = False) -> Any:
+    import leaner_models
+
+    return leaner_models.LeanerRow(
+        "fuse_jobs", "a.py", "fuse_jobs=2", measured, predicted, low, high, 2.0, 1.0, "fused_jobs", nothing
+    )
+
+
+def test_a_sign_is_clear_where_the_whole_range_lies_on_one_side(tmp_path: Path) -> None:
+    """Both counts are shown: a wrong likely value stays a wrong sign, whatever its range."""
+    import leaner_models
+
+    rows = [
+        _leaner(1.8, 1.5, 2.5, 2.2),
+        _leaner(1.8, 1.5, 2.5, 1.7),
+        _leaner(1.8, 1.7, 1.9, 1.7),
+        _leaner(1.8, 1.7, 1.9, 2.2),
+        _leaner(2.0, 2.0, 2.0, 1.8, nothing=True),
+        _leaner(1.8, 1.5, 2.5, 2.01),
+    ]
+    assert [one.clear for one in rows] == [False, False, True, True, True, False]
+    said = leaner_models.body(rows, [])
+    line = next(one for one in said.splitlines() if one.startswith("| all"))
+    assert [cell.strip() for cell in line.split("|")][8:10] == ["2 of 5", "1 of 3"]
+    assert leaner_models.SIGNS in said
+    signs = [[cell.strip() for cell in one.split("|")][9] for one in said.splitlines() if "a.py" in one]
+    assert signs == ["wrong, not clear", "right, not clear", "right", "wrong", "wrong", ""]

@@ -11,6 +11,7 @@ from skyline.report.basis import (
     correction_words,
     direction,
     is_known,
+    not_clear,
     one_off_words,
     range_cell,
     record_of,
@@ -233,7 +234,7 @@ def _detail(estimate: EstimateReport, names: tuple[str, ...], script: str, *, of
     facts = [f"{units.format_ms_interval(estimate.iteration_ms)} per {'step' if of_trace else 'iteration'}"]
     if estimate.throughput is not None:
         facts.append(units.format_throughput_interval(estimate.throughput))
-    facts.append(f"speed {speedup_words(estimate.speedup, estimate.speedup_range)}")
+    facts.append(_speed(estimate))
     if estimate.peak_bytes is not None:
         facts.append(f"peak {units.format_bytes(estimate.peak.value)}")
     blocks = [Paragraph(" · ".join(facts), indent=2)]
@@ -245,6 +246,11 @@ def _detail(estimate: EstimateReport, names: tuple[str, ...], script: str, *, of
         blocks.append(Paragraph(f"rewrite: {made}", "dim", indent=2))
     single = len(names) == 1
     return Section(tuple(blocks), names[0] if single else "together", estimate.title if single else "")
+
+
+def _speed(estimate: EstimateReport) -> str:
+    words = (speedup_words(estimate.speedup, estimate.speedup_range), not_clear(estimate.speedup_range))
+    return f"speed {', '.join(filter(None, words))}"
 
 
 def _conditions(estimate: EstimateReport) -> Iterator[Paragraph]:
@@ -284,7 +290,7 @@ def best_section(best: BestReport, baseline: BaselineReport, script: str) -> Sec
     words, before = " ".join(best.choices), units.format_ms(baseline.iteration_ms.value)
     facts = (
         f"{units.format_ms_interval(found.iteration_ms)} per iteration, was {before}",
-        f"speed {speedup_words(found.speedup, found.speedup_range)}",
+        _speed(found),
         f"peak memory {units.format_bytes(found.peak.value)} ({memory_change(found, baseline)})",
     )
     blocks = [*left_out, Paragraph(words, "bold"), Paragraph(" · ".join(facts), indent=2)]

@@ -397,7 +397,8 @@ def with_update(subject: Subject, graph: Graph, layers: Sequence[Replaced], end:
     stepping = select(graph, phase=Phase.OPTIMIZER, kind=_ALL_BUT_LOADING)
     stepped = scale(graph, stepping, traffic * size + (1 - traffic) * count, gaps=True)
     update = update_of(facts[0])
-    moved = 0.0 if update is None else less * update.unfused_bytes
+    # Caches hold more for what the passes still read: of weights that go their products have no part any more.
+    moved = 0.0 if update is None else min(1.0, size) * less * update.unfused_bytes
     return relieved(subject, stepped, moved, end=side)
 
 

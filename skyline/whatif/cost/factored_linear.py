@@ -94,7 +94,11 @@ def with_products(
 
 
 def rows_of(subject: Subject, graph: Graph, chosen: Indices, layers: Mapping[str, OneWeight]) -> list[int]:
-    """Rows that each product goes over: by its arithmetic, else by the size of what goes in."""
+    """Rows that each product goes over: by its arithmetic, else by the size of what goes in.
+
+    The gradients of a layer in one task are those of its weight and, unless nothing before it trains, of its input:
+    the size of the gradient that comes in tells the rows of either.
+    """
     found: list[int] = []
     for task, shape in zip(chosen.tolist(), shapes(subject, graph, chosen), strict=True):
         layer = layers[graph.structure.modules[int(graph.tasks.module[task])]]
@@ -103,5 +107,6 @@ def rows_of(subject: Subject, graph: Graph, chosen: Indices, layers: Mapping[str
         numbers = 0 if shape is None or not shape.inputs else prod(shape.inputs[0])
         by_size = numbers // (layer.outputs if back else layer.inputs)
         both = back and shape is not None and "Backward" in shape.operator
-        found.append(max(1, flops // ((4 if both else 2) * layer.before) or by_size))
+        by_work = flops // ((4 if both else 2) * layer.before)
+        found.append(max(1, (by_size or by_work) if both else (by_work or by_size)))
     return found

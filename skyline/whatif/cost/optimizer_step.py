@@ -72,8 +72,16 @@ def update_of(optimizer: OptimizerFact) -> Update | None:
     return {"Adam": _ADAM, "AdamW": _ADAMW, "Adagrad": _ADAGRAD}.get(optimizer.name)
 
 
-def fused_ms(baseline: Subject, chosen: tuple[tuple[OptimizerFact, Update], ...]) -> Interval:
-    """Time of the optimizer part on a CPU with the chosen optimizers fused.
+def unfused_ms(baseline: Subject, left: float = 1.0) -> float:
+    """Time of the optimizer part with so many times the parameters in as many tensors: its traffic grows with them."""
+    now_ms = baseline.parts_ms[Part.OPTIMIZER] or baseline.phases.optimizer
+    return now_ms * (1 + (left - 1) * baseline.step.traffic_share)
+
+
+def fused_ms(
+    baseline: Subject, chosen: tuple[tuple[OptimizerFact, Update], ...], left: float = 1.0
+) -> Interval:
+    """Time of the optimizer part on a CPU with the chosen optimizers fused, for ``left`` times the parameters.
 
     The time of recorded operators beyond the cost of a bare call is memory traffic; it shrinks with the
     bytes. Python and calls shrink to a call or two per tensor. Both are scaled to the bare optimizer time. A
@@ -87,7 +95,7 @@ def fused_ms(baseline: Subject, chosen: tuple[tuple[OptimizerFact, Update], ...]
     share = sum(weights[id(fact)] for fact, _ in chosen) / whole
     # Of the optimizers that stay as they are, everything stays.
     per_byte = _ms_per_byte(baseline, now_ms)
-    fused_traffic = sum(
+    fused_traffic = left * sum(
         per_byte * weights[id(fact)] * update.fused_bytes / update.unfused_bytes for fact, update in chosen
     )
     calls_us = sum(
@@ -95,13 +103,14 @@ def fused_ms(baseline: Subject, chosen: tuple[tuple[OptimizerFact, Update], ...]
         for fact, update in chosen
     )
     calls_ms = calls_us / 1e3
-    stay_ms = now_ms * (1 - share)
+    before_ms = unfused_ms(baseline, left)
+    stay_ms = before_ms * (1 - share)
     low, high = (
         stay_ms + 0.6 * calls_ms + fused_traffic * TRAFFIC_UNCERTAINTY[0],
         stay_ms + 1.5 * calls_ms + fused_traffic * TRAFFIC_UNCERTAINTY[1],
     )
-    value = min(now_ms, stay_ms + calls_ms + fused_traffic)
-    return Interval(value, min(value, low), max(value, min(high, 1.1 * now_ms)))
+    value = min(before_ms, stay_ms + calls_ms + fused_traffic)
+    return Interval(value, min(value, low), max(value, min(high, 1.1 * before_ms)))
 
 
 def _ms_per_byte(baseline: Subject, now_ms: float) -> float:

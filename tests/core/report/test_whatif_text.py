@@ -10,7 +10,15 @@ import pytest
 from rich.console import Console
 
 from skyline.interval import Interval
-from skyline.report.basis import baseline_doubt, direction, is_known, range_cell, speedup_cell, speedup_words
+from skyline.report.basis import (
+    baseline_doubt,
+    direction,
+    is_known,
+    not_clear,
+    range_cell,
+    speedup_cell,
+    speedup_words,
+)
 from skyline.report.pages.whatifs import whatifs_page
 from skyline.report.schema import BestReport, EstimateReport, WhatIfReport
 from skyline.report.terminal import print_document
@@ -70,6 +78,18 @@ def test_a_speedup_range_is_that_of_the_change_alone() -> None:
 )
 def test_a_range_from_half_to_twice_the_speed_tells_nothing(low: float, high: float, known: bool) -> None:
     assert is_known(Interval((low + high) / 2, low, high)) is known
+
+
+def test_a_range_with_no_change_in_it_is_said_to_be_no_clear_gain(whatif_report: WhatIfReport) -> None:
+    for low, high, said in ((0.9, 1.2, True), (1.02, 1.2, False), (0.8, 0.97, False), (0.28, 3.56, False)):
+        one = replace(
+            whatif_report.estimates[0],
+            speedup=(low + high) / 2,
+            speedup_range=Interval((low + high) / 2, low, high),
+        )
+        page = shown(replace(whatif_report, estimates=(one,), combined=None), detail=True)
+        assert ("no clear gain" in page) is said
+    assert not_clear(None) == not_clear(Interval.exact(1.0)) == ""
 
 
 def test_a_range_that_tells_nothing_is_shown_as_not_known(whatif_report: WhatIfReport) -> None:

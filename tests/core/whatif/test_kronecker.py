@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from skyline.errors import UsageError
+from skyline.interval import Interval
 from skyline.trace.facts import MemoryFact, ModuleFact, OptimizerFact
 from skyline.trace.record import BareTimes, IterationMark, OperatorShape, Phase, Record, RecordKind, Trace
 from skyline.whatif.base import Grain, Provenance, Scenario
@@ -14,12 +15,13 @@ from skyline.whatif.baseline import baseline
 from skyline.whatif.catalogue.models.kronecker import WHATIF, Structure, kronecker_layers
 from skyline.whatif.cost.factored_layers import HALF_RATE
 from skyline.whatif.cost.operator_call import MOST_US
+from skyline.whatif.cost.small_factors import SmallFactor, added_us
 from skyline.whatif.cost.thread_scaling import CALL_US
 
 ROWS, INPUTS, OUTPUTS, BLOCKS = 64, 256, 512, 4
 WEIGHT, HIDDEN = INPUTS * OUTPUTS, 128
 LSTM_WEIGHTS = 4 * HIDDEN * INPUTS + 4 * HIDDEN * HIDDEN
-BYTES_PER_US, ARRANGED, MADE = 5e3, 4, 4
+BYTES_PER_US, MADE = 5e3, 4
 OF_LSTM = {
     "input_size": INPUTS,
     "hidden_size": HIDDEN,
@@ -99,12 +101,18 @@ def slower(side):
     return 1 + HALF_RATE.value / side
 
 
-def factors_us(now_us):
-    """Operations of both products over those of one, each by its narrowest side; two calls; numbers put in order."""
+def factors_us(profile, now_us, *, back):
+    """Operations of the large product over those of one, each by its narrowest side; two calls; all next to it."""
     large = ROWS * BLOCKS * (INPUTS // BLOCKS) * (OUTPUTS // BLOCKS) * slower(INPUTS // BLOCKS)
-    small = ROWS * (OUTPUTS // BLOCKS) * BLOCKS * BLOCKS * slower(BLOCKS)
-    ratio = (large + small) / (ROWS * WEIGHT * slower(ROWS))
-    return 2 * CALL_US + (now_us - CALL_US) * ratio + ARRANGED * 4 * ROWS * OUTPUTS / BYTES_PER_US
+    ratio = large / (ROWS * WEIGHT * slower(ROWS))
+    beside = added_us(
+        SmallFactor(ROWS, INPUTS, OUTPUTS, BLOCKS),
+        profile.environment.intraop_threads,
+        Interval.exact(BYTES_PER_US),
+        "value",
+        back=back,
+    )
+    return 2 * CALL_US + (now_us - CALL_US) * ratio + beside
 
 
 def test_linear_layers_multiply_by_both_factors_and_the_update_shrinks(net):
@@ -113,11 +121,30 @@ def test_linear_layers_multiply_by_both_factors_and_the_update_shrinks(net):
     # In each pass nine operators more, each as long as a small one: none was recorded here.
     calls = 2 * 9 * MOST_US
     assert start.step_ms(changed.graph) == pytest.approx(
-        (factors_us(1000) + factors_us(2000) + calls + step) / 1e3, rel=1e-6
+        (factors_us(net, 1000, back=False) + factors_us(net, 2000, back=True) + calls + step) / 1e3, rel=1e-6
     )
     assert changed.below_ms > 0
     assert changed.above_ms > 0
     assert changed.provenance is Provenance.ASSUMED
+
+
+def test_the_first_layer_whose_input_needs_no_gradient_has_all_its_rows(net):
+    """Its backward pass has half of the arithmetic; what goes between both factors is as much."""
+    trace = net.trace
+    half = replace(trace.shapes[1], flops=trace.shapes[1].flops // 2)
+    first = replace(net, trace=replace(trace, shapes=(trace.shapes[0], half, trace.shapes[2])))
+    start, _, expected = asked(net)
+    _, _, changed = asked(first)
+    assert start.step_ms(changed.graph) == pytest.approx(start.step_ms(expected.graph), rel=1e-9)
+
+
+def test_a_layer_without_a_bias_adds_none(net):
+    plain = 8 * ROWS * OUTPUTS / BYTES_PER_US
+    start, _, with_bias = asked(net)
+    without = replace(net, modules=(ROOT, linear("Net.fc", INPUTS, OUTPUTS, bias=False)))
+    _, _, changed = asked(without)
+    saved = start.step_ms(with_bias.graph) - start.step_ms(changed.graph)
+    assert saved == pytest.approx((plain + plain / 2) / 1e3)
 
 
 def test_memory_loses_the_weight_and_keeps_what_goes_between_the_factors(net):

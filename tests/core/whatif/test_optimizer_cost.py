@@ -9,7 +9,7 @@ from skyline.trace.facts import OptimizerFact
 from skyline.trace.record import Allocation, Phase, RecordKind
 from skyline.whatif.baseline import baseline
 from skyline.whatif.catalogue.models.fused_optimizer import foreach_ms, step_memory
-from skyline.whatif.cost.optimizer_step import fused_ms, update_of
+from skyline.whatif.cost.optimizer_step import fused_ms, unfused_ms, update_of
 from skyline.whatif.subject import StepCost, Subject, step_cost
 
 MB = 1_000_000
@@ -135,3 +135,20 @@ def test_grouping_few_tensors_takes_what_their_calls_save(profile, tensors, meas
     found = foreach_ms(start, (fact,))
     assert found.value == pytest.approx(measured, rel=0.08)
     assert found.low < measured < found.high
+
+
+def test_a_fused_step_of_fewer_parameters_keeps_its_calls(profile):
+    """Of a tenth of the parameters in as many tensors the traffic is a tenth, before and after."""
+    fact = OptimizerFact("Adam", 1, 10, 1_000_000, 8_000_000, {})
+    start = with_step(
+        replace(baseline(replace(profile, optimizers=(fact,))), parts_ms={Part.OPTIMIZER: 10.0}),
+        StepCost(traffic_share=0.8, call_share=0.001),
+    )
+    update = update_of(fact)
+    assert update is not None
+    assert unfused_ms(start, 0.1) == pytest.approx(2 + 0.8)
+    calls_ms = 10 * 2 * 0.01 + 0.05
+    whole, tenth = (fused_ms(start, ((fact, update),), left) for left in (1.0, 0.1))
+    assert whole.value == pytest.approx(calls_ms + 8 * 28 / 72)
+    assert tenth.value == pytest.approx(calls_ms + 0.8 * 28 / 72)
+    assert tenth.low < tenth.value < tenth.high

@@ -145,6 +145,16 @@ def test_a_step_of_two_layers_by_hand(profile):
     assert memory.activations.value - subject.memory.activations.value == 640
 
 
+def test_a_measured_gain_counts_where_the_last_cache_holds_the_whole_batch(profile):
+    """A nearer cache holds halves, as the measured batch shows. A gain within the range of that batch is none."""
+    found = asked(baseline(network(profile, cache_bytes=20 * MB)))
+    assert found.assumptions[0] == "Net.first to Net.last in sub-batches of 8"
+    assert found.iteration_ms.high < 10.0
+    for half in (0.48, 0.52):
+        answered = asked(baseline(network(profile, half=half, cache_bytes=20 * MB)))
+        assert "stay in 20.0 MB already" in answered.reason
+
+
 def test_smaller_caches_need_smaller_parts_than_were_measured(profile):
     subject = baseline(network(profile, half=0.35))
     found = asked(subject, "2.5")
@@ -190,7 +200,7 @@ def test_reasons_where_it_cannot_be(profile, gpu_profile):
         return detected_in(baseline(made), WHATIF).reason
 
     assert "runs on a CPU alone" in reason(gpu_profile)
-    assert "stay in 20.0 MB already" in reason(network(profile, cache_bytes=20 * MB))
+    assert "stay in 20.0 MB already" in reason(network(profile, half=0.48, cache_bytes=20 * MB))
     assert "no layer with its weights fits" in reason(network(profile, cache_bytes=60 * KB))
     assert "no other batch size" in reason(replace(network(profile), trials=()))
     parts = replace(profile.batch, micro_batches=2)

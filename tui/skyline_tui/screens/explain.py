@@ -10,6 +10,7 @@ from skyline.report.basis import (
     baseline_doubt,
     correction_words,
     direction,
+    not_clear,
     one_off_words,
     record_words,
     speedup_words,
@@ -65,6 +66,8 @@ def _lines(
                 ),
             ),
         ]
+        if words := not_clear(estimate.speedup_range):
+            lines.append(_row("", words))
         if doubt := baseline_doubt(estimate.speedup, baseline.iteration_ms):
             lines.append(_row("", f"! {doubt}"))
     else:

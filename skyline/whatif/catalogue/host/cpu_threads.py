@@ -20,7 +20,7 @@ from skyline.whatif.base import (
 from skyline.whatif.catalogue.models.fused_optimizer import FOREACH
 from skyline.whatif.catalogue.models.sparse_embedding import sparse_work
 from skyline.whatif.cost.contention import Computing, contended_us, uncontended
-from skyline.whatif.cost.loader_model import busy_load_us, cores_of, inferred_load_us
+from skyline.whatif.cost.loader_model import OF_THE_LOAD, busy_load_us, cores_of, inferred_load_us
 from skyline.whatif.cost.thread_scaling import factors, split_in_loader, split_tasks
 from skyline.whatif.cost.tried_ratio import tried_ratio
 from skyline.whatif.cost.worker_queue import loader_and_compute_us
@@ -30,8 +30,6 @@ from skyline.whatif.question import whole_number
 
 _OF_THE_TIME = (0.0, 0.5, 1.0)
 """Workers that keep up, and whose processor time is not known, may be busy for any part of the time."""
-_OF_THE_LOAD = (0.5, 1.0, 1.5)
-"""Of processor time that was measured: the script's other helpers count in it, and the clock counts in hundredths."""
 
 
 def core_contention(scenario: Scenario, before: Graph, baseline: Subject, threads: int) -> Scenario:
@@ -50,7 +48,7 @@ def core_contention(scenario: Scenario, before: Graph, baseline: Subject, thread
     if told is not None:
         loads = [told]
     elif measured is not None:
-        loads = [share * measured for share in _OF_THE_LOAD]
+        loads = [share * measured for share in OF_THE_LOAD]
     else:
         loads = [share * workers * before_us for share in _OF_THE_TIME]
     ways: list[float] = []

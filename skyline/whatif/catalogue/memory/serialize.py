@@ -88,6 +88,8 @@ class _Plan:
     copied_bytes: float
     best: tuple[int, float] | None
     """The size whose passes take least, and their time over that of the whole batch; None where none fits."""
+    stays: bool = False
+    """True if the activations of a whole batch stay in the cache, layer by layer."""
 
     @property
     def saved_us(self) -> float:
@@ -202,7 +204,11 @@ def _megabytes(name: str, value: str) -> float:
 
 
 def _planned(scenario: Scenario, subject: Subject, cache_bytes: float) -> _Plan | str:
-    """The best groups for a cache of this size; or why there are none."""
+    """The best groups for a cache of this size; or why there are none.
+
+    Where the cache holds the whole batch, a nearer one may hold a part of it. Sizes that were measured tell, and only a
+    gain beyond their range counts.
+    """
     graph, recorded = scenario.graph, subject.batch_size or 0
     whole = scenario.batch_size or recorded
     layers = _layers(graph, subject.lane)
@@ -214,12 +220,10 @@ def _planned(scenario: Scenario, subject: Subject, cache_bytes: float) -> _Plan 
     if not held.any():
         return "the sizes of the layers were not recorded"
     weights = _weights(subject.script.modules, layers.names)
-    if ((held + weights <= cache_bytes) | (weights > cache_bytes)).all():
-        return (
-            f"the activations of a whole batch, layer by layer, stay in {format_bytes(cache_bytes)} already"
-        )
+    stays = bool(((held + weights <= cache_bytes) | (weights > cache_bytes)).all())
     now_us = layers.sums(graph, graph.durations + graph.gaps)
-    sizes = [size for size in _sizes(whole) if subject.curve.knows(size)]
+    curve = subject.curve
+    sizes = [size for size in _sizes(whole) if (curve.measured if stays else curve.knows)(size)]
     passes = {size: _passes_us(scenario, subject, layers, size, whole) for size in sizes}
     rate = _rate(subject, graph, cache_bytes)
     # A smaller batch that ran had in the cache what fits there of it; of those that did not run more may fit.
@@ -253,6 +257,8 @@ def _planned(scenario: Scenario, subject: Subject, cache_bytes: float) -> _Plan 
 
     likely, least, most = costs("value"), costs("low"), costs("high")
     groups = likely.groups()
+    if stays and sum(most.changes_us(groups)) >= 0:
+        groups = ()
     possible = [size for size in sizes if fits[size].any()]
     ratios = {
         size: float(passes[size][fits[size]].sum()) / max(1e-9, float(now_us[fits[size]].sum()))
@@ -270,6 +276,7 @@ def _planned(scenario: Scenario, subject: Subject, cache_bytes: float) -> _Plan 
         now_us,
         likely.copied_bytes(groups),
         best,
+        stays,
     )
 
 
@@ -409,6 +416,8 @@ def _said(plan: _Plan, most: int = 3) -> tuple[str, ...]:
 
 def _brings_nothing(subject: Subject, plan: _Plan, cache_bytes: float) -> str:
     size = format_bytes(cache_bytes)
+    if plan.stays:
+        return f"the activations of a whole batch, layer by layer, stay in {size} already"
     if plan.best is None:
         return f"no layer with its weights fits into {size} in equal sub-batches"
     samples, ratio = plan.best

@@ -35,6 +35,7 @@ from skyline.whatif.cost.factored_layers import (
     with_update,
     with_weights,
 )
+from skyline.whatif.cost.numpy_weights import with_numpy
 from skyline.whatif.cost.thread_scaling import CALL_US
 from skyline.whatif.question import whole_number
 from skyline.whatif.subject import shapes
@@ -193,7 +194,8 @@ def _changed(subject: Subject, graph: Graph, layers: tuple[Factored, ...], large
             looked_up.append(found)
     chosen = np.concatenate(looked_up)
     changed = with_layer_behind(subject, graph.with_times(durations=durations), layers, chosen)
-    return with_update(subject, with_gradients_added(subject, changed, layers), layers, end)
+    changed = with_numpy(subject, with_gradients_added(subject, changed, layers), layers)
+    return with_update(subject, changed, layers, end)
 
 
 def _lookups(subject: Subject, graph: Graph, layers: tuple[Factored, ...], phase: Phase) -> Indices:

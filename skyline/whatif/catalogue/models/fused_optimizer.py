@@ -30,6 +30,7 @@ from skyline.whatif.cost.optimizer_step import (
     Update,
     fused_ms,
     moved_bytes,
+    unfused_ms,
     update_of,
 )
 from skyline.whatif.cost.streaming import relieved
@@ -219,7 +220,6 @@ class FusedOptimizer(UsualWhatIf):
                 ),
             )
         baseline = subject
-        now_ms = baseline.parts_ms[Part.OPTIMIZER] or baseline.phases.optimizer
         if value == FOREACH and not one_by_one(baseline):
             reason = "all tensors are updated at once, or in one pass, already"
             return replace(scenario, reason=reason)
@@ -229,10 +229,11 @@ class FusedOptimizer(UsualWhatIf):
             return _on_gpu(scenario, baseline, all_at_once=value == FOREACH)
         if value == FOREACH:
             return _all_at_once(scenario, baseline)
-        predicted = fused_ms(baseline, unfused(baseline))
-        factor = predicted.value / now_ms
+        left = _parameters_left(scenario, baseline)
+        predicted = fused_ms(baseline, unfused(baseline), left)
+        factor = predicted.value / unfused_ms(baseline, left)
         chosen = select(scenario.graph, phase=Phase.OPTIMIZER, kind=_ALL_BUT_LOADING)
-        less = sum(
+        less = left * sum(
             moved_bytes(fact) * (1 - update.fused_bytes / update.unfused_bytes)
             for fact, update in unfused(baseline)
         )
@@ -246,6 +247,14 @@ class FusedOptimizer(UsualWhatIf):
             ),
             memory=step_memory(baseline, 0.0),
         )
+
+
+def _parameters_left(scenario: Scenario, baseline: Subject) -> float:
+    """The parameters that earlier changes left, over those now: fewer with leaner layers, more with fused runs."""
+    now, then = baseline.memory, scenario.memory
+    if now is None or then is None or now.parameters.value <= 0:
+        return 1.0
+    return then.parameters.value / now.parameters.value
 
 
 def _on_gpu(scenario: Scenario, baseline: Subject, *, all_at_once: bool) -> Scenario:

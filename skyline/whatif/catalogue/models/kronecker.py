@@ -9,7 +9,7 @@ from functools import lru_cache
 from skyline.errors import UsageError
 from skyline.graph.graph import Graph
 from skyline.graph.selection import select
-from skyline.graph.task import TaskKind
+from skyline.graph.task import PHASE, TaskKind
 from skyline.interval import ENDS, End, Interval
 from skyline.lazy_dataclass import dataclass
 from skyline.trace.facts import ModuleFact
@@ -42,6 +42,9 @@ from skyline.whatif.cost.factored_layers import (
     with_weights,
 )
 from skyline.whatif.cost.factored_linear import linear_layers, products, rows_of, with_products
+from skyline.whatif.cost.numpy_weights import with_numpy
+from skyline.whatif.cost.small_factors import SmallFactor, added_us
+from skyline.whatif.cost.thread_scaling import threads_of
 from skyline.whatif.number_formats import gpu
 from skyline.whatif.question import whole_number
 from skyline.whatif.subject import shapes
@@ -64,13 +67,13 @@ _REORDERING = Constant(
     0.5,
     0.2,
     1.0,
-    "an assumption: the rate of a copy into another order, over that of the plain operators of the recording",
+    "an assumption: the rate at which a weight is made of its factors, over that of plain operators of the recording",
 )
-ARRANGED = Constant(
+_ARRANGED = Constant(
     4.0,
     2.0,
     6.0,
-    "from the code of the module: the result is read and written twice to bring its numbers into order",
+    "from the code of the module: the result is read and written twice to bring its numbers into order; on a GPU",
 )
 _MADE = Constant(
     4.0,
@@ -151,6 +154,20 @@ class KroneckerLinear(OneWeight):
         blocks = self.structure.blocks
         inner, columns = self.inputs // blocks, self.outputs // blocks
         return Product(rows * blocks, inner, columns), Product(rows * columns, blocks, blocks)
+
+
+@dataclass(frozen=True, slots=True)
+class LargerFactor(KroneckerLinear):
+    """The part of such a layer whose time follows from its arithmetic on a processor, too."""
+
+    @classmethod
+    def of(cls, layer: KroneckerLinear) -> LargerFactor:
+        """The larger factor of a layer."""
+        return cls(layer.module, layer.inputs, layer.outputs, layer.structure)
+
+    def products(self, rows: int) -> tuple[Product, ...]:
+        """The product with it."""
+        return KroneckerLinear.products(self, rows)[:1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,24 +328,38 @@ def _changed(subject: Subject, graph: Graph, layers: tuple[Layer, ...], larger: 
     split, made = _split(layers), _made_whole(layers)
     before = graph
     chosen = products(subject, graph, split) if split else None
-    graph = with_products(subject, graph, split, larger, end)
+    graph = with_products(
+        subject, graph, split if subject.on_gpu else tuple(map(LargerFactor.of, split)), larger, end
+    )
     durations = graph.durations.copy()
-    rate = _rate(subject)
+    plain, making = _rates(subject)
     if chosen is not None:
         by_path = {one.module.path: one for one in split}
         for task, rows in zip(chosen.tolist(), rows_of(subject, before, chosen, by_path), strict=True):
             layer = by_path[before.structure.modules[int(before.tasks.module[task])]]
-            numbers = getattr(ARRANGED, end) * larger * rows * layer.outputs
-            durations[task] += streamed_us(numbers, rate, end)
+            back = int(before.tasks.phase[task]) == PHASE[Phase.BACKWARD]
+            durations[task] += _beside_us(subject, layer, larger * rows, plain, end, back=back)
     for layer in made:
         for task in _firsts(subject, before, layer):
-            durations[task] += streamed_us(getattr(_MADE, end) * layer.before, rate, end)
+            durations[task] += streamed_us(getattr(_MADE, end) * layer.before, making, end)
     graph = graph.with_times(durations=durations)
     if chosen is not None:
         graph = with_calls_added(subject, graph, chosen, getattr(_CALLS, end))
     if made and subject.on_gpu:
         graph = called_twice(subject, graph, made, tasks_of(graph, made))
-    return with_update(subject, with_gradients_added(subject, graph, layers), layers, end)
+    graph = with_numpy(subject, with_gradients_added(subject, graph, layers), layers)
+    return with_update(subject, graph, layers, end)
+
+
+def _beside_us(
+    subject: Subject, layer: KroneckerLinear, rows: float, rate: Interval, end: End, *, back: bool
+) -> float:
+    """Time of a pass next to its products; on a processor next to that with the larger factor."""
+    if subject.on_gpu:
+        return streamed_us(getattr(_ARRANGED, end) * rows * layer.outputs, rate, end)
+    bias = bool(layer.module.options.get("bias", True))
+    small = SmallFactor(rows, layer.inputs, layer.outputs, layer.structure.blocks, bias)
+    return added_us(small, threads_of(subject), rate, end, back=back)
 
 
 def _firsts(subject: Subject, graph: Graph, layer: Layer) -> list[int]:
@@ -340,17 +371,20 @@ def _firsts(subject: Subject, graph: Graph, layer: Layer) -> list[int]:
 
 
 @lru_cache(maxsize=2)
-def _rate(subject: Subject) -> Interval:
-    """Bytes per µs that are read or written while numbers are brought into another order."""
+def _rates(subject: Subject) -> tuple[Interval, Interval]:
+    """Bytes per µs that plain operators read and write, and operators that make a weight of its factors."""
     spec = gpu(subject)
     if spec is not None:
-        return Interval.exact(spec.bandwidth_gb_s * 1e3)
+        peak = Interval.exact(spec.bandwidth_gb_s * 1e3)
+        return peak, peak
     # Shapes are those of the recording, and so are the times to be.
     recorded = subject.graph_of(Grain.OPERATORS)
     calling = select(recorded, kind=TaskKind.CPU)
     calls = zip(shapes(subject, recorded, calling), recorded.durations[calling].tolist(), strict=True)
     measured = bandwidth([(shape, took) for shape, took in calls if shape is not None])
-    return RATE.scaled(1.0) if measured is None else _REORDERING.scaled(measured)
+    if measured is None:
+        return RATE.scaled(1.0), RATE.scaled(1.0)
+    return Interval.exact(measured), _REORDERING.scaled(measured)
 
 
 def streamed_us(numbers: float, rate: Interval, end: End) -> float:

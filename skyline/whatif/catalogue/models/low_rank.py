@@ -23,6 +23,7 @@ from skyline.whatif.cost.factored_layers import (
     with_weights,
 )
 from skyline.whatif.cost.factored_linear import halves, linear_layers, products, rows_of, with_products
+from skyline.whatif.cost.numpy_weights import with_numpy
 from skyline.whatif.question import whole_number
 
 _RANKS = tuple(2**power for power in range(1, 13))
@@ -126,7 +127,8 @@ def _staying(profile: Profile) -> tuple[str, ...]:
 
 def _changed(subject: Subject, graph: Graph, layers: tuple[Factored, ...], larger: float, end: End) -> Graph:
     changed = with_products(subject, graph, layers, larger, end)
-    return with_update(subject, with_gradients_added(subject, changed, layers), layers, end)
+    changed = with_numpy(subject, with_gradients_added(subject, changed, layers), layers)
+    return with_update(subject, changed, layers, end)
 
 
 def _kept_bytes(subject: Subject, graph: Graph, layers: tuple[Factored, ...], larger: float) -> float:

@@ -26,17 +26,18 @@ TURNED_NS = Constant(
     machine=EPYC,
 )  # fmt: skip
 _SPLIT_FROM = Constant.at(32_768, "numbers from which PyTorch divides a copy (``at::internal::GRAIN_SIZE``)")
-_FREED_BEFORE = Constant.at(
+FREED_BEFORE = Constant.at(
     0.94e6,
-    "glibc's M_MMAP_THRESHOLD in a process that has imported PyTorch: so large a block was freed meanwhile",
+    "benchmarks/stacked_weights.py: glibc's M_MMAP_THRESHOLD in a process that has imported PyTorch: so large a block "
+    "was freed meanwhile",
     machine=EPYC,
 )
 _FRESH = ("aten::sqrt", "aten::div")
 """Operators of an update of one tensor after the other that write to memory of their own."""
 UPDATE_BYTES_PER_US = Constant(
     40e3, 15e3, 120e3,
-    "bytes of the arguments of Adam's operators on 16,000 and 131,000 numbers, two threads: 44 and 106 GB/s; from "
-    "memory less",
+    "benchmarks/stacked_weights.py: bytes of the arguments of Adam's operators together, for further numbers that lie "
+    "in a cache: 84 to 120 GB/s. An assumption: half of it in a script, whose passes use the caches meanwhile",
     machine=EPYC,
 )  # fmt: skip
 _SMALL_US = Constant.at(60.0, "an assumption: a longer operator of an update is no longer mostly its call")
@@ -95,7 +96,7 @@ def provided_us(subject: Subject, graph: Graph, jobs: int) -> Times:
         now, then = (
             go_back(
                 [many * one for one in freed],
-                [*(many * one for one in passing), _FREED_BEFORE.value],
+                [*(many * one for one in passing), FREED_BEFORE.value],
             )
             for many in (1, jobs)
         )
