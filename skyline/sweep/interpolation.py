@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import exp, log
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +14,7 @@ from skyline.interval import Interval
 from skyline.lazy_dataclass import dataclass
 from skyline.sweep.point import Provenance, SweepPoint, TimePart, Values
 
-Array = NDArray[np.float64]
+Array = NDArray[np.floating[Any]]
 Indices = NDArray[np.int64]
 
 _NINE_IN_TEN = 1.645
@@ -168,7 +169,7 @@ def _places(values: Sequence[Values]) -> Array:
 
 def _factors(parts: Array, measured: Array, spreads: Array, priors: Array) -> tuple[Array, Array]:
     """The logarithm of the factor of each kind, and their covariance: Gauss-Newton steps to the most likely ones."""
-    logs: Array = np.zeros(parts.shape[1])
+    logs: Array = 0.0 * priors
     weights: Array = 1 / spreads**2
     own: Array = np.diag(1 / priors**2)
     precision: Array = own
@@ -179,7 +180,7 @@ def _factors(parts: Array, measured: Array, spreads: Array, priors: Array) -> tu
         precision = (shares.T * weights) @ shares + own
         pull: Array = shares.T @ (weights * (measured - np.log(total))) - logs / priors**2
         step: Array = np.linalg.solve(precision, pull)
-        logs = logs + np.clip(step, -_LONGEST_STEP, _LONGEST_STEP)
+        logs += np.clip(step, -_LONGEST_STEP, _LONGEST_STEP)
     return logs, np.linalg.inv(precision)
 
 
