@@ -78,11 +78,6 @@ _WEIGHT_DIVIDED_FROM = Constant.at(
     machine=EPYC,
 )
 _DIVIDED_FROM = Constant.at(
-    8,
-    "benchmarks/kronecker_layers.py: gradients of smaller factors take as long on two threads as on one",
-    machine=EPYC,
-)
-_DIVIDED_FROM = Constant.at(
     32_768, "numbers from which PyTorch divides a copy (``at::internal::GRAIN_SIZE``)"
 )
 _READ_AND_WRITTEN = Constant.at(8.0, "bytes: a number of float32 is read and one is written")
