@@ -291,7 +291,7 @@ def body(found: Sequence[LeanerRow], missing: Sequence[str]) -> str:
 
 
 def _sign(row: LeanerRow) -> str:
-    """In a word; empty where no effect was measured beyond the noise."""
+    """As the table says it; empty where no effect was measured beyond the noise."""
     if not row.sign_seen:
         return ""
     said = "right" if row.right_sign else "wrong"

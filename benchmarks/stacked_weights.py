@@ -3,7 +3,7 @@
     python benchmarks/stacked_weights.py [--rounds 20]
 
 Each operator of an update by Adam, in turns on tensors of several sizes that stay in the caches. The time that a number
-more takes is the bytes of the arguments over a rate: calls cancel out between two sizes. The size from which
+more takes is the bytes of the arguments over a rate: calls are in the times of both sizes. The size from which
 glibc maps a block of its own (``M_MMAP_THRESHOLD``) grows with the blocks that were freed: a process that has imported
 PyTorch, and one that has not, ask ``mallinfo2`` whether a block was mapped.
 """

@@ -205,9 +205,7 @@ _UNPACED = Constant.at(0.001, "an assumption: a smaller difference is rounding")
 _MODELS = (Provenance.MODELLED, Provenance.ASSUMED)
 OF_THE_LOAD = (0.5, 1.0, 1.5)
 """Of the processor time of the workers: the script's other helpers count in it, and the clock counts in hundredths."""
-_SHARED = (
-    "the {workers} loader workers take what they take now from the cores that they share with the script"
-)
+_SHARED = "the {workers} loader workers take what they take now from the cores that are shared"
 _PACED = "the script waits for its {workers} loader workers: they set the pace when the rest becomes shorter"
 
 

@@ -1,6 +1,6 @@
 """Python that works on whole weights outside of PyTorch: NumPy on the memory of a weight or of its gradient.
 
-``Tensor.numpy`` calls no operator that computes, but its last one names the tensor. What the script does until its next
+``Tensor.numpy`` calls no operator that computes, but its last one names the tensor. The script's work until its next
 operator has no record of its own, and takes as much less as the weight becomes smaller.
 """
 
