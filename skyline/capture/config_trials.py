@@ -14,7 +14,7 @@ from statistics import median, median_low
 from skyline.capture.assemble import ScriptRun
 from skyline.capture.bare import run_bare
 from skyline.capture.child_process import ChildProcess
-from skyline.capture.held_run import HeldRun, typical_ms
+from skyline.capture.held_run import WARMS_AGAIN_MS, HeldRun, typical_ms
 from skyline.capture.recording import record_lightly
 from skyline.capture.trial_budget import TrialBudget
 from skyline.capture.turns import Expendable, Round, Turn, in_turns, trial
@@ -156,9 +156,8 @@ _NARROW_FORMAT = "bfloat16"
 _WIDE_FORMAT = "float32"
 _NARROW_FROM = "avx512f"
 """On CPUs without these instructions bfloat16 is far slower than float32."""
-_ALL_TIMES = 5.6
-"""An iteration in each of the four configs, over one of the unchanged script: up to twice on one thread."""
-_CONFIGS = 4
+_TIMES, _TIMES_ON_OTHERS = 1.0, 1.8
+"""An iteration on the script's own threads, and on others, over an unchanged one: up to twice on one thread."""
 _FIRST_SETTLES = 4
 """Factor on the settling iterations of the first turn under autocast: the allocator meets blocks of other sizes."""
 _MOST_RECORDS = 60_000
@@ -175,7 +174,7 @@ _MOST_RECORDED = (2, 1)
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """The number of rounds, and of iterations in each turn that settle in, that are timed, and that are recorded.
+    """The number of rounds, and of iterations in each turn that settle in at least, that are timed, and recorded.
 
     Only the turns of the first ``recorded_rounds`` are recorded: they show how the time of a config is divided among
     its operators, and all turns show how long it is.
@@ -197,10 +196,12 @@ class _Plan:
         """All iterations in one config."""
         return self.rounds * (self.settling + self.timed) + self.recordings
 
-    def took_s(self, step_ms: float, base_ms: float) -> float:
-        """The time of the plan: all configs at ``step_ms`` an iteration, and the closing turns of the base."""
+    def took_s(self, step_ms: float, base_ms: float, configs: Sequence[Choices]) -> float:
+        """The time of the plan: these configs at ``step_ms`` an iteration, and the closing turns of the base."""
         closing = (self.rounds + 1) * (self.settling + self.timed) * base_ms
-        return (self.iterations * _ALL_TIMES * step_ms + closing) / 1e3
+        settling = self.rounds * (len(configs) + 1) * WARMS_AGAIN_MS
+        times = sum(_TIMES if one.threads is None else _TIMES_ON_OTHERS for one in configs)
+        return (self.iterations * times * step_ms + closing + settling) / 1e3
 
 
 _PLANS = (
@@ -236,7 +237,7 @@ def config_trials(held: HeldRun, run: ScriptRun, budget: TrialBudget) -> tuple[T
     """
     step_ms, configs = run.rows.median_ms, _configs(run)
     most_s = min(_MOST_S, max(_LEAST_S, _SHARE * budget.left_s))
-    plan = _plan(run.recording.trace, step_ms, step_ms, most_s, _RECORDED_ROUNDS)
+    plan = _plan(run.recording.trace, step_ms, step_ms, most_s, _RECORDED_ROUNDS, configs)
     if plan is None or len(configs) < 2:
         return ()
     base, *variants = _turns(held, configs, run, plan)
@@ -250,7 +251,10 @@ def config_trials(held: HeldRun, run: ScriptRun, budget: TrialBudget) -> tuple[T
 def config_trials_elsewhere(
     base: HeldRun, held: Mapping[int, HeldRun], run: ScriptRun, own: Sequence[Trial], budget: TrialBudget
 ) -> tuple[Trial, ...]:
-    """The configs of ``own`` at the smallest and at the largest batch size that is quick enough."""
+    """The configs of ``own`` at the smallest and at the largest batch size that is quick enough.
+
+    Where there is no time for all of them, those on the script's own threads: gains of 16 bits differ more by batch.
+    """
     size = run.batch_size or 0
     ordered = sorted(held.items())
     found: list[Trial] = []
@@ -272,10 +276,13 @@ def _trials_at(
 ) -> list[Trial]:
     """All configs at another batch size, in turns with the unchanged script; empty where one could not be measured."""
     trace, base_ms = run.recording.trace, run.rows.median_ms
-    plan = _plan(trace, held.typical_ms, base_ms, most_s, _RECORDED_ROUNDS_ELSEWHERE)
-    if plan is None:
+    for some in (configs, [one for one in configs if one.threads is None]):
+        plan = _plan(trace, held.typical_ms, base_ms, most_s, _RECORDED_ROUNDS_ELSEWHERE, some)
+        if plan is not None and len(some) > 1:
+            break
+    else:
         return []
-    variants = _turns(held, [replace(one, batch_size=batch_size) for one in configs], run, plan)
+    variants = _turns(held, [replace(one, batch_size=batch_size) for one in some], run, plan)
     (unchanged,) = _expendable(_turns(base, [UNCHANGED], run, replace(plan, recorded_rounds=0)))
     rounds = in_turns(unchanged, _expendable(variants), rounds=plan.rounds, wakes=False)
     found = [one.trial(rounds, number) for number, one in enumerate(variants)]
@@ -309,7 +316,8 @@ class _ConfigTurns:
 
     def _turn(self, child: ChildProcess) -> Turn:
         plan, number_format = self.plan, self.choices.number_format
-        settling = plan.settling * (_FIRST_SETTLES if number_format and not self.turns else 1)
+        settling = max(plan.settling, self.held.settling(plan.timed))
+        settling *= _FIRST_SETTLES if number_format and not self.turns else 1
         child.send("set", threads=self.threads, number_format=number_format)
         rows = run_bare(child, settling + plan.timed)[settling:]
         if self.turns < plan.recorded_rounds:
@@ -345,13 +353,20 @@ def _has_wide_products(trace: Trace) -> bool:
     return any(shape.operator in PRODUCTS and _WIDE_FORMAT in shape.dtypes for shape in trace.shapes)
 
 
-def _plan(trace: Trace, step_ms: float, base_ms: float, most_s: float, recorded_rounds: int) -> _Plan | None:
+def _plan(
+    trace: Trace,
+    step_ms: float,
+    base_ms: float,
+    most_s: float,
+    recorded_rounds: int,
+    configs: Sequence[Choices],
+) -> _Plan | None:
     """The plan with most iterations that takes no longer than that, and whose recordings can be read in time."""
     records = len(trace.records) / max(1, len(trace.iterations))
     for plan in _PLANS:
         for recorded in _MOST_RECORDED:
             full = replace(plan, recorded=recorded, recorded_rounds=recorded_rounds)
-            is_short = full.took_s(step_ms, base_ms) <= most_s
-            if is_short and full.recordings * _CONFIGS * records <= _MOST_RECORDS:
+            is_short = full.took_s(step_ms, base_ms, configs) <= most_s
+            if is_short and full.recordings * len(configs) * records <= _MOST_RECORDS:
                 return full
     return None

@@ -22,6 +22,10 @@ from skyline.lazy_dataclass import dataclass
 _LONG_STEP_MS = 2_000.0
 _LONG_TURNS = 4.0
 """An iteration longer than this many turns is not dropped for being the first of its turn."""
+WARMS_AGAIN_MS = 10.0
+_MOST_SETTLING = 32
+"""A turn runs so long, or for so many iterations, until these take what they take in a run that goes on
+(``benchmarks/turn_starts.py``)."""
 _LEAST_PER_TURN = 3
 _RECORDED = 2
 _TAKEN_BY_RECORDING = 4
@@ -41,8 +45,8 @@ class TurnPace:
     A turn takes about ``turn_s``, at least ``least`` iterations (for a loader with several workers that many times the
     number of workers) and at most ``most``. A script that ends has iterations for ``turns_per_life`` turns, where
     they suffice, and is started again up to ``restarts`` times. A run that is ``stopped`` between its turns stands
-    still with all of its processes, loader workers too, and each turn reads the load of other programs; that takes
-    about a tenth of a second a turn.
+    still with all of its processes, and each turn reads the load of other programs; that takes about a tenth of a
+    second a turn. A run with loader workers stands still in any case.
     """
 
     turn_s: float = 0.7
@@ -203,7 +207,7 @@ class HeldRun:
             if self._child is None:
                 self._begin_again()
             child = self.child
-            if self._pace.stopped:
+            if self._stands_still:
                 child.go_on()
             try:
                 result = work(child)
@@ -234,13 +238,36 @@ class HeldRun:
             child.go_on()
             child.send("release")
             child.receive("released")
-        if self._pace.stopped:
+        if self._stands_still:
             child.stop()
+
+    @property
+    def _stands_still(self) -> bool:
+        """True if all processes are stopped between turns.
+
+        Workers that went on would fill their queue: a short turn would find all of its batches there, however long
+        they take to make, and other runs would share the cores with them.
+        """
+        ready = self._ready
+        return self._pace.stopped or (
+            ready is not None and any(loader.num_workers for loader in ready.facts.loaders)
+        )
+
+    def settling(self, timed: int) -> int:
+        """Iterations at the beginning of a turn of ``timed`` others that do not count.
+
+        Another run, or another execution config, had the caches and the threads. Where the script ends, the others
+        come first.
+        """
+        wanted = min(_MOST_SETTLING, round(WARMS_AGAIN_MS / max(self._typical_ms, 0.01)))
+        if self._total is not None:
+            wanted = min(wanted, (self._total - self.ready.warmup) // self._pace.turns_per_life - timed)
+        return max(1, wanted)
 
     def _turn(self, child: ChildProcess) -> Turn:
         iterations = max(1, min(self._per_turn(), self._left() - 1))
-        # Another run had the caches in between: the first iteration of a turn warms them again.
-        dropped = 0 if iterations == 1 and self._typical_ms > _LONG_TURNS * 1e3 * self._turn_s else 1
+        is_long = iterations == 1 and self._typical_ms > _LONG_TURNS * 1e3 * self._turn_s
+        dropped = 0 if is_long else max(1, min(self.settling(iterations), self._left() - iterations))
         meter = LoadMeter(child) if self._pace.stopped else None
         rows = run_bare(child, iterations + dropped)
         load = meter.read() if meter is not None else None

@@ -17,7 +17,7 @@ from skyline.capture.events import StepRow
 from skyline.capture.turns import Turn, in_turns
 from skyline.trace.profile import Profile
 from skyline.trace.record import BareTimes, IterationMark, Phase, Record, RecordKind, Trace
-from skyline.trace.trial import UNCHANGED, Trial, batch_trials
+from skyline.trace.trial import UNCHANGED, Choices, Trial, batch_trials
 from skyline.whatif.cost.tried_iterations import tried_iterations
 
 pytestmark = pytest.mark.capture
@@ -179,15 +179,20 @@ def test_the_bare_iterations_say_how_long_a_part_is() -> None:
     assert operator_times([trace(100.0)], bare(50.0))[0][0].took_us == pytest.approx(125.0)
 
 
+ALL = tuple(
+    Choices(threads=threads, number_format=kind) for kind in ("", "bfloat16") for threads in (None, 1)
+)
+
+
 def test_the_longer_an_iteration_is_the_fewer_are_tried() -> None:
-    short, long = _plan(trace(100.0), 20.0, 20.0, 7.0, 2), _plan(trace(100.0), 300.0, 100.0, 7.0, 2)
+    short, long = (_plan(trace(100.0), *ms, 7.0, 2, ALL) for ms in ((20.0, 20.0), (300.0, 100.0)))
     assert short is not None
     assert long is not None
     assert long.iterations < short.iterations
-    assert _plan(trace(100.0), 5_000.0, 20.0, 7.0, 2) is None
-    assert _plan(trace(100.0), 20.0, 5_000.0, 7.0, 2) is None, "the unchanged script takes turns too"
+    assert _plan(trace(100.0), 5_000.0, 20.0, 7.0, 2, ALL) is None
+    assert _plan(trace(100.0), 20.0, 5_000.0, 7.0, 2, ALL) is None, "the unchanged script takes turns too"
     many = trace(100.0)
-    assert _plan(replace(many, records=many.records * 50_000), 20.0, 20.0, 7.0, 2) is None
+    assert _plan(replace(many, records=many.records * 50_000), 20.0, 20.0, 7.0, 2, ALL) is None
 
 
 def test_parts_together_are_a_typical_iteration() -> None:
@@ -226,6 +231,25 @@ def test_other_batch_sizes_are_tried_in_the_same_configs(run: Run, tmp_path: Pat
     assert len(smaller.ratios) > 3
 
 
+@pytest.mark.parametrize(("step_ms", "count"), [(100.0, 4), (250.0, 2), (2_000.0, 0)])
+def test_in_a_slow_batch_the_formats_are_tried_without_other_threads(
+    monkeypatch: pytest.MonkeyPatch, step_ms: float, count: int
+) -> None:
+    monkeypatch.setattr(config_trials, "record_lightly", lambda child, iterations: trace(100.0))
+    monkeypatch.setattr(config_trials, "run_bare", lambda child, iterations: (ROW,) * iterations)
+    run = SimpleNamespace(
+        recording=SimpleNamespace(trace=trace(100.0)),
+        rows=SimpleNamespace(median_ms=50.0),
+        facts=SimpleNamespace(environment=SimpleNamespace(intraop_threads=2)),
+    )
+    found = config_trials._trials_at(
+        64, cast(Any, Held(step_ms)), cast(Any, Held()), cast(Any, run), ALL, 2.5
+    )
+    assert [one.choices for one in found] == [
+        replace(one, batch_size=64) for one in ALL if count == 4 or (count == 2 and one.threads is None)
+    ]
+
+
 def test_a_recording_without_an_iteration_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     recordings = [trace(100.0), replace(trace(), records=trace(100.0).records)]
     monkeypatch.setattr(config_trials, "record_lightly", lambda child, iterations: recordings.pop(0))
@@ -244,6 +268,12 @@ class Held:
     """A run whose child takes every command."""
 
     cycle = 1
+
+    def __init__(self, typical_ms: float = 0.1) -> None:
+        self.typical_ms = typical_ms
+
+    def settling(self, timed: int) -> int:
+        return 1
 
     def compute(self, work: Callable[[Any], Turn]) -> Turn:
         return work(SimpleNamespace(send=lambda *_, **__: None))
