@@ -24,6 +24,7 @@ from skyline.trace.profile import Profile
 from skyline.trace.record import PhaseTimes, Trace
 from skyline.whatif.base import throughput_at
 from skyline.whatif.baseline import baseline
+from skyline.whatif.beyond_model import beyond_model
 from skyline.whatif.catalogue.memory.batch_size import shown_sizes
 from skyline.whatif.question import LEAST_SHARE, CurvePoint
 from skyline.whatif.registry import problems as whatif_problems
@@ -56,13 +57,13 @@ def curve_points(baseline: Subject) -> tuple[CurvePoint, ...]:
 def _iteration_ms(baseline: Subject, ratio: Interval) -> Interval:
     """The ratio times the script's own time, with both uncertainties unless the ratio already includes them all.
 
-    A run at another size is another process: its difference is the same as that of any other change.
+    A run at another size is another process, and off by as much as any other change.
     """
     own = baseline.iteration_ms
     found = ratio.scaled(own.value)
     if baseline.script.prediction is not None:
         return found
-    apart = process_spread(baseline) * found.value
+    apart = hypot(process_spread(baseline), beyond_model(baseline, ratio.value, 1)) * found.value
     below = hypot(found.value - found.low, ratio.value * (own.value - own.low), apart)
     above = hypot(found.high - found.value, ratio.value * (own.high - own.value), apart)
     return Interval(found.value, max(LEAST_SHARE * found.value, found.value - below), found.value + above)

@@ -21,6 +21,7 @@ from skyline.stage_failures import failure
 from skyline.trace.profile import Profile
 from skyline.trace.record import Phase
 from skyline.whatif.base import Scenario, Semantics, throughput_at
+from skyline.whatif.beyond_model import beyond_model
 from skyline.whatif.calibration import scale_host_to
 from skyline.whatif.catalogue.memory.batch_size import offered_sizes
 from skyline.whatif.composition import Composition, compose
@@ -185,8 +186,8 @@ def _times(subject: Subject, composed: Composition) -> tuple[Interval, Interval,
     """The iteration, its change as two runs show it, and the effect of the change alone.
 
     The value is the simulated ratio times the measured time; uncertainties are independent. The scatter of the
-    iterations applies with and without the change, which includes its share. The changed script is another process:
-    the effect alone lacks the difference between processes, which every change has alike.
+    iterations applies with and without the change, which includes its share. The changed script is another process,
+    and models leave something out: the effect alone lacks both, which every change has alike.
     """
     now, scenario = subject.running_ms, composed.scenario
     before_ms = 0.0 if composed.untouched else subject.step_ms(composed.start.graph)
@@ -203,10 +204,13 @@ def _times(subject: Subject, composed: Composition) -> tuple[Interval, Interval,
         # The parts do not lengthen the step one by one: together they do not either.
         above = min(above, now.value - value)
     runs_anew = bool(composed.made) and scenario is not composed.start
-    apart = process_spread(subject) * value if runs_anew else 0.0
+    # Work of few iterations has a range of its own.
+    typical = value - scenario.occasional_ms
+    beyond = beyond_model(subject, typical / now.value if now.value else 0.0, len(composed.made))
+    apart = hypot(process_spread(subject) * value, beyond * typical) if runs_anew else 0.0
 
     def ranged(center: float, share: float, between: float) -> Interval:
-        """With a share of the scatter of the iterations and the difference between processes."""
+        """With a share of the scatter of the iterations, and what no case of a model has."""
         less = hypot(below, share * (now.value - now.low), between)
         more = hypot(above, share * (now.high - now.value), between)
         return Interval(center, center - less, center + more)
@@ -220,7 +224,7 @@ def _times(subject: Subject, composed: Composition) -> tuple[Interval, Interval,
         wide = stretched(Interval(*ends), factor).scaled(now.value)
         below, above = value - wide.low, wide.high - value
         effect = changed = Interval(change, change - below, change + above)
-        # Measured cases have the difference between processes in them.
+        # Measured cases have it in them.
         whole = ranged(value, ratio, 0.0)
     same = composed.untouched and not apart
     return now if same else _at_least(LEAST_SHARE * value, whole), changed, effect

@@ -48,10 +48,13 @@ def factor_of(cases: Sequence[ScoredRange], coverage: float = COVERAGE.value) ->
     It is the score of rank ``ceil((n + 1) * coverage)`` of n (Vovk and others, 2005; Papadopoulos and others, 2002),
     which holds for the number of cases that there are. None with too few cases.
     """
-    if len(cases) < LEAST_CASES.value:
-        return None
-    rank = ceil((len(cases) + 1) * coverage)
-    return sorted(case.score for case in cases)[rank - 1] if rank <= len(cases) else None
+    return quantile([case.score for case in cases], coverage)
+
+
+def quantile(scores: Sequence[float], coverage: float = COVERAGE.value) -> float | None:
+    """The score that a new case does not exceed with this probability; None with too few cases."""
+    rank = ceil((len(scores) + 1) * coverage)
+    return sorted(scores)[rank - 1] if LEAST_CASES.value <= len(scores) >= rank else None
 
 
 def stretched(ratio: Interval, factor: float) -> Interval:

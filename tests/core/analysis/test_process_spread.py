@@ -12,6 +12,7 @@ from skyline.analysis.estimate import curve_under, estimate
 from skyline.errors import UsageError
 from skyline.interval import Interval
 from skyline.trace.profile import Prediction
+from skyline.whatif.beyond_model import beyond_model
 from skyline.whatif.question import Choice, Question
 from skyline.whatif.subject import BETWEEN_PROCESSES, process_spread
 
@@ -30,11 +31,12 @@ def asked(analysis, *choices, size=None):
 
 @pytest.fixture
 def without(monkeypatch):
-    """Answers as if two processes never differed."""
+    """Answers as if two processes never differed, and models had all causes in them."""
 
     def answer(analysis, *choices, size=None):
         with monkeypatch.context() as patched:
             patched.setattr("skyline.analysis.estimate.process_spread", lambda subject: 0.0)
+            patched.setattr("skyline.analysis.estimate.beyond_model", lambda *_: 0.0)
             return asked(analysis, *choices, size=size)
 
     return answer
@@ -43,7 +45,9 @@ def without(monkeypatch):
 @pytest.mark.parametrize("choices", [(FUSED,), (THREADS,), (FUSED, THREADS)], ids=str)
 def test_it_joins_the_other_uncertainties_once_however_many_changes_there_are(analysis, without, choices):
     found, alone = asked(analysis, *choices), without(analysis, *choices)
-    apart = BETWEEN_PROCESSES.value * found.iteration_ms.value
+    ratio = found.iteration_ms.value / analysis.baseline.iteration_ms.value
+    beyond = beyond_model(analysis.baseline, ratio, len(choices))
+    apart = hypot(BETWEEN_PROCESSES.value, beyond) * found.iteration_ms.value
     for wide, narrow in ((found.change_ms, alone.change_ms), (found.iteration_ms, alone.iteration_ms)):
         assert wide.value == narrow.value
         assert wide.value - wide.low == pytest.approx(hypot(narrow.value - narrow.low, apart))

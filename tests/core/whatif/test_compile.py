@@ -114,6 +114,15 @@ def test_calls_of_compiled_code_cost_what_small_operators_of_the_backward_pass_d
     assert scales == [pytest.approx(0.2, rel=0.2), 1.0]
 
 
+def test_the_call_of_a_graph_is_time_of_the_host_which_threads_do_not_divide(profile):
+    """Were it part of the graph's first operator, it would take as much longer on one thread as that operator does."""
+    start = baseline(profile_of(profile))
+    graph = start.graph_of(Grain.OPERATORS)
+    _, changed = compiled_ms(start)
+    calls_us = start.steps * (FORWARD_CALL_US + BACKWARD_CALL_US)
+    assert float(changed.graph.gaps[regions(start, graph).host].sum()) == pytest.approx(calls_us)
+
+
 def test_the_way_from_operator_to_operator_is_part_of_a_call(profile):
     """The engine's time between two nodes of a backward pass belongs to no module, and is recorded by itself."""
     small, way_us = 0.1 * MOST_US, 0.3 * MOST_US

@@ -368,8 +368,8 @@ def _compiled(
     if mode == MAX_AUTOTUNE:
         heavy = np.intersect1d(_heavy(graph), np.flatnonzero(ON_GPU[kinds]))
         durations[heavy] *= tuned
-    # The call of the compiled graph, guards and all, precedes what it runs.
-    durations[found.entries] += own
+    # The call of the compiled graph, guards and all: on a processor it is the host's, which threads do not divide.
+    (durations if on_gpu else gaps)[found.entries] += own
     return graph.with_times(durations=durations, gaps=gaps)
 
 

@@ -1,0 +1,154 @@
+"""Errors of what-ifs beyond their modelled ranges, from the spent lists of scripts that were measured once.
+
+Reads older results pages and measures nothing. The range of an answer comes from the cases of its model. Errors beyond
+it, such as a cause that no model has, set one more part of the range (``skyline/whatif/beyond_model.py``), by split
+conformal prediction. Each list is scored with the part that the others set. Rows of models that changed after their
+list was measured set nothing and score nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import statistics
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from machine import Machine
+from range_rows import Change, changes
+from result_file import RESULTS, table, write
+
+from skyline.whatif.beyond_model import beyond
+from skyline.whatif.conformal import quantile
+
+PAGES = tuple(f"unseen_whatifs_{number}" for number in (3, 4, 5, 6, 7))
+"""Spent lists whose ranges have the difference between processes in them."""
+_WRITTEN_LAYERS = ("kronecker", "low_rank", "embedding_factorization")
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """What-ifs whose model changed after a list, for the scripts whose path ends so (empty: all), and the reason."""
+
+    last_page: str
+    names: tuple[str, ...]
+    reason: str
+    script: str = ""
+
+    def covers(self, row: Change) -> bool:
+        """True if the row is of the earlier model."""
+        named = {name.partition("=")[0] for name in row.names}
+        return (
+            row.page <= self.last_page and bool(named & set(self.names)) and row.script.endswith(self.script)
+        )
+
+
+CHANGED = (
+    Changed(PAGES[3], ("compile",), "recurrent layers stay as they are; calls at the profile's own cost"),
+    Changed(PAGES[3], _WRITTEN_LAYERS, "further calls of the layers that are written"),
+    Changed(PAGES[3], ("amp",), "calls of casts that were not tried", "lstm-pytorch-implementation/train.py"),
+    Changed(PAGES[2], ("inference_mode",), "the rewrite changed what training calls too"),
+    Changed(PAGES[4], ("compile",), "a model that is a mere container never runs", "code/example.py"),
+)
+
+
+def kept(rows: Iterable[Change]) -> list[Change]:
+    """The rows whose models are those of now."""
+    return [row for row in rows if not any(one.covers(row) for one in CHANGED)]
+
+
+def lacking(row: Change) -> float:
+    """The part beyond the modelled range with which this row lies inside, for a single change of full effect."""
+    error = math.log(row.measured / row.predicted.value)
+    ends = row.predicted.high if error > 0 else row.predicted.low
+    modelled = abs(math.log(ends / row.predicted.value))
+    short = math.sqrt(max(0.0, error**2 - modelled**2))
+    share = beyond(row.predicted.value, len(row.names), 1.0)
+    return 0.0 if not short else short / share if share else math.inf
+
+
+def set_by(rows: Sequence[Change]) -> float:
+    """The part of nine in ten of these rows."""
+    found = quantile([lacking(row) for row in rows])
+    assert found is not None, "too few rows"
+    return found
+
+
+def holds(row: Change, whole: float) -> tuple[bool, float]:
+    """True if the range with this part holds the measured value, and half of its width."""
+    said, more = row.predicted, beyond(row.predicted.value, len(row.names), whole)
+    below = math.hypot(math.log(said.value / said.low), more)
+    above = math.hypot(math.log(said.high / said.value), more)
+    error = math.log(row.measured / said.value)
+    return -below <= error <= above, (math.exp(above) - math.exp(-below)) / 2
+
+
+def scored(rows: Sequence[Change]) -> tuple[list[float], list[tuple[Change, bool, float]]]:
+    """The part with each page left out, and each row with the part that the other pages set."""
+    parts: list[float] = []
+    found: list[tuple[Change, bool, float]] = []
+    for page in dict.fromkeys(row.page for row in rows):
+        parts.append(set_by([row for row in rows if row.page != page]))
+        found += [(row, *holds(row, parts[-1])) for row in rows if row.page == page]
+    return parts, found
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--results", type=Path, default=RESULTS)
+    options = parser.parse_args()
+    every = changes(options.results, PAGES)
+    rows = kept(every)
+    parts, with_part = scored(rows)
+    whole = round(set_by(rows), 3)
+    body = [
+        [
+            title,
+            str(len(chosen)),
+            *(
+                text
+                for inside, widths in (
+                    ([holds(row, 0.0)[0] for row, *_ in chosen], [holds(row, 0.0)[1] for row, *_ in chosen]),
+                    ([one for _, one, _ in chosen], [one for *_, one in chosen]),
+                )
+                for text in (
+                    f"{sum(inside)} ({statistics.fmean(inside):.0%})",
+                    f"±{statistics.median(widths):.1%}",
+                )
+            ),
+        ]
+        for title, several in (("single changes", False), ("three together", True))
+        if (chosen := [one for one in with_part if (len(one[0].names) > 1) is several])
+    ]
+    head = ["changes", "rows", "held before", "median half width", "held with it", "median half width"]
+    left = "".join(
+        f"\n- {', '.join(f'`{name}`' for name in one.names)} up to [{one.last_page}]({one.last_page}.md)"
+        f"{f' on `{one.script}`' if one.script else ''}: {one.reason}."
+        for one in CHANGED
+    )
+    text = (
+        f"{table(head, body)}\n\nNine in ten of {len(rows)} changes are off by less than {whole:.1%} beyond their "
+        f"modelled range, where a single change has an effect of 5 % or more; {min(parts):.1%} to {max(parts):.1%} "
+        "with one list left out. Each list is scored with the part that the others set. The predictions are those of "
+        f"the pages. {len(every) - len(rows)} rows are left out, because their model changed afterwards:\n{left}"
+    )
+    figures = {"whole": whole, "left_out": parts, "rows": [asdict(row) for row in rows]}
+    print(
+        write(
+            "beyond_models",
+            "Errors beyond the modelled ranges",
+            Machine.here(),
+            text,
+            figures,
+            results=options.results,
+        )
+    )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
