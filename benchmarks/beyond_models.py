@@ -60,7 +60,7 @@ def kept(rows: Iterable[Change]) -> list[Change]:
 
 
 def lacking(row: Change) -> float:
-    """What a single change of full effect would need beyond the modelled range so that this row lies inside of it."""
+    """The part beyond the modelled range with which this row lies inside, for a single change of full effect."""
     error = math.log(row.measured / row.predicted.value)
     ends = row.predicted.high if error > 0 else row.predicted.low
     modelled = abs(math.log(ends / row.predicted.value))

@@ -1,4 +1,4 @@
-"""How long the first iterations of a turn take: a training of short iterations that takes turns with others.
+"""Time of the first iterations of a turn: a training of short iterations that takes turns with others.
 
 The training of a perceptron takes turns with the same training in another process, and with itself on one thread. Its
 iterations are sorted by the time since their turn began, and compared with those of the second half of each turn.

@@ -204,7 +204,7 @@ def _times(subject: Subject, composed: Composition) -> tuple[Interval, Interval,
         # The parts do not lengthen the step one by one: together they do not either.
         above = min(above, now.value - value)
     runs_anew = bool(composed.made) and scenario is not composed.start
-    # What only few iterations do has a range of its own.
+    # Work of few iterations has a range of its own.
     typical = value - scenario.occasional_ms
     beyond = beyond_model(subject, typical / now.value if now.value else 0.0, len(composed.made))
     apart = hypot(process_spread(subject) * value, beyond * typical) if runs_anew else 0.0

@@ -11,7 +11,7 @@ from skyline.interval import median
 from skyline.lazy_dataclass import dataclass
 from skyline.predict.fetching_costs import FetchingCosts
 from skyline.simulate.engine import simulate
-from skyline.whatif.base import Provenance, Scenario
+from skyline.whatif.base import Scenario
 from skyline.whatif.constant import Constant
 from skyline.whatif.cost.contention import USUAL_CROWDING, Computing, contended_us, uncontended
 from skyline.whatif.cost.thread_scaling import factors, split_in_loader, threads_of
@@ -112,18 +112,15 @@ def busy_load_us(baseline: Subject) -> float | None:
 
 
 def paced_by_workers(scenario: Scenario, standing: Graph, baseline: Subject) -> Scenario:
-    """The scenario of a script with workers, with the wait and the share of the cores that other changes leave.
+    """The scenario of a script that always waits for its workers, with the wait that other changes leave.
 
-    Where the script always waits, a longer wait takes the place of shorter work, down to the pace of the workers; on
-    cores that both share they have more of them. ``standing`` is the graph with the batches of the scenario and nothing
-    else changed.
+    A longer wait takes the place of shorter work, down to the pace of the workers; on cores that both share
+    they have more of them. ``standing`` is the graph with the batches of the scenario and nothing else changed.
     """
     graph, workers = scenario.graph, present_setting(baseline).workers
-    if not workers or baseline.script.timed_reads or graph is standing:
+    told = None if not workers or baseline.script.timed_reads else inferred_load_us(baseline)
+    if told is None or graph is standing or workers_keep_up(baseline):
         return scenario
-    told = inferred_load_us(baseline)
-    if told is None or workers_keep_up(baseline):
-        return _beside_workers(scenario, standing, baseline)
     now_ms, load_us = baseline.step_ms(graph), told * scenario.batch_factor(baseline)
     paced_ms = (
         max(now_ms, min(load_us / workers / 1e3, baseline.step_ms(standing)))
@@ -140,56 +137,17 @@ def paced_by_workers(scenario: Scenario, standing: Graph, baseline: Subject) -> 
     )
 
 
-def _beside_workers(scenario: Scenario, standing: Graph, baseline: Subject) -> Scenario:
-    """The scenario of a script whose workers keep up on cores that both share: their work stays when its own changes.
-
-    Work of the script that becomes shorter was stretched by theirs, and what they take stays. Answers that rest on
-    iterations which ran contain it.
-    """
-    spent_us = None if baseline.on_gpu else busy_load_us(baseline)
-    if not spent_us or scenario.provenance not in _MODELS:
-        return scenario
-    now_ms, load_us = baseline.step_ms(scenario.graph), spent_us * scenario.batch_factor(baseline)
-    ways = [
-        now_ms + _longer_beside_ms(baseline, standing, scenario.graph, share * load_us)
-        for share in OF_THE_LOAD
-    ]
-    likely_ms = ways[1]
-    if abs(likely_ms - now_ms) <= _UNPACED.value * now_ms:
-        return scenario
-    return scenario.changed(
-        longer(scenario.graph, baseline, likely_ms - now_ms),
-        below_ms=likely_ms - min(ways),
-        above_ms=max(ways) - likely_ms,
-        assumptions=(_SHARED.format(workers=present_setting(baseline).workers),),
-    )
-
-
-def _longer_beside_ms(baseline: Subject, standing: Graph, graph: Graph, load_us: float) -> float:
-    """The time that changed work takes longer with such workers than in proportion to what it took with them."""
-    _, before_us = loader_and_compute_us(standing, baseline.lane)
-    _, after_us = loader_and_compute_us(graph, baseline.lane)
-    stretched = _stretched(baseline, before_us, after_us, load_us)
-    return 0.0 if stretched is None else (before_us * stretched - after_us) / 1e3
-
-
 def _paced_ms(baseline: Subject, standing: Graph, graph: Graph, load_us: float) -> float:
     """The iteration whose work and wait change as they do where both share the cores."""
     waited_us, before_us = loader_and_compute_us(standing, baseline.lane)
     _, after_us = loader_and_compute_us(graph, baseline.lane)
-    stretched = _stretched(baseline, before_us, after_us, load_us)
-    return baseline.step_ms(graph) if stretched is None else (waited_us + before_us) * stretched / 1e3
-
-
-def _stretched(baseline: Subject, before_us: float, after_us: float, load_us: float) -> float | None:
-    """The time of the changed work over that before, both with such workers; None where nothing changes."""
     if before_us <= 0 or after_us == before_us:
-        return None
+        return baseline.step_ms(graph)
     workers, cores = present_setting(baseline).workers, cores_of(baseline)
     alone = _computing(baseline, Scenario.of(baseline), before_us, load_us, workers)
     changed = Computing(alone.total_us * after_us / before_us, alone.use, alone.threads)
     took_us, takes_us = (contended_us(load_us, one, workers=workers, cores=cores) for one in (alone, changed))
-    return takes_us / took_us if took_us > 0 else None
+    return (waited_us + before_us) * takes_us / took_us / 1e3 if took_us > 0 else baseline.step_ms(graph)
 
 
 def _waiting(baseline: Subject, graph: Graph, step_ms: float) -> Graph:
@@ -202,10 +160,6 @@ def _waiting(baseline: Subject, graph: Graph, step_ms: float) -> Graph:
 
 
 _UNPACED = Constant.at(0.001, "an assumption: a smaller difference is rounding")
-_MODELS = (Provenance.MODELLED, Provenance.ASSUMED)
-OF_THE_LOAD = (0.5, 1.0, 1.5)
-"""Of the processor time of the workers: the script's other helpers count in it, and the clock counts in hundredths."""
-_SHARED = "the {workers} loader workers take what they take now from the cores that are shared"
 _PACED = "the script waits for its {workers} loader workers: they set the pace when the rest becomes shorter"
 
 

@@ -7,8 +7,9 @@ from math import hypot
 import numpy as np
 
 from skyline.graph.graph import Graph, scale
-from skyline.interval import Interval
+from skyline.interval import Interval, median
 from skyline.lazy_dataclass import dataclass
+from skyline.trace.trial import Choices
 from skyline.whatif.base import (
     Applicability,
     Provenance,
@@ -19,10 +20,10 @@ from skyline.whatif.base import (
 )
 from skyline.whatif.catalogue.models.fused_optimizer import FOREACH
 from skyline.whatif.catalogue.models.sparse_embedding import sparse_work
+from skyline.whatif.constant import Constant
 from skyline.whatif.cost.contention import Computing, contended_us, uncontended
-from skyline.whatif.cost.loader_model import OF_THE_LOAD, busy_load_us, cores_of, inferred_load_us
+from skyline.whatif.cost.loader_model import busy_load_us, cores_of, inferred_load_us, workers_keep_up
 from skyline.whatif.cost.thread_scaling import factors, split_in_loader, split_tasks
-from skyline.whatif.cost.tried_ratio import tried_ratio
 from skyline.whatif.cost.worker_queue import loader_and_compute_us
 from skyline.whatif.loader_setting import longer, present_setting, threads_in
 from skyline.whatif.number_formats import NARROW
@@ -30,6 +31,8 @@ from skyline.whatif.question import whole_number
 
 _OF_THE_TIME = (0.0, 0.5, 1.0)
 """Workers that keep up, and whose processor time is not known, may be busy for any part of the time."""
+_OF_THE_LOAD = (0.5, 1.0, 1.5)
+"""Of processor time that was measured: the script's other helpers count in it, and the clock counts in hundredths."""
 
 
 def core_contention(scenario: Scenario, before: Graph, baseline: Subject, threads: int) -> Scenario:
@@ -48,7 +51,7 @@ def core_contention(scenario: Scenario, before: Graph, baseline: Subject, thread
     if told is not None:
         loads = [told]
     elif measured is not None:
-        loads = [share * measured for share in OF_THE_LOAD]
+        loads = [share * measured for share in _OF_THE_LOAD]
     else:
         loads = [share * workers * before_us for share in _OF_THE_TIME]
     ways: list[float] = []
@@ -71,9 +74,12 @@ def core_contention(scenario: Scenario, before: Graph, baseline: Subject, thread
     )
 
 
-_AS_TIMED = "the iteration takes what it took on that many threads"
-_BESIDE_WORKERS = ", with the loader's workers at work"
+_AS_TIMED = "the iteration takes what it took on that many threads, with the loader's workers at work"
 _AS_TRIED = "operators divide as in the script's own iterations on another number of threads"
+_LEAST_ROUNDS = Constant.at(2.0, "one round has no scatter: it may have been disturbed")
+_MOST_SPREAD = Constant.at(
+    0.1, "an assumption: rounds that differ by more tell less than the model of shared cores"
+)
 _VALUES = (1, 2, 4, 8, 16, 32, 64)
 
 
@@ -110,12 +116,12 @@ class CpuThreads(UsualWhatIf):
     def transform(self, scenario: Scenario, value: str, subject: Subject) -> Scenario:
         """Each operator by itself; then what the threads and the workers that the script has take from each other.
 
-        Where iterations were tried on so many threads, the whole takes what it took there.
+        Where iterations were tried on so many threads next to these workers, the whole takes what it took there.
         """
         asked = whole_number(self.name, value)
         made = self._modelled(scenario, asked, subject)
         narrow = scenario.product_format if scenario.product_format in NARROW else ""
-        seen = _seen(subject, asked, narrow)
+        seen = _seen_beside_workers(subject, asked, narrow)
         if seen is None or made is scenario:
             return made
         # In 16 bits the format was tried with the threads; of other changes the model says how much less these matter.
@@ -127,7 +133,7 @@ class CpuThreads(UsualWhatIf):
             longer(made.graph, subject, then.value - now_ms),
             below_ms=then.value - then.low,
             above_ms=then.high - then.value,
-            assumptions=(_AS_TIMED + _BESIDE_WORKERS * bool(present_setting(subject).workers),),
+            assumptions=(_AS_TIMED,),
             provenance=Provenance.TRIED,
         )
 
@@ -171,17 +177,32 @@ class CpuThreads(UsualWhatIf):
         return core_contention(changed, scenario.graph, subject, asked)
 
 
-def _seen(subject: Subject, asked: int, number_format: str) -> Interval | None:
+def _seen_beside_workers(subject: Subject, asked: int, number_format: str) -> Interval | None:
     """The iteration on so many threads over that on the script's own, both in a format; None if not tried.
 
-    They took turns, next to the loader workers that the script has.
+    They took turns while loader workers ran. Workers that do not keep up tell nothing: in a turn the script takes
+    batches that were made in the one before.
     """
-    before = Interval.exact(1.0) if not number_format else tried_ratio(subject, None, number_format)
-    after = tried_ratio(subject, asked, number_format)
+    if not present_setting(subject).workers or not workers_keep_up(subject):
+        return None
+    before = Interval.exact(1.0) if not number_format else _tried_ratio(subject, None, number_format)
+    after = _tried_ratio(subject, asked, number_format)
     if before is None or after is None:
         return None
     unsure = hypot(before.half_width / before.value, after.half_width / after.value)
     return Interval(1.0, 1.0 - unsure, 1.0 + unsure).scaled(after.value / before.value)
+
+
+def _tried_ratio(subject: Subject, threads: int | None, number_format: str) -> Interval | None:
+    """The iteration in an execution config over the unchanged one, by its rounds; None where they do not agree."""
+    tried, choices = subject.tried, Choices(threads=threads, number_format=number_format)
+    if tried is None:
+        return None
+    ratios = next((one.ratios for one in subject.script.trials if one.choices == choices), ())
+    spread = tried.spreads.get((threads or tried.threads, number_format), 0.0)
+    if len(ratios) < _LEAST_ROUNDS.value or spread > _MOST_SPREAD.value:
+        return None
+    return Interval(1.0, 1.0 - spread, 1.0 + spread).scaled(median(ratios))
 
 
 def _with_python(subject: Subject, graph: Graph, asked: int) -> Graph:
