@@ -67,9 +67,7 @@ def test_words_that_start_no_training_are_named(
         run_of(tmp_path, launcher).launched()
 
 
-def test_the_option_of_a_run_goes_over_the_setting(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_option_of_a_run_goes_over_the_setting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     script, notebook = tmp_path / "train.py", tmp_path / "train.ipynb"
     script.write_text("import torch\n")
     notebook.write_text('{"cells": [], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}')
