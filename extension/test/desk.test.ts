@@ -257,7 +257,7 @@ describe("a trace", () => {
     expect(desk.state.isTrace).toBe(false);
   });
 
-  it("is told from a saved profile", async () => {
+  it("is not a saved profile", async () => {
     const { desk, requests } = setUp();
     requests["skyline/open"] = () => ({ kind: "profile", script: "/home/ada/train.py" });
     await expect(desk.showTrace(editor.Uri.parse(trace) as unknown as vscode.Uri)).rejects.toThrow("trace.json is a saved profile. It is shown with its script, /home/ada/train.py.");

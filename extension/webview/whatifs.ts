@@ -97,7 +97,7 @@ export class WhatIfs {
     return h(
       "div",
       { class: `whatif${on ? " on" : ""}`, title: locked || (on ? `Remove ${name} from the code` : "Put it back into the code") },
-      h("label", {}, input, h("span", { class: "name" }, name.replaceAll("_", " "))),
+      h("label", {}, state.isTrace ? "" : input, h("span", { class: "name" }, name.replaceAll("_", " "))),
       h("span", { class: "value" }, estimate.present === "true" ? "" : estimate.present),
       h("span", { class: "gain" }, on ? "in the code" : "removed"),
       h("div", { class: "muted" }, on ? locked || "switch off to remove it" : state.canVerify ? "Verify measures the difference" : "profile again to see the difference"),

@@ -79,6 +79,7 @@ def make_devices(script: Path) -> DevicesReport:
         span=Span(True, 4096.0, 128.0),
         grid_g_per_kwh=100.0,
         traced_for_each=(),
+        answer="Fastest is the H100.",
         devices=(
             device("S1", 1_000_000_000, 0.5, "too large", 12),
             device("L9", 80_000_000_000, None, "fits", 1024),

@@ -23,7 +23,9 @@ export async function checkChange(session: Session, desk: Desk, runs: Remembered
   const folder = vscode.workspace.getWorkspaceFolder(script);
   const args = runs.of(script.toString())?.args ?? vscode.workspace.getConfiguration("skyline", script).get<string[]>("profile.args", []);
   const task = await skylineTask(session, { type: "skyline", script: folder ? vscode.workspace.asRelativePath(script, false) : script.fsPath, base, args }, folder);
-  if (task) await vscode.tasks.executeTask(task);
+  if (!task) return;
+  task.presentationOptions = { echo: false, clear: true, showReuseMessage: false };
+  await vscode.tasks.executeTask(task);
 }
 
 async function askRevision(name: string, branches: readonly string[]): Promise<string | undefined> {

@@ -9,7 +9,7 @@ const MOST_LINES = 12;
 /** Characters of a line of code, so that a row fits beside the script. */
 const CODE_WIDTH = 28;
 
-/** Figures before, now and their change, and what they are of. */
+/** Figures before and now, their change, and their name. */
 type Row = readonly [before: string, now: string, change: string, what: string];
 
 export async function comparePrevious(session: Session, desk: Desk): Promise<void> {
@@ -55,8 +55,8 @@ export function asText({ profiles, source }: ComparisonReport): string {
 }
 
 /**
- * A table whose columns of figures are aligned in its text as well. What they are of comes last, without blanks behind it:
- * an editor beside the script is narrow, and wraps longer rows.
+ * A table whose columns of figures are aligned in its text as well. Names come last, without blanks behind them: an
+ * editor beside the script is narrow, and wraps longer rows.
  */
 function table(what: string, rows: readonly Row[]): string[] {
   const head: Row = ["before", "now", "change", what];

@@ -13,7 +13,7 @@ export function isLauncher(program: string): boolean {
   return PROGRAMS.test(path.basename(program));
 }
 
-/** The same of a module after `python -m`. */
+/** True for a module that starts training scripts, as in `python -m torch.distributed.run`. */
 export function isLauncherModule(module: string): boolean {
   return MODULES.has(module);
 }

@@ -1,4 +1,4 @@
-/** What is known of a script, kept while another one is shown. */
+/** State of a script, kept while another one is shown. */
 
 import * as path from "node:path";
 import type * as vscode from "vscode";
