@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import exp, log
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,8 +14,7 @@ from skyline.interval import Interval
 from skyline.lazy_dataclass import dataclass
 from skyline.sweep.point import Provenance, SweepPoint, TimePart, Values
 
-Array = NDArray[np.float64]
-Indices = NDArray[np.int64]
+Array = NDArray[Any]
 
 _NINE_IN_TEN = 1.645
 """Half the width of the range of nine in ten, in standard deviations of a normal distribution."""
@@ -86,7 +86,7 @@ class _Fit:
     logs: Array
     shares: Array
     places: Array
-    ran: Indices
+    ran: Array
     rest: Array
     spreads: Array
     covariance: Array
@@ -179,7 +179,7 @@ def _factors(parts: Array, measured: Array, spreads: Array, priors: Array) -> tu
         precision = (shares.T * weights) @ shares + own
         pull: Array = shares.T @ (weights * (measured - np.log(total))) - logs / priors**2
         step: Array = np.linalg.solve(precision, pull)
-        logs = logs + np.clip(step, -_LONGEST_STEP, _LONGEST_STEP)
+        logs = np.add(logs, np.minimum(np.maximum(step, -_LONGEST_STEP), _LONGEST_STEP))
     return logs, np.linalg.inv(precision)
 
 
