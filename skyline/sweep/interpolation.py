@@ -168,19 +168,26 @@ def _places(values: Sequence[Values]) -> Array:
 
 def _factors(parts: Array, measured: Array, spreads: Array, priors: Array) -> tuple[Array, Array]:
     """The logarithm of the factor of each kind, and their covariance: Gauss-Newton steps to the most likely ones."""
-    logs: Array = np.zeros(parts.shape[1])
-    weights: Array = 1 / spreads**2
-    own: Array = np.diag(1 / priors**2)
-    precision: Array = own
+    weights, own = 1 / spreads**2, 1 / priors**2
+    logs: Array = np.zeros(len(priors))
     for _ in range(_STEPS):
-        times: Array = parts * np.exp(logs)
-        total: Array = times.sum(axis=1)
-        shares: Array = times / total[:, None]
-        precision = (shares.T * weights) @ shares + own
-        pull: Array = shares.T @ (weights * (measured - np.log(total))) - logs / priors**2
-        step: Array = np.linalg.solve(precision, pull)
-        logs = np.add(logs, np.minimum(np.maximum(step, -_LONGEST_STEP), _LONGEST_STEP))
-    return logs, np.linalg.inv(precision)
+        logs = logs + _step(logs, parts, measured, weights, own)
+    _, shares = _totals(logs, parts)
+    return logs, np.linalg.inv((shares.T * weights) @ shares + np.diag(own))
+
+
+def _step(logs: Array, parts: Array, measured: Array, weights: Array, own: Array) -> Array:
+    total, shares = _totals(logs, parts)
+    pull = shares.T @ (weights * (measured - np.log(total))) - own * logs
+    step = np.linalg.solve((shares.T * weights) @ shares + np.diag(own), pull)
+    return np.minimum(np.maximum(step, -_LONGEST_STEP), _LONGEST_STEP)
+
+
+def _totals(logs: Array, parts: Array) -> tuple[Array, Array]:
+    """The time of each iteration with these factors, and the part of each kind in it."""
+    times = parts * np.exp(logs)
+    total = times.sum(axis=1)
+    return total, times / total[:, None]
 
 
 def _distances(places: Array) -> Array:
