@@ -14,8 +14,12 @@ from skyline.interval import Interval
 from skyline.lazy_dataclass import dataclass
 from skyline.sweep.point import Provenance, SweepPoint, TimePart, Values
 
+<<<<<<< HEAD
 Array = NDArray[np.floating[Any]]
 Indices = NDArray[np.int64]
+=======
+Array = NDArray[Any]
+>>>>>>> sweep
 
 _NINE_IN_TEN = 1.645
 """Half the width of the range of nine in ten, in standard deviations of a normal distribution."""
@@ -87,7 +91,7 @@ class _Fit:
     logs: Array
     shares: Array
     places: Array
-    ran: Indices
+    ran: Array
     rest: Array
     spreads: Array
     covariance: Array
@@ -169,6 +173,7 @@ def _places(values: Sequence[Values]) -> Array:
 
 def _factors(parts: Array, measured: Array, spreads: Array, priors: Array) -> tuple[Array, Array]:
     """The logarithm of the factor of each kind, and their covariance: Gauss-Newton steps to the most likely ones."""
+<<<<<<< HEAD
     logs: Array = 0.0 * priors
     weights: Array = 1 / spreads**2
     own: Array = np.diag(1 / priors**2)
@@ -182,6 +187,28 @@ def _factors(parts: Array, measured: Array, spreads: Array, priors: Array) -> tu
         step: Array = np.linalg.solve(precision, pull)
         logs += np.clip(step, -_LONGEST_STEP, _LONGEST_STEP)
     return logs, np.linalg.inv(precision)
+=======
+    weights, own = 1 / spreads**2, 1 / priors**2
+    logs: Array = np.zeros(len(priors))
+    for _ in range(_STEPS):
+        logs = logs + _step(logs, parts, measured, weights, own)
+    _, shares = _totals(logs, parts)
+    return logs, np.linalg.inv((shares.T * weights) @ shares + np.diag(own))
+
+
+def _step(logs: Array, parts: Array, measured: Array, weights: Array, own: Array) -> Array:
+    total, shares = _totals(logs, parts)
+    pull = shares.T @ (weights * (measured - np.log(total))) - own * logs
+    step = np.linalg.solve((shares.T * weights) @ shares + np.diag(own), pull)
+    return np.minimum(np.maximum(step, -_LONGEST_STEP), _LONGEST_STEP)
+
+
+def _totals(logs: Array, parts: Array) -> tuple[Array, Array]:
+    """The time of each iteration with these factors, and the part of each kind in it."""
+    times = parts * np.exp(logs)
+    total = times.sum(axis=1)
+    return total, times / total[:, None]
+>>>>>>> sweep
 
 
 def _distances(places: Array) -> Array:
