@@ -14,12 +14,7 @@ from skyline.interval import Interval
 from skyline.lazy_dataclass import dataclass
 from skyline.sweep.point import Provenance, SweepPoint, TimePart, Values
 
-<<<<<<< HEAD
-Array = NDArray[np.floating[Any]]
-Indices = NDArray[np.int64]
-=======
 Array = NDArray[Any]
->>>>>>> sweep
 
 _NINE_IN_TEN = 1.645
 """Half the width of the range of nine in ten, in standard deviations of a normal distribution."""
@@ -173,21 +168,6 @@ def _places(values: Sequence[Values]) -> Array:
 
 def _factors(parts: Array, measured: Array, spreads: Array, priors: Array) -> tuple[Array, Array]:
     """The logarithm of the factor of each kind, and their covariance: Gauss-Newton steps to the most likely ones."""
-<<<<<<< HEAD
-    logs: Array = 0.0 * priors
-    weights: Array = 1 / spreads**2
-    own: Array = np.diag(1 / priors**2)
-    precision: Array = own
-    for _ in range(_STEPS):
-        times: Array = parts * np.exp(logs)
-        total: Array = times.sum(axis=1)
-        shares: Array = times / total[:, None]
-        precision = (shares.T * weights) @ shares + own
-        pull: Array = shares.T @ (weights * (measured - np.log(total))) - logs / priors**2
-        step: Array = np.linalg.solve(precision, pull)
-        logs += np.clip(step, -_LONGEST_STEP, _LONGEST_STEP)
-    return logs, np.linalg.inv(precision)
-=======
     weights, own = 1 / spreads**2, 1 / priors**2
     logs: Array = np.zeros(len(priors))
     for _ in range(_STEPS):
@@ -208,7 +188,6 @@ def _totals(logs: Array, parts: Array) -> tuple[Array, Array]:
     times = parts * np.exp(logs)
     total = times.sum(axis=1)
     return total, times / total[:, None]
->>>>>>> sweep
 
 
 def _distances(places: Array) -> Array:
