@@ -36,9 +36,10 @@ class EvaluationReplay:
     other in evaluation too: with torch.compile or several ranks nothing is replayed.
     """
 
-    def __init__(self, stretch):
-        """``stretch()`` changes whenever a step or a backward pass was made."""
+    def __init__(self, stretch, switch):
+        """``stretch()`` changes whenever a step or a backward pass was made; ``switch`` is the ``ModeSwitch``."""
         self._stretch = stretch
+        self._switch = switch
         self._now = None
         self._active = False
         self._depth = 0
@@ -51,12 +52,13 @@ class EvaluationReplay:
     def install(self):
         """Begin."""
         self._active = True
-        torch.nn.Module.train = self._noting_switch(torch.nn.Module.train)
+        self._switch.listen(self._switched)
         torch.compile = self._stopping_at(torch.compile)
 
     def stop(self):
         """Let every call through from now on, and free what was kept."""
         self._active = False
+        self._switch.leave(self._switched)
         for cls, forward in self._forwards.items():
             cls.forward = forward
         self._forwards.clear()
@@ -70,22 +72,10 @@ class EvaluationReplay:
             for name, count in self._counts.items()
         ]
 
-    def _noting_switch(self, train):
-        @functools.wraps(train)
-        def switched(module, mode=True):
-            if self._depth or not self._active:
-                return train(module, mode)
-            self._depth += 1
-            try:
-                result = train(module, mode)
-            finally:
-                self._depth -= 1
-            if not mode and rank()[1] == 1:
-                self._stand_in(type(module))
-                self._roots[id(module)] = module
-            return result
-
-        return switched
+    def _switched(self, module, mode):
+        if not mode and not self._depth and rank()[1] == 1:
+            self._stand_in(type(module))
+            self._roots[id(module)] = module
 
     def _stopping_at(self, compiler):
         @functools.wraps(compiler)

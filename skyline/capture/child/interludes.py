@@ -91,39 +91,17 @@ class Evaluation:
     the hooks: with it, no evaluation is seen.
     """
 
-    def __init__(self, interlude, rolling, stands_aside):
+    def __init__(self, switch, interlude, rolling, stands_aside):
+        self._switch = switch
         self._interlude = interlude
         self._rolling = rolling
         self._stands_aside = stands_aside
-        self._active = False
-        self._depth = 0
         self._hooks = []
         self._modules = []
 
-    def install(self):
-        """Before the script runs."""
-        train = torch.nn.Module.train
-
-        @functools.wraps(train)
-        def switched(module, mode=True):
-            if self._depth or not self._active:
-                return train(module, mode)
-            self._depth += 1
-            try:
-                result = train(module, mode)
-            finally:
-                self._depth -= 1
-            if mode:
-                self._switched_back(module)
-            else:
-                self._switched(module)
-            return result
-
-        torch.nn.Module.train = switched
-
     def start(self):
         """From now on; hooks would keep evaluations in the warm-up from being replayed."""
-        self._active = True
+        self._switch.listen(self._heard)
 
     def end(self):
         """A backward pass begins, or an iteration ends."""
@@ -136,6 +114,12 @@ class Evaluation:
             hook.remove()
         self._hooks.clear()
         self._modules.clear()
+
+    def _heard(self, module, mode):
+        if mode:
+            self._switched_back(module)
+        else:
+            self._switched(module)
 
     def _switched(self, module):
         if self._stands_aside() or any(known is module for known in self._modules):
@@ -213,18 +197,20 @@ class RollOuts:
 
 
 class Interludes:
-    """All of it, as parts of a ``PartClock``. ``stands_aside()`` is true where models must not get hooks."""
+    """All of it, as parts of a ``PartClock``.
 
-    def __init__(self, clock, stands_aside):
+    ``switch`` is the ``ModeSwitch``; ``stands_aside()`` is true where models must not get hooks.
+    """
+
+    def __init__(self, clock, switch, stands_aside):
         self._clock = clock
         rolling = Interlude(clock, "rollout")
         self._roll_outs = RollOuts(rolling)
-        self._evaluation = Evaluation(Interlude(clock, "evaluation"), rolling, stands_aside)
+        self._evaluation = Evaluation(switch, Interlude(clock, "evaluation"), rolling, stands_aside)
         self._rolling = rolling
 
     def install(self):
         """Put the hooks in place; the script, which runs on this thread, runs afterwards."""
-        self._evaluation.install()
         self._roll_outs.install()
         torch.save = torch.serialization.save = self._timed(torch.save, "saving")
         for module, names in _SAVERS.items():

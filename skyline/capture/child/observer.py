@@ -20,6 +20,7 @@ from .hand_written_updates import HandWrittenUpdates
 from .interludes import Interludes
 from .labels import Labels
 from .long_iteration import LongIteration
+from .mode_switch import ModeSwitch
 from .model_calls import ModelCalls
 from .module_lines import ModuleLines
 from .observed_keras import KerasOptimizers
@@ -61,8 +62,9 @@ class Observer:
         self.evaluated = {}
         self.called_modules = False
         self._clock = PartClock(on_part)
+        self.mode_switch = ModeSwitch()
         self._interludes = Interludes(
-            self._clock, lambda: bool(self.compiled) or self.model_calls is not None
+            self._clock, self.mode_switch, lambda: bool(self.compiled) or self.model_calls is not None
         )
         self._captures = Captures(self._replayed)
         self._keras = KerasOptimizers(
@@ -87,6 +89,7 @@ class Observer:
         """Put the hooks in place; the script runs afterwards."""
         self.module_lines.install()
         self._captures.install()
+        self.mode_switch.install()
         self._interludes.install()
         self._keras.install()
         self._wrap_construction(Optimizer, self.optimizers.created)

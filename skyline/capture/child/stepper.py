@@ -72,7 +72,9 @@ class Stepper:
         self._line_marker = LineMarker()
         self._saves = Saves(lambda: self.boundaries)
         replays = replay_evaluation and not inference
-        self.evaluation = EvaluationReplay(self.observer.stretch) if replays else None
+        self.evaluation = (
+            EvaluationReplay(self.observer.stretch, self.observer.mode_switch) if replays else None
+        )
 
     def install(self):
         """Put all hooks in place; the script runs afterwards."""

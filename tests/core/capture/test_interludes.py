@@ -15,6 +15,7 @@ import torch
 
 from skyline.capture.child import interludes
 from skyline.capture.child.interludes import Interludes
+from skyline.capture.child.mode_switch import ModeSwitch
 from skyline.capture.child.part_clock import PartClock, Parts
 from skyline.trace.profile import Profile
 
@@ -62,7 +63,13 @@ class Clocked:
         monkeypatch.setattr(logging.Handler, "handle", logging.Handler.handle)
         self.clock = PartClock()
         self.compiled = False
-        self.interludes = Interludes(self.clock, lambda: self.compiled)
+        self.switch = ModeSwitch()
+        self.interludes = Interludes(self.clock, self.switch, lambda: self.compiled)
+
+    def install(self) -> None:
+        self.switch.install()
+        self.interludes.install()
+        self.interludes.start()
 
     def passing(self, seconds: float) -> None:
         self.now += seconds
@@ -80,8 +87,7 @@ class Clocked:
 @pytest.fixture
 def clocked(monkeypatch: pytest.MonkeyPatch) -> Clocked:
     made = Clocked(monkeypatch)
-    made.interludes.install()
-    made.interludes.start()
+    made.install()
     return made
 
 
@@ -214,8 +220,7 @@ def test_a_roll_out_lasts_from_its_first_step_to_its_last(
 ) -> None:
     clocked = Clocked(monkeypatch)
     wrapper = sys.modules["gymnasium.core"].Wrapper  # type: ignore[attr-defined]
-    clocked.interludes.install()
-    clocked.interludes.start()
+    clocked.install()
 
     class Game(environments):
         def step(self, action: int) -> int:
