@@ -15,8 +15,8 @@ from skyline_lsp.greeting import Greeting, default_folder
 from skyline_lsp.stdio import reserve_stdio
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Serve one client until it disconnects. Returns the exit code of the process."""
+def make_parser() -> argparse.ArgumentParser:
+    """The parser of the command line."""
     parser = argparse.ArgumentParser(
         prog="skyline lsp",
         description="The Skyline language server: shows the cost of a training script in any editor.",
@@ -45,6 +45,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--log-file", metavar="FILE", help="write the log to FILE instead of standard error")
     parser.add_argument("-v", "--verbose", action="store_true", help="also log every message")
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Serve one client until it disconnects. Returns the exit code of the process."""
+    parser = make_parser()
     options = parser.parse_args(argv)
     if options.token_file and options.tcp is None:
         parser.error("--token-file needs --tcp: only the parent process can use standard input and output")

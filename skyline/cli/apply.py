@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import textwrap
 from collections.abc import Sequence
 from pathlib import Path
@@ -22,8 +23,8 @@ _EXAMPLES = """\
   skyline apply train.py --remove amp compile"""
 
 
-def run(arguments: Sequence[str]) -> int:
-    """Run the command."""
+def make_parser() -> argparse.ArgumentParser:
+    """The parser of the command line."""
     command = parser(
         "apply",
         "[options] SCRIPT NAME[=VALUE]... [ARGS...]",
@@ -41,7 +42,12 @@ def run(arguments: Sequence[str]) -> int:
     )
     command.add_argument("script", metavar="SCRIPT")
     command.add_argument("names", metavar="NAME[=VALUE]", nargs="+")
-    options, script_arguments = parse_after_names(arguments, command)
+    return command
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run the command."""
+    options, script_arguments = parse_after_names(arguments, make_parser())
     if options.remove:
         _check_removable(options.names)
     # A change that leaves the iteration as it is has no what-if.

@@ -28,8 +28,8 @@ _UNSTEADY = 0.25
 """A fixed product that took so much longer at times: something else was at work, or the clock was held down."""
 
 
-def run(arguments: Sequence[str]) -> int:
-    """Run the command."""
+def make_parser() -> argparse.ArgumentParser:
+    """The parser of the command line."""
     command = parser(
         "calibrate",
         "[options]",
@@ -61,7 +61,12 @@ def run(arguments: Sequence[str]) -> int:
     )
     command.add_argument("--json", metavar="FILE", help="write the outcome as JSON ('-': to stdout, alone)")
     command.add_argument("-q", "--quiet", action="store_true", help="print no progress and no notes")
-    options = command.parse_args(list(arguments))
+    return command
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run the command."""
+    options = make_parser().parse_args(list(arguments))
     if options.list:
         return _list()
     if options.forget:

@@ -38,8 +38,8 @@ _DEFAULT_SLOWER = "5%"
 _ROUNDS = 6
 
 
-def run(arguments: Sequence[str]) -> int:
-    """Run the command."""
+def make_parser() -> argparse.ArgumentParser:
+    """The parser of the command line."""
     command = parser(
         "check",
         "[options] [SCRIPT [ARGS...]]",
@@ -73,7 +73,12 @@ def run(arguments: Sequence[str]) -> int:
     command.add_argument("--junit", metavar="FILE", help="write the outcome as JUnit XML")
     command.add_argument("--json", metavar="FILE", help="write the outcome as JSON ('-': to stdout, alone)")
     command.add_argument("words", metavar="SCRIPT", nargs="*")
-    options, options_of_script = parse_after_names(arguments, command)
+    return command
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run the command."""
+    options, options_of_script = parse_after_names(arguments, make_parser())
     refuse_prediction(options)
     script, budget = _budget(options)
     check_script(script)

@@ -28,8 +28,8 @@ _COMPINIT = "(( $+functions[compdef] )) || { autoload -Uz compinit && compinit }
 """Zsh without a configuration has its completion system off."""
 
 
-def run(arguments: Sequence[str]) -> int:
-    """Run the command."""
+def make_parser() -> argparse.ArgumentParser:
+    """The parser of the command line."""
     command = parser(
         "completion",
         "SHELL",
@@ -37,7 +37,12 @@ def run(arguments: Sequence[str]) -> int:
         _EXAMPLES,
     )
     command.add_argument("shell", metavar="SHELL", choices=("bash", "zsh", "fish"), help="bash, zsh or fish")
-    shell = command.parse_args(arguments).shell
+    return command
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run the command."""
+    shell = make_parser().parse_args(arguments).shell
     script = shellcode(["skyline"], shell=shell).strip()
     tell(_COMPINIT + script if shell == "zsh" else script)
     return int(ExitCode.OK)
@@ -77,7 +82,7 @@ def _program(typed: Sequence[str]) -> argparse.ArgumentParser:
 
 def _arguments(name: str, typed: Sequence[str]) -> argparse.ArgumentParser:
     """The arguments of a command; once the script is typed, files alone: what follows is the script's own."""
-    command = _parser_of(name)
+    command: argparse.ArgumentParser = import_module(f"skyline.cli.{name}").make_parser()
     actions = command._actions  # pyright: ignore[reportPrivateUsage]
     names = _names_of(command)
     if not names and "ARGS" in (command.usage or "") and split_at_script(typed, actions)[1]:
@@ -95,21 +100,6 @@ def _arguments(name: str, typed: Sequence[str]) -> argparse.ArgumentParser:
 def _names_of(command: argparse.ArgumentParser) -> list[argparse.Action]:
     """The argument of a command that takes what-ifs, if it has one."""
     return [action for action in command._actions if action.dest == "names"]  # pyright: ignore[reportPrivateUsage]
-
-
-def _parser_of(command: str) -> argparse.ArgumentParser:
-    """The parser of a command, which makes it when it runs, in place of its help. This process prints no help."""
-    found: list[argparse.ArgumentParser] = []
-
-    def collect(self: argparse.ArgumentParser, file: object = None) -> None:
-        found.append(self)
-
-    argparse.ArgumentParser.print_help = collect
-    try:
-        import_module(f"skyline.cli.{command}").run(["--help"])
-    except SystemExit:
-        pass
-    return found[0]
 
 
 def _names(command: str, **_: object) -> Iterable[str]:

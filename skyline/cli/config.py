@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,8 +22,8 @@ _EXAMPLES = """\
   skyline config --schema pyproject     the JSON schema of [tool.skyline]"""
 
 
-def run(arguments: Sequence[str]) -> int:
-    """Run the command."""
+def make_parser() -> argparse.ArgumentParser:
+    """The parser of the command line."""
     command = parser(
         "config",
         "[options] [SCRIPT|FOLDER]",
@@ -41,7 +42,12 @@ def run(arguments: Sequence[str]) -> int:
         choices=("editor", "pyproject"),
         help="print the JSON schema of the settings in an editor, or of [tool.skyline], instead",
     )
-    options = command.parse_args(arguments)
+    return command
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run the command."""
+    options = make_parser().parse_args(arguments)
     from skyline.settings.pyproject import project_settings
     from skyline.settings.source import from_words, resolve
 

@@ -26,8 +26,13 @@ _EXAMPLES = """\
   skyline devices --json - train.py > devices.json"""
 
 
-def run(arguments: Sequence[str]) -> int:
-    """Run the command."""
+def make_parser() -> argparse.ArgumentParser:
+    """The parser of the command line."""
+    return _made()[0]
+
+
+def _made() -> tuple[argparse.ArgumentParser, list[argparse.Action], list[argparse.Action]]:
+    """The parser, the options of a capture, and the command's own."""
     command = parser(
         "devices",
         "[options] (SCRIPT | -m MODULE) [ARGS...]",
@@ -55,8 +60,13 @@ def run(arguments: Sequence[str]) -> int:
         ),
     ]
     command.add_argument("script", metavar="SCRIPT", help="or -m MODULE, as for python")
-    own = [*capturing, *asking]
-    ours, rest = split_at_script(arguments, own)
+    return command, capturing, asking
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run the command."""
+    command, capturing, asking = _made()
+    ours, rest = split_at_script(arguments, [*capturing, *asking])
     if not rest:
         _without_script(ours)
     options = command.parse_args([*ours, *(["--", rest[0]] if rest else [])])

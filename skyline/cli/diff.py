@@ -16,8 +16,8 @@ _EXAMPLES = """\
   skyline diff baseline.profile.json.gz train.py --fail-over 5%"""
 
 
-def run(arguments: Sequence[str]) -> int:
-    """Run the command."""
+def make_parser() -> argparse.ArgumentParser:
+    """The parser of the command line."""
     command = parser(
         "diff",
         "[options] BEFORE AFTER",
@@ -35,7 +35,12 @@ def run(arguments: Sequence[str]) -> int:
         metavar="PERCENT",
         help="exit with 4 if it is slower by more than this and the noise",
     )
-    options = command.parse_args(arguments)
+    return command
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run the command."""
+    options = make_parser().parse_args(arguments)
     before, after = saved_profile(options.before), saved_profile(options.after)
 
     from skyline.analysis.analyse import analyse

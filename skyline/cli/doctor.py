@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import platform
@@ -26,8 +27,8 @@ _RECORDERS = ("CUPTI", "roctracer", "rocprofiler", "XPUPTI")
 """Recorders of GPU work report errors under these names."""
 
 
-def run(arguments: Sequence[str]) -> int:
-    """Run the command; exits with 3 where nothing could be profiled."""
+def make_parser() -> argparse.ArgumentParser:
+    """The parser of the command line."""
     command = parser(
         "doctor",
         "[options] [SCRIPT]",
@@ -39,7 +40,12 @@ def run(arguments: Sequence[str]) -> int:
     )
     command.add_argument("--interpreter", metavar="PYTHON", help="the Python that is to run the scripts")
     command.add_argument("--json", metavar="FILE", help="write the checks as JSON ('-': to stdout, alone)")
-    options = command.parse_args(arguments)
+    return command
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run the command; exits with 3 where nothing could be profiled."""
+    options = make_parser().parse_args(arguments)
     script = Path(options.script) if options.script else Path.cwd() / "train.py"
     checks = (
         Check("skyline", "ok", f"{__version__} on Python {platform.python_version()}, {platform.platform()}"),

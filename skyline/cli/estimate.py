@@ -29,8 +29,8 @@ _EXAMPLES = """\
 _OBSERVED_S = 30.0
 
 
-def run(arguments: Sequence[str]) -> int:
-    """Run the command."""
+def make_parser() -> argparse.ArgumentParser:
+    """The parser of the command line."""
     command = parser(
         "estimate",
         "[options] (SCRIPT | PROFILE) (--epochs N | --iterations N | --samples N) [-- ARGS...]",
@@ -41,7 +41,12 @@ def run(arguments: Sequence[str]) -> int:
     )
     add_options(command)
     _add_own(command)
-    options, script_arguments = parse_after_names(arguments, command, names=False)
+    return command
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run the command."""
+    options, script_arguments = parse_after_names(arguments, make_parser(), names=False)
     if len([one for one in (options.epochs, options.iterations, options.samples) if one is not None]) != 1:
         raise UsageError(
             "State the length of the training in one way",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Sequence
 
 from skyline.cli import traced
@@ -22,8 +23,8 @@ _EXAMPLES = """\
 FORMATS = ("perfetto", "speedscope", "html", "json")
 
 
-def run(arguments: Sequence[str]) -> int:
-    """Run the command."""
+def make_parser() -> argparse.ArgumentParser:
+    """The parser of the command line."""
     command = parser(
         "export",
         "FILE|SCRIPT --format FORMAT -o OUTPUT",
@@ -42,7 +43,12 @@ def run(arguments: Sequence[str]) -> int:
         "-o", "--output", metavar="OUTPUT", required=True, help="file to write ('-': stdout)"
     )
     command.add_argument("--force", action="store_true", help="overwrite an existing file")
-    options = command.parse_args(arguments)
+    return command
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run the command."""
+    options = make_parser().parse_args(arguments)
     if is_trace(options.source):
         data = traced.exported(options.source, options.format)
     else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Sequence
 from shutil import get_terminal_size
 from textwrap import wrap
@@ -43,8 +44,8 @@ _UNITS = (
 _UNLIMITED = 1000
 
 
-def run(arguments: Sequence[str]) -> int:
-    """Run the command."""
+def make_parser() -> argparse.ArgumentParser:
+    """The parser of the command line."""
     command = parser(
         "gpus",
         "[options] [NAME]",
@@ -55,7 +56,12 @@ def run(arguments: Sequence[str]) -> int:
     )
     command.add_argument("name", metavar="NAME", nargs="?", help="one GPU, in any usual spelling")
     command.add_argument("--json", metavar="FILE", help="write the table as JSON ('-': to stdout, alone)")
-    options = command.parse_args(arguments)
+    return command
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run the command."""
+    options = make_parser().parse_args(arguments)
     from skyline.predict.gpus import gpu_named, gpus
     from skyline.predict.prices import prices_of
 

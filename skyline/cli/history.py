@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -15,8 +16,8 @@ _EXAMPLES = """\
   skyline history --json - train.py"""
 
 
-def run(arguments: Sequence[str]) -> int:
-    """Run the command."""
+def make_parser() -> argparse.ArgumentParser:
+    """The parser of the command line."""
     command = parser(
         "history",
         "[options] SCRIPT",
@@ -27,7 +28,12 @@ def run(arguments: Sequence[str]) -> int:
     command.add_argument("--json", metavar="FILE", help="write the history as JSON ('-': to stdout, alone)")
     command.add_argument("--html", metavar="FILE", help="write the page with charts as HTML")
     command.add_argument("script", metavar="SCRIPT")
-    options = command.parse_args(list(arguments))
+    return command
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run the command."""
+    options = make_parser().parse_args(list(arguments))
     from skyline.report.commit_history import history_report
     from skyline.report.pages.commit_history import history_page
     from skyline.trace import store

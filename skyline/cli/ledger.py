@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Sequence
 from dataclasses import asdict
 
@@ -16,8 +17,8 @@ _EXAMPLES = """\
   skyline ledger --forget 3f2a90c1          remove one for good"""
 
 
-def run(arguments: Sequence[str]) -> int:
-    """Run the command."""
+def make_parser() -> argparse.ArgumentParser:
+    """The parser of the command line."""
     command = parser(
         "ledger",
         "[options]",
@@ -33,7 +34,12 @@ def run(arguments: Sequence[str]) -> int:
         "--forget", metavar="ID", nargs="+", help="remove these entries; 'all': every one shown"
     )
     command.add_argument("--path", action="store_true", help="print the path of the ledger only")
-    options = command.parse_args(list(arguments))
+    return command
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run the command."""
+    options = make_parser().parse_args(list(arguments))
     from skyline.ledger.ledger import Ledger
     from skyline.ledger.record import track_records
     from skyline.report.pages.verification import ledger_page

@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Sequence
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """The parser of the command line."""
+    from skyline_lsp import main
+
+    return main.make_parser()
 
 
 def run(arguments: Sequence[str]) -> int:

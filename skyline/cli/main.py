@@ -19,7 +19,8 @@ from skyline.errors import (
 )
 from skyline.version import __version__
 
-# Each module has a run(arguments) -> int; its summary stands here so that --help imports none of them.
+# Each module has a run(arguments) -> int and a make_parser() for completion; its summary stands here so that --help
+# imports none of them.
 COMMANDS = {
     "profile": "run a training script and show where its time and memory go",
     "whatif": "predict the effect of a change",

@@ -29,8 +29,8 @@ _EXAMPLES = """\
   skyline plan --preset academic-bert --cluster g4dn.12xlarge --nodes 8"""
 
 
-def run(arguments: Sequence[str]) -> int:
-    """Run the command."""
+def make_parser() -> argparse.ArgumentParser:
+    """The parser of the command line."""
     command = parser(
         "plan",
         "[options] (SCRIPT | PROFILE | --model NAME) --cluster NAME [ARGS...]\n"
@@ -46,7 +46,12 @@ def run(arguments: Sequence[str]) -> int:
     command.conflict_handler = "resolve"
     command.set_defaults(budget=None)
     _add_own(command)
-    options, script_arguments = parse_after_names(arguments, command, names=False)
+    return command
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run the command."""
+    options, script_arguments = parse_after_names(arguments, make_parser(), names=False)
     if options.nodes and options.gpus:
         raise UsageError("--nodes and --gpus exclude each other", hint="Name one of them.")
     if options.preset is not None:

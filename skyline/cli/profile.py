@@ -35,8 +35,13 @@ _EXAMPLES = """\
   skyline profile --json - train.py > profile.json"""
 
 
-def run(arguments: Sequence[str]) -> int:
-    """Run the command."""
+def make_parser() -> argparse.ArgumentParser:
+    """The parser of the command line."""
+    return _made()[0]
+
+
+def _made() -> tuple[argparse.ArgumentParser, list[argparse.Action], list[argparse.Action]]:
+    """The parser, the options of a capture, and those that a host does not get."""
     command = parser(
         "profile",
         "[options] (SCRIPT | -m MODULE | LAUNCHER ...) [ARGS...]",
@@ -45,7 +50,7 @@ def run(arguments: Sequence[str]) -> int:
         "changed; what it prints goes to stderr.",
         _EXAMPLES,
     )
-    capture_options = add_options(command)
+    capturing = add_options(command)
     local = [
         command.add_argument(
             "--json", metavar="FILE", help="write the profile as JSON ('-': to stdout, alone)"
@@ -74,9 +79,14 @@ def run(arguments: Sequence[str]) -> int:
             help="with --host: the command that starts Skyline there (default: skyline, else python3 -m skyline)",
         ),
     ]
-    own = [*capture_options, *local]
     command.add_argument("script", metavar="SCRIPT", help="or -m MODULE, as for python")
-    ours, rest = split_at_script(arguments, own)
+    return command, capturing, local
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run the command."""
+    command, capturing, local = _made()
+    ours, rest = split_at_script(arguments, [*capturing, *local])
     options = command.parse_args([*ours, *(["--", rest[0]] if rest else [])])
     launch = launch_of(rest)
 

@@ -18,8 +18,8 @@ _EXAMPLES = """\
   skyline ranks traces/ --cluster tcp://10.0.0.5:8786"""
 
 
-def run(arguments: Sequence[str]) -> int:
-    """Run the command."""
+def make_parser() -> argparse.ArgumentParser:
+    """The parser of the command line."""
     command = parser(
         "ranks",
         "[options] FOLDER|FILE...",
@@ -66,7 +66,12 @@ def run(arguments: Sequence[str]) -> int:
         help="with --scale: on this rank only (repeatable)",
     )
     command.add_argument("--quiet", action="store_true", help="print no notes on stderr")
-    options = command.parse_args(arguments)
+    return command
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run the command."""
+    options = make_parser().parse_args(arguments)
 
     from skyline.job.job import job_of
     from skyline.job.rank_reader import RankReader, ScaleNamed, trace_files

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import os
 import signal
@@ -30,14 +31,19 @@ _END_TIMEOUT_S = 20.0
 """Time for the orderly end of a run whose connection is gone."""
 
 
-def run(arguments: Sequence[str]) -> int:
-    """Run the command."""
-    parser(
+def make_parser() -> argparse.ArgumentParser:
+    """The parser of the command line."""
+    return parser(
         "receive",
         "",
         "Take a project and profile it: the other end of skyline profile --host, which\n"
         "starts this command over ssh. It is not for use by hand.",
-    ).parse_args(arguments)
+    )
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run the command."""
+    make_parser().parse_args(arguments)
     if sys.stdin.isatty():
         raise UsageError(
             "This command is started over ssh by another machine",

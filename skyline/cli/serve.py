@@ -31,8 +31,13 @@ _EXAMPLES = """\
   skyline serve --saved train.py              only what others measure"""
 
 
-def run(arguments: Sequence[str]) -> int:
-    """Run the command; ends with Ctrl+C."""
+def make_parser() -> argparse.ArgumentParser:
+    """The parser of the command line."""
+    return _made()[0]
+
+
+def _made() -> tuple[argparse.ArgumentParser, list[argparse.Action]]:
+    """The parser and its options."""
     command = parser(
         "serve",
         "[options] (SCRIPT | -m MODULE) [ARGS...]",
@@ -59,6 +64,12 @@ def run(arguments: Sequence[str]) -> int:
         ),
     ]
     command.add_argument("script", metavar="SCRIPT", help="or -m MODULE, as for python")
+    return command, own
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run the command; ends with Ctrl+C."""
+    command, own = _made()
     ours, rest = split_at_script(arguments, own)
     options = command.parse_args([*ours, *(["--", rest[0]] if rest else [])])
     launch = launch_of(rest)

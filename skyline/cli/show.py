@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -22,8 +23,8 @@ _EXAMPLES = """\
 
 
 @uncollected(last=True)
-def run(arguments: Sequence[str]) -> int:
-    """Run the command."""
+def make_parser() -> argparse.ArgumentParser:
+    """The parser of the command line."""
     command = parser(
         "show",
         "[options] [FILE|SCRIPT]",
@@ -37,7 +38,12 @@ def run(arguments: Sequence[str]) -> int:
     command.add_argument(
         "--line", metavar="[FILE:]LINE", help="all details of one line: phases, memory, operations, calls"
     )
-    options = command.parse_args(arguments)
+    return command
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run the command."""
+    options = make_parser().parse_args(arguments)
     if options.source is not None and is_trace(options.source):
         return traced.show(options.source, options)
     subject = saved_profile(options.source)

@@ -31,8 +31,8 @@ _BUDGET_S = 600.0
 _ROUNDS = 5
 
 
-def run(arguments: Sequence[str]) -> int:
-    """Run the command."""
+def make_parser() -> argparse.ArgumentParser:
+    """The parser of the command line."""
     command = parser(
         "sweep",
         "[options] SCRIPT --vary NAME=VALUES [--vary ...] [ARGS...]",
@@ -77,7 +77,12 @@ def run(arguments: Sequence[str]) -> int:
     command.add_argument(
         "words", metavar="ARGS", nargs="*", help="arguments of the script; after -- in any form"
     )
-    options, more = parse_after_names(arguments, command)
+    return command
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run the command."""
+    options, more = parse_after_names(arguments, make_parser())
     script = Path(options.script)
     require_script(script)
     fill_in(options, script, gpu=True)

@@ -40,9 +40,8 @@ _USUAL_PROFILE_S, _PROFILE_SHARE = 20.0, 0.1
 """Trials within the profile take 20 s, or a tenth of a short budget."""
 
 
-def run(arguments: Sequence[str]) -> int:
-    """Run the command."""
-    began_s = time.monotonic()
+def make_parser() -> argparse.ArgumentParser:
+    """The parser of the command line."""
     command = parser(
         "tune",
         "[options] SCRIPT [ARGS...]",
@@ -91,7 +90,13 @@ def run(arguments: Sequence[str]) -> int:
     command.add_argument(
         "words", metavar="ARGS", nargs="*", help="arguments of the script; after -- in any form"
     )
-    options, more = parse_after_names(arguments, command)
+    return command
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run the command."""
+    began_s = time.monotonic()
+    options, more = parse_after_names(arguments, make_parser())
     script_arguments = (*options.words, *(more or ())) if options.words or more is not None else None
     refuse_prediction(options)
     require_script(Path(options.script))

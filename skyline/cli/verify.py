@@ -28,8 +28,8 @@ _EXAMPLES = """\
   skyline verify train.py --against mine.py           two scripts, no prediction"""
 
 
-def run(arguments: Sequence[str]) -> int:
-    """Run the command."""
+def make_parser() -> argparse.ArgumentParser:
+    """The parser of the command line."""
     command = parser(
         "verify",
         "[options] SCRIPT NAME[=VALUE]... [ARGS...]\n"
@@ -57,7 +57,12 @@ def run(arguments: Sequence[str]) -> int:
     command.add_argument("--json", metavar="FILE", help="write the result as JSON ('-': to stdout, alone)")
     command.add_argument("script", metavar="SCRIPT")
     command.add_argument("names", metavar="NAME[=VALUE]", nargs="*")
-    options, script_arguments = parse_after_names(arguments, command)
+    return command
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run the command."""
+    options, script_arguments = parse_after_names(arguments, make_parser())
     refuse_prediction(options)
     from skyline.verification.measure import Effort
 

@@ -35,8 +35,13 @@ _EXAMPLES = """\
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
-def run(arguments: Sequence[str]) -> int:
-    """Run the command; the exit code is that of the script."""
+def make_parser() -> argparse.ArgumentParser:
+    """The parser of the command line."""
+    return _made()[0]
+
+
+def _made() -> tuple[argparse.ArgumentParser, list[argparse.Action]]:
+    """The parser and its options."""
     command = parser(
         "watch",
         "[options] (SCRIPT | -m MODULE | COMMAND ...) [ARGS...]\n"
@@ -46,7 +51,12 @@ def run(arguments: Sequence[str]) -> int:
         "the script. It continues if Skyline is killed. Everything after SCRIPT is the script's own.",
         _EXAMPLES,
     )
-    own = _add_options(command)
+    return command, _add_options(command)
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run the command; the exit code is that of the script."""
+    command, own = _made()
     ours, rest = split_at_script(arguments, own)
     options = command.parse_args(ours)
     if options.show is not None:

@@ -34,8 +34,8 @@ _EXAMPLES = """\
   skyline whatif --gpu h100 trace.json.gz             its kernels on another GPU"""
 
 
-def run(arguments: Sequence[str]) -> int:
-    """Run the command."""
+def make_parser() -> argparse.ArgumentParser:
+    """The parser of the command line."""
     command = parser(
         "whatif",
         "[options] SOURCE [NAME[=VALUE]...] [ARGS...]",
@@ -49,7 +49,12 @@ def run(arguments: Sequence[str]) -> int:
     command.add_argument("--json", metavar="FILE", help="write the answer as JSON ('-': to stdout, alone)")
     command.add_argument("source", metavar="SOURCE")
     command.add_argument("names", metavar="NAME[=VALUE]", nargs="*")
-    options, script_arguments = parse_after_names(arguments, command)
+    return command
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run the command."""
+    options, script_arguments = parse_after_names(arguments, make_parser())
     if is_trace(options.source):
         if script_arguments is not None:
             raise UsageError(

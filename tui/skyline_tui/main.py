@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from skyline_tui.messages import Post
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run until the user quits; returns the exit code of the process."""
+def make_parser() -> argparse.ArgumentParser:
+    """The parser of the command line."""
     parser = argparse.ArgumentParser(
         prog="skyline tui",
         description="See where a training script's time and memory go, drag its throughput or its memory, "
@@ -40,7 +40,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         "--staged", action="store_true", help="rewrite the file on apply only, not on every release or toggle"
     )
     parser.add_argument("--theme", metavar="NAME", help="colours: skyline, or any of Textual's themes")
-    options, script_arguments = parse_after_names(sys.argv[1:] if argv is None else argv, parser)
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run until the user quits; returns the exit code of the process."""
+    words = sys.argv[1:] if argv is None else argv
+    options, script_arguments = parse_after_names(words, make_parser())
 
     if options.script is not None and not Path(options.script).is_file():
         say(f"skyline tui: {options.script} is not a file. Name the script that trains.")

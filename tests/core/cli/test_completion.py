@@ -5,11 +5,12 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 
-from skyline.cli.main import main
+from skyline.cli.main import COMMANDS, main
 
 BASH = """
 COMP_LINE="{line}"
@@ -109,6 +110,16 @@ def test_a_word_of_the_line_is_never_run(folder: Path, capsys: pytest.CaptureFix
     line = "skyline profile \\$(touch${IFS}ran)x"
     run("bash", script_for("bash", capsys) + BASH.format(line=line), folder)
     assert not (folder / "ran").exists()
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_completion_reads_the_parser_that_the_command_uses(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = import_module(f"skyline.cli.{name}").make_parser()
+    assert made.prog == f"skyline {name}"
+    assert main([name, "--help"]) == 0
+    assert capsys.readouterr().out == made.format_help()
 
 
 def test_other_shells_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
