@@ -120,7 +120,12 @@ def add_options(
             metavar="GB",
             help="limit of the files that the script writes (default: half of the free disk, 20 at most)",
         ),
-        group.add_argument("-q", "--quiet", action="store_true", help="print no progress and no notes"),
+        group.add_argument(
+            "-q",
+            "--quiet",
+            action="store_true",
+            help="print no progress and no notes of Skyline; what the script prints goes to stderr in any case",
+        ),
     ]
 
 
