@@ -17,6 +17,7 @@ from skyline.capture.child.observed_keras import (
     is_of_keras,
     name_of,
     parameters_of,
+    saved_state,
     state_of,
 )
 from skyline.capture.child.part_clock import PartClock
@@ -62,8 +63,9 @@ def shapes(tensors: Any) -> list[tuple[int, ...]]:
 class Variable:
     """A variable of Keras, with the tensor that it holds."""
 
-    def __init__(self, *shape: int) -> None:
+    def __init__(self, *shape: int, path: str = "") -> None:
         self._value = torch.nn.Parameter(torch.zeros(shape))
+        self.path = path
 
 
 def base_class() -> type[Any]:
@@ -206,6 +208,19 @@ def test_tensors_of_an_optimizer_by_its_owner(base: type[Any]) -> None:
     plain.param_groups[0]["params"][0].grad = torch.ones(2)
     plain.step()
     assert shapes(state_of(plain)) == [(2,)]
+
+
+def test_a_checkpoint_keeps_the_variables_of_an_optimizer_by_their_paths(base: type[Any]) -> None:
+    optimizer = base()
+    optimizer.variables = [Variable(path="sgd/iteration"), Variable(3, path="sgd/momentum")]
+    kept = saved_state(optimizer)
+    assert {path: tuple(tensor.shape) for path, tensor in kept.items()} == {
+        "sgd/iteration": (),
+        "sgd/momentum": (3,),
+    }
+    assert not any(tensor.requires_grad for tensor in kept.values())
+    plain = torch.optim.SGD([torch.nn.Parameter(torch.ones(2))])
+    assert saved_state(plain) == plain.state_dict()
 
 
 def test_the_state_of_an_optimizer_is_no_parameter_of_the_model(base: type[Any]) -> None:

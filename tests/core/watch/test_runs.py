@@ -17,7 +17,7 @@ from typing import Any
 import psutil
 import pytest
 
-from skyline.watch.records import Record, Window
+from skyline.watch.records import Failed, Parameters, Record, Sample, Window
 from skyline.watch.run import WatchedProcess
 
 pytestmark = [pytest.mark.capture, pytest.mark.skipif(sys.platform == "win32", reason="no Unix sockets")]
@@ -156,6 +156,51 @@ def test_hooks_are_out_while_a_run_of_short_iterations_rests(
         # Nothing could end the rest of a run without optimizer steps.
         assert capfd.readouterr().out == "0\n"
         assert set(missing) == {0}
+
+
+KERAS = """\
+import os
+os.environ["KERAS_BACKEND"] = "torch"
+import numpy
+import keras
+
+x = numpy.random.rand(256, 8).astype("float32")
+y = numpy.random.rand(256, 2).astype("float32")
+hidden = keras.layers.Dense(16, activation="relu", name="hidden")
+model = keras.Sequential([hidden, keras.layers.Dense(2, name="head")])
+optimizer = keras.optimizers.SGD(0.01, gradient_accumulation_steps=2)
+model.compile(optimizer=optimizer, loss="mse")
+model.fit(x, y, batch_size=16, epochs=40, verbose=0)
+"""
+UPDATES = 40 * 256 // 16 // 2
+
+
+@pytest.mark.skipif(importlib.util.find_spec("keras") is None, reason="keras is not installed")
+def test_updates_of_keras_are_the_iterations(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "train.py").write_text(KERAS)
+    monkeypatch.chdir(tmp_path)
+    heard: list[Record] = []
+    process = WatchedProcess([sys.executable, "train.py"], share=0.5, every_s=0.05)
+    try:
+        process.listen(lambda _, record: heard.append(record), lambda: None)
+    finally:
+        process.close()
+    assert not [one for one in heard if isinstance(one, Failed)]
+    # Two batches are one update; without the optimizer's hooks each backward pass would count.
+    assert UPDATES / 2 < max(one.iteration for one in heard if isinstance(one, Window)) <= UPDATES
+    rows = [row for one in heard if isinstance(one, Parameters) for row in one.rows]
+    places = {row.name.partition("/")[2]: row.line and row.line.line for row in rows}
+    lines = KERAS.splitlines()
+    first, second = (
+        next(n for n, text in enumerate(lines, 1) if name in text) for name in ("hidden =", "head")
+    )
+    assert places == {
+        "hidden/kernel": first, "hidden/bias": first, "head/kernel": second, "head/bias": second
+    }  # fmt: skip
+    sample = next(one for one in heard if isinstance(one, Sample))
+    assert sorted(number for number, _ in sample.gradients) == [0, 1, 2, 3]
+    assert all(change > 0 for _, change, _, _ in sample.updates)
+    assert len(sample.updates) == 4
 
 
 def test_the_hooks_of_a_real_run_show_its_problems(tmp_path: Path) -> None:

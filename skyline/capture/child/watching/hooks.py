@@ -15,6 +15,7 @@ from torch.utils.data import dataloader as loading
 
 from .. import compiling
 from ..module_lines import ModuleLines
+from ..observed_keras import KerasOptimizers
 from .output import observe
 from .run import WatchedRun
 from .stream import Stream
@@ -90,6 +91,13 @@ class Hooks:
         compiling.install(lambda *_: None)
         register_optimizer_step_pre_hook(self._before_step)
         register_optimizer_step_post_hook(self._after_step)
+        KerasOptimizers(
+            lambda call, part: call,
+            lambda optimizer, line: None,
+            self._before_step,
+            self._after_keras_step,
+            lambda optimizer, frame: None,
+        ).install()
         self._seams = (
             Seam(torch.autograd, "backward", self._wrap_backward),
             Seam(loading._BaseDataLoaderIter, "__next__", self._wrap_next),
@@ -132,16 +140,22 @@ class Hooks:
             where = f"{os.path.basename(at.tb_frame.f_code.co_filename)}:{at.tb_lineno}"
             self._stream.send(kind="failed", problem=f"{type(error).__name__}: {error} ({where})")
 
-    def _before_step(self, optimizer, args, kwargs):
+    def _before_step(self, optimizer, args=(), kwargs=None):
         if not self._run.asleep:
             self._tell(self._run.step_begins, optimizer)
 
-    def _after_step(self, optimizer, args, kwargs):
+    def _after_step(self, optimizer, args=(), kwargs=None):
         # The short way through a rest: this call is all that it costs.
         run = self._run
         if run.asleep and run.sleeps_through(optimizer):
             return
         self._tell(run.step_ended, optimizer)
+
+    def _after_keras_step(self, optimizer, frame, updated):
+        if updated:
+            self._after_step(optimizer)
+        elif not self._run.asleep:
+            self._tell(self._run.step_put_off)
 
     def _wrap_backward(self, backward):
         @functools.wraps(backward)

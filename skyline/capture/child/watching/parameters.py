@@ -6,7 +6,11 @@ import gc
 
 import torch
 
+from ..observed_keras import own_variables
+
 _WRAPPERS = ("module.", "_orig_mod.", "_fsdp_wrapped_module.", "_forward_module.")
+OF_KERAS = "_torch_params"
+"""Models and layers of Keras keep a dictionary of this name, with all parameters of theirs and of their parts."""
 
 
 class Parameters:
@@ -40,16 +44,22 @@ class Parameters:
         return rows
 
     def _named(self):
+        """Name and line by the parameter."""
         found = {}
         for root in root_modules():
             for path, module in root.named_modules():
+                if path.rpartition(".")[2] == OF_KERAS:
+                    continue
                 line = self._module_lines.line(module)
-                for name, parameter in module._parameters.items():
-                    if parameter is not None:
-                        full = _plain(f"{path}.{name}" if path else name)
-                        known = found.get(id(parameter))
-                        if known is None or known[1] is None:
-                            found[id(parameter)] = full, line
+                own = {
+                    _plain(f"{path}.{name}" if path else name): parameter
+                    for name, parameter in module._parameters.items()
+                    if parameter is not None
+                }
+                for name, parameter in {**own, **own_variables(module)}.items():
+                    known = found.get(id(parameter))
+                    if known is None or known[1] is None:
+                        found[id(parameter)] = name, line
         return found
 
 

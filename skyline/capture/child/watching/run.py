@@ -72,6 +72,11 @@ class WatchedRun:
             self._sample.before_step(optimizer)
             self._sampling_s += time.thread_time() - began
 
+    def step_put_off(self):
+        """The call that began made no step: gradients were only added up."""
+        if self._sample is not None:
+            self._sample.put_off()
+
     def step_ended(self, optimizer):
         """After every optimizer step."""
         if self._sample is not None:

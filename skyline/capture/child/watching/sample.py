@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 
+from ..observed_keras import parameters_of
 from .graph_reading import GraphReading
 
 _MOST_UPDATES = 16
@@ -22,6 +23,7 @@ class Sample:
         self._missing = []
         self._updates = []
         self._before = []
+        self._complete = 0, 0
         self._reading = None
         self.device_s = 0.0
 
@@ -35,8 +37,9 @@ class Sample:
 
     def before_step(self, optimizer):
         """Gradients are complete, weights have their old values."""
-        trained = [one for group in optimizer.param_groups for one in group["params"] if one.requires_grad]
+        trained = [one for one in parameters_of(optimizer) if one.requires_grad]
         self._parameters.add(trained)
+        self._complete = len(self._gradients), len(self._missing)
         with torch.no_grad():
             plain = [(one, one.grad) for one in trained if _is_plain(one) and _is_plain(one.grad)]
             self._missing += [self._parameters.number(one) for one in trained if one.grad is None]
@@ -50,6 +53,12 @@ class Sample:
                     read = sum(gradient.numel() * gradient.element_size() for _, gradient in here)
                     self.device_s += read / _BYTES_PER_S
             self._before = [(one, _part(one).clone(), _part(gradient)) for one, gradient in _spread(plain)]
+
+    def put_off(self):
+        """Weights kept their values, and gradients were not complete: forget the statistics before the step."""
+        gradients, missing = self._complete
+        del self._gradients[gradients:], self._missing[missing:]
+        self._before = []
 
     def after_step(self):
         """Weights have their new values."""

@@ -9,7 +9,8 @@ import sys
 
 import torch
 
-from .parameters import root_modules
+from ..observed_keras import is_of_keras, parameters_of, saved_state
+from .parameters import OF_KERAS, root_modules
 
 _save = torch.save
 
@@ -21,15 +22,12 @@ def stop(command, iteration, stream):
     """
     path = command.get("checkpoint")
     if path is not None:
-        alive = [thing for thing in gc.get_objects() if issubclass(type(thing), torch.optim.Optimizer)]
-        trained = {
-            id(one) for optimizer in alive for group in optimizer.param_groups for one in group["params"]
-        }
-        roots = [root for root in root_modules() if any(id(one) in trained for one in root.parameters())]
+        alive = _optimizers()
+        trained = {id(one) for optimizer in alive for one in parameters_of(optimizer)}
         content = {
             "iteration": iteration,
-            "models": [root.state_dict() for root in roots],
-            "optimizers": [optimizer.state_dict() for optimizer in alive],
+            "models": [root.state_dict() for root in _models(trained)],
+            "optimizers": [saved_state(optimizer) for optimizer in alive],
             "random_state": torch.get_rng_state(),
         }
         try:
@@ -44,3 +42,29 @@ def stop(command, iteration, stream):
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         raise KeyboardInterrupt
     signal.raise_signal(signal.SIGINT)
+
+
+def _optimizers():
+    """Those of PyTorch and of Keras that exist."""
+    known = {}
+    found = []
+    for thing in gc.get_objects():
+        kind = type(thing)
+        is_one = known.get(kind)
+        if is_one is None:
+            is_one = known[kind] = issubclass(kind, torch.optim.Optimizer) or is_of_keras(thing)
+        if is_one:
+            found.append(thing)
+    return found
+
+
+def _models(trained):
+    """Modules with trained parameters that are part of no other; of Keras without the layers of its models."""
+    known = set()
+    found = []
+    roots = [(root, {id(one) for one in root.parameters()}) for root in root_modules()]
+    for root, own in sorted(roots, key=lambda pair: -len(pair[1])):
+        if own & trained and not (OF_KERAS in root._modules and own <= known):
+            known |= own
+            found.append(root)
+    return found
