@@ -1,4 +1,4 @@
-"""The switch of models between training and evaluation, told to whoever listens."""
+"""The switch of models between training and evaluation, and its listeners."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import torch
 
 
 class ModeSwitch:
-    """Stands in ``torch.nn.Module.train``, which ``eval`` calls too, and tells of each switch once it was made.
+    """Stands in ``torch.nn.Module.train``, which ``eval`` calls too, and calls the listeners after each switch.
 
-    A module switches its parts by calls of the same method: only the outermost call is told.
+    A module switches its parts by calls of the same method: only the outermost call counts.
     """
 
     def __init__(self):

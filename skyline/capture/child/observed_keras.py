@@ -13,6 +13,7 @@ from .sandbox.import_hooks import after_import
 
 _BASE = "keras.src.optimizers.base_optimizer"
 _SCALING = "keras.src.optimizers.loss_scale_optimizer"
+_LAYER = "keras.src.layers.layer"
 _WRAPPERS = ("LossScaleOptimizer", "MultiOptimizer")
 """Optimizers that hand gradients on to others, which step."""
 SPAN = "Optimizer.step#"
@@ -130,11 +131,23 @@ def state_of(optimizer):
 
 
 def saved_state(optimizer):
-    """What a checkpoint keeps of an optimizer: its ``state_dict``, or for Keras its variables by their paths."""
+    """The content of an optimizer in a checkpoint: its ``state_dict``, or for Keras its variables by their paths."""
     if is_of_keras(optimizer):
-        held = {variable.path: getattr(variable, "_value", None) for variable in optimizer.variables}
-        return {path: tensor.detach() for path, tensor in held.items() if tensor is not None}
+        return {path: tensor.detach() for path, tensor in _by_path(optimizer.variables).items()}
     return optimizer.state_dict()
+
+
+def own_variables(module):
+    """The tensors of a layer of Keras by their paths, without those of its parts; none for other modules."""
+    if not any(cls.__module__ == _LAYER for cls in type(module).__mro__):
+        return {}
+    own = (getattr(module, name, ()) for name in ("_trainable_variables", "_non_trainable_variables"))
+    return _by_path([variable for variables in own for variable in variables])
+
+
+def _by_path(variables):
+    held = {variable.path: getattr(variable, "_value", None) for variable in variables}
+    return {path: tensor for path, tensor in held.items() if tensor is not None}
 
 
 def _tensors(variables):

@@ -1,4 +1,4 @@
-"""The switch between training and evaluation is told once, to each that listens."""
+"""Each listener hears once of a switch between training and evaluation."""
 
 from __future__ import annotations
 

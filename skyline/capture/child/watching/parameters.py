@@ -6,9 +6,11 @@ import gc
 
 import torch
 
+from ..observed_keras import own_variables
+
 _WRAPPERS = ("module.", "_orig_mod.", "_fsdp_wrapped_module.", "_forward_module.")
 OF_KERAS = "_torch_params"
-"""Models and layers of Keras keep their parameters in a dictionary of this name, by paths of Keras's own."""
+"""Models and layers of Keras keep a dictionary of this name, with all parameters of theirs and of their parts."""
 
 
 class Parameters:
@@ -42,23 +44,22 @@ class Parameters:
         return rows
 
     def _named(self):
-        """Name, line and number of parameters of the module, by the parameter."""
+        """Name and line by the parameter."""
         found = {}
         for root in root_modules():
-            modules = dict(root.named_modules())
-            for path, module in modules.items():
-                above, _, last = path.rpartition(".")
-                of_keras = last == OF_KERAS
-                line = self._module_lines.line(modules[above] if of_keras else module)
-                count = len(module._parameters)
-                for name, parameter in module._parameters.items():
-                    if parameter is None:
-                        continue
+            for path, module in root.named_modules():
+                if path.rpartition(".")[2] == OF_KERAS:
+                    continue
+                line = self._module_lines.line(module)
+                own = {
+                    _plain(f"{path}.{name}" if path else name): parameter
+                    for name, parameter in module._parameters.items()
+                    if parameter is not None
+                }
+                for name, parameter in {**own, **own_variables(module)}.items():
                     known = found.get(id(parameter))
-                    # A model of Keras has the parameters of its layers too: the layer has fewer.
-                    if known is None or known[1] is None or (of_keras and count < known[2]):
-                        full = name if of_keras else _plain(f"{path}.{name}" if path else name)
-                        found[id(parameter)] = full, line, count
+                    if known is None or known[1] is None:
+                        found[id(parameter)] = name, line
         return found
 
 

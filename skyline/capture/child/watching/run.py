@@ -73,7 +73,7 @@ class WatchedRun:
             self._sampling_s += time.thread_time() - began
 
     def step_put_off(self):
-        """What began was no step: gradients were only added up."""
+        """The call that began made no step: gradients were only added up."""
         if self._sample is not None:
             self._sample.put_off()
 

@@ -55,7 +55,7 @@ class Sample:
             self._before = [(one, _part(one).clone(), _part(gradient)) for one, gradient in _spread(plain)]
 
     def put_off(self):
-        """Weights kept their values, and gradients were not complete: forget what was seen before the step."""
+        """Weights kept their values, and gradients were not complete: forget the statistics before the step."""
         gradients, missing = self._complete
         del self._gradients[gradients:], self._missing[missing:]
         self._before = []
