@@ -10,6 +10,7 @@ from skyline.analysis.step_verdict import StepVerdict
 from skyline.findings.bounds import busy_share
 from skyline.findings.lines import dearest_lines
 from skyline.graph.task import PHASE
+from skyline.interval import median
 from skyline.trace.record import CodeLine, Phase
 from skyline.units import format_ratio, format_ratio_range, format_share
 from skyline.whatif.question import Choice, Estimate
@@ -26,6 +27,11 @@ _UNCERTAIN = 0.05
 _ANOTHER_MACHINE = "gpu"
 """This what-if asks for another machine; the verdict is about the script."""
 _MODEL = (Phase.FORWARD, Phase.BACKWARD)
+_BESIDE = 0.15
+"""Least share of code outside model, loader and optimizer that is named together with the passes: that of a line
+whose time is red in the table of lines."""
+_MOST = 0.5
+"""Least part of such code that one line, or one kind of work, has where it alone is named."""
 
 
 def verdict(subject: Subject, estimates: Sequence[Estimate]) -> StepVerdict:
@@ -55,19 +61,49 @@ def _bound(subject: Subject) -> tuple[str, CodeLine | None]:
     model = sum(times[phase] for phase in _MODEL) / total
     shares = {phase: times[phase] / total for phase in Phase if phase not in _MODEL}
     largest = max(shares, key=lambda phase: shares[phase])
-    if model >= shares[largest]:
-        passes = "forward and backward passes take" if subject.trains else "calls take"
-        words = f"The model's {passes} {format_share(model)} of the step."
-        return words, _line(subject, *_MODEL)
-    return f"{_OF_PHASE[largest]} {format_share(shares[largest])} of the step.", _line(subject, largest)
+    share = format_share(shares[largest])
+    takes = _OF_PHASE.get(largest) or f"{_other_work(subject, shares[largest])} takes"
+    if model < shares[largest]:
+        return f"{takes} {share} of the step.", _line(subject, largest)
+    passes = "forward and backward passes take" if subject.trains else "calls take"
+    if largest is not Phase.OTHER or shares[largest] < _BESIDE:
+        return f"The model's {passes} {format_share(model)} of the step.", _line(subject, *_MODEL)
+    # The place stands behind the sentence: the part that it belongs to comes last.
+    place = _line(subject, Phase.OTHER, least=_MOST)
+    if place is not None:
+        beside = f"{takes[:1].lower()}{takes[1:]} {share}"
+        return f"The model's {passes} {format_share(model)} of the step, and {beside}.", place
+    behind = f"the model's {passes} {format_share(model)}"
+    return f"{takes} {share} of the step, and {behind}.", _line(subject, *_MODEL)
 
 
 _OF_PHASE = {
     Phase.DATA: "The script waits for data for",
     Phase.OPTIMIZER: "The optimizer's update takes",
     Phase.COMMUNICATION: "Communication between ranks takes",
-    Phase.OTHER: "Code outside the model, the loader and the optimizer takes",
 }
+
+
+def _other_work(subject: Subject, share: float) -> str:
+    """The work that no phase has: by its kind where the run told most of it apart, else by what it is not."""
+    profile = subject.profile
+    if profile is not None:
+        times = profile.times
+        kinds = {
+            "Stepping environments": times.rollout_ms,
+            "Evaluation": times.evaluation_ms,
+            "Writing weights": times.saving_ms,
+            "Logging": times.logging_ms,
+        }
+        shares = {name: _typical_share(part, times.steps_ms) for name, part in kinds.items()}
+        name = max(shares, key=lambda name: shares[name])
+        if shares[name] >= _MOST * share > 0:
+            return name
+    return "Code outside the model, the loader and the optimizer"
+
+
+def _typical_share(part_ms: Sequence[float], steps_ms: Sequence[float]) -> float:
+    return median([part / step for part, step in zip(part_ms, steps_ms, strict=True)]) if part_ms else 0.0
 
 
 def _gpu_bound(subject: Subject) -> tuple[str, CodeLine | None]:
@@ -87,14 +123,15 @@ def _gpu_bound(subject: Subject) -> tuple[str, CodeLine | None]:
     return f"{works}. The critical path of the step is {', '.join(named)}.", place
 
 
-def _line(subject: Subject, *phases: Phase) -> CodeLine | None:
-    """The line of these phases with the highest cost on the script's thread."""
+def _line(subject: Subject, *phases: Phase, least: float = 0.0) -> CodeLine | None:
+    """The line of these phases with the highest cost on the script's thread, if it has this part of their cost."""
     graph = subject.graph
     tasks = graph.tasks
     inside = np.isin(tasks.phase, [PHASE[phase] for phase in phases])
     chosen = np.flatnonzero(inside & (tasks.lane == tasks.lane_code(subject.lane))).astype(np.int64)
-    lines = dearest_lines(graph, chosen, (graph.durations + graph.gaps)[chosen])
-    return lines[0][0] if lines else None
+    cost_us = (graph.durations + graph.gaps)[chosen]
+    lines = dearest_lines(graph, chosen, cost_us)
+    return lines[0][0] if lines and lines[0][1] >= least * cost_us.sum() else None
 
 
 def _advice(estimates: Sequence[Estimate]) -> tuple[str, Estimate | None]:

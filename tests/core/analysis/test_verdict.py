@@ -8,11 +8,12 @@ import pytest
 
 from skyline.analysis.analyse import analyse
 from skyline.analysis.verdict import WORTH, verdict
+from skyline.graph.task import PHASE
 from skyline.interval import Interval
 from skyline.report.build import profile_report, whatif_report
 from skyline.report.schema import EstimateReport
 from skyline.trace.facts import MachineLoad
-from skyline.trace.record import PhaseTimes, RecordKind
+from skyline.trace.record import BareTimes, CodeLine, Phase, PhaseTimes, RecordKind
 from skyline.whatif.question import Choice, Question
 
 
@@ -53,6 +54,51 @@ def an_estimate(
 )
 def test_the_longest_part_of_a_step_on_a_cpu_is_named(subject, times, words) -> None:
     assert verdict(replace(subject, phases=times), ()).bound == words
+
+
+OTHER = "ode outside the model, the loader and the optimizer takes"
+
+
+@pytest.mark.parametrize(
+    ("times", "named"),
+    [
+        (PhaseTimes(forward=4.0, backward=4.0, other=1.4), False),
+        (PhaseTimes(forward=4.0, backward=4.0, other=2.0), True),
+        (PhaseTimes(forward=4.0, backward=4.0, optimizer=2.1, other=2.0), False),
+        (PhaseTimes(forward=1.0, backward=1.0, other=8.0), True),
+    ],
+    ids=["less than 15 %", "beside the model", "less than the update", "most of the step"],
+)
+def test_code_outside_of_the_phases_is_named_where_it_is_the_largest_part_to_change(
+    subject, times, named
+) -> None:
+    assert (OTHER in verdict(replace(subject, phases=times), ()).bound) == named
+
+
+@pytest.mark.parametrize(("part", "known"), [(0.6, True), (0.4, False)])
+def test_the_place_belongs_to_the_part_that_is_named_last(subject, monkeypatch, part, known) -> None:
+    other, model = CodeLine("train.py", 31), CodeLine("train.py", 12)
+
+    def dearest(graph, chosen, cost_us):
+        ours = set(graph.tasks.phase[chosen].tolist()) <= {PHASE[Phase.OTHER]}
+        return ((other, part * cost_us.sum()),) if ours else ((model, cost_us.sum()),)
+
+    monkeypatch.setattr("skyline.analysis.verdict.dearest_lines", dearest)
+    found = verdict(replace(subject, phases=PhaseTimes(forward=4.0, backward=4.0, other=2.0)), ())
+    words = {
+        True: f"The model's forward and backward passes take 80 % of the step, and c{OTHER} 20 %.",
+        False: f"C{OTHER} 20 % of the step, and the model's forward and backward passes take 80 %.",
+    }
+    assert found.bound == words[known]
+    assert found.line == (31 if known else 12)
+
+
+@pytest.mark.parametrize(("logging_ms", "words"), [(3.6, "Logging takes"), (2.4, f"C{OTHER}")])
+def test_work_that_the_run_told_apart_has_its_name(profile, subject, logging_ms, words) -> None:
+    times = BareTimes((10.0,) * 5, (0.0,) * 5, (0.0,) * 5, (0.0,) * 5, logging_ms=(logging_ms,) * 5)
+    phases = PhaseTimes(forward=4.0, other=6.0)
+    logs = replace(subject, profile=replace(profile, times=times), phases=phases)
+    assert verdict(logs, ()).bound == f"{words} 60 % of the step."
 
 
 def test_the_line_with_the_largest_part_is_the_place(profile, subject) -> None:
