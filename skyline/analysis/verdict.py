@@ -28,8 +28,8 @@ _ANOTHER_MACHINE = "gpu"
 """This what-if asks for another machine; the verdict is about the script."""
 _MODEL = (Phase.FORWARD, Phase.BACKWARD)
 _BESIDE = 0.15
-"""Least share of code outside model, loader and optimizer that is named together with the model's passes: a line with
-this share is red in the table of lines."""
+"""Least share of code outside model, loader and optimizer that is named together with the passes: that of a line
+whose time is red in the table of lines."""
 _MOST = 0.5
 """Least part of such code that one line, or one kind of work, has where it alone is named."""
 
