@@ -31,7 +31,7 @@ class Parameters:
         owners = self._named()
         for one in new:
             self._numbers[id(one)] = len(self.rows)
-            name, line, _ = owners.get(id(one), (f"parameter {len(self.rows)}", None, 0))
+            name, line = owners.get(id(one), (f"parameter {len(self.rows)}", None))
             self.rows.append({"name": name, "dimensions": one.dim(), "elements": one.numel(), "line": line})
 
     def number(self, parameter):
