@@ -211,6 +211,8 @@ function stateOf({ profile, whatif }: PageData, { removes, ...applied }: Choice)
     script: { uri: profile.script, name: profile.script },
     module: null,
     arguments: "",
+    command: "",
+    isTrace: false,
     trouble: null,
     progress: "",
     stale: false,
