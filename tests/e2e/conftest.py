@@ -28,7 +28,28 @@ WIDTH = 100
 WAIT_S = 900
 PICTURES = "SKYLINE_TASK_PICTURES"
 SHOWN_AS = str(TESTS / "brief_measurements.py")
+
+
+def _module(name: str) -> Any:
+    """A module of this folder, which is no package."""
+    spec = importlib.util.spec_from_file_location(f"e2e_{name}", Path(__file__).with_name(f"{name}.py"))
+    assert spec is not None
+    assert spec.loader is not None
+    made = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(made)
+    return made
+
+
+_chromium = _module("chromium")
+chromium, browser, serve = _chromium.chromium, _chromium.browser, _chromium.serve
+
 _CODES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)")
+
+
+@pytest.fixture(scope="session")
+def scripts() -> Any:
+    """The module of small scripts for tasks."""
+    return _module("task_scripts")
 
 
 @pytest.fixture

@@ -37,18 +37,6 @@ TESTS = Path(__file__).resolve().parents[1]
 SKYLINE = (sys.executable, str(TESTS / "brief_measurements.py"))
 BRIEF = ("--device", "cpu", "--budget", "0", "--steps", "4")
 """Enough for the figures: trials of other sizes take most of the time of a profile."""
-LOOP = """\
-    torch.set_num_threads(1)
-    data = TensorDataset(torch.randn(4096, 64), torch.randn(4096, 1))
-    net = nn.Sequential(nn.Linear(64, 256), nn.ReLU(), nn.Linear(256, 1))
-    optimizer = torch.optim.Adam(net.parameters())
-    for epoch in range(1000):
-        for x, y in DataLoader(data, batch_size=BATCH, shuffle=True):
-            optimizer.zero_grad()
-            nn.functional.mse_loss(net(x), y).backward()
-            optimizer.step()
-"""
-HEAD = "import torch\nfrom torch import nn\nfrom torch.utils.data import DataLoader, TensorDataset\n\n"
 
 
 def answers(ran: Any, script: Path) -> None:
@@ -64,17 +52,9 @@ def answers(ran: Any, script: Path) -> None:
         assert " ".join(sentence.split()) in page, ran.out
 
 
-def test_i_use_hydra(terminal: Any, project: Path) -> None:
+def test_i_use_hydra(terminal: Any, project: Path, scripts: Any) -> None:
     pytest.importorskip("hydra", reason="hydra-core is not installed")
-    config = project / "conf" / "config.yaml"
-    config.parent.mkdir()
-    config.write_text("# Settings.\ntrain:\n  batch_size: 32  # samples\nseed: 32\n")
-    body = LOOP.replace("BATCH", "config.train.batch_size")
-    (project / "train.py").write_text(
-        f"import hydra\n{HEAD}\n"
-        '@hydra.main(version_base=None, config_path="conf", config_name="config")\n'
-        f"def main(config):\n{body}\n\nmain()\n"
-    )
+    config = scripts.with_hydra(project)
     before = config.read_text()
     ran = terminal("profile", "train.py", hidden=BRIEF)
     answers(ran, project / "train.py")
@@ -87,23 +67,8 @@ def test_i_use_hydra(terminal: Any, project: Path) -> None:
     assert config.read_text() == before.replace("batch_size: 32", "batch_size: 64")
 
 
-def test_i_am_in_a_notebook(terminal: Any, project: Path) -> None:
-    cells = [HEAD, "batch_size = 32", "if True:\n" + LOOP.replace("BATCH", "batch_size")]
-    entries = [
-        {
-            "cell_type": "code",
-            "execution_count": None,
-            "id": f"cell{number}",
-            "metadata": {},
-            "outputs": [],
-            "source": cell.splitlines(keepends=True),
-        }
-        for number, cell in enumerate(cells)
-    ]
-    notebook = project / "train.ipynb"
-    notebook.write_text(
-        json.dumps({"cells": entries, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}, indent=1)
-    )
+def test_i_am_in_a_notebook(terminal: Any, project: Path, scripts: Any) -> None:
+    notebook = scripts.in_a_notebook(project)
     ran = terminal("profile", "train.ipynb", hidden=(*BRIEF, "--interpreter", sys.executable))
     answers(ran, notebook)
     assert "In [3]:" in ran.out, "places are those of the notebook"
@@ -113,25 +78,18 @@ def test_i_am_in_a_notebook(terminal: Any, project: Path) -> None:
     assert json.loads(notebook.read_text())["cells"][1]["source"] == ["batch_size = 64"]
 
 
-def test_my_job_runs_under_torchrun(terminal: Any, project: Path) -> None:
-    body = LOOP.replace("BATCH", "32").replace(
-        "    optimizer = ", "    net = nn.parallel.DistributedDataParallel(net)\n    optimizer = "
-    )
-    (project / "train.py").write_text(
-        f"import torch.distributed as dist\n{HEAD}\n"
-        f'def main():\n    dist.init_process_group("gloo")\n{body}\n\n'
-        'if __name__ == "__main__":\n    main()\n'
-    )
+def test_my_job_runs_under_torchrun(terminal: Any, project: Path, scripts: Any) -> None:
+    scripts.under_torchrun(project)
     ran = terminal("profile", "torchrun", "--nproc-per-node", "2", "train.py", hidden=BRIEF)
     answers(ran, project / "train.py")
     assert "on rank 0 of 2" in " ".join(ran.out.split())
 
 
-def test_why_did_it_get_slower(terminal: Any, screen: Any, project: Path) -> None:
+def test_why_did_it_get_slower(terminal: Any, screen: Any, project: Path, scripts: Any) -> None:
     script = project / "train.py"
     zero = "            optimizer.zero_grad()\n"
-    body = LOOP.replace("BATCH", "32").replace(zero, f"            prepare(x)\n{zero}")
-    text = f"import time\n{HEAD}\ndef prepare(x):\n    time.sleep(0.01)\n\n\ndef main():\n{body}\n\nmain()\n"
+    body = scripts.LOOP.replace("BATCH", "32").replace(zero, f"            prepare(x)\n{zero}")
+    text = f"import time\n{scripts.HEAD}\ndef prepare(x):\n    time.sleep(0.01)\n\n\ndef main():\n{body}\n\nmain()\n"
     script.write_text(text)
     # The profile of the days when it was fast.
     assert terminal("profile", "train.py", hidden=BRIEF).code == 0
@@ -149,51 +107,24 @@ def test_why_did_it_get_slower(terminal: Any, screen: Any, project: Path) -> Non
     assert "time.sleep(0.15)" in grown[2], ran.out
 
 
-def on_gpu(project: Path) -> None:
-    """A script that trains on a GPU where there is one."""
-    body = LOOP.replace("BATCH", "32")
-    body = body.replace(
-        "    net = ", '    device = "cuda" if torch.cuda.is_available() else "cpu"\n    net = '
-    )
-    body = body.replace("Linear(256, 1))", "Linear(256, 1)).to(device)")
-    body = body.replace("net(x), y", "net(x.to(device)), y.to(device)")
-    (project / "train.py").write_text(f"{HEAD}\ndef main():\n{body}\n\nmain()\n")
-
-
-def test_the_largest_batch_for_24_gb(terminal: Any, project: Path) -> None:
-    on_gpu(project)
+def test_the_largest_batch_for_24_gb(terminal: Any, project: Path, scripts: Any) -> None:
+    scripts.on_gpu(project)
     ran = terminal("profile", "--gpu", "l4", "--memory", "24GB", "train.py")
     assert ran.code == 0, ran.err
     assert re.search(r"The largest batch that fits 24 GB is \d+", " ".join(ran.out.split())), ran.out
 
 
-def test_what_an_h100_brings_and_costs(terminal: Any, project: Path) -> None:
-    on_gpu(project)
+def test_what_an_h100_brings_and_costs(terminal: Any, project: Path, scripts: Any) -> None:
+    scripts.on_gpu(project)
     ran = terminal("devices", "--gpu", "l4,h100", "train.py")
     assert ran.code == 0, ran.err
     said = " ".join(ran.out.split())
     assert re.search(r"Fastest (and cheapest )?is the (L4|H100): an epoch .*? ms, \$0\.", said), ran.out
 
 
-SLOW_DATA = """\
-class Slow(torch.utils.data.Dataset):
-    def __len__(self):
-        return 4096
-
-    def __getitem__(self, index):
-        time.sleep(0.002)
-        return torch.randn(64), torch.randn(1)
-
-
-"""
-
-
 @pytest.mark.long
-def test_the_fastest_settings(terminal: Any, project: Path) -> None:
-    body = LOOP.replace("BATCH", "32").replace(
-        "TensorDataset(torch.randn(4096, 64), torch.randn(4096, 1))", "Slow()"
-    )
-    (project / "train.py").write_text(f"import time\n{HEAD}\n{SLOW_DATA}def main():\n{body}\n\nmain()\n")
+def test_the_fastest_settings(terminal: Any, project: Path, scripts: Any) -> None:
+    scripts.waits_for_data(project)
     brief = ("--device", "cpu", "--profile-budget", "0", "--steps", "4")
     ran = terminal("tune", "train.py", "--budget", "90s", hidden=brief)
     assert ran.code == 0, ran.err
@@ -216,12 +147,12 @@ def test_why_is_my_gpu_idle(terminal: Any, project: Path) -> None:
     assert re.search(r"Fused optimizer step \(fused=True\): 1\.\d+x", said), ran.out
 
 
-def test_a_slow_change_does_not_get_in(terminal: Any, project: Path) -> None:
+def test_a_slow_change_does_not_get_in(terminal: Any, project: Path, scripts: Any) -> None:
     git = ("git", "-c", "user.name=a", "-c", "user.email=a@example.org", "-c", "commit.gpgsign=false")
     subprocess.run([*git, "init", "-q"], cwd=project, check=True)
-    body = LOOP.replace("BATCH", "32")
+    body = scripts.LOOP.replace("BATCH", "32")
     for width in ("256", "4096"):
-        text = f"{HEAD}\ndef main():\n{body.replace('256', width)}\n\nmain()\n"
+        text = f"{scripts.HEAD}\ndef main():\n{body.replace('256', width)}\n\nmain()\n"
         (project / "train.py").write_text(text)
         subprocess.run([*git, "add", "train.py"], cwd=project, check=True)
         subprocess.run([*git, "commit", "-qm", width], cwd=project, check=True)
@@ -304,10 +235,9 @@ def on_exit() -> Iterator[ExitStack]:
 
 
 def test_on_the_gpu_box_from_my_laptop(
-    project: Path, environment: dict[str, str], on_exit: ExitStack
+    project: Path, environment: dict[str, str], on_exit: ExitStack, scripts: Any
 ) -> None:
-    body = LOOP.replace("BATCH", "32")
-    (project / "train.py").write_text(f"{HEAD}\ndef main():\n{body}\n\nmain()\n")
+    scripts.plain(project)
     command = [*SKYLINE, "serve", "--no-browser", *BRIEF, "train.py"]
     box = subprocess.Popen(
         command,
