@@ -18,7 +18,6 @@ from skyline.lazy_dataclass import dataclass
 from skyline.trace.record import Phase
 from skyline.whatif.base import (
     Applicability,
-    Grain,
     Provenance,
     Scenario,
     Semantics,
@@ -35,7 +34,6 @@ from skyline.whatif.catalogue.numerics.narrowing import (
     narrowed_on_gpu,
     weight_copies_bytes,
 )
-from skyline.whatif.cost.tried_ratio import passes_as_timed, tried_ratio
 from skyline.whatif.number_formats import (
     BFLOAT16,
     FIRST_WITH_BFLOAT16,
@@ -96,8 +94,6 @@ class Amp(UsualWhatIf):
             ends = narrowed_on_gpu(subject, graph, _FORMATS[value], converted=converted)
         else:
             ends = narrowed_on_cpu(subject, graph, _FORMATS[value], scenario.pass_factor(subject))
-            factor = _as_timed(subject, _FORMATS[value], self.grain)
-            ends = ends if factor is None else tuple(passes_as_timed(subject, one, factor) for one in ends)
         likely, least, most = ends
         kept = kept_factor(subject, scenario.graph)
         copies = weight_copies_bytes(subject, scenario.graph)
@@ -113,16 +109,6 @@ class Amp(UsualWhatIf):
             memory=lambda memory: _changed(memory, kept, copies),
             unsure=_tried_spread(subject, _FORMATS[value]),
         )
-
-
-def _as_timed(subject: Subject, target: str, grain: Grain) -> float | None:
-    """The tried iteration in a format over the sum of its operators; None where it was not tried as a whole."""
-    seen = tried_ratio(subject, None, target)
-    if seen is None:
-        return None
-    now = subject.graph_of(grain)
-    alone, *_ = narrowed_on_cpu(subject, now, target)
-    return seen.value * subject.step_ms(now) / subject.step_ms(alone)
 
 
 def _tried_spread(subject: Subject, target: str) -> float:
