@@ -73,6 +73,9 @@ def run(arguments: Sequence[str]) -> int:
     ours, rest = split_at_script(arguments, own)
     options = command.parse_args([*ours, *(["--", rest[0]] if rest else [])])
     launch = launch_of(rest)
+    if launch.ranks is not None:
+        options.ranks = launch.ranks
+    options.interpreter = options.interpreter or launch.interpreter
     script = Path(launch.script) if launch.script else module_script(launch.module, options)
     check_script(script)
     marked = "--" in arguments[: len(arguments) - len(rest)]
@@ -130,7 +133,7 @@ def _measuring(
     from skyline.trace.profile import Profile
     from skyline.trace.quieter_run import keep
 
-    first = request_of(script, launch.arguments, options, module=launch.module)
+    first = request_of(script, launch.arguments, options, module=launch.module, variables=launch.variables)
     later = replace(first, network=options.network)
 
     def measure(cancel: threading.Event, early: Callable[[Profile], None], by_hand: bool) -> Profile:
