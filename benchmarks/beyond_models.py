@@ -21,10 +21,15 @@ from range_rows import Change, changes
 from result_file import RESULTS, table, write
 
 from skyline.whatif.beyond_model import beyond
-from skyline.whatif.conformal import quantile
+from skyline.whatif.conformal import COVERAGE, quantile
 
 PAGES = tuple(f"unseen_whatifs_{number}" for number in (3, 4, 5, 6, 7))
 """Spent lists whose ranges have the difference between processes in them."""
+_BASES = (
+    ("batch sizes that were measured, or lie between", ("measured", "interpolated")),
+    ("parts of the script ran with the change", ("tried",)),
+    ("computed only", ("modelled", "assumed")),
+)
 _WRITTEN_LAYERS = ("kronecker", "low_rank", "embedding_factorization")
 
 
@@ -95,6 +100,28 @@ def scored(rows: Sequence[Change]) -> tuple[list[float], list[tuple[Change, bool
     return parts, found
 
 
+def by_basis(rows: Sequence[Change], whole: float) -> list[list[str]]:
+    """A line for the single changes of each basis: how many lie inside without and with the part, and its own part."""
+    lines: list[list[str]] = []
+    for title, names in _BASES:
+        own = [row for row in rows if len(row.names) == 1 and row.provenance in names]
+        needed = sorted(map(lacking, own))
+        rank = math.ceil((len(own) + 1) * COVERAGE.value)
+        lines.append(
+            [
+                title,
+                str(len(own)),
+                *(
+                    f"{inside} ({inside / max(1, len(own)):.0%})"
+                    for part in (0.0, whole)
+                    for inside in [sum(holds(row, part)[0] for row in own)]
+                ),
+                f"{needed[rank - 1]:.1%}" if 0 < rank <= len(own) else "too few",
+            ]
+        )
+    return lines
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -130,10 +157,15 @@ def main() -> int:
         f"{f' on `{one.script}`' if one.script else ''}: {one.reason}."
         for one in CHANGED
     )
+    bases = table(
+        ["single changes by basis", "rows", "held without the part", "held with it", "their own part"],
+        by_basis(rows, whole),
+    )
     text = (
-        f"{table(head, body)}\n\nNine in ten of {len(rows)} changes are off by less than {whole:.1%} beyond their "
-        f"modelled range, where a single change has an effect of 5 % or more; {min(parts):.1%} to {max(parts):.1%} "
-        "with one list left out. Each list is scored with the part that the others set. The predictions are those of "
+        f"{table(head, body)}\n\n{bases}\n\nNine in ten of {len(rows)} changes are off by less than {whole:.1%} beyond "
+        "their modelled range, where a single change has an effect of 5 % or more; "
+        f"{min(parts):.1%} to {max(parts):.1%} with one list left out. "
+        "Each list is scored with the part that the others set. The predictions are those of "
         f"the pages. {len(every) - len(rows)} rows are left out, because their model changed afterwards:\n{left}"
     )
     figures = {"whole": whole, "left_out": parts, "rows": [asdict(row) for row in rows]}

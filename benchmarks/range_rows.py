@@ -31,6 +31,8 @@ class Change:
     measured: float
     complete: bool
     """True if the range has the difference between processes in it already."""
+    provenance: str = ""
+    """The basis of the prediction, where the page has it."""
 
     def ranged(self, spread: float) -> Interval:
         """The range with the difference between processes, joined as the product does."""
@@ -53,7 +55,8 @@ def changes(results: Path, pages: Sequence[str]) -> list[Change]:
             if said and abs(null_of(row) - 1) <= _STEADY:
                 ratio = Interval(said["ratio"], said["low"], said["high"])
                 names = tuple(said["names"])
-                found.append(Change(page, script, names, ratio, row["measured"]["value"], complete))
+                measured, basis = row["measured"]["value"], said.get("provenance", "")
+                found.append(Change(page, script, names, ratio, measured, complete, basis))
     return found
 
 

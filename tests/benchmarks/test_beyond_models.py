@@ -56,3 +56,22 @@ def test_rows_of_an_earlier_model_are_left_out() -> None:
     earlier = Change("unseen_whatifs_6", "a.py", ("amp=bf16", "compile=default"), said, 1.5, True)
     later = Change("unseen_whatifs_7", "a.py", ("compile=default",), said, 1.0, True)
     assert kept([earlier, later]) == [later]
+
+
+def test_single_changes_are_counted_by_their_basis() -> None:
+    from beyond_models import by_basis
+    from range_rows import Change
+
+    said = Interval(0.5, 0.4, 0.6)
+
+    def rows(basis: str, count: int, measured: float, *names: str) -> list[Change]:
+        return [Change("page", "a.py", names or ("amp",), said, measured, True, basis)] * count
+
+    together = rows("tried", 5, 0.9, "amp", "compile")
+    few, tried, modelled = by_basis(
+        [*rows("measured", 3, 0.5), *rows("tried", 17, 0.55), *rows("tried", 3, 0.65), *together], 0.2
+    )
+    assert few[1:] == ["3", "3 (100%)", "3 (100%)", "too few"]
+    assert tried[1:4] == ["20", "17 (85%)", "20 (100%)"]
+    assert tried[4] == f"{math.sqrt(math.log(1.3) ** 2 - math.log(1.2) ** 2):.1%}"
+    assert modelled[1:] == ["0", "0 (0%)", "0 (0%)", "too few"]
