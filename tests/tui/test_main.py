@@ -6,16 +6,19 @@ from pathlib import Path
 
 import pytest
 
-from skyline.errors import ExitCode
+from skyline.errors import ExitCode, UsageError
 from skyline.source.project import project_root
 from skyline_tui.client import server_command
 from skyline_tui.main import main
 from skyline_tui.pick import pick_script, training_scripts
 
 
-def test_a_script_that_is_not_there_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([str(tmp_path / "gone.py")]) == ExitCode.USAGE
-    assert "gone.py is not a file" in capsys.readouterr().err
+def test_a_script_that_is_not_there_is_named_with_the_nearest_there_is(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("import torch\n")
+    with pytest.raises(UsageError, match=r"trian\.py does not exist") as refused:
+        main([str(tmp_path / "trian.py")])
+    assert "Did you mean" in refused.value.hint
+    assert "train.py" in refused.value.hint
 
 
 def test_without_a_terminal_the_way_out_is_named(script: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from skyline.cli.capture_options import check_script
 from skyline.cli.command_line import parse_after_names
 from skyline.cli.streams import say
 from skyline.errors import ExitCode
@@ -48,9 +49,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = sys.argv[1:] if argv is None else argv
     options, script_arguments = parse_after_names(words, make_parser())
 
-    if options.script is not None and not Path(options.script).is_file():
-        say(f"skyline tui: {options.script} is not a file. Name the script that trains.")
-        return ExitCode.USAGE
+    if options.script is not None:
+        check_script(Path(options.script))
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         hint = "Use `skyline profile` for output that can be piped."
         say(f"skyline tui: this needs a terminal. {hint}")
