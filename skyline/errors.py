@@ -58,7 +58,10 @@ class RewriteRefused(SkylineError):
 
 
 class ScriptFailed(SkylineError):
-    """The user's script raised an exception; ``traceback`` is its own, without Skyline's frames."""
+    """The user's script raised an exception, or its process ended.
+
+    ``traceback`` is the script's own, without Skyline's frames, or the last lines of its output, not seen yet.
+    """
 
     exit_code = ExitCode.SCRIPT_FAILED
 
@@ -67,6 +70,11 @@ class ScriptFailed(SkylineError):
     ) -> None:
         super().__init__(message, hint=hint, file=file, line=line)
         self.traceback = traceback
+
+    @property
+    def is_told(self) -> bool:
+        """True if the traceback tells the message, which is then not said a second time."""
+        return bool(self.traceback) and self.message in self.traceback
 
 
 class ArgumentsRefused(ScriptFailed):

@@ -13,7 +13,6 @@ from skyline.errors import UsageError
 from skyline.lazy_dataclass import dataclass
 from skyline.whatif.question import BATCH_SIZE, Choice, Question, whole_number
 
-
 _SCRIPT_SUFFIXES = {".py", ".pyw", ".ipynb"}
 
 
@@ -35,7 +34,8 @@ def split_at_script(
     """Our own options, and from the script on everything else, as it was typed.
 
     The script is the first word that is neither an option nor the value of one, or ``-m`` before the name of
-    a module; ``--`` before it is allowed, and directly behind it, as in other commands. argparse itself would take options of the same name from behind the script.
+    a module. ``--`` before it is allowed, and directly behind it, as in other commands. argparse itself would take
+    options of the same name from behind the script.
     """
     with_value = {
         word

@@ -109,7 +109,8 @@ class SkylineMagics:
             from skyline.report.cells import CellPlaces
 
             places = CellPlaces({_FILE: cell_lines(script_of(self._cells))})
-            say(places.told(error.traceback or f"skyline: {error.message}").rstrip())
+            told = f"{error.traceback}\n" if error.traceback else ""
+            say(places.told(told if error.is_told else f"{told}skyline: {error.message}").rstrip())
             say(error.hint, quiet=not error.hint)
         except SkylineError as error:
             say(f"skyline: {error.message}")

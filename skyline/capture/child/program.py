@@ -36,7 +36,7 @@ def execute(request, code):
     except SystemExit as stop:
         if stop.code in (None, 0):
             return None
-        text = stop.code if isinstance(stop.code, str) else f"the script exited with status {stop.code}"
+        text = stop.code if isinstance(stop.code, str) else f"exit status {stop.code}"
         # What is no number is printed, and the status is 1: Python's own rule.
         status = stop.code if isinstance(stop.code, int) else 1
         return {

@@ -315,7 +315,9 @@ def test_the_last_lines_are_as_a_terminal_would_show_them() -> None:
 
 
 def test_the_chatter_of_the_profiler_leaves_no_blank_lines() -> None:
-    chatter = "[W1127 19:01:00.1 CPUAllocator.cpp:257] Memory block of unknown size was allocated (function f)"
+    chatter = (
+        "[W1127 19:01:00.1 CPUAllocator.cpp:257] Memory block of unknown size was allocated (function f)"
+    )
     run = start(
         "import os, time\n"
         f"for part in ('one\\n', {chatter!r}, '\\n', ' 50%|##', {chatter!r}, '\\n', '[Wait', '\\n', '[W 3'):\n"
