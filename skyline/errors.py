@@ -61,20 +61,17 @@ class ScriptFailed(SkylineError):
     """The user's script raised an exception, or its process ended.
 
     ``traceback`` is the script's own, without Skyline's frames, or the last lines of its output, not seen yet.
+    ``is_told`` says that the message is in it: of lines of output it is not.
     """
 
     exit_code = ExitCode.SCRIPT_FAILED
+    is_told = True
 
     def __init__(
         self, message: str, *, traceback: str = "", hint: str = "", file: str = "", line: int = 0
     ) -> None:
         super().__init__(message, hint=hint, file=file, line=line)
         self.traceback = traceback
-
-    @property
-    def is_told(self) -> bool:
-        """True if the traceback tells the message, which is then not said a second time."""
-        return bool(self.traceback) and self.message in self.traceback
 
 
 class ArgumentsRefused(ScriptFailed):

@@ -331,7 +331,9 @@ class ChildProcess:
             else f"The script exited with status {status} before it could be measured"
         )
         shown = "" if self.output.passed_on else tail
-        return ScriptFailed(message, traceback=shown, hint="" if said else _why_gone(status))
+        gone = ScriptFailed(message, traceback=shown, hint="" if said else _why_gone(status))
+        gone.is_told = False
+        return gone
 
     def _failed(self, failed: Failed) -> ScriptFailed | CaptureImpossible:
         if failed.hint:
@@ -352,6 +354,7 @@ class ChildProcess:
             message, traceback=traceback, hint=next_step(message), file=failed.file, line=failed.line
         )
         error.files = failed.modules
+        error.is_told = failed.status is None
         return error
 
     def _timed_out(self) -> BudgetExceeded:

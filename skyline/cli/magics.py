@@ -109,8 +109,10 @@ class SkylineMagics:
             from skyline.report.cells import CellPlaces
 
             places = CellPlaces({_FILE: cell_lines(script_of(self._cells))})
-            told = f"{error.traceback}\n" if error.traceback else ""
-            say(places.told(told if error.is_told else f"{told}skyline: {error.message}").rstrip())
+            if error.traceback:
+                say(places.told(error.traceback).rstrip())
+            if not (error.traceback and error.is_told):
+                say(places.told(f"skyline: {error.message}"))
             say(error.hint, quiet=not error.hint)
         except SkylineError as error:
             say(f"skyline: {error.message}")

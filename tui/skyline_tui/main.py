@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from skyline.cli.capture_options import check_script
 from skyline.cli.command_line import parse_after_names
-from skyline.cli.streams import say
+from skyline.cli.streams import say, tell
 from skyline.errors import ExitCode
 from skyline_tui.first_frame import first_frame
 
@@ -54,6 +54,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         hint = "Use `skyline profile` for output that can be piped."
         say(f"skyline tui: this needs a terminal. {hint}")
+        return ExitCode.USAGE
+    if not sys.stderr.isatty():
+        # Textual draws there: the screen would stay empty.
+        tell("skyline tui: this draws on stderr, which is redirected. Leave the redirection out.")
         return ExitCode.USAGE
 
     # A program inherits an ignored signal from its parent and would then outlive its terminal.

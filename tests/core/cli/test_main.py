@@ -79,8 +79,7 @@ def test_an_unknown_command_is_put_right(skyline: Run, word: str, hint: str) -> 
     [
         (UsageError("no", hint="try\nthis"), 2, "skyline: no\n  try\n  this\n"),
         (UsageError("no", file="a.py", line=3), 2, "skyline: a.py:3: no\n"),
-        (ScriptFailed("it failed", traceback="Traceback: it failed\n"), 1, "Traceback: it failed\n"),
-        (ScriptFailed("it ended", traceback="epoch 1\n"), 1, "epoch 1\nskyline: it ended\n"),
+        (ScriptFailed("it failed", traceback="Traceback: theirs\n"), 1, "Traceback: theirs\n"),
         (Cancelled(""), 130, "skyline: interrupted\n"),
         (KeyboardInterrupt(), 130, "skyline: interrupted\n"),
     ],
