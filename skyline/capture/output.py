@@ -17,7 +17,8 @@ _MOST_PASSED_ON_BYTES = 8 << 20
 _JOIN_S = 1.0
 _LONGEST_LINE = 2000
 _PROFILER_CHATTER = re.compile(
-    rb"^USDT:.*Profiler.*\n?|\[W\d* [^\r\n]{0,99}CPUAllocator.{0,99}Memory block of unknown size.*\n?", re.MULTILINE
+    rb"^USDT:.*Profiler.*\n?|\[W\d* [^\r\n]{0,99}CPUAllocator.{0,99}Memory block of unknown size.*\n?",
+    re.MULTILINE,
 )
 """Messages of PyTorch's own profiler on standard error. The second may follow a progress bar on its line."""
 _MAYBE_CHATTER = re.compile(rb"(?:^USDT:|\[W\d* )[^\r\n]*\Z", re.MULTILINE)

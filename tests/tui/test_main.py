@@ -38,6 +38,7 @@ def test_a_redirected_stderr_is_refused_in_place_of_an_empty_screen(script: Path
                 stdin=slave,
                 stdout=slave,
                 stderr=errors,
+                check=False,
                 timeout=60,
             )
         assert done.returncode == ExitCode.USAGE
