@@ -58,9 +58,14 @@ class RewriteRefused(SkylineError):
 
 
 class ScriptFailed(SkylineError):
-    """The user's script raised an exception; ``traceback`` is its own, without Skyline's frames."""
+    """The user's script raised an exception, or its process ended.
+
+    ``traceback`` is the script's own, without Skyline's frames, or the last lines of its output, not seen yet.
+    ``is_told`` says that the message is in it: of lines of output it is not.
+    """
 
     exit_code = ExitCode.SCRIPT_FAILED
+    is_told = True
 
     def __init__(
         self, message: str, *, traceback: str = "", hint: str = "", file: str = "", line: int = 0

@@ -12,6 +12,7 @@ from skyline.lazy_dataclass import dataclass
 from skyline.report import html
 from skyline.report.perfetto import chrome_trace
 from skyline.report.speedscope import speedscope
+from skyline.whole_file import write_whole
 from skyline_lsp.state import Prepared
 
 Format = Literal["html", "json", "perfetto", "speedscope"]
@@ -42,7 +43,7 @@ def write(prepared: Prepared, format: Format, path: Path) -> None:
     data = _encode(prepared, format)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(data)
+        write_whole(path, data)
     except OSError as error:
         raise UsageError(
             f"{path} cannot be written: {error.strerror or error}", hint="Choose another file."

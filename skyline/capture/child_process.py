@@ -324,29 +324,37 @@ class ChildProcess:
                 else f"The interpreter exited with status {status} before the script began{told}",
                 hint=tail or "It printed nothing. Try another interpreter with --interpreter.",
             )
-        message = last_words(self.scratch) or (
+        said = last_words(self.scratch)
+        message = said or (
             f"The script was ended by signal {name}"
             if status < 0
             else f"The script exited with status {status} before it could be measured"
         )
-        return ScriptFailed(message, traceback=tail, hint="" if tail else "It printed nothing.")
+        shown = "" if self.output.passed_on else tail
+        gone = ScriptFailed(message, traceback=shown, hint="" if said else _why_gone(status))
+        gone.is_told = False
+        return gone
 
     def _failed(self, failed: Failed) -> ScriptFailed | CaptureImpossible:
         if failed.hint:
             return CaptureImpossible(
                 self._redactor.scrub(failed.message), hint=failed.hint, file=failed.file, line=failed.line
             )
-        # A script that leaves by itself has said why on its own.
-        traceback = self._redactor.scrub(failed.traceback or self.output.tail())
+        traceback = self._redactor.scrub(failed.traceback)
         message = self._redactor.scrub(failed.message)
-        if failed.status and not failed.boundaries:
-            refused = _arguments_refused(failed, message, traceback, shown=self.output.passed_on)
-            if refused is not None:
-                return refused
+        if failed.status is not None:
+            printed, shown = self._redactor.scrub(self.output.tail()), self.output.passed_on
+            if failed.status and not failed.boundaries:
+                refused = _arguments_refused(failed, message, printed, shown=shown)
+                if refused is not None:
+                    return refused
+            message = f"The script ended itself: {message}"
+            traceback = "" if shown else printed
         error = ScriptFailed(
             message, traceback=traceback, hint=next_step(message), file=failed.file, line=failed.line
         )
         error.files = failed.modules
+        error.is_told = failed.status is None
         return error
 
     def _timed_out(self) -> BudgetExceeded:
@@ -383,6 +391,15 @@ _LONGER = (
     "Raise the limit with --timeout if it only needs longer. A script that evaluates, generates or serves needs "
     "--inference."
 )
+
+
+def _why_gone(status: int) -> str:
+    """The usual reason of a process that ended without a word, and the next step."""
+    if status >= 0:
+        return "The script, or an extension, called os._exit: leave that out for the profiling run."
+    if -status == signal.SIGKILL:
+        return "Most often the system ends it so for want of memory: try a smaller batch size."
+    return "It crashed in native code. This shows where: python -X faulthandler SCRIPT"
 
 
 def _arguments_refused(failed: Failed, message: str, output: str, *, shown: bool) -> ArgumentsRefused | None:

@@ -81,6 +81,10 @@ _NO_MODULE = (
     "The script's interpreter has no module {name}. Install it there, or name another interpreter: "
     "--interpreter PYTHON."
 )
+_TORCHVISION = (
+    "torchvision does not fit this PyTorch: install the torch and torchvision of one release, from one index. "
+    "The script fails so without Skyline as well."
+)
 _NO_GPU = "PyTorch finds no GPU here. Predict for one without running it: skyline profile --gpu h100 SCRIPT."
 _NO_LAUNCHER = (
     "A launcher starts this script. Name it as well: skyline profile torchrun --nproc-per-node 2 SCRIPT. "
@@ -90,6 +94,7 @@ _NEXT_STEPS = {
     r"No space left on device": _MORE_ROOM,
     r"ModuleNotFoundError: No module named '(?P<name>[\w.]+)'": _NO_MODULE,
     r"Torch not compiled with CUDA enabled|Found no NVIDIA driver|No CUDA GPUs are available": _NO_GPU,
+    r"operator torchvision::\w+ does not exist": _TORCHVISION,
     r"environment variable (RANK|WORLD_SIZE|MASTER_ADDR|MASTER_PORT) expected|KeyError: '(LOCAL_)?(RANK|WORLD_SIZE)'": (
         _NO_LAUNCHER
     ),

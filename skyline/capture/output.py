@@ -17,9 +17,12 @@ _MOST_PASSED_ON_BYTES = 8 << 20
 _JOIN_S = 1.0
 _LONGEST_LINE = 2000
 _PROFILER_CHATTER = re.compile(
-    rb"^(USDT:.*Profiler|\[W.*CPUAllocator.*Memory block of unknown size).*\n?", re.MULTILINE
+    rb"^USDT:.*Profiler.*\n?|\[W\d* [^\r\n]{0,99}CPUAllocator.{0,99}Memory block of unknown size.*\n?",
+    re.MULTILINE,
 )
-"""Messages of PyTorch's own profiler on standard error."""
+"""Messages of PyTorch's own profiler on standard error. The second may follow a progress bar on its line."""
+_MAYBE_CHATTER = re.compile(rb"(?:^USDT:|\[W\d* )[^\r\n]*\Z", re.MULTILINE)
+"""An unfinished line that may become one: its end comes in a write of its own."""
 _CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
@@ -64,18 +67,24 @@ class ScriptOutput:
 
     def _drain(self) -> None:
         descriptor = self._stream.fileno()
+        held = b""
         while True:
             try:
                 chunk = os.read(descriptor, _CHUNK_BYTES)
             except OSError:
-                return
-            if not chunk:
-                return
+                chunk = b""
+            ended = not chunk
+            chunk = held + chunk
+            found = None if ended else _MAYBE_CHATTER.search(chunk, max(0, len(chunk) - _LONGEST_LINE))
+            chunk, held = (chunk[: found.start()], chunk[found.start() :]) if found else (chunk, b"")
             chunk = _PROFILER_CHATTER.sub(b"", chunk)
             with self._lock:
                 self._kept += chunk
                 del self._kept[:-_KEPT_BYTES]
-            self._pass_on(chunk)
+            if chunk:
+                self._pass_on(chunk)
+            if ended:
+                return
 
     def _pass_on(self, chunk: bytes) -> None:
         if self._callback is None or self._passed_on > _MOST_PASSED_ON_BYTES:

@@ -13,6 +13,8 @@ from skyline.errors import UsageError
 from skyline.lazy_dataclass import dataclass
 from skyline.whatif.question import BATCH_SIZE, Choice, Question, whole_number
 
+_SCRIPT_SUFFIXES = {".py", ".pyw", ".ipynb"}
+
 
 def parser(command: str, usage: str, description: str, examples: str = "") -> argparse.ArgumentParser:
     """An argument parser in the house style: no abbreviated options, examples at the end."""
@@ -32,7 +34,8 @@ def split_at_script(
     """Our own options, and from the script on everything else, as it was typed.
 
     The script is the first word that is neither an option nor the value of one, or ``-m`` before the name of
-    a module; ``--`` before it is allowed. argparse itself would take options of the same name from behind the script.
+    a module. ``--`` before it is allowed, and directly behind it, as in other commands. argparse itself would take
+    options of the same name from behind the script.
     """
     with_value = {
         word
@@ -46,12 +49,21 @@ def split_at_script(
     while index < len(arguments):
         word = arguments[index]
         if word == "--":
-            return list(arguments[:index]), list(arguments[index + 1 :])
+            return list(arguments[:index]), _without_mark(arguments[index + 1 :])
         if not word.startswith("-") or word in {"-", "-m"}:
             break
         alone = word in perhaps and arguments[index + 1 : index + 2] and arguments[index + 1].startswith("-")
         index += 2 if word in with_value and not alone else 1
-    return list(arguments[:index]), list(arguments[index:])
+    return list(arguments[:index]), _without_mark(arguments[index:])
+
+
+def _without_mark(words: Sequence[str]) -> list[str]:
+    """A script and its arguments, without ``--`` between them. Words of launchers stay: theirs may mean something."""
+    if not words:
+        return []
+    head = 2 if words[0] == "-m" else 1 if Path(words[0]).suffix in _SCRIPT_SUFFIXES else 0
+    marked = bool(head) and list(words[head : head + 1]) == ["--"]
+    return [*words[:head], *words[head + marked :]]
 
 
 @dataclass(frozen=True, slots=True)

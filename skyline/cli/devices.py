@@ -74,7 +74,7 @@ def run(arguments: Sequence[str]) -> int:
     script = Path(launch.script) if launch.script else module_script(launch.module, options)
     if launch.script and not script.exists():
         _no_script(launch.script, options.gpu)
-    marked = "--" in arguments[: len(arguments) - len(rest)]
+    marked = len(ours) + len(rest) < len(arguments)
     if not marked:
         mine = [*asking, *(one for one in capturing if "--gpu" in one.option_strings)]
         taken, left = taken_back(launch.arguments, mine, script)

@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
+from skyline.cli.capture_options import check_script
 from skyline.cli.command_line import parser
 from skyline.cli.streams import deliver, write_whole
 from skyline.errors import ExitCode, UsageError
@@ -42,6 +43,8 @@ def run(arguments: Sequence[str]) -> int:
     script = Path(options.script)
     rows = store.history(script)
     if not rows:
+        # The history of a script that is gone is shown; a name that never was one is a slip of the keyboard.
+        check_script(script)
         raise UsageError(
             f"There is no saved profile of {script}", hint=f"Make one with: skyline profile {script}"
         )

@@ -109,7 +109,10 @@ class SkylineMagics:
             from skyline.report.cells import CellPlaces
 
             places = CellPlaces({_FILE: cell_lines(script_of(self._cells))})
-            say(places.told(error.traceback or f"skyline: {error.message}").rstrip())
+            if error.traceback:
+                say(places.told(error.traceback).rstrip())
+            if not (error.traceback and error.is_told):
+                say(places.told(f"skyline: {error.message}"))
             say(error.hint, quiet=not error.hint)
         except SkylineError as error:
             say(f"skyline: {error.message}")

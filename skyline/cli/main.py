@@ -177,12 +177,10 @@ def _print_script_failure(error: ScriptFailed) -> None:
     """The script's own traceback, untouched: it is what the person would have seen without us."""
     if error.traceback:
         say(_told(error.traceback.rstrip("\n")))
-        if isinstance(error, ArgumentsRefused):
-            _print_problem(error)
-        elif error.hint:
-            say(f"skyline: {error.hint}")
-    else:
+    if isinstance(error, ArgumentsRefused) or not (error.traceback and error.is_told):
         _print_problem(error)
+    elif error.hint:
+        say(f"skyline: {error.hint}")
 
 
 def _make_printable() -> None:

@@ -94,7 +94,7 @@ def run(arguments: Sequence[str]) -> int:
         options.ranks = launch.ranks
     options.interpreter = options.interpreter or launch.interpreter
     script = Path(launch.script) if launch.script else module_script(launch.module, options)
-    marked = "--" in arguments[: len(arguments) - len(rest)]
+    marked = len(ours) + len(rest) < len(arguments)
     say_misplaced(command, script, launch.arguments, marked=marked, quiet=options.quiet)
     from skyline.trace import store
     from skyline.trace.quieter_run import kept_instead

@@ -78,7 +78,7 @@ def run(arguments: Sequence[str]) -> int:
     options.interpreter = options.interpreter or launch.interpreter
     script = Path(launch.script) if launch.script else module_script(launch.module, options)
     check_script(script)
-    marked = "--" in arguments[: len(arguments) - len(rest)]
+    marked = len(ours) + len(rest) < len(arguments)
     say_misplaced(command, script, launch.arguments, marked=marked, quiet=options.quiet)
     fill_in(options, script, gpu=True)
     from skyline.browser.changes import Changes

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import stat
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from skyline import whole_file
 from skyline.errors import UsageError
 from skyline.foreign_text import clean_console, cleaned
 
@@ -73,7 +73,7 @@ def write_data(target: str, data: bytes, *, overwrite: bool = True) -> None:
         sys.stdout.buffer.flush()
         return
     path = Path(target)
-    if path.exists() and not overwrite and not _is_special(path):
+    if path.exists() and not overwrite and not whole_file.is_special(path):
         raise UsageError(
             f"{target} exists already", hint="Choose another name, or overwrite it with --force."
         )
@@ -81,41 +81,10 @@ def write_data(target: str, data: bytes, *, overwrite: bool = True) -> None:
 
 
 def write_whole(path: Path, data: bytes) -> None:
-    """Replace a file in one step, keeping its permissions and following a link to what it points at.
-
-    A device or pipe, such as ``/dev/null``, is written to: a file in its place would be in everybody's way.
-    """
-    target = path.resolve()
-    if target.is_dir():
+    """Replace a file in one step; raises UsageError, with the file as it was, where that is not possible."""
+    if path.is_dir():
         raise UsageError(f"{path} is a directory", hint="Name a file in it.")
     try:
-        if _is_special(target):
-            target.write_bytes(data)
-            return
-        mode = stat.S_IMODE(target.stat().st_mode) if target.exists() else None
-        if mode is not None and not os.access(target, os.W_OK):
-            raise PermissionError(13, "Permission denied")
-        import tempfile
-
-        descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-        try:
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(data)
-            os.chmod(name, mode if mode is not None else 0o666 & ~_umask())
-            os.replace(name, target)
-        except BaseException:
-            Path(name).unlink(missing_ok=True)
-            raise
+        whole_file.write_whole(path, data)
     except OSError as error:
         raise UsageError(f"{path} cannot be written: {error.strerror or error}") from error
-
-
-def _is_special(path: Path) -> bool:
-    """True for a path that exists and is no regular file: a device, a pipe, a socket."""
-    return path.exists() and not path.is_file() and not path.is_dir()
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

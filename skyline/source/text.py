@@ -20,6 +20,7 @@ from skyline.lazy_dataclass import dataclass
 from skyline.source.cells import headings, is_notebook
 from skyline.source.notebook import Notebook
 from skyline.uncollected import uncollected
+from skyline.whole_file import write_whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +135,7 @@ class SourceText:
         return (mark + self.text).encode(self.encoding)
 
     def write_bytes(self, path: str | Path | None = None) -> None:
-        """Write the file back, or to ``path``; raises UsageError on failure."""
+        """Write the file back, or to ``path``; raises UsageError on failure, with the file as it was."""
         target = Path(path if path is not None else self.path)
         try:
             data = self.encode()
@@ -142,7 +143,7 @@ class SourceText:
             reason = f"{error.object[error.start : error.end]!r} does not exist in {self.encoding}"
             raise UsageError(f"{target} cannot be written: {reason}") from error
         try:
-            target.write_bytes(data)
+            write_whole(target, data)
         except OSError as error:
             raise UsageError(f"{target} cannot be written: {error.strerror or error}") from error
 

@@ -243,6 +243,7 @@ def _of_the_change(action: Callable[[], _Result]) -> _Result:
             line=error.line,
         )
         failed.of_change = True
+        failed.is_told = error.is_told
         raise failed from error
     except SkylineError as error:
         error.message = f"With the change: {error.message}"

@@ -1,26 +1,51 @@
 from __future__ import annotations
 
+import os
+import pty
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from skyline.errors import ExitCode
+from skyline.errors import ExitCode, UsageError
 from skyline.source.project import project_root
 from skyline_tui.client import server_command
 from skyline_tui.main import main
 from skyline_tui.pick import pick_script, training_scripts
 
 
-def test_a_script_that_is_not_there_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([str(tmp_path / "gone.py")]) == ExitCode.USAGE
-    assert "gone.py is not a file" in capsys.readouterr().err
+def test_a_script_that_is_not_there_is_named_with_the_nearest_there_is(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("import torch\n")
+    with pytest.raises(UsageError, match=r"trian\.py does not exist") as refused:
+        main([str(tmp_path / "trian.py")])
+    assert "Did you mean" in refused.value.hint
+    assert "train.py" in refused.value.hint
 
 
 def test_without_a_terminal_the_way_out_is_named(script: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([str(script)]) == ExitCode.USAGE
     assert "skyline profile" in capsys.readouterr().err
+
+
+def test_a_redirected_stderr_is_refused_in_place_of_an_empty_screen(script: Path, tmp_path: Path) -> None:
+    master, slave = pty.openpty()
+    try:
+        with (tmp_path / "errors").open("wb") as errors:
+            code = "import sys; from skyline_tui.main import main; sys.exit(main(sys.argv[1:]))"
+            done = subprocess.run(
+                [sys.executable, "-c", code, str(script)],
+                stdin=slave,
+                stdout=slave,
+                stderr=errors,
+                check=False,
+                timeout=60,
+            )
+        assert done.returncode == ExitCode.USAGE
+        assert "stderr, which is redirected" in os.read(master, 4096).decode()
+    finally:
+        os.close(slave)
+        os.close(master)
 
 
 def test_only_training_scripts_are_offered(tmp_path: Path) -> None:

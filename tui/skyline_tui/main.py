@@ -11,8 +11,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from skyline.cli.capture_options import check_script
 from skyline.cli.command_line import parse_after_names
-from skyline.cli.streams import say
+from skyline.cli.streams import say, tell
 from skyline.errors import ExitCode
 from skyline_tui.first_frame import first_frame
 
@@ -48,12 +49,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = sys.argv[1:] if argv is None else argv
     options, script_arguments = parse_after_names(words, make_parser())
 
-    if options.script is not None and not Path(options.script).is_file():
-        say(f"skyline tui: {options.script} is not a file. Name the script that trains.")
-        return ExitCode.USAGE
+    if options.script is not None:
+        check_script(Path(options.script))
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         hint = "Use `skyline profile` for output that can be piped."
         say(f"skyline tui: this needs a terminal. {hint}")
+        return ExitCode.USAGE
+    if not sys.stderr.isatty():
+        # Textual draws there: the screen would stay empty.
+        tell("skyline tui: this draws on stderr, which is redirected. Leave the redirection out.")
         return ExitCode.USAGE
 
     # A program inherits an ignored signal from its parent and would then outlive its terminal.

@@ -20,6 +20,7 @@ from skyline.report.protocol import (
 )
 from skyline.report.timeline_report import TimelineReport
 from skyline.report.timelines import sides_of_simulation, window
+from skyline.whole_file import write_whole
 from skyline_lsp import convert, wire
 from skyline_lsp.server import SkylineServer
 from skyline_lsp.state import ScriptState
@@ -82,7 +83,7 @@ def _timeline(made: Plan, asked: PlanTimelineParams) -> TimelineReport:
 def _export(made: Plan, row: int, path: Path) -> None:
     data = made.perfetto(row)
     try:
-        path.write_bytes(data)
+        write_whole(path, data)
     except OSError as error:
         raise UsageError(
             f"{path} cannot be written: {error.strerror or error}", hint="Choose another file."

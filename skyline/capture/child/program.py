@@ -36,8 +36,8 @@ def execute(request, code):
     except SystemExit as stop:
         if stop.code in (None, 0):
             return None
-        text = stop.code if isinstance(stop.code, str) else f"the script exited with status {stop.code}"
-        # What is no number is printed, and the status is 1: Python's own rule.
+        text = stop.code if isinstance(stop.code, str) else f"exit status {stop.code}"
+        # Anything but a number is printed, and the status is 1: Python's own rule.
         status = stop.code if isinstance(stop.code, int) else 1
         return {
             "kind": "SystemExit",

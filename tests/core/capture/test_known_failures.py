@@ -10,6 +10,7 @@ from skyline.capture.ended_early import next_step
 @pytest.mark.parametrize(
     ("message", "words"),
     [
+        ("RuntimeError: operator torchvision::nms does not exist", "one release"),
         ("ModuleNotFoundError: No module named 'imageio.v3'", "no module imageio.v3"),
         ("OSError: [Errno 28] No space left on device: '/tmp/x'", "TMPDIR"),
         ("AssertionError: Torch not compiled with CUDA enabled", "--gpu h100"),

@@ -314,6 +314,24 @@ def test_the_last_lines_are_as_a_terminal_would_show_them() -> None:
     output.close()
 
 
+def test_the_chatter_of_the_profiler_leaves_no_blank_lines() -> None:
+    chatter = (
+        "[W1127 19:01:00.1 CPUAllocator.cpp:257] Memory block of unknown size was allocated (function f)"
+    )
+    run = start(
+        "import os, time\n"
+        f"for part in ('one\\n', {chatter!r}, '\\n', ' 50%|##', {chatter!r}, '\\n', '[Wait', '\\n', '[W 3'):\n"
+        "    os.write(2, part.encode()); time.sleep(0.05)"
+    )
+    heard: list[str] = []
+    assert run.stdout is not None
+    output = ScriptOutput(run.stdout, heard.append)
+    run.wait()
+    assert output.tail() == "one\n 50%|##[Wait\n[W 3"
+    assert "".join(heard) == "one\n 50%|##[Wait\n[W 3"
+    output.close()
+
+
 def test_no_room_for_a_scratch_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "absent"))
     with pytest.raises(CaptureImpossible, match="No temporary folder") as caught:

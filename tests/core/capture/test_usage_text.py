@@ -84,8 +84,8 @@ def test_a_usage_text_by_hand(script: Write, run: Run) -> None:
 @pytest.mark.parametrize(
     ("end", "message"),
     [
-        ("print('no data')\nsys.exit(3)", "the script exited with status 3"),
-        ("sys.exit(2)", "the script exited with status 2"),
+        ("print('no data')\nsys.exit(3)", "The script ended itself: exit status 3"),
+        ("sys.exit(2)", "The script ended itself: exit status 2"),
     ],
 )
 def test_another_status_says_nothing_of_arguments(script: Write, run: Run, end: str, message: str) -> None:

@@ -24,7 +24,7 @@ def options() -> list[argparse.Action]:
         ("train.py", "", "train.py"),
         ("--steps 3 train.py --steps 9 -q", "--steps 3", "train.py --steps 9 -q"),
         ("--steps=3 -q train.py --help", "--steps=3 -q", "train.py --help"),
-        ("--json - train.py -- -x", "--json -", "train.py -- -x"),
+        ("--json - train.py -- -x", "--json -", "train.py -x"),
         ("-q -- -odd-name.py --steps 1", "-q", "-odd-name.py --steps 1"),
         ("--help", "--help", ""),
         ("--steps", "--steps", ""),
@@ -32,6 +32,11 @@ def options() -> list[argparse.Action]:
         # A value that may be missing.
         ("--attach", "--attach", ""),
         ("--attach run", "--attach run", ""),
+        ("-q train.py -- --lr 1", "-q", "train.py --lr 1"),
+        ("-- train.ipynb -- -- x", "", "train.ipynb -- x"),
+        ("-m package.train -- x", "", "-m package.train x"),
+        ("train.py --lr 1 -- x", "", "train.py --lr 1 -- x"),
+        ("torchrun train.py -- x", "", "torchrun train.py -- x"),
         ("--attach --steps 3 train.py", "--attach --steps 3", "train.py"),
     ],
 )

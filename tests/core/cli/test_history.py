@@ -199,3 +199,11 @@ def test_a_script_without_profiles_says_what_to_do(skyline: Run, tmp_path: Path)
     ran = skyline("history", "train.py")
     assert ran.code == 2
     assert "skyline profile train.py" in ran.err
+
+
+def test_a_name_that_is_mistyped_is_not_sent_to_the_profiler(skyline: Run, tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("")
+    ran = skyline("history", "trian.py")
+    assert ran.code == 2
+    assert "trian.py does not exist" in ran.err
+    assert "Did you mean train.py?" in ran.err

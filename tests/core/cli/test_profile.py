@@ -111,6 +111,28 @@ def test_a_script_that_never_trains(skyline: Run, tmp_path: Path) -> None:
 
 
 @pytest.mark.capture
+@pytest.mark.parametrize(
+    ("end", "why", "next_step"),
+    [
+        ("os._exit(7)", "The script exited with status 7 before it could be measured", "os._exit"),
+        ("os.kill(os.getpid(), 9)", "The script was ended by signal SIGKILL", "smaller batch size"),
+        ("sys.exit('no files in data')", "The script ended itself: no files in data", ""),
+        ("sys.exit(3)", "The script ended itself: exit status 3", ""),
+    ],
+)
+def test_a_script_that_prints_and_ends_has_its_end_told(
+    skyline: Run, tmp_path: Path, end: str, why: str, next_step: str
+) -> None:
+    pytest.importorskip("torch")
+    (tmp_path / "train.py").write_text(f"import os, sys, torch\nprint('epoch 1', flush=True)\n{end}\n")
+    ran = skyline("profile", "--interpreter", sys.executable, "train.py")
+    assert ran.code == 1
+    assert f"skyline: {why}\n" in ran.err
+    assert next_step in ran.err
+    assert ran.err.count("epoch 1") == 1
+
+
+@pytest.mark.capture
 def test_profile_from_end_to_end(skyline: Run, tmp_path: Path) -> None:
     pytest.importorskip("torch")
     (tmp_path / "train.py").write_text(TRAINING)
