@@ -12,6 +12,7 @@
 #include <torch/library.h>
 
 #include "device.h"
+#include "timer.h"
 
 namespace {
 using at::Tensor;
