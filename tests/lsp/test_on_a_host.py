@@ -149,7 +149,7 @@ def test_what_measures_here_refuses_a_profile_of_a_host(profiled: Path) -> None:
 
 
 @pytest.mark.capture
-@pytest.mark.usefixtures("brief_start")
+@pytest.mark.fresh
 async def test_an_editor_shows_the_profile_of_the_host(
     project: Path, install: Install, start_editor, monkeypatch: pytest.MonkeyPatch
 ) -> None:

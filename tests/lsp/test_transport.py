@@ -3,14 +3,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import logging
 import os
 import re
-import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,8 +16,6 @@ import pytest
 import pytest_lsp
 from lsprotocol import types
 from pygls.protocol import default_converter
-
-from skyline_lsp.main import main
 
 WAIT_S = 30
 
@@ -41,23 +37,6 @@ def listening(tmp_path: Path) -> Iterator[Listening]:
         assert found.group(2) == str(file)
         yield Listening(server, int(found.group(1)), file.read_text().strip())
         server.kill()
-
-
-@pytest.fixture
-def refused(capfd: pytest.CaptureFixture[str]) -> Iterator[Callable[..., tuple[int, str]]]:
-    """Starts a server in this process that cannot listen; its exit code and standard error."""
-    log, interrupt, interval = logging.getLogger(), signal.getsignal(signal.SIGINT), sys.getswitchinterval()
-    handlers, level = list(log.handlers), log.level
-
-    def run(*arguments: str) -> tuple[int, str]:
-        capfd.readouterr()
-        return main(arguments), capfd.readouterr().err
-
-    yield run
-    log.handlers[:] = handlers
-    log.setLevel(level)
-    signal.signal(signal.SIGINT, interrupt)
-    sys.setswitchinterval(interval)
 
 
 def introduction(options: object) -> types.InitializeParams:
@@ -133,45 +112,40 @@ async def test_a_web_page_runs_nothing_and_the_editor_is_served_after_it(
     await client.stop()
 
 
-def test_a_port_in_use_is_said_so(refused: Callable[..., tuple[int, str]]) -> None:
+def test_a_port_in_use_is_said_so() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        code, told = refused("--tcp", str(port))
-    assert code == 2
-    assert f"cannot listen on 127.0.0.1:{port}" in told
+        done = _run("--tcp", str(port))
+    assert done.returncode == 2
+    assert f"cannot listen on 127.0.0.1:{port}" in done.stderr
 
 
-def test_a_port_that_is_none_is_said_so(refused: Callable[..., tuple[int, str]]) -> None:
-    code, told = refused("--tcp", "123456")
-    assert code == 2
-    assert "cannot listen on 127.0.0.1:123456" in told
-    assert "Traceback" not in told
+def test_a_port_that_is_none_is_said_so() -> None:
+    done = _run("--tcp", "123456")
+    assert done.returncode == 2
+    assert "cannot listen on 127.0.0.1:123456" in done.stderr
+    assert "Traceback" not in done.stderr
 
 
-def test_a_token_file_that_others_can_read_is_refused(
-    refused: Callable[..., tuple[int, str]], tmp_path: Path
-) -> None:
+def test_a_token_file_that_others_can_read_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "token"
     file.write_text("x" * 40)
     file.chmod(0o644)
-    code, told = refused("--tcp", "0", "--token-file", str(file))
-    assert code == 2
-    assert f"chmod 600 {file}" in told
+    done = _run("--tcp", "0", "--token-file", str(file))
+    assert done.returncode == 2
+    assert f"chmod 600 {file}" in done.stderr
 
 
-def test_a_log_file_that_cannot_be_written_is_said_so(
-    refused: Callable[..., tuple[int, str]], tmp_path: Path
-) -> None:
-    code, told = refused("--log-file", str(tmp_path / "missing" / "log"))
-    assert code == 2
-    assert "cannot write the log" in told
+def test_a_log_file_that_cannot_be_written_is_said_so(tmp_path: Path) -> None:
+    done = _run("--log-file", str(tmp_path / "missing" / "log"))
+    assert done.returncode == 2
+    assert "cannot write the log" in done.stderr
 
 
 def test_leaving_without_a_word_is_an_error_and_says_nothing_on_stdout() -> None:
-    command = [sys.executable, "-m", "skyline_lsp"]
-    done = subprocess.run(command, input="", capture_output=True, text=True, check=False, timeout=WAIT_S)
+    done = _run()
     assert (done.returncode, done.stdout) == (1, "")
 
 
@@ -199,3 +173,8 @@ def test_prints_do_not_reach_the_protocol(tmp_path: Path) -> None:
     assert done.stdout == "message"
     assert "from print" in done.stderr
     assert "from a child" in done.stderr
+
+
+def _run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "skyline_lsp", *arguments]
+    return subprocess.run(command, input="", capture_output=True, text=True, check=False, timeout=WAIT_S)
