@@ -58,6 +58,8 @@ def test_it_is_typescript(tmp_path: Path) -> None:
         pytest.skip("the TypeScript compiler is not installed: make extension does it")
     file = tmp_path / "protocol.ts"
     file.write_text(generated(), encoding="utf-8")
-    command = [str(compiler), "--noEmit", "--strict", "--target", "es2022", str(file)]
+    # The compiler's own declarations need no check.
+    options = ["--noEmit", "--strict", "--skipLibCheck", "--target", "es2022", "--lib", "es2022"]
+    command = [str(compiler), *options, str(file)]
     result = subprocess.run(command, capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stdout

@@ -2,6 +2,8 @@
 //
 // Tensors of `cuda` are held in host memory and computed by the processor's kernels at once; what the device's clock
 // says is when a GPU would have been done. So scripts run unmodified, and their numbers are right.
+#include "timer.h"
+
 #include <ATen/EmptyTensor.h>
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/core/LegacyTypeDispatch.h>

@@ -13,7 +13,7 @@ from importlib import metadata, util
 from pathlib import Path
 
 _HERE = Path(__file__).resolve().parent
-_PARTS = ("backend", "timer", "kineto", "device")
+_PARTS = ("backend", "kineto", "device")
 _FLAGS = ("-O1", "-std=c++20", "-fPIC", "-w")
 
 

@@ -1,4 +1,5 @@
 // DistributedDataParallel asks for a clock of every kind of device that it trains on; it works without readings.
+// It is compiled with the backend, whose headers it needs too: they take most of the time.
 #include <torch/csrc/distributed/c10d/reducer_timer.hpp>
 
 namespace c10d {
