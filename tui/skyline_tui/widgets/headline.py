@@ -45,7 +45,6 @@ class Headline(Static):
         self.refresh(layout=True)
 
     def on_resize(self) -> None:
-        """Wrap to the new width."""
         self.refresh(layout=True)
 
     def render(self) -> Content:
