@@ -9,7 +9,7 @@ from textual.widgets import Static
 
 from skyline import units
 from skyline.memory.peak import Fit
-from skyline.report.basis import when
+from skyline.report.basis import command_line, when
 from skyline.report.device_rows import DeviceReport, DevicesReport
 from skyline.report.pages.devices import devices_page
 from skyline_tui.figures import MUTED, flow
@@ -67,7 +67,7 @@ class DevicesView(View):
             else (f"costs of {span.iterations:,.0f} iterations")
         )
         parts = [
-            Content.styled(report.command_line, "bold"),
+            Content.styled(command_line(report), "bold"),
             Content(batch),
             Content(f"predicted {when(report.created)}, nothing was run on a GPU"),
             Content(told),
