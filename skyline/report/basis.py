@@ -222,8 +222,7 @@ def basis_parts(report: ProfileReport) -> tuple[str, ...]:
     """The origin of the numbers, in short: date, device, number of steps."""
     if report.prediction is not None:
         return (f"predicted {when(report.created)} for {device_name(report)}, nothing was run on a GPU",)
-    count = report.intraop_threads
-    threads = f", {count} thread{'s' if count != 1 else ''}" if report.device.kind == "cpu" else ""
+    threads = f", {units.plural(report.intraop_threads, 'thread')}" if report.device.kind == "cpu" else ""
     parts = [f"{report.mode} {when(report.created)} on {device_name(report)}{threads}"]
     if report.mode == "measured":
         parts.append(f"{len(report.steps)} step{'s' if len(report.steps) != 1 else ''}")
