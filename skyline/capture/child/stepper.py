@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import sys
 import threading
 import time
@@ -30,7 +29,6 @@ from .warm_up import WarmUp
 
 # Kept from before the script could put something else in their place.
 _clock, _monotonic = time.perf_counter, time.monotonic
-_open, _dumps = open, json.dumps
 _nodes_so_far = getattr(torch.autograd, "_get_sequence_nr", int)
 
 _MOST_WARMUP_FOR_IDLE_OPTIMIZERS = 4
@@ -278,13 +276,8 @@ class Stepper:
             )
 
     def _write(self, recordings):
-        """Leave the result, if there is any, in a file for the parent: it may be megabytes."""
-        result = recordings.result()
-        if result is None:
-            return
         try:
-            with _open(self._record_path, "w") as file:
-                file.write(_dumps(result))
+            recordings.write(self._record_path)
         except OSError as error:
             self._fail(
                 f"The recording cannot be written to the temporary folder: {error.strerror or error}",

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import time
 from itertools import pairwise
 
-# Kept from before the script could put something else in its place.
-_clock = time.perf_counter
+# Kept from before the script could put something else in their place.
+_open, _dumps, _clock = open, json.dumps, time.perf_counter
 
 
 class AllocatorPeak:
@@ -68,6 +69,8 @@ class AllocatorPeak:
     def end(self, loop):
         """The script has come to its end before its iterations did: there is nothing to read."""
 
-    def result(self):
-        """As of ``Recordings``; None if there is nothing yet."""
-        return self._result
+    def write(self, path):
+        """Leave the result, if there is any, in a file for the parent."""
+        if self._result is not None:
+            with _open(path, "w") as file:
+                file.write(_dumps(self._result))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 
 from ..module_facts import module_names
@@ -10,8 +11,8 @@ from .enrichment import enrich
 from .operator_lines import OperatorLines
 from .recorder import Recorder
 
-# Kept from before the script could put something else in its place.
-_cpu_clock = time.process_time
+# Kept from before the script could put something else in their place.
+_open, _dumps, _cpu_clock = open, json.dumps, time.process_time
 
 _READING_S = 3.0
 """As long may reading the light recording take, by how long an iteration of the full one took to read."""
@@ -191,6 +192,14 @@ class Recordings:
         recorded_ms = [(mark["end_us"] - mark["start_us"]) / 1e3 for mark in marks]
         return dict(result, recorded_ms=recorded_ms, light_failure=self._light_failure)
 
+    def write(self, path):
+        """Leave the result, if there is any, in a file for the parent: it may be megabytes."""
+        result = self.result()
+        if result is None:
+            return
+        with _open(path, "w") as file:
+            file.write(_dumps(result))
+
 
 class LightRecording:
     """Stands in where ``Recordings`` do: it begins, is marked at each boundary, ends, and is read."""
@@ -230,6 +239,8 @@ class LightRecording:
     def end(self, loop):
         """The script has come to its end before its iterations were recorded: they are not of use."""
 
-    def result(self):
-        """The trace; None if there is nothing yet."""
-        return self._trace
+    def write(self, path):
+        """Leave the trace, if there is any, in a file for the parent."""
+        if self._trace is not None:
+            with _open(path, "w") as file:
+                file.write(_dumps(self._trace))

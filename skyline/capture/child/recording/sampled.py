@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import os
 import sys
 import threading
@@ -13,8 +14,8 @@ from ..observed_calls import ObservedCalls
 from . import heap, memory
 from .rows import coalesced, is_fetching
 
-# Kept from before the script could put something else in its place.
-_clock = time.perf_counter
+# Kept from before the script could put something else in their place.
+_open, _dumps, _clock = open, json.dumps, time.perf_counter
 
 MOST_NODES = 60_000
 """Most operators with a gradient in an iteration that is recorded operator by operator."""
@@ -188,9 +189,11 @@ class SampledRecording:
         if len(self._marks) == 1:
             self._samples.stop()
 
-    def result(self):
-        """As of ``Recordings``; None if there is nothing yet."""
-        return self._result
+    def write(self, path):
+        """Leave the result, if there is any, in a file for the parent."""
+        if self._result is not None:
+            with _open(path, "w") as file:
+                file.write(_dumps(self._result))
 
 
 def rows_of(samples, began, ended):
