@@ -19,6 +19,7 @@ from skyline.report.protocol import DevicesParams
 from skyline.report.schema import VerifyReport, WhatIfReport
 from skyline.report.verification import removal_report, verify_report
 from skyline.trace import store
+from skyline.units import plural
 from skyline.verification.compare import verify_removal
 from skyline.verification.measure import Effort
 from skyline.verification.verify import verify
@@ -156,5 +157,5 @@ class Comparer:
             state.path,
             f"Comparing GPUs for {Path(state.path).name}",
             work,
-            lambda _: f"predicted on {len(chosen)} GPU{'s' * (len(chosen) != 1)}",
+            lambda _: f"predicted on {plural(len(chosen), 'GPU')}",
         )

@@ -24,7 +24,6 @@ _EXAMPLES = """\
 
 
 def make_parser() -> argparse.ArgumentParser:
-    """The parser of the command line."""
     command = parser(
         "apply",
         "[options] SCRIPT NAME[=VALUE]... [ARGS...]",
@@ -46,7 +45,6 @@ def make_parser() -> argparse.ArgumentParser:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run the command."""
     options, script_arguments = parse_after_names(arguments, make_parser())
     if options.remove:
         _check_removable(options.names)

@@ -29,7 +29,6 @@ _UNSTEADY = 0.25
 
 
 def make_parser() -> argparse.ArgumentParser:
-    """The parser of the command line."""
     command = parser(
         "calibrate",
         "[options]",
@@ -65,7 +64,6 @@ def make_parser() -> argparse.ArgumentParser:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run the command."""
     options = make_parser().parse_args(list(arguments))
     if options.list:
         return _list()

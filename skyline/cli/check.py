@@ -39,7 +39,6 @@ _ROUNDS = 6
 
 
 def make_parser() -> argparse.ArgumentParser:
-    """The parser of the command line."""
     command = parser(
         "check",
         "[options] [SCRIPT [ARGS...]]",
@@ -77,7 +76,6 @@ def make_parser() -> argparse.ArgumentParser:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run the command."""
     options, options_of_script = parse_after_names(arguments, make_parser())
     refuse_prediction(options)
     script, budget = _budget(options)

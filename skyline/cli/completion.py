@@ -29,7 +29,6 @@ _COMPINIT = "(( $+functions[compdef] )) || { autoload -Uz compinit && compinit }
 
 
 def make_parser() -> argparse.ArgumentParser:
-    """The parser of the command line."""
     command = parser(
         "completion",
         "SHELL",
@@ -41,7 +40,6 @@ def make_parser() -> argparse.ArgumentParser:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run the command."""
     shell = make_parser().parse_args(arguments).shell
     script = shellcode(["skyline"], shell=shell).strip()
     tell(_COMPINIT + script if shell == "zsh" else script)

@@ -23,7 +23,6 @@ _EXAMPLES = """\
 
 
 def make_parser() -> argparse.ArgumentParser:
-    """The parser of the command line."""
     command = parser(
         "config",
         "[options] [SCRIPT|FOLDER]",
@@ -46,7 +45,6 @@ def make_parser() -> argparse.ArgumentParser:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run the command."""
     options = make_parser().parse_args(arguments)
     from skyline.settings.pyproject import project_settings
     from skyline.settings.source import from_words, resolve

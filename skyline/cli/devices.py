@@ -27,7 +27,6 @@ _EXAMPLES = """\
 
 
 def make_parser() -> argparse.ArgumentParser:
-    """The parser of the command line."""
     return _made()[0]
 
 
@@ -64,7 +63,6 @@ def _made() -> tuple[argparse.ArgumentParser, list[argparse.Action], list[argpar
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run the command."""
     command, capturing, asking = _made()
     ours, rest = split_at_script(arguments, [*capturing, *asking])
     if not rest:

@@ -17,7 +17,6 @@ _EXAMPLES = """\
 
 
 def make_parser() -> argparse.ArgumentParser:
-    """The parser of the command line."""
     command = parser(
         "diff",
         "[options] BEFORE AFTER",
@@ -39,7 +38,6 @@ def make_parser() -> argparse.ArgumentParser:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run the command."""
     options = make_parser().parse_args(arguments)
     before, after = saved_profile(options.before), saved_profile(options.after)
 

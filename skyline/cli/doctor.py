@@ -28,7 +28,6 @@ _RECORDERS = ("CUPTI", "roctracer", "rocprofiler", "XPUPTI")
 
 
 def make_parser() -> argparse.ArgumentParser:
-    """The parser of the command line."""
     command = parser(
         "doctor",
         "[options] [SCRIPT]",

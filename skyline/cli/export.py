@@ -24,7 +24,6 @@ FORMATS = ("perfetto", "speedscope", "html", "json")
 
 
 def make_parser() -> argparse.ArgumentParser:
-    """The parser of the command line."""
     command = parser(
         "export",
         "FILE|SCRIPT --format FORMAT -o OUTPUT",
@@ -47,7 +46,6 @@ def make_parser() -> argparse.ArgumentParser:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run the command."""
     options = make_parser().parse_args(arguments)
     if is_trace(options.source):
         data = traced.exported(options.source, options.format)

@@ -45,7 +45,6 @@ _UNLIMITED = 1000
 
 
 def make_parser() -> argparse.ArgumentParser:
-    """The parser of the command line."""
     command = parser(
         "gpus",
         "[options] [NAME]",
@@ -60,7 +59,6 @@ def make_parser() -> argparse.ArgumentParser:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run the command."""
     options = make_parser().parse_args(arguments)
     from skyline.predict.gpus import gpu_named, gpus
     from skyline.predict.prices import prices_of

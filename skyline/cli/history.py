@@ -18,7 +18,6 @@ _EXAMPLES = """\
 
 
 def make_parser() -> argparse.ArgumentParser:
-    """The parser of the command line."""
     command = parser(
         "history",
         "[options] SCRIPT",
@@ -33,7 +32,6 @@ def make_parser() -> argparse.ArgumentParser:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run the command."""
     options = make_parser().parse_args(list(arguments))
     from skyline.report.commit_history import history_report
     from skyline.report.pages.commit_history import history_page

@@ -18,7 +18,6 @@ _EXAMPLES = """\
 
 
 def make_parser() -> argparse.ArgumentParser:
-    """The parser of the command line."""
     command = parser(
         "ledger",
         "[options]",
@@ -38,7 +37,6 @@ def make_parser() -> argparse.ArgumentParser:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run the command."""
     options = make_parser().parse_args(list(arguments))
     from skyline.ledger.ledger import Ledger
     from skyline.ledger.record import track_records

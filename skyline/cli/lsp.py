@@ -7,7 +7,6 @@ from collections.abc import Sequence
 
 
 def make_parser() -> argparse.ArgumentParser:
-    """The parser of the command line."""
     from skyline_lsp import main
 
     return main.make_parser()

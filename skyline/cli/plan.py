@@ -30,7 +30,6 @@ _EXAMPLES = """\
 
 
 def make_parser() -> argparse.ArgumentParser:
-    """The parser of the command line."""
     command = parser(
         "plan",
         "[options] (SCRIPT | PROFILE | --model NAME) --cluster NAME [ARGS...]\n"
@@ -50,7 +49,6 @@ def make_parser() -> argparse.ArgumentParser:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run the command."""
     options, script_arguments = parse_after_names(arguments, make_parser(), names=False)
     if options.nodes and options.gpus:
         raise UsageError("--nodes and --gpus exclude each other", hint="Name one of them.")

@@ -36,7 +36,6 @@ _EXAMPLES = """\
 
 
 def make_parser() -> argparse.ArgumentParser:
-    """The parser of the command line."""
     return _made()[0]
 
 
@@ -84,7 +83,6 @@ def _made() -> tuple[argparse.ArgumentParser, list[argparse.Action], list[argpar
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run the command."""
     command, capturing, local = _made()
     ours, rest = split_at_script(arguments, [*capturing, *local])
     options = command.parse_args([*ours, *(["--", rest[0]] if rest else [])])

@@ -19,7 +19,6 @@ _EXAMPLES = """\
 
 
 def make_parser() -> argparse.ArgumentParser:
-    """The parser of the command line."""
     command = parser(
         "ranks",
         "[options] FOLDER|FILE...",
@@ -70,7 +69,6 @@ def make_parser() -> argparse.ArgumentParser:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run the command."""
     options = make_parser().parse_args(arguments)
 
     from skyline.job.job import job_of

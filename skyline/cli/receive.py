@@ -32,7 +32,6 @@ _END_TIMEOUT_S = 20.0
 
 
 def make_parser() -> argparse.ArgumentParser:
-    """The parser of the command line."""
     return parser(
         "receive",
         "",
@@ -42,7 +41,6 @@ def make_parser() -> argparse.ArgumentParser:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run the command."""
     make_parser().parse_args(arguments)
     if sys.stdin.isatty():
         raise UsageError(

@@ -24,7 +24,6 @@ _EXAMPLES = """\
 
 @uncollected(last=True)
 def make_parser() -> argparse.ArgumentParser:
-    """The parser of the command line."""
     command = parser(
         "show",
         "[options] [FILE|SCRIPT]",
@@ -42,7 +41,6 @@ def make_parser() -> argparse.ArgumentParser:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run the command."""
     options = make_parser().parse_args(arguments)
     if options.source is not None and is_trace(options.source):
         return traced.show(options.source, options)

@@ -34,7 +34,6 @@ _RUNS = 3
 
 
 def make_parser() -> argparse.ArgumentParser:
-    """The parser of the command line."""
     command = parser(
         "sweep",
         "[options] SCRIPT --vary NAME=VALUES [--vary ...] [ARGS...]",
@@ -92,7 +91,6 @@ def make_parser() -> argparse.ArgumentParser:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run the command."""
     options, more = parse_after_names(arguments, make_parser())
     script = Path(options.script)
     require_script(script)

@@ -41,7 +41,6 @@ _USUAL_PROFILE_S, _PROFILE_SHARE = 20.0, 0.1
 
 
 def make_parser() -> argparse.ArgumentParser:
-    """The parser of the command line."""
     command = parser(
         "tune",
         "[options] SCRIPT [ARGS...]",
@@ -94,7 +93,6 @@ def make_parser() -> argparse.ArgumentParser:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run the command."""
     began_s = time.monotonic()
     options, more = parse_after_names(arguments, make_parser())
     script_arguments = (*options.words, *(more or ())) if options.words or more is not None else None

@@ -29,7 +29,6 @@ _EXAMPLES = """\
 
 
 def make_parser() -> argparse.ArgumentParser:
-    """The parser of the command line."""
     command = parser(
         "verify",
         "[options] SCRIPT NAME[=VALUE]... [ARGS...]\n"
@@ -61,7 +60,6 @@ def make_parser() -> argparse.ArgumentParser:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run the command."""
     options, script_arguments = parse_after_names(arguments, make_parser())
     refuse_prediction(options)
     from skyline.verification.measure import Effort

@@ -36,7 +36,6 @@ _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def make_parser() -> argparse.ArgumentParser:
-    """The parser of the command line."""
     return _made()[0]
 
 

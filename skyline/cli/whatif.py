@@ -35,7 +35,6 @@ _EXAMPLES = """\
 
 
 def make_parser() -> argparse.ArgumentParser:
-    """The parser of the command line."""
     command = parser(
         "whatif",
         "[options] SOURCE [NAME[=VALUE]...] [ARGS...]",
@@ -53,7 +52,6 @@ def make_parser() -> argparse.ArgumentParser:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run the command."""
     options, script_arguments = parse_after_names(arguments, make_parser())
     if is_trace(options.source):
         if script_arguments is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 from pathlib import PurePath
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from skyline import units
 from skyline.interval import Interval
@@ -16,6 +16,9 @@ from skyline.report.schema import CurvePointReport, EstimateReport, ProfileRepor
 from skyline.source.knob import KnobKind
 from skyline.trace.profile import Prediction
 from skyline.whatif.question import TimeToLoss
+
+if TYPE_CHECKING:
+    from skyline.report.device_rows import DevicesReport
 
 
 def headline_so_far(
@@ -180,7 +183,7 @@ def when(created: str) -> str:
     return moment.strftime("%Y-%m-%d %H:%M")
 
 
-def command_line(report: ProfileReport) -> str:
+def command_line(report: ProfileReport | DevicesReport) -> str:
     """The script's name and its arguments as they were typed."""
     name = f"-m {report.module}" if report.module else PurePath(report.script).name
     return " ".join((name, *report.arguments))
@@ -219,8 +222,7 @@ def basis_parts(report: ProfileReport) -> tuple[str, ...]:
     """The origin of the numbers, in short: date, device, number of steps."""
     if report.prediction is not None:
         return (f"predicted {when(report.created)} for {device_name(report)}, nothing was run on a GPU",)
-    count = report.intraop_threads
-    threads = f", {count} thread{'s' if count != 1 else ''}" if report.device.kind == "cpu" else ""
+    threads = f", {units.plural(report.intraop_threads, 'thread')}" if report.device.kind == "cpu" else ""
     parts = [f"{report.mode} {when(report.created)} on {device_name(report)}{threads}"]
     if report.mode == "measured":
         parts.append(f"{len(report.steps)} step{'s' if len(report.steps) != 1 else ''}")
@@ -247,7 +249,7 @@ def prediction_basis(report: ProfileReport) -> tuple[str, ...]:
     return (
         f"Times of the GPU: {report.prediction.basis}.",
         "Times of the host (Python, kernel launches): typical costs.",
-        *_loading(report.prediction),
+        *loading_basis(report.prediction),
         (
             f"Memory: every tensor as traced; {context} of the GPU's are left to the CUDA context and {fragments} to "
             "fragments, both assumed."
@@ -255,7 +257,8 @@ def prediction_basis(report: ProfileReport) -> tuple[str, ...]:
     )
 
 
-def _loading(prediction: Prediction) -> tuple[str, ...]:
+def loading_basis(prediction: Prediction) -> tuple[str, ...]:
+    """The basis of the time to load data, as a sentence; none where a batch needs no loading."""
     if prediction.without_loading:
         return (f"Data loading is not included: {prediction.without_loading}.",)
     return (prediction.loading,) if prediction.loading else ()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import PurePath
-
 from skyline.analysis.gpu_costs import GpuRunCost, Span
 from skyline.lazy_dataclass import dataclass
 
@@ -79,9 +77,3 @@ class DevicesReport:
     notes: tuple[str, ...]
     module: str = ""
     """The dotted name under which the script is run, as by ``python -m``; empty where it is run as a file."""
-
-    @property
-    def command_line(self) -> str:
-        """The script's name and its arguments."""
-        name = f"-m {self.module}" if self.module else PurePath(self.script).name
-        return " ".join((name, *self.arguments))

@@ -10,6 +10,7 @@ from skyline.memory.peak import ASSUMED_CONTEXT_BYTES, ASSUMED_FRAGMENTS
 from skyline.predict.energy import COMPUTING, WAITING, WORLD_G_PER_KWH
 from skyline.predict.outlook import Outlook
 from skyline.predict.prices import Price, prices_of
+from skyline.report.basis import loading_basis
 from skyline.report.device_rows import (
     DEVICES_SCHEMA,
     DeviceReport,
@@ -18,7 +19,6 @@ from skyline.report.device_rows import (
     PriceReport,
 )
 from skyline.report.gpu_choice import gpu_choice
-from skyline.trace.profile import Profile
 
 
 def devices_report(
@@ -42,7 +42,7 @@ def devices_report(
         answer=gpu_choice(devices, span),
         devices=devices,
         assumptions=(
-            *_loading(first),
+            *(loading_basis(first.prediction) if first.prediction is not None else ()),
             *_assumptions(devices, grid, default_grid=grid_g_per_kwh is None),
         ),
         notes=tuple(dict.fromkeys(note for one in found for note in one.profile.notes)),
@@ -91,15 +91,6 @@ def _price(price: Price) -> PriceReport:
         price.source,
         price.own,
     )
-
-
-def _loading(profile: Profile) -> tuple[str, ...]:
-    said = profile.prediction
-    if said is None:
-        return ()
-    if said.without_loading:
-        return (f"Data loading is not included: {said.without_loading}.",)
-    return (said.loading,) if said.loading else ()
 
 
 def _assumptions(devices: Sequence[DeviceReport], grid: float, *, default_grid: bool) -> tuple[str, ...]:

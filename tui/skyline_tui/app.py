@@ -62,13 +62,11 @@ class Overview(View):
         self._uri = uri
 
     def compose(self) -> ComposeResult:
-        """The verdict and the phases above, the workbench below."""
         yield VerdictLines()
         yield PhaseBar()
         yield Workbench(self._uri)
 
     def shown(self) -> None:
-        """Focus the panel in front."""
         self.query_one(Panels).focus_front()
 
     @property
@@ -142,7 +140,6 @@ class SkylineApp(NewsApp):
         return NearScreen()
 
     def compose(self) -> ComposeResult:
-        """The widgets, from the headline to the keys."""
         yield Headline(self.script)
         yield ViewTabs()
         yield Trouble()
@@ -180,7 +177,6 @@ class SkylineApp(NewsApp):
         footer.compact, footer.show_command_palette = narrow, not narrow
 
     def on_mount(self) -> None:
-        """Connect, and measure the script."""
         self.query_one(Headline).show_mode(live=self.live, runs=self._talk.runs)
         self.query_one(WhatIfs).focus()
         for complaint in self._complaints:
@@ -188,17 +184,14 @@ class SkylineApp(NewsApp):
         self._do("start", self._talk.start)
 
     async def on_unmount(self) -> None:
-        """End all processes."""
         await self._talk.stop()
 
     # Pages.
 
     def on_view_tabs_tab_chosen(self, message: ViewTabs.TabChosen) -> None:
-        """A title was clicked."""
         self.action_view(message.view)
 
     def action_view(self, view: str) -> None:
-        """Bring a page to the front."""
         while len(self.screen_stack) > 1:
             self.pop_screen()
         self.query_one(ContentSwitcher).current = view
@@ -210,18 +203,15 @@ class SkylineApp(NewsApp):
         return self.query_one(f"#{self.query_one(ContentSwitcher).current}", View)
 
     def on_view_place_chosen(self, message: View.PlaceChosen) -> None:
-        """Show a line in its file."""
         self.action_view("view-lines")
         lines = self.query_one(LinesView)
         lines.open(message.file, message.line)
         lines.query_one(Source).focus()
 
     def on_verdict_lines_wanted(self, message: VerdictLines.Wanted) -> None:
-        """Check the recommended change."""
         self._bench.check(message.whatif)
 
     def on_findings_view_tried(self, message: FindingsView.Tried) -> None:
-        """Ask for the effect of a fix."""
         self.action_view("overview")
         if not self._bench.check(message.whatif):
             self.notify(f"{message.whatif} is not in the list of what-ifs", severity="warning")
@@ -235,15 +225,12 @@ class SkylineApp(NewsApp):
         return True
 
     def action_step(self, change: int) -> None:
-        """Move the batch size."""
         self.query_one(Controls).step(change)
 
     def action_settle(self) -> None:
-        """Accept the value chosen by keys."""
         self.query_one(Controls).settle()
 
     def action_type_batch_size(self) -> None:
-        """Ask for a number."""
         controls = self.query_one(Controls)
         if controls.current is None:
             self.notify(controls.why_not or NO_PROFILE, severity="warning")
@@ -273,7 +260,6 @@ class SkylineApp(NewsApp):
             self._write(QuestionParams(self._talk.uri, None, row.whatifs))
 
     def action_undo(self) -> None:
-        """Undo the last apply."""
         self._do("apply", self._talk.revert)
 
     def action_diff(self) -> None:
@@ -291,7 +277,6 @@ class SkylineApp(NewsApp):
         return not self._bench.asks_nothing
 
     def action_fastest(self) -> None:
-        """Ask for limits, then search for the fastest combination within them."""
         if self.profile is None:
             self.notify(NO_PROFILE, severity="warning")
             return
@@ -307,7 +292,6 @@ class SkylineApp(NewsApp):
             self._fetch("best", "", self._propose, self._talk.session.best, limits)
 
     def on_tune_view_search_wanted(self) -> None:
-        """Ask for limits, then search by measured trials within them."""
         if self.profile is None:
             self.notify(NO_PROFILE, severity="warning")
         elif self.query_one(Status).busy or self._verifying is not None:
@@ -321,7 +305,6 @@ class SkylineApp(NewsApp):
             self._fetch("tune", "tune", self.query_one(TuneView).arrived, self._talk.session.tune, limits)
 
     def action_verify(self) -> None:
-        """Measure the question on the screen and compare it with its prediction."""
         if self.query_one(Status).busy or self._verifying is not None:
             self.notify("The script is being measured: verify when that is done.", severity="warning")
         elif self._is_asked():
@@ -329,7 +312,6 @@ class SkylineApp(NewsApp):
             self._do("verify", self._talk.verify, self._verifying)
 
     def action_devices(self) -> None:
-        """Predict the script on other GPUs, which may be absent."""
         self.action_view("view-devices")
         if self.query_one(Status).busy or self._verifying is not None:
             self.notify("The script is being measured: ask when that is done.", severity="warning")
@@ -355,7 +337,6 @@ class SkylineApp(NewsApp):
             self._do("use-later", self._talk.use_later)
 
     def action_cancel(self) -> None:
-        """Stop measuring."""
         self._verifying = None
         self._do("cancel", self._talk.cancel)
 
@@ -378,20 +359,17 @@ class SkylineApp(NewsApp):
             self.action_cancel()
 
     def action_sort(self) -> None:
-        """Sort the lines by the next column."""
         for table in self._view.query(SortTable):
             table.action_sort(1)
             return
         self.query_one(Lines).next_order()
 
     def action_panel(self, name: str) -> None:
-        """Go to a panel of the first page."""
         if self._view.id != "overview":
             self.action_view("overview")
         self.query_one(Panels).select(name)
 
     def action_help(self) -> None:
-        """Keys and signs."""
         self.push_screen(Help())
 
     def action_edit(self) -> None:

@@ -130,7 +130,6 @@ class NewsApp(CleanApp[None]):
     # The question on the screen.
 
     def on_workbench_changed(self) -> None:
-        """Ask the new question."""
         question = self._bench.question
         self.query_one(TimelineView).ask(question)
         if self._bench.asks_nothing:
@@ -181,15 +180,12 @@ class NewsApp(CleanApp[None]):
     # Messages of the server.
 
     def on_estimate_arrived(self, message: messages.EstimateArrived) -> None:
-        """Show an answer."""
         self._bench.show_estimate(message.question, message.estimate)
 
     def on_curve_arrived(self, message: messages.CurveArrived) -> None:
-        """Show the batch-size curve under what-ifs."""
         self._bench.show_curve(message.whatifs, message.points)
 
     def on_question_failed(self, message: messages.QuestionFailed) -> None:
-        """Show the server's reason for refusing a question."""
         if message.question == self._bench.question:
             self.notify(message.reason, title="No prediction", severity="warning")
 
@@ -215,7 +211,6 @@ class NewsApp(CleanApp[None]):
             self.query_one(Headline).show_first(measuring.text)
 
     def on_profile_arrived(self, message: messages.ProfileArrived) -> None:
-        """Show a profile on all pages."""
         if message.profile == self.profile:
             self.query_one(WhatIfs).learn(message.whatifs)
             return
@@ -244,12 +239,10 @@ class NewsApp(CleanApp[None]):
         self.call_after_refresh(freeze_garbage_collector)
 
     def on_progressed(self, message: messages.Progressed) -> None:
-        """Show the progress of a measurement."""
         self._log_view.write("progress", f"{message.title}: {message.text}".partition(" of ")[0])
         self._bench.progress(message.title, message.text, message.fraction)
 
     def on_progress_ended(self, message: messages.ProgressEnded) -> None:
-        """Handle the end of a measurement."""
         self._log_view.write("progress", message.text)
         self._bench.progress_ended()
         self.query_one(Headline).show_first("")
@@ -257,7 +250,6 @@ class NewsApp(CleanApp[None]):
             self.notify("Measuring was cancelled.")
 
     def on_answered(self, message: messages.Answered) -> None:
-        """Show an answer where it was asked for."""
         message.shown(message.answer)
 
     def _propose(self, best: BestReport) -> None:
@@ -272,7 +264,6 @@ class NewsApp(CleanApp[None]):
         self.notify(f"Fastest of {best.tried} simulated: {' '.join(best.choices)}, {speed}{beyond}")
 
     def on_what_ifs_value_wanted(self, message: WhatIfs.ValueWanted) -> None:
-        """Show one what-if at another value."""
         asked = QuestionParams(self._talk.uri, None, (message.whatif,))
         self._fetch("value", "", self._bench.show_value, self._talk.session.simulate, asked)
 
@@ -291,21 +282,17 @@ class NewsApp(CleanApp[None]):
             self.notify(message.reason, title="Not verified", severity="warning")
 
     def on_plan_view_choices_wanted(self) -> None:
-        """Show the clusters and models."""
         self._fetch("plan", "plan", self.query_one(PlanView).offer, self._talk.session.plan_choices)
 
     def on_plan_view_plan_wanted(self, message: PlanView.PlanWanted) -> None:
-        """Show a plan."""
         arrived = partial(self.query_one(PlanView).arrived, message.params)
         self._talk.show_newest("plan", arrived, self._talk.session.plan, message.params)
 
     def on_plan_view_timeline_wanted(self, message: PlanView.TimelineWanted) -> None:
-        """Show the timeline of a row."""
         opened = partial(self.query_one(PlanView).opened, message.params)
         self._fetch("plan-timeline", "plan", opened, self._talk.session.plan_timeline, message.params)
 
     def on_plan_view_export_wanted(self, message: PlanView.ExportWanted) -> None:
-        """Write a file with the timeline of a row, and name it."""
 
         def written(result: CommandResult) -> None:
             self.notify(f"{result.path} is written; open it in ui.perfetto.dev.")
@@ -313,45 +300,36 @@ class NewsApp(CleanApp[None]):
         self._fetch("plan-export", "", written, self._talk.session.plan_export, message.params)
 
     def on_watch_view_run_wanted(self, message: WatchView.RunWanted) -> None:
-        """Show a watched run."""
         asked = WatchedParams(self._talk.uri, message.name)
         self._fetch("watched", "watch", self.query_one(WatchView).arrived, self._talk.session.watched, asked)
 
     def on_tune_view_trials_wanted(self) -> None:
-        """Show the trials of the last search."""
         self._fetch("tuned", "tune", self.query_one(TuneView).resumable, self._talk.session.tuned)
 
     def on_tuning_moved(self, message: messages.TuningMoved) -> None:
-        """Show the state of the search."""
         if message.news.uri == self._talk.uri:
             self.query_one(TuneView).moved(message.news)
 
     def on_timeline_view_window_wanted(self, message: TimelineView.WindowWanted) -> None:
-        """Show a window of the timeline."""
         arrived = partial(self.query_one(TimelineView).arrived, message.params)
         self._fetch("timeline", "timeline", arrived, self._talk.session.timeline, message.params)
 
     def on_memory_view_moment_wanted(self, message: MemoryView.MomentWanted) -> None:
-        """Show the live memory at a moment."""
         asked = MemoryAtParams(self._talk.uri, message.time_ms)
         arrived = self.query_one(MemoryView).arrived
         self._talk.show_newest("memory", arrived, self._talk.session.memory_at, asked)
 
     def on_diff_view_history_wanted(self) -> None:
-        """Show the saved profiles."""
         self._fetch("history", "diff", self.query_one(DiffView).listed, self._talk.session.history)
 
     def on_diff_view_commits_wanted(self) -> None:
-        """Show the states of the script over its commits."""
         self._fetch("commits", "diff", self.query_one(DiffView).traced_back, self._talk.session.commits)
 
     def on_diff_view_compare_wanted(self, message: DiffView.CompareWanted) -> None:
-        """Show a comparison of two profiles."""
         arrived = partial(self.query_one(DiffView).arrived, message.params)
         self._fetch("compare", "diff", arrived, self._talk.session.compare, message.params)
 
     def on_picture_failed(self, message: messages.PictureFailed) -> None:
-        """Show the reason on the page."""
         self.query_one(f"#view-{message.view}", View).fail(message.reason)
 
     def _preview(self, preview: PreviewResult) -> None:
@@ -360,7 +338,6 @@ class NewsApp(CleanApp[None]):
         self.push_screen(Diff(preview))
 
     def on_files_written(self, message: messages.FilesWritten) -> None:
-        """Highlight the changed lines."""
         self._last_written = message.files
         self.query_one(DiffView).wrote(message.files)
         for file in message.files[:1]:
@@ -390,7 +367,6 @@ class NewsApp(CleanApp[None]):
             self._bench.measured(message.question)
 
     def on_reverted(self, message: messages.Reverted) -> None:
-        """Report that the file is restored, or the reason why not."""
         self._unmeasured = None
         if message.result.applied:
             self._bench.drop()
@@ -408,7 +384,6 @@ class NewsApp(CleanApp[None]):
             )
 
     def on_taken_out(self, message: messages.TakenOut) -> None:
-        """Report that the what-if is removed, or the reason why not."""
         if message.result.applied:
             self.notify(
                 f"{message.whatif} is removed from the code.  u undoes, d shows the change", timeout=6
@@ -421,7 +396,6 @@ class NewsApp(CleanApp[None]):
         self.notify(f"{result.reason or 'no reason was given'}{more}", title=title, severity="warning")
 
     def on_logged(self, message: messages.Logged) -> None:
-        """Show a line of the server's log."""
         self._log_view.write("server", message.text)
 
     def on_server_said(self, message: messages.ServerSaid) -> None:

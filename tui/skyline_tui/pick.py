@@ -59,11 +59,9 @@ class PickApp(CleanApp[Path]):
         self._scripts = scripts
 
     def compose(self) -> ComposeResult:
-        """The question and the list."""
         yield Static(Content.assemble(("Skyline", "bold"), "   which script trains?"))
         yield OptionList(*(Option(Content(str(path.relative_to(self._folder)))) for path in self._scripts))
         yield Footer()
 
     def on_option_list_option_selected(self, message: OptionList.OptionSelected) -> None:
-        """Return the selected script."""
         self.exit(self._scripts[message.option_index])

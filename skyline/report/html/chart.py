@@ -1,9 +1,11 @@
-"""A line chart, most often over batch sizes, laid out in plain coordinates for an inline SVG."""
+"""Line charts, most often over batch sizes, laid out in plain coordinates for an inline SVG."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 from skyline import units
@@ -31,6 +33,8 @@ LOGARITHMIC_FROM = 12
 """Ratio of the highest to the lowest value."""
 _LONG = 10_000
 """Where an axis goes over to the next unit: it has room for five digits."""
+SIZES_APART = 34
+"""Room of a number on the horizontal axis."""
 
 BOX = Box(width=540, height=270, left=52, right=16, top=24, bottom=40)
 
@@ -74,14 +78,95 @@ class Chart:
     solid: str
     dashed: str
     band: str
-    outside: tuple[tuple[float, float], ...]
-    """Start and width of the stretches beyond what was measured."""
     x_ticks: tuple[Tick, ...]
     y_ticks: tuple[Tick, ...]
-    now_x: float | None
-    limit: Tick | None
     x_title: str = "batch size"
+    outside: tuple[tuple[float, float], ...] = ()
+    """Start and width of the stretches beyond what was measured."""
+    now_x: float | None = None
+    limit: Tick | None = None
     marks: tuple[Mark, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """A value at a place of the horizontal axis. The line to an ``extrapolated`` one is dashed; the rest: ``Dot``."""
+
+    x: float
+    value: Interval
+    basis: str
+    label: str
+    now: bool = False
+    extrapolated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class UprightAxis:
+    """The vertical axis from zero to ``top``; its numbers are values times ``factor``."""
+
+    factor: float
+    numbers: tuple[float, ...]
+    top: float
+
+    @classmethod
+    def up_to(cls, highest: float, factor: float) -> UprightAxis:
+        """The axis with round numbers that has room for the value ``highest``."""
+        numbers = nice_ticks(highest * factor)
+        return cls(factor, tuple(numbers), max(numbers[-1], highest * factor))
+
+    def at(self, value: float) -> float:
+        """The height of a value in the chart."""
+        room = BOX.height - BOX.top - BOX.bottom
+        return round(BOX.height - BOX.bottom - value * self.factor / self.top * room, 1)
+
+    @property
+    def ticks(self) -> tuple[Tick, ...]:
+        """The round numbers at their heights."""
+        return tuple(
+            Tick(self.at(one / self.factor), tick_label(one, self.numbers[-1])) for one in self.numbers
+        )
+
+
+def line_chart(
+    title: str,
+    unit: str,
+    axis: UprightAxis,
+    samples: Sequence[Sample],
+    x_ticks: tuple[Tick, ...],
+    *,
+    summary: str,
+    x_title: str = "batch size",
+) -> Chart:
+    """A chart of these samples: their values as dots and a line, their ranges as a band."""
+    middles = [(one.x, axis.at(one.value.value)) for one in samples]
+    highs = [f"{one.x},{axis.at(one.value.high)}" for one in samples]
+    lows = [f"{one.x},{axis.at(one.value.low)}" for one in samples]
+    solid: list[str] = []
+    dashed: list[str] = []
+    for ((x0, y0), one), ((x1, y1), other) in pairwise(zip(middles, samples, strict=True)):
+        path = dashed if one.extrapolated or other.extrapolated else solid
+        path.append(f"M{x0},{y0} L{x1},{y1}")
+    return Chart(
+        title=title,
+        unit=unit,
+        summary=summary,
+        dots=tuple(Dot(*at, one.basis, one.label, one.now) for at, one in zip(middles, samples, strict=True)),
+        solid=" ".join(solid),
+        dashed=" ".join(dashed),
+        band=f"M{' L'.join(highs)} L{' L'.join(reversed(lows))} Z",
+        x_ticks=x_ticks,
+        y_ticks=axis.ticks,
+        x_title=x_title,
+    )
+
+
+def spaced(labels: Iterable[tuple[float, str]], apart: float) -> tuple[Tick, ...]:
+    """The labels at their places, without those that an earlier one leaves no room for."""
+    ticks: list[Tick] = []
+    for at, label in labels:
+        if all(abs(at - tick.at) >= apart for tick in ticks):
+            ticks.append(Tick(at, label))
+    return tuple(ticks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,46 +200,34 @@ def _chart(
     series: _Series, points: Sequence[CurvePointReport], report: ProfileReport, limit: float | None
 ) -> Chart:
     factor = series.scale.factor
-    highest = max(series.of(point).high for point in points) * factor
+    highest = max(series.of(point).high for point in points)
     # A capacity far above everything would flatten the curve: it is named in words then.
-    shows_limit = limit is not None and limit * factor <= highest * 1.6
-    top = max(highest, limit * factor if limit is not None and shows_limit else 0.0)
-    y_values = nice_ticks(top)
-    y_top = max(y_values[-1], top) or 1.0
-
-    def y(value: float) -> float:
-        return round(
-            BOX.height - BOX.bottom - value * factor / y_top * (BOX.height - BOX.top - BOX.bottom), 1
-        )
-
+    shown = limit if limit and limit * factor <= highest * factor * 1.6 else None
+    axis = UprightAxis.up_to(max(highest, shown or 0.0), factor)
     x = x_scale(points[0].batch_size, points[-1].batch_size)
-    xs = [x(point.batch_size) for point in points]
-    middles = [(at, y(series.of(point).value)) for at, point in zip(xs, points, strict=True)]
-    highs = [f"{at},{y(series.of(point).high)}" for at, point in zip(xs, points, strict=True)]
-    lows = [f"{at},{y(series.of(point).low)}" for at, point in zip(xs, points, strict=True)]
     now, predicted = report.batch_size.value, report.mode == "predicted"
-    measured = [point.batch_size for point in points if point.measured]
-    return Chart(
-        title=series.title,
-        unit=series.scale.unit,
-        summary=_summary(series, points),
-        dots=tuple(
-            Dot(
-                *middle,
-                point_basis(point, predicted=predicted),
-                _label(series, point, predicted=predicted),
-                point.batch_size == now,
-            )
-            for middle, point in zip(middles, points, strict=True)
-        ),
-        solid=_segments(middles, points, extrapolated=False),
-        dashed=_segments(middles, points, extrapolated=True),
-        band=f"M{' L'.join(highs)} L{' L'.join(reversed(lows))} Z",
-        outside=_outside(x, measured, points),
-        x_ticks=_x_ticks(points, x),
-        y_ticks=tuple(Tick(y(value / factor), tick_label(value, y_values[-1])) for value in y_values),
+    samples = [
+        Sample(
+            x(point.batch_size),
+            series.of(point),
+            point_basis(point, predicted=predicted),
+            _label(series, point, predicted=predicted),
+            point.batch_size == now,
+            point.extrapolated,
+        )
+        for point in points
+    ]
+    # The batch sizes themselves are the labels, measured ones first.
+    sizes = sorted(points, key=lambda point: (not point.measured, point.batch_size))
+    x_ticks = spaced(((x(point.batch_size), str(point.batch_size)) for point in sizes), SIZES_APART)
+    chart = line_chart(
+        series.title, series.scale.unit, axis, samples, x_ticks, summary=_summary(series, points)
+    )
+    return replace(
+        chart,
+        outside=_outside(x, [point.batch_size for point in points if point.measured], points),
         now_x=x(now) if now is not None and points[0].batch_size <= now <= points[-1].batch_size else None,
-        limit=Tick(y(limit), _limit(report, limit)) if limit and shows_limit else None,
+        limit=Tick(axis.at(shown), _limit(report, shown)) if shown else None,
     )
 
 
@@ -197,16 +270,6 @@ def x_scale(low: float, high: float, *, may_bend: bool = True) -> Callable[[floa
     return position
 
 
-def _x_ticks(points: Sequence[CurvePointReport], x: Callable[[float], float]) -> tuple[Tick, ...]:
-    """The batch sizes themselves, those that would run into each other left out; measured ones first."""
-    ticks: list[Tick] = []
-    for point in sorted(points, key=lambda point: (not point.measured, point.batch_size)):
-        at = x(point.batch_size)
-        if all(abs(at - tick.at) >= 34 for tick in ticks):
-            ticks.append(Tick(at, str(point.batch_size)))
-    return tuple(ticks)
-
-
 def _outside(
     x: Callable[[float], float], measured: list[int], points: Sequence[CurvePointReport]
 ) -> tuple[tuple[float, float], ...]:
@@ -220,18 +283,6 @@ def _outside(
         start = x(measured[-1])
         stretches.append((start, round(right - start, 1)))
     return tuple(stretches)
-
-
-def _segments(
-    middles: list[tuple[float, float]], points: Sequence[CurvePointReport], *, extrapolated: bool
-) -> str:
-    """Path data of the stretches between neighbours that are, or are not, extrapolated."""
-    path: list[str] = []
-    for index in range(1, len(points)):
-        if (points[index - 1].extrapolated or points[index].extrapolated) is extrapolated:
-            (x0, y0), (x1, y1) = middles[index - 1], middles[index]
-            path.append(f"M{x0},{y0} L{x1},{y1}")
-    return " ".join(path)
 
 
 def _label(series: _Series, point: CurvePointReport, *, predicted: bool) -> str:
@@ -274,16 +325,12 @@ def memory_chart(report: ProfileReport, base: Path) -> MemoryChart | None:
         return None
     size = units.byte_scale(point.live_bytes for point in points)
     time = units.time_scale((report.iteration_ms.value,))
-    y_values = nice_ticks(max(point.live_bytes for point in points) * size.factor)
+    axis = UprightAxis.up_to(max(point.live_bytes for point in points), size.factor)
     end_ms = max(report.iteration_ms.value, points[-1].time_ms)
     x_values = [value for value in nice_ticks(end_ms * time.factor) if value <= end_ms * time.factor]
 
     def x(time_ms: float) -> float:
         return round(BOX.left + min(1.0, max(0.0, time_ms / end_ms)) * (BOX.width - BOX.left - BOX.right), 1)
-
-    def y(level: float) -> float:
-        room = BOX.height - BOX.top - BOX.bottom
-        return round(BOX.height - BOX.bottom - level * size.factor / (y_values[-1] or 1.0) * room, 1)
 
     peak = max(points, key=lambda point: point.live_bytes)
     return MemoryChart(
@@ -291,9 +338,9 @@ def memory_chart(report: ProfileReport, base: Path) -> MemoryChart | None:
         time_unit=time.unit,
         summary=f"Live memory over one iteration: at most {units.format_bytes(peak.live_bytes)}, "
         f"{time.text(peak.time_ms)} into it",
-        areas=tuple(_areas(points, end_ms, x, y)),
+        areas=tuple(_areas(points, end_ms, x, axis.at)),
         x_ticks=tuple(Tick(x(value / time.factor), f"{value:g}") for value in x_values),
-        y_ticks=tuple(Tick(y(value / size.factor), f"{value:g}") for value in y_values),
+        y_ticks=axis.ticks,
         at_peak=tuple(
             (
                 place_of(line, base) if line.file else "outside your code",

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import pairwise
+from dataclasses import replace
 
 from skyline import units
 from skyline.interval import Interval
 from skyline.report.commit_history import HistoryReport, StateReport, drawn_times
 from skyline.report.document import Document
-from skyline.report.html.chart import BOX, Chart, Dot, Mark, Tick, nice_ticks, tick_label, x_scale
+from skyline.report.html.chart import BOX, Chart, Mark, Sample, UprightAxis, line_chart, spaced, x_scale
 from skyline.report.html.page import PageNames, as_script, filled
 from skyline.report.pages.commit_history import change_text, commit_name, slower_text
 
@@ -59,44 +59,32 @@ def _chart(
     report: HistoryReport,
     marked: Sequence[tuple[int, str]],
 ) -> Chart:
-    top = max(one.high for one in values) * scale.factor
-    y_values = nice_ticks(top)
-    y_top = max(y_values[-1], top) or 1.0
-
-    def y(value: float) -> float:
-        room = BOX.height - BOX.top - BOX.bottom
-        return round(BOX.height - BOX.bottom - value * scale.factor / y_top * room, 1)
-
+    axis = UprightAxis.up_to(max(one.high for one in values), scale.factor)
+    states = report.states
     x = x_scale(0, len(values) - 1, may_bend=False)
-    places = [(x(number), y(value.value)) for number, value in enumerate(values)]
-    highs = [f"{x(number)},{y(value.high)}" for number, value in enumerate(values)]
-    lows = [f"{x(number)},{y(value.low)}" for number, value in enumerate(values)]
-    first, last = values[0], values[-1]
-    return Chart(
-        title=title,
-        unit=scale.unit,
-        summary=f"{title} from {scale.text(first.value)} at {commit_name(report.states[0])} to "
-        f"{scale.text(last.value)} at {commit_name(report.states[-1])}",
-        dots=tuple(
-            Dot(
-                *at,
-                "" if state.busy else report.mode,
-                _label(state, scale.interval(value)),
-                bool(state.grown),
-            )
-            for at, state, value in zip(places, report.states, values, strict=True)
-        ),
-        solid=" ".join(f"M{one[0]},{one[1]} L{other[0]},{other[1]}" for one, other in pairwise(places)),
-        dashed="",
-        band=f"M{' L'.join(highs)} L{' L'.join(reversed(lows))} Z",
-        outside=(),
-        x_ticks=_x_ticks(report.states, [number for number, _ in marked], x),
-        y_ticks=tuple(Tick(y(value / scale.factor), tick_label(value, y_values[-1])) for value in y_values),
-        now_x=None,
-        limit=None,
+    samples = [
+        Sample(
+            x(number),
+            value,
+            "" if state.busy else report.mode,
+            _label(state, scale.interval(value)),
+            bool(state.grown),
+        )
+        for number, (state, value) in enumerate(zip(states, values, strict=True))
+    ]
+    # Room is first for the commits that are slower, then for the ends.
+    order = (*(number for number, _ in marked), len(states) - 1, 0, *range(len(states)))
+    chart = line_chart(
+        title,
+        scale.unit,
+        axis,
+        samples,
+        spaced(((x(number), commit_name(states[number])) for number in order), _NAME_APART),
+        summary=f"{title} from {scale.text(values[0].value)} at {commit_name(states[0])} to "
+        f"{scale.text(values[-1].value)} at {commit_name(states[-1])}",
         x_title="commit, oldest first",
-        marks=_marks(marked, x),
     )
+    return replace(chart, marks=_marks(marked, x))
 
 
 def _slower(states: Sequence[StateReport]) -> list[tuple[int, str]]:
@@ -118,18 +106,6 @@ def _label(state: StateReport, value: str) -> str:
     if state.busy:
         parts.append("the machine was busy")
     return "\n".join([", ".join(parts), *slower_text(state)])
-
-
-def _x_ticks(
-    states: Sequence[StateReport], first: Sequence[int], x: Callable[[float], float]
-) -> tuple[Tick, ...]:
-    """Commits with room between them: those that are slower, the ends, then the others."""
-    ticks: list[Tick] = []
-    for number in (*first, len(states) - 1, 0, *range(len(states))):
-        at = x(number)
-        if all(abs(at - tick.at) >= _NAME_APART for tick in ticks):
-            ticks.append(Tick(at, commit_name(states[number])))
-    return tuple(ticks)
 
 
 def _marks(marked: Sequence[tuple[int, str]], x: Callable[[float], float]) -> tuple[Mark, ...]:

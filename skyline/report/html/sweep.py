@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import pairwise
+from dataclasses import replace
 
 from skyline import units
 from skyline.interval import Interval
 from skyline.lazy_dataclass import dataclass
 from skyline.report.document import Document
-from skyline.report.html.chart import BOX, LOGARITHMIC_FROM, Chart, Dot, Tick, nice_ticks, tick_label, x_scale
+from skyline.report.html.chart import (
+    LOGARITHMIC_FROM,
+    SIZES_APART,
+    Chart,
+    Sample,
+    UprightAxis,
+    line_chart,
+    spaced,
+    x_scale,
+)
 from skyline.report.html.page import PageNames, as_script, filled
 from skyline.report.sweep import SweepPointReport, SweepReport, SweepSeriesReport, script_name
-
-_LEAST_APART = 34
-"""Room of a label on the axis."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,53 +88,28 @@ def _chart(quantity: _Quantity, points: Sequence[SweepPointReport], report: Swee
     known = [(point, value) for point in points if (value := quantity.of(point)) is not None]
     if len(known) < 2:
         return None
-    top = max(value.high for _, value in known) * quantity.factor
-    y_values = nice_ticks(top)
-    y_top = max(y_values[-1], top) or 1.0
-
-    def y(value: float) -> float:
-        share = value * quantity.factor / y_top
-        return round(BOX.height - BOX.bottom - share * (BOX.height - BOX.top - BOX.bottom), 1)
-
+    axis = UprightAxis.up_to(max(value.high for _, value in known), quantity.factor)
     low, high = known[0][0].values[0], known[-1][0].values[0]
     x = x_scale(low, high, may_bend=len(known) <= LOGARITHMIC_FROM)
-    places = [(x(point.values[0]), y(value.value)) for point, value in known]
-    highs = [f"{x(point.values[0])},{y(value.high)}" for point, value in known]
-    lows = [f"{x(point.values[0])},{y(value.low)}" for point, value in known]
-    now = next((point.values[0] for point, _ in known if point.now), None)
-    first, last = known[0], known[-1]
-    return Chart(
-        title=quantity.title,
-        unit=quantity.unit,
-        summary=f"{quantity.title} from {quantity.told(first[1].value)} at {report.name} {first[0].values[0]} to "
-        f"{quantity.told(last[1].value)} at {last[0].values[0]}",
-        dots=tuple(
-            Dot(
-                *at,
-                quantity.basis(point),
-                f"{report.name} {point.values[0]}: {quantity.told(value.value)}, {quantity.basis(point)}",
-                point.now,
-            )
-            for at, (point, value) in zip(places, known, strict=True)
-        ),
-        solid=" ".join(f"M{one[0]},{one[1]} L{other[0]},{other[1]}" for one, other in pairwise(places)),
-        dashed="",
-        band=f"M{' L'.join(highs)} L{' L'.join(reversed(lows))} Z",
-        outside=(),
-        x_ticks=_x_ticks([point.values[0] for point, _ in known], x),
-        y_ticks=tuple(
-            Tick(y(value / quantity.factor), tick_label(value, y_values[-1])) for value in y_values
-        ),
-        now_x=None if now is None else x(now),
-        limit=None,
+    samples = [
+        Sample(
+            x(point.values[0]),
+            value,
+            quantity.basis(point),
+            f"{report.name} {point.values[0]}: {quantity.told(value.value)}, {quantity.basis(point)}",
+            point.now,
+        )
+        for point, value in known
+    ]
+    labels = ((x(value), f"{value:g}") for value in (high, *(point.values[0] for point, _ in known)))
+    chart = line_chart(
+        quantity.title,
+        quantity.unit,
+        axis,
+        samples,
+        spaced(labels, SIZES_APART),
+        summary=f"{quantity.title} from {quantity.told(known[0][1].value)} at {report.name} {low} to "
+        f"{quantity.told(known[-1][1].value)} at {high}",
         x_title=report.name,
     )
-
-
-def _x_ticks(values: Sequence[float], x: Callable[[float], float]) -> tuple[Tick, ...]:
-    ticks: list[Tick] = []
-    for value in (values[-1], *values):
-        at = x(value)
-        if all(abs(at - tick.at) >= _LEAST_APART for tick in ticks):
-            ticks.append(Tick(at, f"{value:g}"))
-    return tuple(ticks)
+    return replace(chart, now_x=next((one.x for one in samples if one.now), None))

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from skyline import units
 from skyline.analysis.gpu_costs import GpuRunCost
 from skyline.memory.peak import Fit
-from skyline.report.basis import when
+from skyline.report.basis import command_line, when
 from skyline.report.device_rows import DeviceReport, DevicesReport
 from skyline.report.document import (
     Block,
@@ -33,8 +33,7 @@ _NONE = "none"
 
 def devices_page(report: DevicesReport) -> Document:
     """The fastest and the cheapest GPU, then an iteration on each, an epoch, prices, and the basis of the figures."""
-    count = len(report.devices)
-    name = f"{report.command_line} on {count} GPU{'' if count == 1 else 's'}"
+    name = f"{command_line(report)} on {units.plural(len(report.devices), 'GPU')}"
     basis = (*_bases(report.devices), _traced(report), *report.assumptions, *report.notes)
     return document(
         Section((Title(name, f"predicted {when(report.created)}, nothing was run on a GPU", plain=True),)),

@@ -83,10 +83,9 @@ def _promised(report: VerifyReport) -> TextTable:
 
 
 def _null(report: VerifyReport) -> str:
-    rounds = report.measured.rounds
+    rounds = units.plural(report.measured.rounds, "round")
     return (
-        f"null, the unchanged script against itself: {_format_ratio(report.measured.null)} in {rounds} "
-        f"round{'s' * (rounds != 1)}; "
+        f"null, the unchanged script against itself: {_format_ratio(report.measured.null)} in {rounds}; "
         f"other programs used {report.measured.others_cores:.1f} cores"
     )
 

@@ -27,7 +27,6 @@ class FirstWrite(ModalScreen[Answer | None]):
         self._name_of_file = name
 
     def compose(self) -> ComposeResult:
-        """The question and the keys."""
         with Vertical(classes="prompt") as frame:
             frame.border_title = "Live mode"
             yield Label(f"Trying a change writes it into {self._name_of_file}; u undoes it. Asked once.")
@@ -36,5 +35,4 @@ class FirstWrite(ModalScreen[Answer | None]):
             yield Label("Esc    not now")
 
     def action_answer(self, mode: Answer) -> None:
-        """Close with the answer."""
         self.dismiss(mode)

@@ -33,7 +33,6 @@ class Limits(ModalScreen[BestParams | None]):
         self._usable = usable_bytes
 
     def compose(self) -> ComposeResult:
-        """The two inputs."""
         with Vertical(classes="prompt") as frame:
             frame.border_title = "Fastest combination"
             yield Label("GB of peak memory at most (Enter searches, Esc cancels)")
@@ -67,14 +66,12 @@ class TypeBatchSize(ModalScreen[int | None]):
         self._begun = begun
 
     def compose(self) -> ComposeResult:
-        """The question and the field."""
         with Vertical(classes="prompt") as frame:
             frame.border_title = "Batch size"
             yield Label(f"now {self._current}; Enter accepts it, Esc cancels")
             yield Input(self._begun, type="integer", validators=[Integer(minimum=1)], select_on_focus=False)
 
     def on_input_submitted(self, message: Input.Submitted) -> None:
-        """Accept the number, or show the error."""
         result = message.validation_result
         if result is None or not result.is_valid:
             self.notify("A batch size is a whole number from 1 on.", severity="warning")
@@ -93,7 +90,6 @@ class TuneLimits(ModalScreen[TuneParams | None]):
         self._resumable = resumable
 
     def compose(self) -> ComposeResult:
-        """Budget, allowed effect on training, and whether to go on."""
         with Vertical(classes="prompt") as frame:
             frame.border_title = "Search by measured trials"
             yield Label("minutes at most (Enter searches, Esc cancels)")
@@ -105,7 +101,6 @@ class TuneLimits(ModalScreen[TuneParams | None]):
                 yield Checkbox("continue from the trials so far", value=True)
 
     def on_input_submitted(self, message: Input.Submitted) -> None:
-        """Accept all, or show the error."""
         result = message.validation_result
         if result is None or not result.is_valid:
             self.notify("Write a number of minutes, such as 5.", severity="warning")

@@ -38,7 +38,6 @@ class Sheet(ModalScreen[None]):
         self._content = content
 
     def compose(self) -> ComposeResult:
-        """A frame with the text in it."""
         with VerticalScroll(classes=self.FRAME) as frame:
             frame.border_title = Content(self._title)
             frame.border_subtitle = "Esc closes"
@@ -49,13 +48,11 @@ class Sheet(ModalScreen[None]):
         self.query_one(VerticalScroll).focus()
 
     def on_click(self, event: object) -> None:
-        """Close on a click outside."""
         widget = getattr(event, "widget", None)
         if widget is self:
             self.dismiss()
 
     def action_scroll(self, lines: int) -> None:
-        """Move by lines."""
         self.query_one(VerticalScroll).scroll_relative(y=lines, animate=False)
 
 

@@ -9,7 +9,7 @@ from textual.widgets import Static
 
 from skyline import units
 from skyline.memory.peak import Fit
-from skyline.report.basis import when
+from skyline.report.basis import command_line, when
 from skyline.report.device_rows import DeviceReport, DevicesReport
 from skyline.report.pages.devices import devices_page
 from skyline_tui.figures import MUTED, flow
@@ -31,7 +31,6 @@ class DevicesView(View):
         self.report: DevicesReport | None = None
 
     def compose(self) -> ComposeResult:
-        """Heading, table, page."""
         yield Static(Content.styled(NOT_YET, MUTED), id="devices-title", classes="view-title")
         table: SortTable[DeviceReport] = SortTable(_shape(()), sorted_by=1, table_id="device-table")
         table.border_title = "GPUs (s or a click on a title sorts)"
@@ -41,7 +40,6 @@ class DevicesView(View):
             yield Static(id="devices-text")
 
     def shown(self) -> None:
-        """Focus the table."""
         self.query_one(SortTable).focus()
 
     def arrived(self, report: DevicesReport) -> None:
@@ -52,11 +50,9 @@ class DevicesView(View):
         self._write()
 
     def fail(self, reason: str) -> None:
-        """Show the reason why there is no comparison."""
         self.query_one("#devices-title", Static).update(Content.styled(f"! {reason}", "$text-warning"))
 
     def on_resize(self) -> None:
-        """Adapt the page to the width."""
         self._write()
 
     def _write(self) -> None:
@@ -71,7 +67,7 @@ class DevicesView(View):
             else (f"costs of {span.iterations:,.0f} iterations")
         )
         parts = [
-            Content.styled(report.command_line, "bold"),
+            Content.styled(command_line(report), "bold"),
             Content(batch),
             Content(f"predicted {when(report.created)}, nothing was run on a GPU"),
             Content(told),

@@ -94,7 +94,6 @@ class DiffView(View):
         """The pending comparison."""
 
     def compose(self) -> ComposeResult:
-        """List and page."""
         with Container(classes="two-panes"):
             yield ComparisonList()
             with VerticalScroll(id="diff-page", classes="panel") as page:
@@ -111,7 +110,6 @@ class DiffView(View):
             self.shown()
 
     def shown(self) -> None:
-        """Request the list of profiles."""
         self.post_message(self.HistoryWanted())
         self._tell()
         self.query_one(ComparisonList).focus()
@@ -149,17 +147,14 @@ class DiffView(View):
         self._tell()
 
     def fail(self, reason: str) -> None:
-        """Show the reason why there is no comparison."""
         self._waiting = ""
         self.query_one("#diff-text", Static).update(Content.styled(f"! {reason}", "$text-warning"))
 
     def on_option_list_option_highlighted(self, message: OptionList.OptionHighlighted) -> None:
-        """Show another comparison."""
         message.stop()
         self._tell()
 
     def on_resize(self) -> None:
-        """Wrap to the new width."""
         self._tell()
 
     def _offer(self, chosen: str) -> None:

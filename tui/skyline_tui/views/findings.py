@@ -34,7 +34,6 @@ class FindingRows(RowList):
         self._profile: ProfileReport | None = None
 
     def show(self, profile: ProfileReport) -> None:
-        """A new profile."""
         self._profile = profile
         self.redraw()
 
@@ -83,7 +82,6 @@ class FindingsView(View):
         self._base: Path | None = None
 
     def compose(self) -> ComposeResult:
-        """The list and the details."""
         with Container(classes="two-panes"):
             yield FindingRows()
             with VerticalScroll(id="finding-story", classes="panel") as story:
@@ -91,23 +89,19 @@ class FindingsView(View):
                 yield Static(id="finding-text")
 
     def show(self, profile: ProfileReport) -> None:
-        """A new profile."""
         self._base = common_base(profile.script, tuple(line.file for line in profile.lines if line.file))
         self.query_one(FindingRows).show(profile)
         self._tell()
 
     def shown(self) -> None:
-        """Focus the list."""
         self.query_one(FindingRows).focus()
 
     @property
     def place(self) -> Place | None:
-        """The line of the finding."""
         finding = self.query_one(FindingRows).current
         return (finding.file, finding.line) if finding is not None and finding.file else None
 
     def action_cure(self) -> None:
-        """Ask for the effect of the fix."""
         finding = self.query_one(FindingRows).current
         if finding is None:
             return
@@ -117,12 +111,10 @@ class FindingsView(View):
             self.post_message(self.Tried(finding.whatif))
 
     def on_option_list_option_highlighted(self, message: OptionList.OptionHighlighted) -> None:
-        """Show the details of another finding."""
         message.stop()
         self._tell()
 
     def on_option_list_option_selected(self, message: OptionList.OptionSelected) -> None:
-        """Open the line of the finding."""
         message.stop()
         if self.place is None:
             self.notify("This finding belongs to no single line.")

@@ -43,7 +43,6 @@ class LinesView(View):
         self._followed: Place | None = None
 
     def compose(self) -> ComposeResult:
-        """Modules, table, source."""
         with Container(id="lines-grid"):
             tree: Tree[ModuleCost] = Tree("all modules", id="modules", classes="panel")
             tree.border_title = "Modules (Enter: only its lines)"
@@ -68,7 +67,6 @@ class LinesView(View):
         self._fill()
 
     def shown(self) -> None:
-        """Focus the table."""
         self.query_one(SortTable).focus()
 
     def open(self, file: str, line: int) -> None:
@@ -96,7 +94,6 @@ class LinesView(View):
             tree.focus()
 
     def on_tree_node_selected(self, message: Tree.NodeSelected[ModuleCost]) -> None:
-        """Show only the lines of this module."""
         message.stop()
         self._module = message.node.data.path if message.node.data is not None else WHOLE
         self._fill()
@@ -104,7 +101,6 @@ class LinesView(View):
         self.query_one(SortTable).focus()
 
     def on_data_table_row_highlighted(self, message: DataTable.RowHighlighted) -> None:
-        """Move the source with the cursor."""
         message.stop()
         table: SortTable[LineReport] = self.query_one(SortTable)
         row = table.current
@@ -117,7 +113,6 @@ class LinesView(View):
             self.query_one(Source).open_at(*here)
 
     def on_data_table_row_selected(self, message: DataTable.RowSelected) -> None:
-        """Focus the source."""
         message.stop()
         self.query_one(Source).focus()
 

@@ -24,7 +24,6 @@ class LogView(View):
         self._lines: deque[str] = deque(maxlen=_KEPT)
 
     def compose(self) -> ComposeResult:
-        """A heading and the lines."""
         yield Static(
             Content.styled("what happened in this session, newest last; y copies it", MUTED),
             classes="view-title",
@@ -34,7 +33,6 @@ class LogView(View):
         yield log
 
     def shown(self) -> None:
-        """Focus the text for scrolling."""
         self.query_one(RichLog).focus()
 
     def write(self, source: str, text: str) -> None:

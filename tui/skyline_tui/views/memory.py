@@ -46,7 +46,6 @@ class LiveLines(RowList):
         self._held: dict[str, LiveLine] = {}
 
     def show(self, report: LiveMemoryReport | None, base: Path | None) -> None:
-        """Show another moment."""
         self._report, self._base = report, base
         self.redraw()
 
@@ -77,7 +76,6 @@ class LiveLines(RowList):
         )
 
     def on_option_list_option_selected(self, message: OptionList.OptionSelected) -> None:
-        """Open the line."""
         message.stop()
         if self.current is not None and self.current.file:
             self.post_message(self.LineOpened(self.current))
@@ -124,13 +122,11 @@ class MemoryView(View):
         self._fresh = False
 
     def compose(self) -> ComposeResult:
-        """Headline, curve, lines."""
         yield Static("waiting for the first profile", id="memory-title", classes="view-title")
         yield self._plot
         yield LiveLines()
 
     def show(self, profile: ProfileReport) -> None:
-        """A new profile."""
         self._profile, self._fresh = profile, False
         if self.display:
             self.shown()
@@ -156,27 +152,22 @@ class MemoryView(View):
         self.query_one(LiveLines).show(report, base)
 
     def fail(self, reason: str) -> None:
-        """Show the reason why there is nothing to show."""
         self.query_one("#memory-title", Static).update(Content.styled(f"! {reason}", "$text-warning"))
 
     def on_moment_moved(self, message: MomentMoved) -> None:
-        """Request another moment."""
         message.stop()
         self._describe()
         self.post_message(self.MomentWanted(self._time_ms))
 
     def on_live_lines_line_opened(self, message: LiveLines.LineOpened) -> None:
-        """Show a line in its file."""
         message.stop()
         self.post_message(self.PlaceChosen(message.line.file, message.line.line))
 
     def on_resize(self) -> None:
-        """Wrap to the new width."""
         self._describe()
 
     @property
     def place(self) -> Place | None:
-        """The line under the cursor of the list."""
         line = self.query_one(LiveLines).current
         return (line.file, line.line) if line is not None and line.file else None
 

@@ -70,7 +70,6 @@ class PlanView(View):
         self._opened: PlanTimelineParams | None = None
 
     def compose(self) -> ComposeResult:
-        """The parts, from the question to the timeline."""
         yield Static(Content.styled(NOT_YET, MUTED), id="plan-title", classes="view-title")
         yield PlanQuestion(self._uri)
         table: SortTable[PlanRow] = SortTable(_shape(None, narrow=True), sorted_by=0, table_id="plan-table")
@@ -92,7 +91,6 @@ class PlanView(View):
         return self.query_one("#plan-table", SortTable)
 
     def shown(self) -> None:
-        """Focus the table, or the first choice."""
         if self._report is None:
             self.post_message(self.ChoicesWanted())
         if self._report is not None and self._report.rows:
@@ -133,7 +131,6 @@ class PlanView(View):
         self._describe()
 
     def leave(self) -> bool:
-        """Close the timeline."""
         if self._opened is None:
             return False
         self._opened = None
@@ -142,7 +139,6 @@ class PlanView(View):
         return True
 
     def on_plan_question_asked(self, message: PlanQuestion.Asked) -> None:
-        """Ask the server."""
         message.stop()
         self.query_one("#plan-title", Static).update(
             Content.styled(f"planning on {message.params.cluster}…", MUTED)
@@ -150,19 +146,16 @@ class PlanView(View):
         self.post_message(self.PlanWanted(message.params))
 
     def on_data_table_row_highlighted(self, message: DataTable.RowHighlighted) -> None:
-        """Show the reasons of another row."""
         message.stop()
         self._write()
 
     def on_data_table_row_selected(self, message: DataTable.RowSelected) -> None:
-        """Open the timeline of the row."""
         message.stop()
         if self.row is not None:
             self._opened = PlanTimelineParams(self._asked, self.row.rank)
             self.post_message(self.TimelineWanted(self._opened))
 
     def on_lanes_window_moved(self, message: Lanes.WindowMoved) -> None:
-        """Request details that were too fine before."""
         message.stop()
         window = message.window
         if self._opened is not None:
@@ -171,7 +164,6 @@ class PlanView(View):
         self._describe()
 
     def on_lanes_cursor_moved(self, message: Lanes.CursorMoved) -> None:
-        """Describe the work at the cursor."""
         message.stop()
         self._describe()
 
@@ -180,12 +172,10 @@ class PlanView(View):
         message.stop()
 
     def on_resize(self) -> None:
-        """Wrap to the new width."""
         self._write()
         self._describe()
 
     def action_export(self) -> None:
-        """Write the timeline of the row for Perfetto."""
         row = self.row
         if row is None:
             self.notify("There is no row yet: choose a cluster first.", severity="warning")

@@ -43,7 +43,6 @@ class TimelineView(View):
         self._fresh = False
 
     def compose(self) -> ComposeResult:
-        """Description of the lanes, the lanes, and the selected work."""
         yield Static(id="timeline-title", classes="view-title")
         yield Lanes()
         yield Static("waiting for the first profile", id="timeline-detail", classes="view-detail")
@@ -55,7 +54,6 @@ class TimelineView(View):
             self.shown()
 
     def shown(self) -> None:
-        """Request the data unless they are there."""
         if not self._fresh and self._profile is not None:
             self._want(TimelineParams(self._asked.uri, self._asked.batchSize, self._asked.whatifs))
         self.query_one(Lanes).focus()
@@ -82,11 +80,9 @@ class TimelineView(View):
         self._describe()
 
     def fail(self, reason: str) -> None:
-        """Show the reason why there are no data."""
         self.query_one("#timeline-detail", Static).update(Content.styled(f"! {reason}", "$text-warning"))
 
     def on_lanes_window_moved(self, message: Lanes.WindowMoved) -> None:
-        """Request details that were too fine before."""
         message.stop()
         now, window = self._asked, message.window
         margin = 2 * window.cells
@@ -97,12 +93,10 @@ class TimelineView(View):
         self._describe()
 
     def on_lanes_cursor_moved(self, message: Lanes.CursorMoved) -> None:
-        """Describe the work at the cursor."""
         message.stop()
         self._describe()
 
     def on_lanes_task_opened(self, message: Lanes.TaskOpened) -> None:
-        """Show the line in its file."""
         message.stop()
         at = self.place
         if at is None:
@@ -111,11 +105,9 @@ class TimelineView(View):
             self.post_message(self.PlaceChosen(*at))
 
     def on_resize(self) -> None:
-        """Wrap to the new width."""
         self._describe()
 
     def action_iteration(self, step: int) -> None:
-        """Show another iteration."""
         report = self.query_one(Lanes).report
         if report is None or not 0 <= report.step + step < report.steps:
             self.notify("There is no other recorded iteration in this direction.")
@@ -125,7 +117,6 @@ class TimelineView(View):
 
     @property
     def place(self) -> Place | None:
-        """The line of the selected work."""
         lanes = self.query_one(Lanes)
         lane, piece, report = lanes.lane, lanes.piece, lanes.report
         if lane is None or report is None or piece == NOTHING or lane.place[piece] < 0:

@@ -51,7 +51,6 @@ class TuneView(View):
         self._failure = ""
 
     def compose(self) -> ComposeResult:
-        """Heading, table, outcome."""
         yield Static(Content.styled(NOT_YET, MUTED), id="tune-title", classes="view-title")
         table: SortTable[TuneTrial] = SortTable(_shape(None), sorted_by=2, table_id="tune-table")
         table.border_title = "Trials (t searches, a writes the row, s sorts)"
@@ -92,7 +91,6 @@ class TuneView(View):
         self._write()
 
     def fail(self, reason: str) -> None:
-        """Show the reason why there is no result."""
         self._failure = reason
         self._write()
 
@@ -124,7 +122,6 @@ class TuneView(View):
             self.post_message(self.SearchWanted())
 
     def on_resize(self) -> None:
-        """Adapt the words to the width."""
         self._write()
 
     @property

@@ -97,7 +97,6 @@ class WatchView(View):
         self._name: str | None = None
 
     def compose(self) -> ComposeResult:
-        """Heading, chart, shares, alerts."""
         yield Static(id="watch-title", classes="view-title")
         with VerticalScroll(id="watch-chart", classes="panel") as panel:
             panel.border_title = "Time per iteration"
@@ -114,7 +113,6 @@ class WatchView(View):
         self.set_interval(_EVERY_S, self._ask)
 
     def shown(self) -> None:
-        """Ask at once; focus the alerts."""
         self._ask()
         self.query_one(AlertRows).focus()
 
@@ -126,12 +124,10 @@ class WatchView(View):
         self._write()
 
     def fail(self, reason: str) -> None:
-        """Show the reason why there is no run."""
         self.query_one("#watch-title", Static).update(Content.styled(f"! {reason}", "$text-warning"))
 
     @property
     def place(self) -> Place | None:
-        """The line of the alert."""
         alert = self.query_one(AlertRows).current
         return (alert.file, alert.line) if alert is not None and alert.line else None
 
@@ -149,16 +145,13 @@ class WatchView(View):
             self.notify("There is no later run." if step < 0 else "There is no earlier run.")
 
     def on_resize(self) -> None:
-        """Fit the chart into the width."""
         self._write()
 
     def on_option_list_option_highlighted(self, message: OptionList.OptionHighlighted) -> None:
-        """Show the evidence of another alert."""
         message.stop()
         self._tell()
 
     def on_option_list_option_selected(self, message: OptionList.OptionSelected) -> None:
-        """Open the line of the alert."""
         message.stop()
         if self.place is None:
             self.notify("This alert belongs to no single line.")

@@ -64,7 +64,6 @@ class Controls(Vertical):
         self._settling: Timer | None = None
 
     def compose(self) -> ComposeResult:
-        """A row per bar, and one for the batch size."""
         yield BarRow("Throughput")
         yield BarRow("Memory")
         yield BatchLine()
@@ -219,14 +218,12 @@ class Controls(Vertical):
         self._draw()
 
     def on_drag_bar_dragged(self, message: DragBar.Dragged) -> None:
-        """Read the curve at the pointer's position."""
         message.stop()
         self._stop_settling()
         message.bar.then = message.fraction
         self._move(self._batch_size_at(message.bar, message.fraction))
 
     def on_drag_bar_released(self, message: DragBar.Released) -> None:
-        """Accept the value at the release."""
         message.stop()
         self._move(self._batch_size_at(message.bar, message.fraction))
         self._adopt(self._scale_to_come)
@@ -264,7 +261,6 @@ class Controls(Vertical):
         self.notify(self.why_not or "There is no profile yet.", severity="warning")
 
     def on_resize(self) -> None:
-        """Format the values for the new width."""
         self._draw()
 
     def _draw(self) -> None:
@@ -344,7 +340,6 @@ class BarRow(Horizontal):
         self._figures = Words(id=f"{name.lower()}-figures", classes="bar-figures")
 
     def compose(self) -> ComposeResult:
-        """Name, bar, values."""
         yield Label(self._label, classes="bar-name")
         yield self.bar
         yield self._figures

@@ -42,7 +42,6 @@ class Curve(RowList):
         self._under: tuple[CurvePointReport, ...] = ()
 
     def show(self, profile: ProfileReport) -> None:
-        """A new profile."""
         self._profile = profile
         self.show_under(())
 

@@ -66,7 +66,6 @@ class DragBar(Widget):
         return min(max((x - 1) / max(self.track_width - 1, 1), 0.0), 1.0)
 
     def render(self) -> Content:
-        """The two ends and the bar between them."""
         if self.why_not or self.now is None:
             return Content.styled(
                 self.why_not or "waiting for the first profile", self.get_visual_style("bar--empty")
@@ -104,7 +103,6 @@ class DragBar(Widget):
             event.stop()
 
     def on_mouse_up(self, event: events.MouseUp) -> None:
-        """Release the bar."""
         if self.held:
             self.let_go()
             self.post_message(self.Released(self, self.fraction_at(event.x)))

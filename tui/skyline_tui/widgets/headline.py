@@ -45,7 +45,6 @@ class Headline(Static):
         self.refresh(layout=True)
 
     def on_resize(self) -> None:
-        """Wrap to the new width."""
         self.refresh(layout=True)
 
     def render(self) -> Content:
@@ -109,7 +108,7 @@ def _basis(profile: ProfileReport, device_cells: int) -> list[str]:
     moment = moment.removeprefix(datetime.now().astimezone().strftime("%Y-%m-%d "))
     device = fitting(device_cells, device_name(profile), profile.device.kind.upper())
     if profile.device.kind == "cpu" and profile.intraop_threads:
-        device += f", {profile.intraop_threads} thread{'s' * (profile.intraop_threads != 1)}"
+        device += f", {units.plural(profile.intraop_threads, 'thread')}"
     parts = [f"{profile.mode} {moment} on {device}"]
     if profile.mode == "measured":
         parts.append(f"{len(profile.steps)} steps")

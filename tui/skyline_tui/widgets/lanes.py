@@ -165,7 +165,6 @@ class Lanes(ScrollView, can_focus=True):
         return max(self.size.width - NAME_CELLS - 2, 10)
 
     def on_resize(self) -> None:
-        """Adapt the number of cells."""
         self.window = TimeWindow(self.window.begin_ms, self.window.end_ms, self._track)
         self.virtual_size = Size(self.size.width, len(self._rows) + 1)
         self.redraw()
@@ -177,7 +176,6 @@ class Lanes(ScrollView, can_focus=True):
         self._strips.clear()
 
     def render_line(self, y: int) -> Strip:
-        """The scale, then the rows."""
         y += self.scroll_offset.y
         strip = self._strips.get(y)
         if strip is None:
@@ -297,18 +295,15 @@ class Lanes(ScrollView, can_focus=True):
         self._look(window)
 
     def action_move(self, cells: int) -> None:
-        """Move by cells."""
         self._go(self.time_ms + cells * self.window.ms_per_cell)
 
     def action_jump(self, step: int) -> None:
-        """Move to the next or the previous work of the lane."""
         lane = self.lane
         piece = neighbour(lane, self.time_ms, step) if lane is not None else NOTHING
         if lane is not None and piece != NOTHING:
             self._go(lane.start_ms[piece])
 
     def action_lane(self, step: int) -> None:
-        """Move to another lane."""
         at = self._at + step
         while 0 <= at < len(self._rows) and self._rows[at].lane is None:
             at += step
@@ -326,7 +321,6 @@ class Lanes(ScrollView, can_focus=True):
             self.scroll_to(y=row - self.size.height + 1, animate=False)
 
     def action_zoom(self, step: int) -> None:
-        """Zoom around the cursor."""
         self._look(self.window.zoomed(_ZOOM**step, self.time_ms, self.whole_ms))
 
     def action_page(self, step: int) -> None:
@@ -336,7 +330,6 @@ class Lanes(ScrollView, can_focus=True):
         self._look(self.window.moved(step * half, self.whole_ms))
 
     def action_whole(self) -> None:
-        """Show the whole iteration."""
         self._look(TimeWindow(0.0, self.whole_ms, self.window.cells))
 
     def action_fit(self) -> None:
@@ -352,20 +345,17 @@ class Lanes(ScrollView, can_focus=True):
         self._look(TimeWindow(begin, begin + width, self.window.cells))
 
     def action_open(self) -> None:
-        """Show the line in its file."""
         self.post_message(self.TaskOpened())
 
     # The mouse.
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
-        """Start a drag, or move the cursor."""
         if self.report is None or event.button != 1:
             return
         self._grip, self._dragged = event.x, False
         self.capture_mouse()
 
     def on_mouse_move(self, event: events.MouseMove) -> None:
-        """Drag the lanes."""
         if self._grip is not None and event.x != self._grip:
             by = (self._grip - event.x) * self.window.ms_per_cell
             self._grip, self._dragged = event.x, True
@@ -385,11 +375,9 @@ class Lanes(ScrollView, can_focus=True):
             self._moved()
 
     def _on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
-        """Zoom out around the pointer."""
         self._wheel(event, -1)
 
     def _on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
-        """Zoom in around the pointer."""
         self._wheel(event, 1)
 
     def _wheel(self, event: events.MouseScrollDown | events.MouseScrollUp, step: int) -> None:

@@ -53,7 +53,6 @@ class Lines(RowList):
         return self._by_id.get(option.id or "") if option else None
 
     def show(self, profile: ProfileReport) -> None:
-        """A new profile."""
         self._profile = profile
         self.redraw()
 
@@ -90,7 +89,6 @@ class Lines(RowList):
         self.action_select()
 
     def on_option_list_option_selected(self, message: OptionList.OptionSelected) -> None:
-        """Open the line."""
         message.stop()
         line = self._by_id.get(message.option.id or "")
         if line is not None and line.file:

@@ -33,7 +33,6 @@ class MemoryColumns(MomentCursor, can_focus=True):
         return (cell + 0.5) * self.whole_ms / self._room
 
     def on_resize(self) -> None:
-        """Draw in the new size."""
         self.refresh()
 
     @property
@@ -41,7 +40,6 @@ class MemoryColumns(MomentCursor, can_focus=True):
         return max(self.content_size.width - _AXIS, 8)
 
     def render(self) -> Content:
-        """The columns, the cursor, and the times below."""
         height = self.content_size.height - 1
         if not self.points or height < 1:
             return Content("")

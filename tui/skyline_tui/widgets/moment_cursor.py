@@ -72,28 +72,23 @@ class MomentCursor(Widget):
         self.go(self.time_ms + steps * self.whole_ms / _STEPS)
 
     def action_end(self, which: int) -> None:
-        """Move to the beginning or the end."""
         self.go(which * self.whole_ms)
 
     def action_peak(self) -> None:
-        """Move to the peak."""
         if self.points:
             self.go(max(self.points, key=lambda point: point.live_bytes).time_ms)
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
-        """Move the cursor and start a drag."""
         if event.button == 1 and self.points:
             self._grip = True
             self.capture_mouse()
             self.go(self.time_at(event))
 
     def on_mouse_move(self, event: events.MouseMove) -> None:
-        """Move the cursor with the pointer."""
         if self._grip:
             self.go(self.time_at(event))
 
     def on_mouse_up(self, event: events.MouseUp) -> None:
-        """End the drag."""
         if self._grip:
             self._grip = False
             self.release_mouse()

@@ -30,7 +30,6 @@ class Panels(Vertical):
     _name = "whatifs"
 
     def compose(self) -> ComposeResult:
-        """Tabs and panels."""
         yield Tabs(*(Tab(title, id=f"tab-{name}") for name, title in TITLES.items()), id="panel-tabs")
         with Container(id="panel-grid", classes="show-whatifs"):
             yield WhatIfs()
@@ -49,7 +48,6 @@ class Panels(Vertical):
         self.query_one(f"#{self._name}", Widget).focus()
 
     def on_tabs_tab_activated(self, message: Tabs.TabActivated) -> None:
-        """Show the panel of a clicked tab."""
         message.stop()
         self._front((message.tab.id or "tab-whatifs").removeprefix("tab-"))
 

@@ -21,12 +21,10 @@ class PhaseBar(Static):
         self._profile: ProfileReport | None = None
 
     def show(self, profile: ProfileReport) -> None:
-        """A new profile."""
         self._profile = profile
         self.refresh(layout=True)
 
     def on_resize(self) -> None:
-        """Fit the bars into the remaining width."""
         self.refresh(layout=True)
 
     def render(self) -> Content:

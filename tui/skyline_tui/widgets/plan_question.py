@@ -37,7 +37,6 @@ class PlanQuestion(Horizontal):
         self._asked: PlanParams | None = None
 
     def compose(self) -> ComposeResult:
-        """A label above each input."""
         with Vertical(classes="plan-choice"):
             yield Label("model")
             yield Select([(SCRIPT, "")], value="", allow_blank=False, compact=True, id="plan-model")
@@ -75,7 +74,6 @@ class PlanQuestion(Horizontal):
         self._asked = None
 
     def on_select_changed(self, message: Select.Changed) -> None:
-        """Ask for the plan of another choice."""
         message.stop()
         if message.select.id == "plan-model":
             unit = "tokens" if message.value else "samples"

@@ -89,5 +89,4 @@ class RowList(OptionList):
             self.action_select()
 
     def on_resize(self) -> None:
-        """Rebuild the rows for the new width."""
         self.redraw()

@@ -80,12 +80,10 @@ class SortTable(DataTable[Text], Generic[Row]):
         self._sort(self._by)
 
     def on_data_table_header_selected(self, message: DataTable.HeaderSelected) -> None:
-        """Sort by the clicked column."""
         message.stop()
         self._sort(message.column_index)
 
     def on_resize(self) -> None:
-        """Fit the flexible column into the remaining width."""
         self._redraw(keep=True)
 
     def _sort(self, column: int) -> None:

@@ -54,7 +54,6 @@ class Source(VerticalScroll):
         return (self.file, self.line) if self.file else None
 
     def compose(self) -> ComposeResult:
-        """One block of text."""
         yield Static("Enter on a line shows it here", classes="source-text")
 
     def show(self, profile: ProfileReport) -> None:

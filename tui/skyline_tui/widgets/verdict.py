@@ -31,7 +31,6 @@ class VerdictLines(Static):
         self.display = False
 
     def show(self, verdict: VerdictReport | None, wall_time: WallTimeReport | None = None) -> None:
-        """Show the verdict on a new profile."""
         self._verdict = verdict
         self._remark = wall_time.remark if wall_time is not None else ""
         self.display = verdict is not None
@@ -42,7 +41,6 @@ class VerdictLines(Static):
         self.refresh(layout=True)
 
     def on_click(self) -> None:
-        """Ask for the change."""
         if self._verdict is not None and self._verdict.choice is not None:
             self.post_message(self.Wanted(self._verdict.choice))
 

@@ -62,15 +62,12 @@ class ViewTabs(Widget):
         self.refresh()
 
     def on_resize(self) -> None:
-        """Move the titles together on a narrow screen."""
         self.refresh()
 
     def render(self) -> Content:
-        """Key and title of each."""
         return Content("").join(part for _, part in self._parts())
 
     def on_click(self, event: events.Click) -> None:
-        """Select the page with the clicked title."""
         at = 0
         for view, part in self._parts():
             at += part.cell_length

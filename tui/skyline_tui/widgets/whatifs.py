@@ -281,7 +281,6 @@ class WhatIfs(RowList):
         yield from whatif_rows(self._estimates, self.checked, baseline, width, self.spent)
 
     def action_check(self) -> None:
-        """Check or uncheck the selected row."""
         option = self.highlighted_option
         if option is not None and option.id:
             self._toggle(option.id)
@@ -311,7 +310,6 @@ class WhatIfs(RowList):
         super().clicked(event)
 
     def on_option_list_option_selected(self, message: OptionList.OptionSelected) -> None:
-        """Explain the what-if."""
         message.stop()
         estimate = self._estimates.get(message.option.id or "")
         if estimate is not None and self._baseline is not None:

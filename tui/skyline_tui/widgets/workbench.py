@@ -46,7 +46,6 @@ class Workbench(Vertical):
         self._expected: EstimateReport | None = None
 
     def compose(self) -> ComposeResult:
-        """Bars on top, panels below them."""
         yield Controls()
         yield Panels()
 
@@ -149,32 +148,26 @@ class Workbench(Vertical):
         self.query_one(Controls).measuring = False
 
     def on_controls_batch_size_moved(self, message: Controls.BatchSizeMoved) -> None:
-        """A bar moved."""
         message.stop()
         self._question_changed()
 
     def on_controls_settled(self, message: Controls.Settled) -> None:
-        """Accept the whole question."""
         message.stop()
         if self.query_one(Controls).wanted is not None:
             self.post_message(self.Meant(self.question))
 
     def on_what_ifs_toggled(self, message: WhatIfs.Toggled) -> None:
-        """Accept the changed what-ifs."""
         message.stop()
         self._question_changed()
         self.post_message(self.Meant(self.question))
 
     def on_what_ifs_asked(self, message: WhatIfs.Asked) -> None:
-        """Explain a what-if."""
         self.app.push_screen(Explain(message.estimate, message.baseline, message.record))
 
     def on_curve_size_chosen(self, message: Curve.SizeChosen) -> None:
-        """Use a row of the curve."""
         self.query_one(Controls).choose(message.batch_size)
 
     def on_lines_source_opened(self, message: Lines.SourceOpened) -> None:
-        """Show a line in its file."""
         self.query_one(Source).open(message.line)
         self.query_one(Panels).select("source")
 
