@@ -26,7 +26,7 @@ from skyline.whatif.base import (
     UsualWhatIf,
 )
 from skyline.whatif.catalogue.models.channels_last import CONVERSIONS, lie_channels_last
-from skyline.whatif.catalogue.numerics.cast_calls import scaler_call_us
+from skyline.whatif.catalogue.numerics.casts import scaler_call_us
 from skyline.whatif.catalogue.numerics.cpu_narrowing import EMULATED_CPU, emulated, narrowed_on_cpu
 from skyline.whatif.catalogue.numerics.narrowing import (
     heavy_tasks,

@@ -16,8 +16,7 @@ from skyline.graph.task import PHASE, WORK, TaskKind, WorkClass
 from skyline.interval import Interval
 from skyline.trace.kineto.category import GPU_WORK
 from skyline.trace.record import OperatorShape, Phase
-from skyline.whatif.catalogue.numerics.cast_calls import USUAL_CASTS, call_us, cast_calls
-from skyline.whatif.catalogue.numerics.narrow_trials import of_activations
+from skyline.whatif.catalogue.numerics.casts import USUAL_CASTS, cast_calls, launch_call_us, of_activations
 from skyline.whatif.catalogue.numerics.predicted_narrowing import as_predicted
 from skyline.whatif.constant import Constant
 from skyline.whatif.number_formats import NARROW, factors, gpu
@@ -184,7 +183,7 @@ def _on_gpu(
     if converted:
         images = heavy[graph.tasks.work[heavy] == WORK[WorkClass.CONVOLUTION]]
         durations[images] += casting * _conversions_us(subject, graph, images, light)
-    host_us = call_us(graph)
+    host_us = launch_call_us(graph)
     for phase, casts in cast_calls(subject, graph, weighted).items():
         called = launches_of(graph, weighted[graph.tasks.phase[weighted] == PHASE[phase]])
         durations[called] += casting * casts * host_us
