@@ -70,7 +70,7 @@ def profile_report(analysis: Analysis) -> ProfileReport:
 
 
 def head_report(analysis: Analysis) -> ProfileReport:
-    """The report without the place of the batch size, lines, findings, curve, notes, latency, wall time, memory over time.
+    """The report without the place of the batch size, lines, findings, curve, notes, latency and memory over time.
 
     It is enough for the headline and its basis.
     """

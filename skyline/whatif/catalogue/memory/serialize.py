@@ -8,7 +8,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from skyline.errors import UsageError
 from skyline.graph.column import Indices, Times
 from skyline.graph.graph import Graph
 from skyline.graph.selection import select
@@ -26,6 +25,7 @@ from skyline.whatif.constant import Constant
 from skyline.whatif.cost.embedding_rows import cleared_shares
 from skyline.whatif.cost.sub_batches import Group, LayerCost, Serialization
 from skyline.whatif.dropout import OTHER_DRAWS, draws
+from skyline.whatif.question import number
 from skyline.whatif.subject import shapes
 
 _CACHE_BYTES = Constant.at(32e6, "an assumption for a profile that does not know it: a last-level cache")
@@ -130,7 +130,8 @@ class Serialize(UsualWhatIf):
 
     def transform(self, scenario: Scenario, value: str, subject: Subject) -> Scenario:
         """Scale the work of each layer of a group, both passes of it."""
-        cache_bytes = 1e6 * _megabytes(self.name, value)
+        hint = f"Give the megabytes of a cache, as in {self.name}=16."
+        cache_bytes = 1e6 * number(self.name, value, lambda one: 0 < one < 1e6, hint)
         plan = _planned(scenario, subject, cache_bytes)
         if isinstance(plan, str):
             return replace(scenario, reason=plan)
@@ -188,19 +189,6 @@ def mixes_samples(profile: Profile) -> str:
         return layer.path
     forward = (one.name for one in profile.trace.records if one.phase is Phase.FORWARD)
     return next((name for name in forward if _NORM.search(name)), "")
-
-
-def _megabytes(name: str, value: str) -> float:
-    try:
-        size = float(value)
-    except ValueError:
-        size = 0.0
-    if not 0 < size < 1e6:
-        raise UsageError(
-            f"{name}={value[:24]} is not possible",
-            hint=f"Give the megabytes of a cache, as in {name}=16.",
-        )
-    return size
 
 
 def _planned(scenario: Scenario, subject: Subject, cache_bytes: float) -> _Plan | str:

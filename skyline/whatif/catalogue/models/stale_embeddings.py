@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from math import isfinite
-
-from skyline.errors import UsageError
 from skyline.graph.column import Indices
 from skyline.graph.graph import Graph, scale
 from skyline.graph.selection import select
@@ -26,6 +23,7 @@ from skyline.whatif.base import (
 from skyline.whatif.catalogue.memory.hot_embeddings import why_unknown
 from skyline.whatif.constant import Constant
 from skyline.whatif.cost.embedding_rows import DENSE_GRADIENTS, dense_rows, updates_of
+from skyline.whatif.question import number
 
 _USUAL = Constant.at(1e-3, "the change of a row in a step that counts as none: an assumption")
 _LEAST_SHARE = Constant.at(0.02, "values that fewer rows fall below are not offered")
@@ -74,7 +72,8 @@ class StaleEmbeddings(UsualWhatIf):
 
     def transform(self, scenario: Scenario, value: str, subject: Subject) -> Scenario:
         """Scale the making of gradients, and updates of sparse ones; at best all rows have settled."""
-        change = _change(self.name, value)
+        hint = f"Give a part of the norm below 1: {self.name}=0.001."
+        change = number(self.name, value, lambda one: 0 < one < 1, hint)
         values = subject.script.values
         assert values is not None
         tables = [table for table in values.tables if table.steady]
@@ -110,18 +109,6 @@ class StaleEmbeddings(UsualWhatIf):
             ),
             provenance=Provenance.ASSUMED,
         )
-
-
-def _change(name: str, value: str) -> float:
-    try:
-        change = float(value)
-    except ValueError:
-        change = -1.0
-    if not isfinite(change) or not 0 < change < 1:
-        raise UsageError(
-            f"{name}={value[:24]} is not possible", hint=f"Give a part of the norm below 1: {name}=0.001."
-        )
-    return change
 
 
 def _row_share(tables: list[TableAccess], change: float) -> float:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from skyline.errors import UsageError
 from skyline.lazy_dataclass import dataclass
 from skyline.trace.facts import ParallelFact
 from skyline.whatif.base import Applicability, Scenario, Stage, Subject, UsualWhatIf
@@ -17,9 +16,9 @@ from skyline.whatif.catalogue.parallel.gradient_exchange import (
     cores_are_shared,
     exchange_of,
     exposed_us,
-    joined_by,
     with_exchange,
 )
+from skyline.whatif.question import number
 
 _CAPS_MB = (1, 5, 10, 25, 50, 100, 200)
 _NEVER_SURER = 0.02
@@ -40,8 +39,6 @@ class DdpBucket(UsualWhatIf):
     def detect(self, subject: Subject) -> Applicability:
         """Applicable where replicas exchange gradients, and buckets could be cut otherwise."""
         fact = exchange_of(subject)
-        if isinstance(fact, str):
-            return Applicability.no(fact)
         now = fact.bucket_cap_mb or DEFAULT_CAP_MB
         if subject.on_gpu:
             return _between_gpus(subject, fact, now)
@@ -57,7 +54,7 @@ class DdpBucket(UsualWhatIf):
 
     def transform(self, scenario: Scenario, value: str, subject: Subject) -> Scenario:
         """Exchange the new buckets as they become ready."""
-        cap = _megabytes(self.name, value)
+        cap = number(self.name, value, lambda one: 0 < one < 1e6, f"Give megabytes: {self.name}=25.")
         if subject.on_gpu:
             return _exchanged_between_gpus(subject, scenario, cap)
         shared = cores_are_shared(subject)
@@ -78,9 +75,7 @@ class DdpBucket(UsualWhatIf):
 
 def _between_gpus(subject: Subject, fact: ParallelFact, now_mb: float) -> Applicability:
     graph = subject.operators
-    exchange = recorded_exchange(subject, graph, fact)
-    if isinstance(exchange, str):
-        return Applicability.no(exchange)
+    exchange = recorded_exchange(subject, fact)
     values = [cap for cap in _CAPS_MB if changes_device_buckets(subject, graph, now_mb, cap)]
     if not values:
         return Applicability.no("gradients would be exchanged in the same buckets as now")
@@ -92,10 +87,8 @@ def _between_gpus(subject: Subject, fact: ParallelFact, now_mb: float) -> Applic
 
 
 def _exchanged_between_gpus(subject: Subject, scenario: Scenario, cap_mb: float) -> Scenario:
-    fact = joined_by(subject)
-    exchange = None if fact is None else recorded_exchange(subject, subject.operators, fact)
-    if fact is None or exchange is None or isinstance(exchange, str):
-        return scenario
+    fact = exchange_of(subject)
+    exchange = recorded_exchange(subject, fact)
     likely, faster, as_now = (
         with_device_buckets(subject, scenario.graph, exchange, cap, link)
         for cap, link in (
@@ -128,16 +121,6 @@ def exchange_assumptions(baseline: Subject) -> tuple[str, ...]:
         else "gradients are exchanged during the computing, which is not slowed down by it"
     )
     return fitted, beside
-
-
-def _megabytes(name: str, value: str) -> float:
-    try:
-        number = float(value)
-    except ValueError:
-        number = 0.0
-    if not 0 < number < 1e6:
-        raise UsageError(f"{name}={value} is not possible", hint=f"Give megabytes: {name}=25.")
-    return number
 
 
 WHATIF = DdpBucket()

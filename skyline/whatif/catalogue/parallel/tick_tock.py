@@ -7,7 +7,6 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from skyline.errors import UsageError
 from skyline.graph.column import Indices, Times
 from skyline.graph.graph import Graph, scale
 from skyline.graph.insertion import Insertion, insert
@@ -22,6 +21,7 @@ from skyline.whatif.base import Applicability, Provenance, Scenario, Semantics, 
 from skyline.whatif.catalogue.models.batched_operators import kernel_factors
 from skyline.whatif.constant import Constant
 from skyline.whatif.number_formats import gpu
+from skyline.whatif.question import number
 from skyline.whatif.subject import Memory, product
 
 _WAVES = Constant.at(2.0, "Wavelet trains with two waves under data parallelism")
@@ -95,7 +95,8 @@ class TickTock(UsualWhatIf):
 
     def transform(self, scenario: Scenario, value: str, subject: Subject) -> Scenario:
         """Let each kernel share the GPU with one like it, and add up the memory of both waves."""
-        offset = _offset(self.name, value)
+        hint = f"{self.name}=0.5 starts the second wave half an iteration behind the first."
+        offset = number(self.name, value, lambda one: 0 < one < 1, hint, needs="the distance of the waves")
         levels, mark = subject.levels, subject.script.trace.iterations[-1]
         assert levels is not None
         wave = WaveMemory.of(levels, mark.start_us, mark.end_us)
@@ -122,19 +123,6 @@ class TickTock(UsualWhatIf):
             provenance=Provenance.ASSUMED,
         )
         return replace(changed, samples_factor=changed.samples_factor * _WAVES.value)
-
-
-def _offset(name: str, value: str) -> float:
-    try:
-        offset = float(value)
-    except ValueError:
-        offset = 0.0
-    if not 0 < offset < 1:
-        raise UsageError(
-            f"{name}={value[:24]} is not possible" if value else f"{name} needs the distance of the waves",
-            hint=f"{name}=0.5 starts the second wave half an iteration behind the first.",
-        )
-    return offset
 
 
 def _shared(subject: Subject, graph: Graph, kernels: Indices, longer: Times, copies: Indices) -> Graph:

@@ -19,11 +19,13 @@ from skyline.whatif.catalogue.parallel.gradient_exchange import (
     ALL_REDUCE,
     cores_are_shared,
     exchange_of,
+    joined_by,
     with_exchange,
 )
 from skyline.whatif.constant import Constant
 from skyline.whatif.cost.worker_exchange import REACHED, Workers, gradients_of, why_alone
 from skyline.whatif.number_formats import gpu
+from skyline.whatif.question import number
 
 _LANE = "links between workers"
 _SENT_BYTES = Constant.at(8.0, "a number in float32 and its index, as in Deep Gradient Compression")
@@ -65,16 +67,11 @@ class _Asked:
     def parse(cls, name: str, value: str) -> _Asked:
         """``0.01``, or with workers that the script does not have yet ``0.01:8@25``. Raises UsageError."""
         text, colon, workers = value.partition(":")
-        try:
-            ratio = float(text)
-        except ValueError:
-            ratio = 0.0
-        if not 1e-6 <= ratio <= 0.5:
-            raise UsageError(
-                f"{name} needs a ratio of gradients" if not value else f"{name}={value} is not possible",
-                hint=f"{name}=0.01 sends 1 % of the gradients; for a script of one rank with 8 workers at 25 Gbit/s: "
-                f"{name}=0.01:8@25.",
-            )
+        hint = (
+            f"{name}=0.01 sends 1 % of the gradients; for a script of one rank with 8 workers at 25 Gbit/s: "
+            f"{name}=0.01:8@25."
+        )
+        ratio = number(name, text, lambda one: 1e-6 <= one <= 0.5, hint, needs="a ratio of gradients")
         return cls(ratio, Workers.parse(f"{name}={text}:", workers) if colon else None)
 
 
@@ -98,21 +95,16 @@ class TopK(UsualWhatIf):
         if subject.recording is None and not why_alone(subject, subject.graph_of(self.grain)):
             return Applicability(True)
         fact = exchange_of(subject)
-        if isinstance(fact, str):
-            return Applicability.no(fact)
         if fact.comm_hook:
             return Applicability.no(f"a communication hook is registered already: {fact.comm_hook}")
         if subject.on_gpu:
-            exchange = recorded_exchange(subject, subject.operators, fact)
-            if isinstance(exchange, str):
-                return Applicability.no(exchange)
+            recorded_exchange(subject, fact)
         return Applicability(True, values=_VALUES, default=_VALUES[0])
 
     def transform(self, scenario: Scenario, value: str, subject: Subject) -> Scenario:
         """Exchange the chosen gradients of each bucket."""
         asked = _Asked.parse(self.name, value)
-        fact = exchange_of(subject)
-        alone = isinstance(fact, str)
+        alone = joined_by(subject) is None
         if alone != (asked.workers is not None):
             hint = f"{self.name}=0.01:8@25" if alone else f"{self.name}=0.01"
             raise UsageError(
@@ -149,12 +141,10 @@ def _exchanged(subject: Subject, graph: Graph, asked: _Asked, passes: float, sha
         backend = "nccl" if subject.on_gpu else "gloo"
         link = Link(asked.workers.count, latency_us(backend), asked.workers.bytes_per_us(share))
         return with_all_reduces(subject, graph, _sparse(link, asked.ratio, selecting), DEFAULT_CAP_MB, _LANE)
-    fact = exchange_of(subject)
-    assert not isinstance(fact, str)
+    fact = joined_by(subject)
+    assert fact is not None
     if subject.on_gpu:
-        exchange = recorded_exchange(subject, subject.operators, fact)
-        if isinstance(exchange, str):
-            return graph
+        exchange = recorded_exchange(subject, fact)
         link = _sparse(exchange.link, asked.ratio, selecting)
         return with_device_buckets(subject, graph, exchange, fact.bucket_cap_mb or DEFAULT_CAP_MB, link)
     dense = with_exchange(subject, graph, shared=cores_are_shared(subject))
@@ -186,8 +176,8 @@ def _bytes_per_us(subject: Subject) -> float:
 
 
 def _gradient_bytes(subject: Subject) -> float:
-    fact = exchange_of(subject)
-    if not isinstance(fact, str):
+    fact = joined_by(subject)
+    if fact is not None:
         return float(fact.gradient_bytes)
     graph = subject.operators
     return sum(one.size_bytes for one in gradients_of(subject, graph, graph.iterations[0]))
