@@ -6,7 +6,7 @@ A million tasks take 40 MB, and selection is vectorised.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from enum import Enum
 from functools import lru_cache
@@ -72,6 +72,11 @@ _CLASSES = (
         ),
     ),
 )
+
+
+def is_operator(name: str) -> bool:
+    """True of a task that is a call of an operator of PyTorch."""
+    return name.startswith("aten::")
 
 
 @lru_cache(maxsize=1 << 14)
@@ -247,6 +252,10 @@ class Tasks(RowSequence[Task]):
     def lane_code(self, lane: str) -> int:
         """The code of the lane in the column ``lane``; -1 if no task is on that lane."""
         return self.lanes.index(lane) if lane in self.lanes else -1
+
+    def named(self, wanted: Callable[[str], object]) -> Flags:
+        """Flags of the tasks whose name is wanted; each distinct name is asked about once."""
+        return np.array([bool(wanted(name)) for name in self.names], np.bool_)[self.name]
 
     def changed(self, **given: Any) -> Tasks:
         """Replace the given columns or tables; the others are shared."""

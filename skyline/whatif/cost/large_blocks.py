@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 
 import numpy as np
 
-from skyline.graph.column import Flags, Indices
+from skyline.graph.column import Indices
 from skyline.graph.graph import Graph
 from skyline.graph.task import KIND, PHASE, TaskKind
 from skyline.memory.growth import LARGE_BYTES
@@ -173,9 +173,8 @@ def _alike(subject: Subject, graph: Graph, row: int) -> list[Indices]:
     """Per iteration the tasks of the same name, phase and line as a row: blocks were recorded in one iteration only."""
     record = subject.script.trace.records[row]
     tasks = graph.tasks
-    named: Flags = np.array([name == record.name for name in tasks.names], np.bool_)
     alike = (
-        named[tasks.name]
+        tasks.named(record.name.__eq__)
         & (tasks.line == record.line)
         & (tasks.kind == KIND[TaskKind.CPU])
         & (tasks.phase == PHASE[record.phase])

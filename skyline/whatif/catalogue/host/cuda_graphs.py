@@ -89,9 +89,8 @@ def _compiling_s(scenario: Scenario, subject: Subject) -> Interval | None:
 def _in_passes(subject: Subject, graph: Graph) -> Indices:
     """The host's tasks in the passes, but for other libraries' operators, and for where steps begin and end."""
     chosen = select(graph, kind=_HOST, phase=_PASSES)
-    foreign = np.array([operator_class(name) == CostClass.FOREIGN for name in graph.tasks.names], np.bool_)
-    chosen = chosen[~foreign[graph.tasks.name[chosen]]]
-    return np.setdiff1d(chosen, subject.step_marks(graph))
+    foreign = graph.tasks.named(lambda name: operator_class(name) == CostClass.FOREIGN)
+    return np.setdiff1d(chosen[~foreign[chosen]], subject.step_marks(graph))
 
 
 WHATIF = CudaGraphs()

@@ -14,7 +14,7 @@ from skyline.graph.graph import Graph
 from skyline.graph.launching import launches
 from skyline.graph.recomputation import Recomputed, recompute
 from skyline.graph.selection import select
-from skyline.graph.task import KIND, ON_GPU, PHASE, TaskKind
+from skyline.graph.task import KIND, ON_GPU, PHASE, TaskKind, is_operator
 from skyline.interval import Interval
 from skyline.lazy_dataclass import dataclass
 from skyline.memory.peak import usable_bytes
@@ -190,8 +190,7 @@ def _call_us(subject: Subject, graph: Graph, passes: Indices) -> float:
 
 
 def _are_operators(graph: Graph) -> npt.NDArray[np.bool_]:
-    names = [name.startswith("aten::") or "Backward" in name for name in graph.tasks.names]
-    return np.array(names, np.bool_)[graph.tasks.name]
+    return graph.tasks.named(lambda name: is_operator(name) or "Backward" in name)
 
 
 _ALL, _FIT = "all", "fit"

@@ -13,7 +13,7 @@ from skyline.graph.column import Flags, Indices, Times
 from skyline.graph.graph import Graph
 from skyline.graph.launching import launches
 from skyline.graph.selection import select
-from skyline.graph.task import KIND, PHASE, WORK, TaskKind, WorkClass
+from skyline.graph.task import KIND, PHASE, WORK, TaskKind, WorkClass, is_operator
 from skyline.lazy_dataclass import dataclass
 from skyline.trace.facts import ModuleFact
 from skyline.trace.record import OperatorShape, Phase
@@ -166,9 +166,8 @@ def casts_of(subject: Subject, graph: Graph, products: Indices) -> Casts:
 
 def casts_to_float32(subject: Subject, graph: Graph) -> tuple[Indices, Casts]:
     """Operators that compute in float32 behind products, such as losses, and the casts of what these left."""
-    named = np.array([_TO_FLOAT32.match(name) is not None for name in graph.tasks.names], np.bool_)
     chosen = select(graph, phase=Phase.FORWARD, kind=TaskKind.CPU, lane=subject.lane)
-    chosen = chosen[named[graph.tasks.name[chosen]]] if len(named) else chosen
+    chosen = chosen[graph.tasks.named(_TO_FLOAT32.match)[chosen]]
     chosen = chosen[~np.array(wide_inputs(graph, chosen), np.bool_)]
     known = shapes(subject, graph, chosen)
     numbers = np.array(
@@ -256,9 +255,9 @@ def _widened(subject: Subject, graph: Graph, facts: dict[str, ModuleFact]) -> Fl
         + [False]
     )
     found = np.zeros(len(modules) + 1, np.bool_)
-    adds = np.array([name in _ADDS for name in graph.tasks.names], np.bool_)
+    adds = graph.tasks.named(_ADDS.__contains__)
     chosen = select(graph, phase=Phase.FORWARD, kind=TaskKind.CPU)
-    chosen = chosen[adds[graph.tasks.name[chosen]] & written[graph.tasks.module[chosen]]]
+    chosen = chosen[adds[chosen] & written[graph.tasks.module[chosen]]]
     for row, shape in zip(chosen.tolist(), shapes(subject, graph, chosen), strict=True):
         sizes = [] if shape is None else [prod(one) for one in shape.inputs[:2] if one]
         if len(sizes) == 2 and sizes[0] != sizes[1]:
@@ -273,7 +272,7 @@ def cast_calls(subject: Subject, graph: Graph, weighted: Indices) -> Mapping[Pha
     back casts the gradient of each. Shapes of the forward calls tell the parameters: all inputs but one.
     """
     forward = select(graph, phase=Phase.FORWARD, kind=TaskKind.CPU, work=_PRODUCTS)
-    forward = forward[~_named(graph, forward, _OF_TWO_ACTIVATIONS)]
+    forward = forward[~graph.tasks.named(_OF_TWO_ACTIVATIONS.__contains__)[forward]]
     called = [
         (row, one) for row, one in zip(forward.tolist(), shapes(subject, graph, forward), strict=True) if one
     ]
@@ -281,7 +280,7 @@ def cast_calls(subject: Subject, graph: Graph, weighted: Indices) -> Mapping[Pha
         return USUAL_CASTS
     rows = np.array([row for row, _ in called], np.int64)
     parameters = sum(max(1, len(shape.inputs) - 1) for _, shape in called)
-    wide = sum(wide_inputs(graph, rows, _operators(graph)))
+    wide = sum(wide_inputs(graph, rows, graph.tasks.named(is_operator)))
     of_phase = {one: np.count_nonzero(graph.tasks.phase[weighted] == PHASE[one]) for one in _PASSES}
     return {one: (parameters + wide) / count if count else 0.0 for one, count in of_phase.items()}
 
@@ -309,14 +308,3 @@ def scaler_call_us(subject: Subject, graph: Graph) -> float:
         sum(one.tensor_count for one in subject.profile.optimizers) if subject.profile is not None else 0
     )
     return launch_call_us(graph) * (_OWN_LAUNCHES.value + _WALK.value * tensors)
-
-
-def _operators(graph: Graph) -> Flags:
-    """Flags of the tasks that are calls of operators."""
-    named = np.array([name.startswith("aten::") for name in graph.tasks.names], np.bool_)
-    return named[graph.tasks.name]
-
-
-def _named(graph: Graph, chosen: Indices, names: tuple[str, ...]) -> Flags:
-    table = np.array([name in names for name in graph.tasks.names], np.bool_)
-    return table[graph.tasks.name[chosen]]

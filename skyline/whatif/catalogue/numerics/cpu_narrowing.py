@@ -210,9 +210,8 @@ def _in_place(graph: Graph, factors: Times, pythons: Times, sure: float) -> Grap
 
 def _light_on_cpu(subject: Subject, graph: Graph, larger: float) -> Indices:
     """Operators of the passes that have a factor of their own, on large tensors."""
-    named = np.array([name in _CPU_LIGHT for name in graph.tasks.names], np.bool_)
     chosen = select(graph, phase=_PASSES, kind=TaskKind.CPU)
-    chosen = chosen[named[graph.tasks.name[chosen]]]
+    chosen = chosen[graph.tasks.named(_CPU_LIGHT.__contains__)[chosen]]
     known = shapes(subject, graph, chosen)
     numbers = [prod(shape.inputs[0]) if shape is not None and shape.inputs else 0 for shape in known]
     return chosen[larger * np.array(numbers, np.float64) >= _CPU_LIGHT_FROM]
@@ -264,10 +263,8 @@ def _of_larger(graph: Graph, tasks: Indices, factors: Times, larger: float) -> T
     standing = np.zeros(len(tasks))
     works = graph.tasks.work[tasks]
     # Forward operators run on the way back as well, where they are computed again.
-    nodes = np.array(["Backward" in name for name in graph.tasks.names], np.bool_)[graph.tasks.name[tasks]]
-    weighted = ~np.array([of_activations(name) for name in graph.tasks.names], np.bool_)[
-        graph.tasks.name[tasks]
-    ]
+    nodes = graph.tasks.named(lambda name: "Backward" in name)[tasks]
+    weighted = ~graph.tasks.named(of_activations)[tasks]
     for (kind, is_node), share in _STANDING.items():
         standing[(works == WORK[kind]) & (nodes == is_node) & weighted] = share
     return np.where(factors < 1, factors * (1 - standing + standing / grown), factors)

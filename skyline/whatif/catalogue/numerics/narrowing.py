@@ -219,8 +219,7 @@ def _conversions_us(
 def _light(subject: Subject, graph: Graph) -> Indices:
     criteria = Criteria(work=WorkClass.OTHER, phase=_PASSES, kind=TaskKind.KERNEL)
     chosen = _recorded(subject, graph, select(graph, criteria))
-    stays = np.array([_WIDE.search(name) is not None for name in graph.tasks.names], np.bool_)
-    chosen = chosen[~stays[graph.tasks.name[chosen]]] if len(stays) else chosen
+    chosen = chosen[~graph.tasks.named(_WIDE.search)[chosen]]
     known = shapes(subject, graph, chosen)
     narrow = [shape is not None and any(name in NARROW for name in shape.dtypes) for shape in known]
     return chosen[~np.array(narrow, np.bool_)]
@@ -238,9 +237,7 @@ def _has_weight(subject: Subject, graph: Graph, heavy: Indices) -> npt.NDArray[n
     """Flags of products with a parameter: products of two activations have none."""
     if subject.profile is None:
         # A trace has many products of few names.
-        return np.array([not of_activations(name) for name in graph.tasks.names], np.bool_)[
-            graph.tasks.name[heavy]
-        ]
+        return ~graph.tasks.named(of_activations)[heavy]
     codes: list[int] = graph.tasks.name[heavy].tolist()
     called = zip(shapes(subject, graph, heavy), codes, strict=True)
     names = (graph.tasks.names[code] if shape is None else shape.operator for shape, code in called)
