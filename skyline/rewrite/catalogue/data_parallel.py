@@ -34,30 +34,10 @@ _WRAPPER = "torch.nn.parallel:DistributedDataParallel"
 _OF_WRAPPER = {"parameters", "buffers", "train", "eval", "training", "zero_grad", "forward"}
 """Attributes that ``DistributedDataParallel`` has as the model has them; its names of parameters are others."""
 _HARMLESS = {
-    *(
-        "state_dict",
-        "load_state_dict",
-        "parameters",
-        "named_parameters",
-        "named_buffers",
-        "modules",
-        "named_modules",
-    ),
-    *(
-        "children",
-        "named_children",
-        "numel",
-        "size",
-        "item",
-        "apply",
-        "detach",
-        "clone",
-        "cpu",
-        "numpy",
-        "norm",
-    ),
-    *("get_num_params", "num_parameters", "extra_repr", "register_forward_hook"),
-}
+    "state_dict", "load_state_dict", "parameters", "named_parameters", "named_buffers", "modules", "named_modules",
+    "children", "named_children", "numel", "size", "item", "apply", "detach", "clone", "cpu", "numpy", "norm",
+    "get_num_params", "num_parameters", "extra_repr", "register_forward_hook",
+}  # fmt: skip
 """Methods in a loop through which no gradient of the loss comes, or only that of a parameter itself."""
 _INDIFFERENT = {"print", "len", "id", "type", "hash", "repr", "str", "callable", "hasattr"}
 

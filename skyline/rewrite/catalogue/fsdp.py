@@ -51,35 +51,9 @@ _CALLING = {"generate", "configure_optimizers", "get_num_params", "num_parameter
 """Methods that call the model itself, or only count and group its parameters."""
 _INDIFFERENT = {"print", "len", "id", "type", "repr", "str", "callable", "hasattr", "isinstance"}
 _COUNTED = {
-    *(
-        "epoch",
-        "epochs",
-        "step",
-        "steps",
-        "iter",
-        "iters",
-        "iteration",
-        "iterations",
-        "batch",
-        "batches",
-        "i",
-        "it",
-    ),
-    *(
-        "idx",
-        "index",
-        "every",
-        "interval",
-        "freq",
-        "frequency",
-        "save",
-        "checkpoint",
-        "name",
-        "len",
-        "num",
-        "max",
-    ),
-}
+    "epoch", "epochs", "step", "steps", "iter", "iters", "iteration", "iterations", "batch", "batches", "i", "it",
+    "idx", "index", "every", "interval", "freq", "frequency", "save", "checkpoint", "name", "len", "num", "max",
+}  # fmt: skip
 """Words of names that have the same value on all ranks."""
 _OPTIONS = {"args", "opt", "opts", "options", "config", "cfg", "hparams", "params"}
 _DEPTH = 4

@@ -16,16 +16,8 @@ from skyline.source.text import Function, TextEdit, last_name, offsets_of, text_
 from skyline.whatif.blocks import Blocks
 
 _KEPT_STATE = {
-    "cache",
-    "caches",
-    "past",
-    "past_key_value",
-    "past_key_values",
-    "kv_cache",
-    "layer_past",
-    "state",
-    "aux",
-}
+    "cache", "caches", "past", "past_key_value", "past_key_values", "kv_cache", "layer_past", "state", "aux",
+}  # fmt: skip
 """Names of what a block may change as it goes: computed again, it would change it twice."""
 
 

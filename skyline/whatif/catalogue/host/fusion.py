@@ -74,19 +74,9 @@ for CPUs cannot do (``run_and_save_rng_state``)."""
 _DRAWING_PART = 0.95
 """The part of drawing that threads divide among them, in generated code."""
 _COMPOSITE = (
-    *(
-        "layer_norm",
-        "layernorm",
-        "batch_norm",
-        "batchnorm",
-        "group_norm",
-        "groupnorm",
-        "softmax",
-        "gelu",
-        "rms_norm",
-    ),
-    *("instance_norm", "pool", "embedding", "dropout", "masked_fill", "maskedfill"),
-)
+    "layer_norm", "layernorm", "batch_norm", "batchnorm", "group_norm", "groupnorm", "softmax", "gelu", "rms_norm",
+    "instance_norm", "pool", "embedding", "dropout", "masked_fill", "maskedfill",
+)  # fmt: skip
 _QUICKER_CHANNELS_LAST = ("batch_norm", "batchnorm")
 """With convolutions a CPU's images are laid channels last by the compiler, in which these cost no more than arithmetic
 between neighbours: PyTorch's own take a third of their time there (``channels_last``)."""

@@ -44,56 +44,17 @@ _QUICK = 10
 """Percentile of the times of operators in the passes that is the cost of a bare call."""
 _USUAL = 50
 """The same in an optimizer's step, which for most tensors computes next to nothing."""
-_KEEP_NOTHING = frozenset(
-    {
-        *(
-            "add",
-            "add_",
-            "sub",
-            "sub_",
-            "neg",
-            "view",
-            "_unsafe_view",
-            "reshape",
-            "transpose",
-            "permute",
-            "t",
-        ),
-        *("contiguous", "clone", "cat", "stack", "split", "chunk", "slice", "select", "narrow", "squeeze"),
-        *(
-            "unsqueeze",
-            "expand",
-            "expand_as",
-            "flatten",
-            "unflatten",
-            "movedim",
-            "to",
-            "_to_copy",
-            "detach",
-            "mean",
-        ),
-        *("sum", "unbind", "roll", "size", "pad"),
-    }
-)
+_KEEP_NOTHING = frozenset({
+    "add", "add_", "sub", "sub_", "neg", "view", "_unsafe_view", "reshape", "transpose", "permute", "t",
+    "contiguous", "clone", "cat", "stack", "split", "chunk", "slice", "select", "narrow", "squeeze", "unsqueeze",
+    "expand", "expand_as", "flatten", "unflatten", "movedim", "to", "_to_copy", "detach", "mean", "sum", "unbind",
+    "roll", "size", "pad",
+})  # fmt: skip
 """Operators whose backward pass needs no tensor."""
-_KEEP_INPUTS = frozenset(
-    {
-        *(
-            "linear",
-            "addmm",
-            "mm",
-            "bmm",
-            "baddbmm",
-            "matmul",
-            "einsum",
-            "convolution",
-            "conv1d",
-            "conv2d",
-            "conv3d",
-        ),
-        *("gelu", "silu", "embedding", "leaky_relu", "hardtanh", "softplus"),
-    }
-)
+_KEEP_INPUTS = frozenset({
+    "linear", "addmm", "mm", "bmm", "baddbmm", "matmul", "einsum", "convolution", "conv1d", "conv2d", "conv3d",
+    "gelu", "silu", "embedding", "leaky_relu", "hardtanh", "softplus",
+})  # fmt: skip
 """Operators whose backward pass needs what went into them, which is known before they run."""
 
 

@@ -37,23 +37,9 @@ from skyline.whatif.cost.streaming import relieved
 from skyline.whatif.number_formats import gpu
 from skyline.whatif.subject import NEEDS_PROFILE, MemoryChange
 
-HAS_FOREACH = frozenset(
-    {
-        *(
-            "Adam",
-            "AdamW",
-            "SGD",
-            "Adagrad",
-            "RMSprop",
-            "Adadelta",
-            "NAdam",
-            "RAdam",
-            "Adamax",
-            "Rprop",
-            "ASGD",
-        ),
-    }
-)
+HAS_FOREACH = frozenset({
+    "Adam", "AdamW", "SGD", "Adagrad", "RMSprop", "Adadelta", "NAdam", "RAdam", "Adamax", "Rprop", "ASGD",
+})  # fmt: skip
 _HELD = {"SGD": 0.0, "Adagrad": 2.0}
 """Intermediate results held together, over the parameters' own bytes; 1 where it is not said (PyTorch's manual).
 
