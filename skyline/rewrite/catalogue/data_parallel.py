@@ -17,7 +17,7 @@ from skyline.rewrite.rank_process import (
     started,
 )
 from skyline.rewrite.replicable import check_frozen, check_program, is_replicated, own_devices
-from skyline.rewrite.shares import has_loader, shared_by_chance, shared_by_sampler
+from skyline.rewrite.shares import shared
 from skyline.rewrite.sites.evaluation import without_gradients
 from skyline.rewrite.sites.iteration import Iteration, iteration
 from skyline.rewrite.sites.model import ModelSite, model
@@ -69,10 +69,7 @@ def rewrite(context: RewriteContext, value: str) -> tuple[TextEdit, ...]:
     edits = [*own_devices(context), *_wrapped(context, site)]
     uses = model_uses(context, site)
     edits += _inside(context, uses, within)
-    if has_loader(context):
-        edits += shared_by_sampler(context, within)
-    else:
-        edits += shared_by_chance(context, within, site)
+    edits += shared(context, within, site)
     edits += one_writer(context, uses, within)
     edits += first_rank_first(context)
     # The start stands behind all imports, and those of the other parts may be added at its place.

@@ -22,7 +22,7 @@ from skyline.rewrite.rank_process import (
     started,
 )
 from skyline.rewrite.replicable import check_frozen, check_program, is_replicated, own_devices
-from skyline.rewrite.shares import has_loader, shared_by_chance, shared_by_sampler
+from skyline.rewrite.shares import shared
 from skyline.rewrite.sites.evaluation import without_gradients
 from skyline.rewrite.sites.file_writes import FileWrite
 from skyline.rewrite.sites.iteration import Iteration, iteration
@@ -101,10 +101,7 @@ def rewrite(context: RewriteContext, value: str) -> tuple[TextEdit, ...]:
     uses = model_uses(context, site)
     states = _States(context, uses)
     _check_uses(context, uses, within)
-    if has_loader(context):
-        edits += shared_by_sampler(context, within)
-    else:
-        edits += shared_by_chance(context, within, site)
+    edits += shared(context, within, site)
     edits += one_writer(context, uses, within, states.beforehand)
     edits += states.edits()
     edits += first_rank_first(context)
