@@ -17,9 +17,9 @@ from skyline.interval import Interval
 from skyline.trace.kineto.category import GPU_WORK
 from skyline.trace.record import OperatorShape, Phase
 from skyline.whatif.catalogue.numerics.casts import USUAL_CASTS, cast_calls, launch_call_us, of_activations
-from skyline.whatif.catalogue.numerics.predicted_narrowing import as_predicted
 from skyline.whatif.constant import Constant
-from skyline.whatif.number_formats import NARROW, factors, gpu
+from skyline.whatif.number_formats import NARROW, Factors, factors, gpu, in_format
+from skyline.whatif.predicted_kernels import PredictedKernels
 from skyline.whatif.recorded_norms import batch_norms
 from skyline.whatif.subject import Subject, shapes
 
@@ -33,7 +33,7 @@ _WIDE = re.compile(
 autocast to float32"), lookups in float32 tables, gradients that are exchanged, and what has no input."""
 _KEEP_WIDE_ON_GPU = re.compile(r"softmax|layer_norm|group_norm|rms_norm|loss|aten::pow")
 _KEEP_WIDE_ON_CPU = re.compile(r"layer_norm|group_norm|rms_norm")
-_WIDE_NORM = re.compile(r"layer_norm|group_norm|rms_norm")
+_WIDE_NORM = re.compile(r"layer_?norm|group_?norm|rms_?norm", re.IGNORECASE)
 _ELEMENTWISE = re.compile(r"aten::(add|sub|mul|div)_?")
 _KEEP_NARROW = re.compile(r"relu|gelu|silu|sigmoid|tanh|dropout|pool|batch_norm|softmax")
 """Operators that keep their inputs in float32, by autocast's lists for either device, or in 16 bits. Batch norms take
@@ -43,6 +43,13 @@ LIGHT = Constant(
     0.5,
     1.0,
     "half the bytes where the input is the result of a product: time of other kernels beyond the least",
+)
+_NARROW_PART = Constant(
+    0.7,
+    0.0,
+    1.0,
+    "an assumption: the part of the kernels between products whose inputs have 16 bits, in models with norms that "
+    "autocast computes in float32; all of them have in other models",
 )
 _LEAST_US = Constant.at(2.0, "an assumption: the start and end of a kernel, in µs")
 CAST_BYTES = Constant.at(6, "4 bytes are read and 2 written for each number, or the other way round")
@@ -71,7 +78,7 @@ def narrowed_on_gpu(
     """
     heavy = heavy_tasks(subject, graph)
     light = _light(subject, graph)
-    predicted = as_predicted(subject, graph, heavy, light, target)
+    predicted = _as_predicted(subject, graph, heavy, light, target)
     if predicted is not None:
         as_they_are = np.ones(len(heavy))
         likely, least, most = (
@@ -95,6 +102,42 @@ def narrowed_on_gpu(
             scale(one, chosen, factor) for one, factor in zip((likely, least, most), factor_ends, strict=True)
         )
     return likely, least, most
+
+
+def _as_predicted(
+    subject: Subject, graph: Graph, heavy: Indices, light: Indices, target: str
+) -> tuple[Graph, Graph, Graph] | None:
+    """The graph with every kernel as the predictor has it in a step under autocast; None where nothing is predicted.
+
+    ``heavy`` kernels are in the target format, ``light`` ones where their inputs are, and others stay as wide.
+    """
+    known = PredictedKernels.of(subject, graph)
+    if known is None:
+        return None
+    is_heavy, is_light = np.isin(known.kernels, heavy), np.isin(known.kernels, light)
+    narrow = [
+        in_format(shape, target) if changes else shape
+        for shape, changes in zip(known.shapes, is_heavy | is_light, strict=True)
+    ]
+    wide = [
+        changed if is_product else shape
+        for shape, changed, is_product in zip(known.shapes, narrow, is_heavy, strict=True)
+    ]
+    # Asked together: predictors tell a step with products in 16 bits as a whole.
+    count = len(narrow)
+    both = known.factors([*known.shapes, *known.shapes], [*narrow, *wide])
+    some_wide = any(_WIDE_NORM.search(shape.operator) for shape in known.shapes)
+    part = _NARROW_PART if some_wide else None
+
+    def mixed(ends: np.ndarray, narrow_part: float) -> np.ndarray:
+        return narrow_part * ends[:count] + (1 - narrow_part) * ends[count:]
+
+    factors = Factors(
+        mixed(both.likely, 1.0 if part is None else part.value),
+        mixed(both.least, 1.0 if part is None else part.high),
+        mixed(both.most, 1.0 if part is None else part.low),
+    )
+    return factors.applied(graph, known.kernels)
 
 
 def kept_factor(subject: Subject, graph: Graph) -> Interval:
