@@ -18,7 +18,7 @@ from skyline.trace.kineto.category import GPU_WORK
 from skyline.trace.record import OperatorShape, Phase
 from skyline.whatif.catalogue.numerics.casts import USUAL_CASTS, cast_calls, launch_call_us, of_activations
 from skyline.whatif.constant import Constant
-from skyline.whatif.number_formats import NARROW, Factors, factors, gpu, in_format
+from skyline.whatif.number_formats import NARROW, Factors, factors, gpu, gpu_bytes_per_us, in_format
 from skyline.whatif.predicted_kernels import PredictedKernels
 from skyline.whatif.recorded_norms import batch_norms
 from skyline.whatif.subject import Subject, shapes
@@ -59,7 +59,6 @@ _CONVERSIONS = Constant.at(
     "two conversions in 16 bits for each convolution, over the mean of the kernels between the convolutions",
     machine="a recording of ResNet-50 on an RTX 3060 Ti, which holds 414 in TF32",
 )
-_USUAL_BYTES_PER_US = Constant.at(500e3, "an assumption for a GPU of unknown bandwidth: 500 GB/s")
 
 
 def heavy_tasks(subject: Subject, graph: Graph) -> Indices:
@@ -248,8 +247,7 @@ def _conversions_us(
     subject: Subject, graph: Graph, images: Indices, light: Indices
 ) -> npt.NDArray[np.float64]:
     """Time to read and write the two largest tensors of each convolution once, in another layout."""
-    spec = gpu(subject)
-    rate = spec.bandwidth_gb_s * 1e3 if spec is not None else _USUAL_BYTES_PER_US.value
+    rate = gpu_bytes_per_us(subject)
     between = _CONVERSIONS.value * float(graph.durations[light].mean()) if len(light) else 0.0
     found = np.full(len(images), between)
     for place, shape in enumerate(shapes(subject, graph, images)):
@@ -288,8 +286,7 @@ def _has_weight(subject: Subject, graph: Graph, heavy: Indices) -> npt.NDArray[n
 
 
 def _cast_us(subject: Subject, graph: Graph, weighted: Indices) -> npt.NDArray[np.float64]:
-    spec = gpu(subject)
-    rate = spec.bandwidth_gb_s * 1e3 if spec is not None else _USUAL_BYTES_PER_US.value
+    rate = gpu_bytes_per_us(subject)
     forward = graph.tasks.phase[weighted] == PHASE[Phase.FORWARD]
     casts = np.where(forward, USUAL_CASTS[Phase.FORWARD], USUAL_CASTS[Phase.BACKWARD])
     return np.maximum(

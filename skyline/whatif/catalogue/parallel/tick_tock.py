@@ -20,14 +20,13 @@ from skyline.units import format_share
 from skyline.whatif.base import Applicability, Provenance, Scenario, Semantics, Stage, Subject, UsualWhatIf
 from skyline.whatif.catalogue.models.batched_operators import kernel_factors
 from skyline.whatif.constant import Constant
-from skyline.whatif.number_formats import gpu
+from skyline.whatif.number_formats import gpu_bytes_per_us
 from skyline.whatif.question import number
 from skyline.whatif.subject import Memory, product
 
 _WAVES = Constant.at(2.0, "Wavelet trains with two waves under data parallelism")
 _DRIFT = Constant.at(0.1, "an assumption: the waves keep their distance to a tenth of an iteration")
 _PASSES = Constant.at(3.0, "a wave reads the weights of both waves and writes its own")
-_BYTES_PER_US = Constant.at(500e3, "an assumption for a GPU of unknown bandwidth: 500 GB/s")
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,8 +126,7 @@ class TickTock(UsualWhatIf):
 
 def _shared(subject: Subject, graph: Graph, kernels: Indices, longer: Times, copies: Indices) -> Graph:
     """The graph of one wave that shares the GPU with another, and averages its weights after each update."""
-    spec = gpu(subject)
-    rate = _BYTES_PER_US.value if spec is None else spec.bandwidth_gb_s * 1e3
+    rate = gpu_bytes_per_us(subject)
     averaging_us = _WAVES.value * _PASSES.value * subject.peak.parameters / rate
     insertions: list[Insertion] = []
     for iteration in graph.iterations:

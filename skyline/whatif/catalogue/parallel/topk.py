@@ -24,7 +24,7 @@ from skyline.whatif.catalogue.parallel.gradient_exchange import (
 )
 from skyline.whatif.constant import Constant
 from skyline.whatif.cost.worker_exchange import REACHED, Workers, gradients_of, why_alone
-from skyline.whatif.number_formats import gpu
+from skyline.whatif.number_formats import gpu_bytes_per_us
 from skyline.whatif.question import number
 
 _LANE = "links between workers"
@@ -37,7 +37,6 @@ _PASSES = Constant(
     "1 %, MSTopK (Shi and others, MLSys 2021) searches in up to 30 reads",
 )
 _CPU_BYTES_PER_US = Constant.at(10e3, "an assumption: a core reads 10 GB/s from memory")
-_GPU_BYTES_PER_US = Constant.at(500e3, "an assumption for a GPU of unknown bandwidth: 500 GB/s")
 _VALUES = ("0.01", "0.001")
 
 
@@ -169,10 +168,7 @@ def _sparse(link: Link, ratio: float, selecting_us_per_byte: float) -> SparseLin
 
 
 def _bytes_per_us(subject: Subject) -> float:
-    if not subject.on_gpu:
-        return _CPU_BYTES_PER_US.value
-    spec = gpu(subject)
-    return _GPU_BYTES_PER_US.value if spec is None else spec.bandwidth_gb_s * 1e3
+    return gpu_bytes_per_us(subject) if subject.on_gpu else _CPU_BYTES_PER_US.value
 
 
 def _gradient_bytes(subject: Subject) -> float:
