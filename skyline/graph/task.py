@@ -46,6 +46,9 @@ class TaskKind(str, Enum):
     COPY = "copy"
 
 
+ALL_BUT_LOADING = tuple(kind for kind in TaskKind if kind is not TaskKind.DATA)
+
+
 class WorkClass(str, Enum):
     """The kind of computation, as far as number formats affect its speed."""
 
@@ -55,6 +58,8 @@ class WorkClass(str, Enum):
     OTHER = "other"
 
 
+HEAVY = (WorkClass.MATMUL, WorkClass.CONVOLUTION, WorkClass.ATTENTION)
+"""Work of matrix units."""
 _NO_PRODUCT = re.compile(
     r"^triton_(poi|red|per)_|upsample|element_?wise|multi_tensor_apply|_workspace_|^convert|::convert|elemwise",
     re.IGNORECASE,

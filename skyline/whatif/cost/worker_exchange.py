@@ -25,6 +25,8 @@ REACHED = Constant(
 )
 _NUMBER_BYTES = Constant.at(4.0, "the width of a gradient in float32")
 _MOST_WORKERS = 100_000
+LINKS = "links between workers"
+"""The lane of exchanges."""
 
 
 @dataclass(frozen=True, slots=True)

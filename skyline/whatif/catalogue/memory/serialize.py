@@ -21,14 +21,13 @@ from skyline.units import format_bytes, plural
 from skyline.whatif.base import Applicability, Provenance, Scenario, Semantics, Subject, UsualWhatIf
 from skyline.whatif.catalogue.host.traffic import bandwidth, traffic
 from skyline.whatif.catalogue.memory.batch_scaling import grown, growth
-from skyline.whatif.constant import Constant
+from skyline.whatif.constant import CACHE_BYTES, WORTH_ASKING, Constant
 from skyline.whatif.cost.embedding_rows import cleared_shares
 from skyline.whatif.cost.sub_batches import Group, LayerCost, Serialization
 from skyline.whatif.dropout import OTHER_DRAWS, draws
 from skyline.whatif.question import number
 from skyline.whatif.subject import shapes
 
-_CACHE_BYTES = Constant.at(32e6, "an assumption for a profile that does not know it: a last-level cache")
 _BYTES_PER_US = Constant.at(10e3, "an assumption where no operator shows it: a core moves 10 GB/s to memory")
 _PARAMETER_BYTES = Constant.at(4.0, "a number in float32")
 _MOST_PARTS = Constant.at(64.0, "an assumption: no group has more sub-batches, each of which calls it once")
@@ -39,7 +38,6 @@ _UNSURE = Constant(
     "as for gradient accumulation: a pass of a smaller batch, where the curve is surer than that",
 )
 _MOST_SAVED = Constant.at(0.5, "an assumption: no layer takes longer to move its tensors than for all else")
-_WORTH_ASKING = Constant.at(0.01, "the share of an iteration below which no change is worth asking for")
 _NORM = re.compile(r"batch_?norm", re.IGNORECASE)
 _ADVICE = "use nn.GroupNorm, whose mean and variance are of one sample"
 
@@ -119,11 +117,11 @@ class Serialize(UsualWhatIf):
         if reason:
             return Applicability.no(reason)
         scenario = Scenario.of(subject, self.grain)
-        cache_bytes = float(subject.script.environment.cache_bytes) or _CACHE_BYTES.value
+        cache_bytes = float(subject.script.environment.cache_bytes) or CACHE_BYTES.value
         plan = _planned(scenario, subject, cache_bytes)
         if isinstance(plan, str):
             return Applicability.no(plan)
-        if plan.saved_us < _WORTH_ASKING.value * 1e3 * subject.iteration_ms.value:
+        if plan.saved_us < WORTH_ASKING.value * 1e3 * subject.iteration_ms.value:
             return Applicability.no(_brings_nothing(subject, plan, cache_bytes))
         default = f"{cache_bytes / 1e6:.4g}"
         return Applicability(True, values=(default,), default=default)

@@ -21,14 +21,13 @@ from skyline.whatif.base import (
     UsualWhatIf,
 )
 from skyline.whatif.catalogue.memory.hot_embeddings import why_unknown
-from skyline.whatif.constant import Constant
+from skyline.whatif.constant import FLOAT_BYTES, Constant
 from skyline.whatif.cost.embedding_rows import DENSE_GRADIENTS, dense_rows, updates_of
 from skyline.whatif.question import number
 
 _USUAL = Constant.at(1e-3, "the change of a row in a step that counts as none: an assumption")
 _LEAST_SHARE = Constant.at(0.02, "values that fewer rows fall below are not offered")
 _LATER = "a profile does not show how many rows settle later, or change again"
-_NUMBER_BYTES = Constant.at(4.0, "the width of a number in float32")
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,10 +127,10 @@ def _scaled(subject: Subject, graph: Graph, table: TableAccess, gradient: float,
     on_gpu = len(_gradients(subject.graph_of(Grain.OPERATORS), table.path, on_gpu=True)) > 0
     graph = scale(graph, _gradients(graph, table.path, on_gpu=on_gpu), gradient)
     if not on_gpu:
-        shape = table.rows, int(table.row_bytes / _NUMBER_BYTES.value)
+        shape = table.rows, int(table.row_bytes / FLOAT_BYTES.value)
         return scale(graph, updates_of(subject, graph, shape), update)
     # The kernels of an update work on many tensors at a time: the table has its part of them by size.
-    trained = _NUMBER_BYTES.value * sum(fact.parameter_count for fact in subject.script.optimizers)
+    trained = FLOAT_BYTES.value * sum(fact.parameter_count for fact in subject.script.optimizers)
     part = min(1.0, table.size_bytes / trained) if trained else 0.0
     kernels = select(graph, phase=Phase.OPTIMIZER, kind=TaskKind.KERNEL)
     return scale(graph, kernels, 1 - part * (1 - update))

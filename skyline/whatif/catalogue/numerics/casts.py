@@ -16,20 +16,19 @@ from skyline.graph.selection import select
 from skyline.graph.task import KIND, PHASE, WORK, TaskKind, WorkClass, is_operator
 from skyline.lazy_dataclass import dataclass
 from skyline.trace.facts import ModuleFact
-from skyline.trace.record import OperatorShape, Phase
+from skyline.trace.record import PASSES, OperatorShape, Phase
 from skyline.trace.trial import PRODUCTS
-from skyline.whatif.constant import Constant
+from skyline.whatif.constant import EPYC, Constant
 from skyline.whatif.cost.operator_call import MOST_US, call_us
 from skyline.whatif.subject import Subject, shapes
 
 _BENCHMARK = "benchmarks/autocast_calls.py"
-_EPYC = "two cores of an AMD EPYC"
 CASTS = Constant(
     1.2,
     0.9,
     1.6,
     f"{_BENCHMARK}: the time of a cast over that of a small operator: 1.2 in a forward pass, 0.9 in a backward one",
-    machine=_EPYC,
+    machine=EPYC,
 )
 _ONE_DNN = Constant(
     6.0,
@@ -37,7 +36,7 @@ _ONE_DNN = Constant(
     8.0,
     f"{_BENCHMARK}: oneDNN prepares a product in each call, which takes so many small operators of a forward pass "
     "longer than a call of the float32 library; 6.0 forward, and backward 6.6 for each of two products",
-    machine=_EPYC,
+    machine=EPYC,
 )
 _ONE_DNN_FROM = Constant.at(
     16**3,
@@ -48,7 +47,6 @@ _MOST_CALL_US = Constant.at(
 )
 _TO_FLOAT32 = re.compile(r"aten::\w*(loss|cross_entropy|kl_div)|aten::(cdist|prod|grid_sampler|avg_pool3d)")
 """Operators whose inputs autocast brings to float32 on a CPU (PyTorch, "CPU Ops that can autocast to float32")."""
-_PASSES = (Phase.FORWARD, Phase.BACKWARD)
 _BACK = Constant.at(
     2.0, "products of a backward pass for each of the forward one: of the input and of the weight"
 )
@@ -181,7 +179,7 @@ def small_operator_us(subject: Subject, phase: Phase) -> float:
 
     Where all operators of one pass compute more, those of the other tell it.
     """
-    passes = (phase, *(one for one in _PASSES if one is not phase))
+    passes = (phase, *(one for one in PASSES if one is not phase))
     known = (call_us(subject, subject.operators, one) for one in passes)
     return min(_MOST_CALL_US.value, next((one for one in known if one < MOST_US), MOST_US))
 
@@ -210,7 +208,7 @@ def calls_apart(
     ``casts`` are those of ``products`` among the ``seen`` tasks.
     """
     durations, gaps = after.durations.copy(), after.gaps.copy()
-    for phase in _PASSES:
+    for phase in PASSES:
         own = select(after, phase=phase, kind=TaskKind.CPU, lane=subject.lane)
         own = own[seen[own]]
         longer_us = np.maximum(0.0, after.durations[own] - before.durations[own])
@@ -281,7 +279,7 @@ def cast_calls(subject: Subject, graph: Graph, weighted: Indices) -> Mapping[Pha
     rows = np.array([row for row, _ in called], np.int64)
     parameters = sum(max(1, len(shape.inputs) - 1) for _, shape in called)
     wide = sum(wide_inputs(graph, rows, graph.tasks.named(is_operator)))
-    of_phase = {one: np.count_nonzero(graph.tasks.phase[weighted] == PHASE[one]) for one in _PASSES}
+    of_phase = {one: np.count_nonzero(graph.tasks.phase[weighted] == PHASE[one]) for one in PASSES}
     return {one: (parameters + wide) / count if count else 0.0 for one, count in of_phase.items()}
 
 
@@ -292,7 +290,7 @@ def launch_call_us(graph: Graph) -> float:
     """
     tasks = graph.tasks
     calls = np.unique(launches(graph).source)
-    in_passes = np.isin(tasks.phase, [PHASE[one] for one in _PASSES])
+    in_passes = np.isin(tasks.phase, [PHASE[one] for one in PASSES])
     calls = calls[in_passes[calls]]
     if not len(calls):
         return 0.0

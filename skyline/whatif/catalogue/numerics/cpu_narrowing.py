@@ -12,7 +12,7 @@ from skyline.graph.graph import Graph
 from skyline.graph.selection import select
 from skyline.graph.task import PHASE, WORK, TaskKind, WorkClass
 from skyline.interval import ENDS
-from skyline.trace.record import Phase
+from skyline.trace.record import PASSES, Phase
 from skyline.whatif.catalogue.numerics.casts import (
     CASTS,
     Casts,
@@ -29,7 +29,6 @@ from skyline.whatif.cost.operator_call import dispatch_us
 from skyline.whatif.cost.thread_scaling import gained, threads_of, tried_products
 from skyline.whatif.subject import Subject, shapes
 
-_PASSES = (Phase.FORWARD, Phase.BACKWARD)
 _CPU_BYTES_PER_US = Constant.at(20e3, "an assumption: 20 GB/s between a core and memory")
 NATIVE_CPU = Constant(
     0.45,
@@ -165,7 +164,7 @@ def _as_usual(
 def _called_us(subject: Subject, graph: Graph, products: Indices) -> Times:
     """By product, the part of its time that is its call, which another format does not make shorter."""
     found = np.zeros(len(products))
-    for phase in _PASSES:
+    for phase in PASSES:
         of_phase = graph.tasks.phase[products] == PHASE[phase]
         found[of_phase] = min(
             small_operator_us(subject, phase), dispatch_us(subject, subject.operators, phase)
@@ -188,7 +187,7 @@ def _with_casts(
     """
     durations, gaps = graph.durations.copy(), graph.gaps.copy()
     forward = graph.tasks.phase[chosen] == PHASE[Phase.FORWARD]
-    small_us = np.where(forward, *(small_operator_us(subject, phase) for phase in _PASSES))
+    small_us = np.where(forward, *(small_operator_us(subject, phase) for phase in PASSES))
     calls = getattr(CASTS, end) * casts.calls
     bytes_us = casts.bytes_read(CAST_BYTES.value, larger) / _CPU_BYTES_PER_US.value
     gaps[chosen] += calls * small_us
@@ -210,7 +209,7 @@ def _in_place(graph: Graph, factors: Times, pythons: Times, sure: float) -> Grap
 
 def _light_on_cpu(subject: Subject, graph: Graph, larger: float) -> Indices:
     """Operators of the passes that have a factor of their own, on large tensors."""
-    chosen = select(graph, phase=_PASSES, kind=TaskKind.CPU)
+    chosen = select(graph, phase=PASSES, kind=TaskKind.CPU)
     chosen = chosen[graph.tasks.named(_CPU_LIGHT.__contains__)[chosen]]
     known = shapes(subject, graph, chosen)
     numbers = [prod(shape.inputs[0]) if shape is not None and shape.inputs else 0 for shape in known]

@@ -12,10 +12,10 @@ from skyline.graph.column import Indices, Times
 from skyline.graph.graph import Graph, scale
 from skyline.graph.launching import launches_of
 from skyline.graph.selection import Criteria, select
-from skyline.graph.task import PHASE, WORK, TaskKind, WorkClass
+from skyline.graph.task import HEAVY, PHASE, WORK, TaskKind, WorkClass
 from skyline.interval import Interval
 from skyline.trace.kineto.category import GPU_WORK
-from skyline.trace.record import OperatorShape, Phase
+from skyline.trace.record import PASSES, OperatorShape, Phase
 from skyline.whatif.catalogue.numerics.casts import USUAL_CASTS, cast_calls, launch_call_us, of_activations
 from skyline.whatif.constant import Constant
 from skyline.whatif.number_formats import NARROW, Factors, factors, gpu, gpu_bytes_per_us, in_format
@@ -23,8 +23,6 @@ from skyline.whatif.predicted_kernels import PredictedKernels
 from skyline.whatif.recorded_norms import batch_norms
 from skyline.whatif.subject import Subject, shapes
 
-_HEAVY = (WorkClass.MATMUL, WorkClass.CONVOLUTION, WorkClass.ATTENTION)
-_PASSES = (Phase.FORWARD, Phase.BACKWARD)
 _WIDE = re.compile(
     r"softmax|layer_?norm|group_?norm|loss|nll|embedding|index|nccl|reduce|sum|pow|rsqrt|cumsum|memset|fill|zero|to_copy",
     re.IGNORECASE,
@@ -64,8 +62,8 @@ _CONVERSIONS = Constant.at(
 def heavy_tasks(subject: Subject, graph: Graph) -> Indices:
     """Work of matrix units in the passes over the model: kernels with a GPU, operators without one."""
     if subject.on_gpu:
-        return _recorded(subject, graph, select(graph, work=_HEAVY, phase=_PASSES, kind=TaskKind.KERNEL))
-    return select(graph, work=_HEAVY, phase=_PASSES, kind=TaskKind.CPU)
+        return _recorded(subject, graph, select(graph, work=HEAVY, phase=PASSES, kind=TaskKind.KERNEL))
+    return select(graph, work=HEAVY, phase=PASSES, kind=TaskKind.CPU)
 
 
 def narrowed_on_gpu(
@@ -150,7 +148,7 @@ def kept_factor(subject: Subject, graph: Graph) -> Interval:
     keeps_wide = _KEEP_WIDE_ON_GPU if subject.on_gpu else _KEEP_WIDE_ON_CPU
     narrow = wide = 0
     tasks = graph.tasks
-    heavy = [WORK[one] for one in _HEAVY]
+    heavy = [WORK[one] for one in HEAVY]
     for index, shape in zip(forward.tolist(), shapes(subject, graph, forward), strict=True):
         if shape is None or not shape.inputs or not shape.dtypes or shape.dtypes[0] != "float32":
             continue
@@ -258,7 +256,7 @@ def _conversions_us(
 
 
 def _light(subject: Subject, graph: Graph) -> Indices:
-    criteria = Criteria(work=WorkClass.OTHER, phase=_PASSES, kind=TaskKind.KERNEL)
+    criteria = Criteria(work=WorkClass.OTHER, phase=PASSES, kind=TaskKind.KERNEL)
     chosen = _recorded(subject, graph, select(graph, criteria))
     chosen = chosen[~graph.tasks.named(_WIDE.search)[chosen]]
     known = shapes(subject, graph, chosen)

@@ -12,6 +12,7 @@ from skyline.lazy_dataclass import dataclass
 from skyline.whatif.base import Provenance, Scenario, Subject
 from skyline.whatif.catalogue.parallel.all_reduce import DEFAULT_CAP_MB, Link, buckets_of, latency_us
 from skyline.whatif.cost.worker_exchange import (
+    LINKS,
     REACHED,
     BetweenWorkers,
     Workers,
@@ -20,8 +21,6 @@ from skyline.whatif.cost.worker_exchange import (
     link_task,
 )
 from skyline.whatif.subject import Memory
-
-_LANE = "links between workers"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +69,7 @@ def _exchanged(subject: Subject, graph: Graph, workers: Workers, reached: float)
     link = Link(
         workers.count, latency_us("nccl" if subject.on_gpu else "gloo"), workers.bytes_per_us(reached)
     )
-    return with_all_reduces(subject, graph, link, DEFAULT_CAP_MB, _LANE)
+    return with_all_reduces(subject, graph, link, DEFAULT_CAP_MB, LINKS)
 
 
 def with_all_reduces(subject: Subject, graph: Graph, link: Link, cap_mb: float, lane: str) -> Graph:

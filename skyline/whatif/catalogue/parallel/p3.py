@@ -15,6 +15,7 @@ from skyline.whatif.base import Provenance, Scenario, Subject
 from skyline.whatif.catalogue.parallel.all_reduce import latency_us
 from skyline.whatif.constant import Constant
 from skyline.whatif.cost.worker_exchange import (
+    LINKS,
     REACHED,
     BetweenWorkers,
     Workers,
@@ -23,7 +24,6 @@ from skyline.whatif.cost.worker_exchange import (
     link_task,
 )
 
-_LANE = "links between workers"
 _SLICE_BYTES = Constant.at(
     200_000.0, "50,000 parameters, the size of a slice in P3 (Jayarajan and others, MLSys 2019, section 5.7)"
 )
@@ -107,7 +107,7 @@ def sliced(
             for _ in range(count):
                 task = len(graph) + len(insertions)
                 insertions.append(
-                    Insertion(link_task(subject, "slice", _LANE, iteration), took_us, gradient.ready)
+                    Insertion(link_task(subject, "slice", LINKS, iteration), took_us, gradient.ready)
                 )
                 priorities.append(-float(gradient.used))
                 waits.append(Dependency(gradient.ready, task, Cause.HAND_OFF))
@@ -116,7 +116,7 @@ def sliced(
     made = insert(graph, insertions, waits)
     if not by_priority or not insertions:
         return made
-    lane = made.tasks.lane_code(_LANE)
+    lane = made.tasks.lane_code(LINKS)
     return prioritise(made, (made.tasks.lane == lane).nonzero()[0].tolist(), priorities)
 
 

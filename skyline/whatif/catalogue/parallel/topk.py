@@ -23,11 +23,10 @@ from skyline.whatif.catalogue.parallel.gradient_exchange import (
     with_exchange,
 )
 from skyline.whatif.constant import Constant
-from skyline.whatif.cost.worker_exchange import REACHED, Workers, gradients_of, why_alone
+from skyline.whatif.cost.worker_exchange import LINKS, REACHED, Workers, gradients_of, why_alone
 from skyline.whatif.number_formats import gpu_bytes_per_us
 from skyline.whatif.question import number
 
-_LANE = "links between workers"
 _SENT_BYTES = Constant.at(8.0, "a number in float32 and its index, as in Deep Gradient Compression")
 _PASSES = Constant(
     8.0,
@@ -139,7 +138,7 @@ def _exchanged(subject: Subject, graph: Graph, asked: _Asked, passes: float, sha
     if asked.workers is not None:
         backend = "nccl" if subject.on_gpu else "gloo"
         link = Link(asked.workers.count, latency_us(backend), asked.workers.bytes_per_us(share))
-        return with_all_reduces(subject, graph, _sparse(link, asked.ratio, selecting), DEFAULT_CAP_MB, _LANE)
+        return with_all_reduces(subject, graph, _sparse(link, asked.ratio, selecting), DEFAULT_CAP_MB, LINKS)
     fact = joined_by(subject)
     assert fact is not None
     if subject.on_gpu:
