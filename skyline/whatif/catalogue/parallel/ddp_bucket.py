@@ -16,6 +16,7 @@ from skyline.whatif.catalogue.parallel.gradient_exchange import (
     cores_are_shared,
     exchange_of,
     exposed_us,
+    joined_by,
     with_exchange,
 )
 from skyline.whatif.question import number
@@ -39,6 +40,8 @@ class DdpBucket(UsualWhatIf):
     def detect(self, subject: Subject) -> Applicability:
         """Applicable where replicas exchange gradients, and buckets could be cut otherwise."""
         fact = exchange_of(subject)
+        if isinstance(fact, str):
+            return Applicability.no(fact)
         now = fact.bucket_cap_mb or DEFAULT_CAP_MB
         if subject.on_gpu:
             return _between_gpus(subject, fact, now)
@@ -76,6 +79,8 @@ class DdpBucket(UsualWhatIf):
 def _between_gpus(subject: Subject, fact: ParallelFact, now_mb: float) -> Applicability:
     graph = subject.operators
     exchange = recorded_exchange(subject, fact)
+    if isinstance(exchange, str):
+        return Applicability.no(exchange)
     values = [cap for cap in _CAPS_MB if changes_device_buckets(subject, graph, now_mb, cap)]
     if not values:
         return Applicability.no("gradients would be exchanged in the same buckets as now")
@@ -87,8 +92,10 @@ def _between_gpus(subject: Subject, fact: ParallelFact, now_mb: float) -> Applic
 
 
 def _exchanged_between_gpus(subject: Subject, scenario: Scenario, cap_mb: float) -> Scenario:
-    fact = exchange_of(subject)
-    exchange = recorded_exchange(subject, fact)
+    fact = joined_by(subject)
+    exchange = None if fact is None else recorded_exchange(subject, fact)
+    if fact is None or exchange is None or isinstance(exchange, str):
+        return scenario
     likely, faster, as_now = (
         with_device_buckets(subject, scenario.graph, exchange, cap, link)
         for cap, link in (

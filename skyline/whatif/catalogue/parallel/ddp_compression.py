@@ -60,6 +60,8 @@ class DdpCompression(UsualWhatIf):
         if subject.recording is not None:
             return _detect_between_gpus(subject)
         fact = exchange_of(subject)
+        if isinstance(fact, str):
+            return Applicability.no(fact)
         if fact.comm_hook:
             return Applicability.no(f"a communication hook is registered already: {fact.comm_hook}")
         if subject.on_gpu:

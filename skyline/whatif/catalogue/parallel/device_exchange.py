@@ -14,7 +14,7 @@ from skyline.whatif.catalogue.parallel.all_reduce import DEFAULT_CAP_MB, Link, b
 from skyline.whatif.catalogue.parallel.data_parallel import with_all_reduces
 from skyline.whatif.constant import Constant
 from skyline.whatif.cost.worker_exchange import gradients_of
-from skyline.whatif.subject import NotKnown, Subject
+from skyline.whatif.subject import Subject
 
 _LEAST_MOVING = Constant.at(
     0.1,
@@ -34,19 +34,17 @@ class DeviceExchange:
     fastest: Link
 
 
-def recorded_exchange(subject: Subject, fact: ParallelFact) -> DeviceExchange:
-    """The recorded exchange between GPUs. Raises ``NotKnown`` where it cannot be cut into other buckets."""
+def recorded_exchange(subject: Subject, fact: ParallelFact) -> DeviceExchange | str:
+    """The recorded exchange between GPUs, or the reason why it cannot be cut into other buckets."""
     graph = subject.operators
     iteration = graph.iterations[-1]
     found = all_reduces(graph, iteration)
     gradients = [one.size_bytes for one in gradients_of(subject, graph, iteration)]
     if not len(found) or not gradients:
-        raise NotKnown("the all-reduces and the modules whose gradients they carry were not both recorded")
+        return "the all-reduces and the modules whose gradients they carry were not both recorded"
     buckets = buckets_of(gradients, fact.bucket_cap_mb or DEFAULT_CAP_MB)
     if len(buckets) != len(found):
-        raise NotKnown(
-            f"{len(found)} all-reduces were recorded, and the gradients fill {len(buckets)} buckets"
-        )
+        return f"{len(found)} all-reduces were recorded, and the gradients fill {len(buckets)} buckets"
     sizes = [sum(gradients[first : end + 1]) for first, end in buckets]
     message_us = latency_us(fact.backend)
     fixed_us = Link(fact.world_size, message_us, 1.0).fixed_us

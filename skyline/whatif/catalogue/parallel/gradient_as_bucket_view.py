@@ -27,6 +27,8 @@ class GradientAsBucketView(UsualWhatIf):
     def detect(self, subject: Subject) -> Applicability:
         """Applicable where gradients were copied out of buckets."""
         fact = exchange_of(subject)
+        if isinstance(fact, str):
+            return Applicability.no(fact)
         if fact.gradient_as_bucket_view:
             return Applicability.no("gradients are views of their buckets already")
         if not len(select(subject.operators, name=COPY_BACK)):

@@ -25,7 +25,7 @@ from skyline.whatif.catalogue.parallel.all_reduce import (
     stolen_us,
     waiting_us,
 )
-from skyline.whatif.subject import NotKnown, Subject, shapes
+from skyline.whatif.subject import Subject, shapes
 
 LANE = "gradient exchange"
 ALL_REDUCE = "all-reduce"
@@ -58,21 +58,19 @@ def joined_by(baseline: Subject) -> ParallelFact | None:
     return fact if replicated else None
 
 
-def exchange_of(baseline: Subject) -> ParallelFact:
-    """The way in which the gradients of a profile are joined. Raises ``NotKnown`` where their exchange is not known."""
+def exchange_of(baseline: Subject) -> ParallelFact | str:
+    """The way in which the gradients of a profile are joined, or the reason why nothing is known of their exchange."""
     fact = baseline.script.parallel
     if fact is None:
-        raise NotKnown(
-            "no DistributedDataParallel joins the gradients; with several ranks profile it so: --ranks 2"
-        )
+        return "no DistributedDataParallel joins the gradients; with several ranks profile it so: --ranks 2"
     if fact.name != "DistributedDataParallel":
-        raise NotKnown(f"{fact.name} shares out the model; only DistributedDataParallel is known here")
+        return f"{fact.name} shares out the model; only DistributedDataParallel is known here"
     if fact.world_size < 2:
-        raise NotKnown("one rank alone exchanges nothing; profile it with several: --ranks 2")
+        return "one rank alone exchanges nothing; profile it with several: --ranks 2"
     if baseline.script.prediction is not None:
-        raise NotKnown("the exchange of gradients is not part of a profile that is predicted")
+        return "the exchange of gradients is not part of a profile that is predicted"
     if not baseline.on_gpu and not next(arrivals(baseline, baseline.operators), None):
-        raise NotKnown("where gradients arrive was not recorded")
+        return "where gradients arrive was not recorded"
     return fact
 
 

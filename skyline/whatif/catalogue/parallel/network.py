@@ -50,8 +50,8 @@ class Network(UsualWhatIf):
         if subject.on_gpu:
             if not len(_collectives(subject.graph_of(Grain.OPERATORS))):
                 return Applicability.no("no collective between GPUs was recorded")
-        else:
-            exchange_of(subject)
+        elif isinstance(fact := exchange_of(subject), str):
+            return Applicability.no(fact)
         return Applicability(True, values=_VALUES, default="2")
 
     def transform(self, scenario: Scenario, value: str, subject: Subject) -> Scenario:

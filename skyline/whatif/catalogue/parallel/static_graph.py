@@ -34,6 +34,8 @@ class StaticGraph(UsualWhatIf):
     def detect(self, subject: Subject) -> Applicability:
         """Applicable where unused parameters are looked for."""
         fact = exchange_of(subject)
+        if isinstance(fact, str):
+            return Applicability.no(fact)
         if fact.static_graph:
             return Applicability.no("the graph is promised to be static already")
         if fact.find_unused_parameters is None:

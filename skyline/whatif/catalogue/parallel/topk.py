@@ -93,10 +93,14 @@ class TopK(UsualWhatIf):
         if subject.recording is None and not why_alone(subject, subject.graph_of(self.grain)):
             return Applicability(True)
         fact = exchange_of(subject)
+        if isinstance(fact, str):
+            return Applicability.no(fact)
         if fact.comm_hook:
             return Applicability.no(f"a communication hook is registered already: {fact.comm_hook}")
         if subject.on_gpu:
-            recorded_exchange(subject, fact)
+            exchange = recorded_exchange(subject, fact)
+            if isinstance(exchange, str):
+                return Applicability.no(exchange)
         return Applicability(True, values=_VALUES, default=_VALUES[0])
 
     def transform(self, scenario: Scenario, value: str, subject: Subject) -> Scenario:
@@ -143,6 +147,8 @@ def _exchanged(subject: Subject, graph: Graph, asked: _Asked, passes: float, sha
     assert fact is not None
     if subject.on_gpu:
         exchange = recorded_exchange(subject, fact)
+        if isinstance(exchange, str):
+            return graph
         link = _sparse(exchange.link, asked.ratio, selecting)
         return with_device_buckets(subject, graph, exchange, fact.bucket_cap_mb or DEFAULT_CAP_MB, link)
     dense = with_exchange(subject, graph, shared=cores_are_shared(subject))
