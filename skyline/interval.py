@@ -44,6 +44,10 @@ class Interval:
         """The same interval in another unit or size; a factor below zero is not meaningful."""
         return Interval(self.value * factor, self.low * factor, self.high * factor)
 
+    def plus(self, other: Interval) -> Interval:
+        """The sum of two amounts that are low, or high, together."""
+        return Interval(self.value + other.value, self.low + other.low, self.high + other.high)
+
     def inverse(self, numerator: float) -> Interval:
         """``numerator / self``, as in turning milliseconds per iteration into samples per second.
 

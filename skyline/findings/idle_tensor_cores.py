@@ -69,8 +69,7 @@ def _plain(subject: Subject, graph: Graph) -> Indices:
     heavy = heavy_tasks(subject, graph)
     plain = np.array([one == FLOAT32 for one in formats(subject, graph, heavy)], np.bool_)
     if subject.profile is None:
-        sure = [_SURELY_PLAIN.search(name) is not None for name in graph.tasks.names]
-        plain &= np.array([sure[name] for name in graph.tasks.name[heavy].tolist()], np.bool_)
+        plain &= graph.tasks.named(_SURELY_PLAIN.search)[heavy]
     return heavy[plain]
 
 

@@ -114,7 +114,7 @@ def _neighbours(graph: Graph) -> list[tuple[int, int]]:
     """Kernels of the backward pass, each with the next one on its stream that stands for work of its own."""
     tasks, after = graph.tasks, graph.structure.after
     wanted = (tasks.kind == KIND[TaskKind.KERNEL]) & (tasks.phase == PHASE[Phase.BACKWARD])
-    part = np.array([_PART.search(name) is not None for name in tasks.names], np.bool_)[tasks.name]
+    part = tasks.named(_PART.search)
     following = after
     for _ in range(_MOST_PASSED):
         following = np.where((following >= 0) & part[following], after[following], following)

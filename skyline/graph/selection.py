@@ -61,7 +61,7 @@ def select(graph: Graph, criteria: Criteria | None = None, **given: Any) -> Indi
     tasks, structure = graph.tasks, graph.structure
     met = np.ones(len(graph), np.bool_)
     if asked.name is not None:
-        met &= _of_table(tasks.names, _name_test(asked.name))[tasks.name]
+        met &= tasks.named(_name_test(asked.name))
     if asked.lane is not None:
         met &= _of_table(tasks.lanes, _lane_test(_several(asked.lane)))[tasks.lane]
     if asked.kind is not None:

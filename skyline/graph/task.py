@@ -6,7 +6,7 @@ A million tasks take 40 MB, and selection is vectorised.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from enum import Enum
 from functools import lru_cache
@@ -46,6 +46,9 @@ class TaskKind(str, Enum):
     COPY = "copy"
 
 
+ALL_BUT_LOADING = tuple(kind for kind in TaskKind if kind is not TaskKind.DATA)
+
+
 class WorkClass(str, Enum):
     """The kind of computation, as far as number formats affect its speed."""
 
@@ -55,6 +58,8 @@ class WorkClass(str, Enum):
     OTHER = "other"
 
 
+HEAVY = (WorkClass.MATMUL, WorkClass.CONVOLUTION, WorkClass.ATTENTION)
+"""Work of matrix units."""
 _NO_PRODUCT = re.compile(
     r"^triton_(poi|red|per)_|upsample|element_?wise|multi_tensor_apply|_workspace_|^convert|::convert|elemwise",
     re.IGNORECASE,
@@ -72,6 +77,11 @@ _CLASSES = (
         ),
     ),
 )
+
+
+def is_operator(name: str) -> bool:
+    """True of a task that is a call of an operator of PyTorch."""
+    return name.startswith("aten::")
 
 
 @lru_cache(maxsize=1 << 14)
@@ -247,6 +257,10 @@ class Tasks(RowSequence[Task]):
     def lane_code(self, lane: str) -> int:
         """The code of the lane in the column ``lane``; -1 if no task is on that lane."""
         return self.lanes.index(lane) if lane in self.lanes else -1
+
+    def named(self, wanted: Callable[[str], object]) -> Flags:
+        """Flags of the tasks whose name is wanted; each distinct name is asked about once."""
+        return np.array([bool(wanted(name)) for name in self.names], np.bool_)[self.name]
 
     def changed(self, **given: Any) -> Tasks:
         """Replace the given columns or tables; the others are shared."""

@@ -79,7 +79,7 @@ class BatchCurve:
             for point in self.points
         ]
         found, step = interpolated(samples, batch_size), self._for_large_blocks(batch_size)
-        return Interval(found.value + step.value, found.low + step.low, found.high + step.high)
+        return found.plus(step)
 
     def _for_large_blocks(self, batch_size: int) -> Interval:
         """From zero to the full cost: libraries hold unrecorded memory in which some blocks find space."""

@@ -63,12 +63,14 @@ def profile_report(analysis: Analysis) -> ProfileReport:
         gpu_phases=gpu_phases(profile.trace),
         gpu_busy_share=busy_share(start) if start.gpu_recorded else None,
         kernels=line_kernels(profile.trace),
+        latency=latency_of(profile),
+        wall_time=wall_time_of(profile, start.iteration_ms.value),
     )
     return with_cells(report, profile)
 
 
 def head_report(analysis: Analysis) -> ProfileReport:
-    """The report without the place of the batch size, lines, findings, curve, notes and memory over time.
+    """The report without the place of the batch size, lines, findings, curve, notes, latency and memory over time.
 
     It is enough for the headline and its basis.
     """
@@ -116,8 +118,6 @@ def head_report(analysis: Analysis) -> ProfileReport:
         machine_busy=profile.load is not None and profile.load.busy,
         set_aside=profile.set_aside,
         contents=contents_of(profile),
-        latency=latency_of(profile),
-        wall_time=wall_time_of(profile, start.iteration_ms.value),
     )
 
 

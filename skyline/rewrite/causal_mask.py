@@ -9,18 +9,8 @@ from skyline.source.program import Module
 from skyline.source.text import Function, last_name
 
 _SAME_NUMBERS = (
-    "view",
-    "reshape",
-    "unsqueeze",
-    "bool",
-    "to",
-    "type",
-    "float",
-    "byte",
-    "int",
-    "expand",
-    "clone",
-)
+    "view", "reshape", "unsqueeze", "bool", "to", "type", "float", "byte", "int", "expand", "clone",
+)  # fmt: skip
 
 
 def is_causal(module: Module, condition: ast.expr) -> bool:

@@ -15,6 +15,7 @@ from skyline.source.text import TextEdit, last_name, offsets_of, text_of, tokens
 from skyline.trace.facts import ModuleFact
 
 BY_HAND = "Make the change by hand."
+_OF_LINEAR = {"in_features", "out_features", "bias", "device", "dtype"}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -133,6 +134,13 @@ def argument(module: Module, call: ast.Call, name: str, position: int) -> ast.ex
     if given is None:
         raise refusal(f"`{name}` is not written in `{text_of(call)}`", module, call, hint=BY_HAND)
     return given
+
+
+def is_plain_linear(call: ast.Call) -> bool:
+    """True of a call of ``nn.Linear`` that adds no bias, and takes nothing else that is its own."""
+    bias = passed(call, "bias", 2).value
+    known = len(call.args) <= 2 and {keyword.arg for keyword in call.keywords} <= _OF_LINEAR
+    return known and isinstance(bias, ast.Constant) and bias.value is False
 
 
 def whole_literal(node: ast.expr | None) -> int | None:

@@ -27,13 +27,15 @@ _SPLITS = ("random_split", "randperm", "train_test_split", "shuffle")
 _REPEATS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp, ast.For, ast.While, ast.Lambda)
 
 
-def has_loader(context: RewriteContext) -> bool:
-    """True if the program makes a loader, or the run saw one."""
+def shared(context: RewriteContext, within: Iteration, site: ModelSite) -> list[TextEdit]:
+    """Through a sampler if the program makes a loader, or the run saw one; else through random numbers."""
     made = any(is_loader(call.func) for _, call in loader_calls(context.program))
-    return made or bool(context.profile.loaders)
+    if made or context.profile.loaders:
+        return _shared_by_sampler(context, within)
+    return _shared_by_chance(context, within, site)
 
 
-def shared_by_sampler(context: RewriteContext, within: Iteration) -> list[TextEdit]:
+def _shared_by_sampler(context: RewriteContext, within: Iteration) -> list[TextEdit]:
     """A DistributedSampler in the training's loader, which takes over its shuffling, and the count of its epochs."""
     module, call = training_loader(context)
     dataset = _dataset(context, module, call)
@@ -162,7 +164,7 @@ def _is_of_model(module: Module, call: ast.Call) -> bool:
     )
 
 
-def shared_by_chance(context: RewriteContext, within: Iteration, site: ModelSite) -> list[TextEdit]:
+def _shared_by_chance(context: RewriteContext, within: Iteration, site: ModelSite) -> list[TextEdit]:
     """Random numbers of their own for the ranks of a script that draws its batches by chance.
 
     Raises:

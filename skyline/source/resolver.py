@@ -6,6 +6,7 @@ import ast
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import cached_property
 
 from skyline.lazy_dataclass import dataclass
 from skyline.source.arguments import call_sites, is_method, passed, position_of
@@ -54,11 +55,15 @@ class Resolver:
 
     def __init__(self, program: Program) -> None:
         self.program = program
-        self.options: tuple[Option, ...] = options_of(program)
         self._steps = 0
         self._all_steps = 0
         self._active: list[tuple[int, int]] = []
         self._lookups: set[tuple[int, str]] = set()
+
+    @cached_property
+    def options(self) -> tuple[Option, ...]:
+        """The options of the program's command line."""
+        return options_of(self.program)
 
     def literals(self, node: ast.expr, frame: Frame, route: Route) -> list[Origin]:
         """The integer literals behind an expression, likeliest first; literals behind arithmetic are marked."""

@@ -18,6 +18,10 @@ class Phase(str, Enum):
     OTHER = "other"
 
 
+PASSES = (Phase.FORWARD, Phase.BACKWARD)
+"""The passes over the model."""
+
+
 @dataclass(frozen=True, slots=True)
 class PhaseTimes:
     """Milliseconds per phase of one iteration; they sum to the iteration time."""

@@ -120,7 +120,9 @@ class Scenario:
             assumptions=(*self.assumptions, *(one for one in assumptions if one not in self.assumptions)),
             memory=before if before is None or memory is None else memory(before),
             memory_changed=self.memory_changed or memory is not None,
-            one_off_s=_together(self.one_off_s, one_off_s),
+            one_off_s=self.one_off_s.plus(one_off_s)
+            if self.one_off_s and one_off_s
+            else self.one_off_s or one_off_s,
             occasional=_independently(self.occasional, now_and_then),
             provenance=self.provenance.with_part(provenance),
         )
@@ -152,12 +154,6 @@ class Scenario:
             one_off_s=one_off_s,
             provenance=provenance,
         )
-
-
-def _together(first: Interval | None, second: Interval | None) -> Interval | None:
-    if first is None or second is None:
-        return first or second
-    return Interval(first.value + second.value, first.low + second.low, first.high + second.high)
 
 
 def _spreads(of: Interval) -> tuple[float, float]:

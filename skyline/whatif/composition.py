@@ -13,6 +13,7 @@ from skyline.memory.peak import Fit, fit, usable_bytes
 from skyline.stage_failures import failure
 from skyline.whatif.base import Applicability, Grain, Scenario, Semantics, Stage, Subject, WhatIf
 from skyline.whatif.cost.loader_model import paced_by_workers
+from skyline.whatif.loader_setting import present_setting
 from skyline.whatif.question import Choice
 from skyline.whatif.registry import whatif_named
 from skyline.whatif.subject import NotKnown
@@ -135,8 +136,10 @@ def detected_in(subject: Subject, whatif: WhatIf) -> Applicability:
 
 
 def _paced(subject: Subject, scenario: Scenario, standing: Graph) -> Scenario:
-    """With the pace of the loader workers that the script has, where a profile tells it."""
-    return scenario if subject.profile is None else paced_by_workers(scenario, standing, subject)
+    """With the pace of the loader workers, where a profile tells that the script has some."""
+    if subject.profile is None or not present_setting(subject).workers:
+        return scenario
+    return paced_by_workers(scenario, standing, subject)
 
 
 def _transformed(whatif: WhatIf, scenario: Scenario, value: str, subject: Subject) -> Scenario:

@@ -29,3 +29,8 @@ class Constant(Interval):
     def at(cls, value: float, source: str, set_on: tuple[str, ...] = (), machine: str = "") -> Constant:
         """A constant whose range is not used: that of the answer comes from the other constants of its model."""
         return cls(value, value, value, source, set_on, machine)
+
+
+FLOAT_BYTES = Constant.at(4.0, "the width of a number in float32")
+WORTH_ASKING = Constant.at(0.01, "the share of an iteration below which no change is worth asking for")
+CACHE_BYTES = Constant.at(32e6, "an assumption for a profile that does not know it: a last-level cache")

@@ -106,7 +106,7 @@ def with_start(scenario: Scenario, baseline: Subject, setting: LoaderSetting, lo
     if setting.workers == 0 or present_setting(baseline).workers:
         return scenario
     first_ms = Interval.exact(load_us / 1e3)
-    cost = _sum(start_ms(baseline.script.environment, setting.workers), first_ms)
+    cost = start_ms(baseline.script.environment, setting.workers).plus(first_ms)
     many = iterations_per_epoch(baseline, scenario.batch_size)
     if setting.persistent:
         said = f"the workers are started once, in about {cost.value:.0f} ms"
@@ -140,7 +140,3 @@ def longer(graph: Graph, baseline: Subject, more_ms: float) -> Graph:
     if now_ms <= 0:
         return graph
     return scale(graph, select(graph), max(0.0, (now_ms + more_ms) / now_ms), gaps=True)
-
-
-def _sum(first: Interval, second: Interval) -> Interval:
-    return Interval(first.value + second.value, first.low + second.low, first.high + second.high)

@@ -20,6 +20,7 @@ from skyline.predict.gpu_spec import GpuSpec
 from skyline.predict.gpus import gpu_named
 from skyline.predict.registry import predictor_for
 from skyline.trace.record import OperatorShape
+from skyline.whatif.constant import Constant
 from skyline.whatif.recording import compute_capability
 from skyline.whatif.subject import Subject, shapes
 
@@ -30,6 +31,7 @@ FIRST_WITH_FLOAT16 = (7, 0)
 """Whose matrix units multiply in it; earlier GPUs gain memory at most."""
 UNKNOWN_GPU = Interval(0.5, 0.3, 0.85)
 """Time of a product in a format for matrix units over that in plain float32, on a GPU of unknown peaks."""
+_USUAL_BYTES_PER_US = Constant.at(500e3, "an assumption for a GPU of unknown bandwidth: 500 GB/s")
 _TYPICAL, _BEST, _WORST = 0.5, 0.85, 0.15
 """Exponents of the ratio of peaks, where nothing is known of a product's size. Daydream (Zhu and others, 2020) takes
 a third on a GPU whose peaks are 8 apart: that is 8 to the power of 0.53."""
@@ -90,6 +92,12 @@ def gpu(subject: Subject) -> GpuSpec | None:
     if not subject.on_gpu:
         return None
     return _spec_of(subject.device_name) if subject.device_name else None
+
+
+def gpu_bytes_per_us(subject: Subject) -> float:
+    """The rate at which the GPU in use reads and writes, by its data sheet."""
+    spec = gpu(subject)
+    return _USUAL_BYTES_PER_US.value if spec is None else spec.bandwidth_gb_s * 1e3
 
 
 @cache

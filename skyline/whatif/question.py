@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from math import ceil, sqrt
+from collections.abc import Callable, Iterable
+from math import ceil, nan, sqrt
 from typing import Literal
 
 from skyline.errors import UsageError
@@ -14,6 +14,24 @@ MOST = 1_000_000_000
 """No batch, number of processes or size in MB comes near; sums of bytes still fit into 64 bits."""
 MOST_AT_ONCE = 1024
 """Of what is simulated one by one, such as worker processes and parts of a batch: more would not fit into memory."""
+
+
+def number(name: str, value: str, allowed: Callable[[float], bool], hint: str, *, needs: str = "") -> float:
+    """A value that is ``allowed``; ``needs`` says what a value is where none was given.
+
+    Raises:
+        UsageError: it is not one.
+    """
+    try:
+        found = float(value)
+    except ValueError:
+        found = nan
+    if not allowed(found):
+        missing = needs and not value
+        raise UsageError(
+            f"{name} needs {needs}" if missing else f"{name}={value[:24]} is not possible", hint=hint
+        )
+    return found
 
 
 def whole_number(name: str, value: str, least: int = 1, most: int = MOST) -> int:

@@ -11,14 +11,13 @@ from skyline.graph.column import Indices
 from skyline.graph.graph import Graph
 from skyline.graph.selection import select
 from skyline.graph.task import PHASE, TaskKind
-from skyline.trace.record import OperatorShape, Phase
+from skyline.trace.record import PASSES, OperatorShape, Phase
 from skyline.whatif.number_formats import NARROW, Factors, gpu, in_format
 from skyline.whatif.predicted_kernels import PredictedKernels
 from skyline.whatif.subject import Subject
 
 _CALL = "aten::batch_norm"
 _KERNELS = re.compile(r"(?<![a-z])bn_(fw|bw)")
-_PASSES = (Phase.FORWARD, Phase.BACKWARD)
 
 
 def batch_norms(
@@ -36,7 +35,7 @@ def batch_norms(
     calls = {index for index, shape in enumerate(trace.shapes) if shape.operator == _CALL}
     called = {one.module: trace.shapes[one.shape] for one in trace.records if one.shape in calls}
     called.pop(-1, None)
-    found = select(graph, kind=TaskKind.KERNEL, name=_KERNELS, phase=_PASSES)
+    found = select(graph, kind=TaskKind.KERNEL, name=_KERNELS, phase=PASSES)
     chosen = found[np.isin(tasks.module[found], list(called))]
     if not len(chosen):
         return None

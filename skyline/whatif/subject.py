@@ -74,14 +74,7 @@ class Memory:
     def more(self, owner: str, size_bytes: Interval) -> Memory:
         """With so many bytes more of an owner."""
         had: Interval = getattr(self, owner)
-        return replace(
-            self,
-            **{
-                owner: Interval(
-                    had.value + size_bytes.value, had.low + size_bytes.low, had.high + size_bytes.high
-                )
-            },
-        )
+        return replace(self, **{owner: had.plus(size_bytes)})
 
     def to_peak(self, peak: Interval, batch_bytes: float, factor: float) -> Memory:
         """With the activations such that the whole has this peak, the batch being ``factor`` times ``batch_bytes``.

@@ -17,7 +17,7 @@ from skyline.rewrite.rank_process import (
     started,
 )
 from skyline.rewrite.replicable import check_frozen, check_program, is_replicated, own_devices
-from skyline.rewrite.shares import has_loader, shared_by_chance, shared_by_sampler
+from skyline.rewrite.shares import shared
 from skyline.rewrite.sites.evaluation import without_gradients
 from skyline.rewrite.sites.iteration import Iteration, iteration
 from skyline.rewrite.sites.model import ModelSite, model
@@ -34,30 +34,10 @@ _WRAPPER = "torch.nn.parallel:DistributedDataParallel"
 _OF_WRAPPER = {"parameters", "buffers", "train", "eval", "training", "zero_grad", "forward"}
 """Attributes that ``DistributedDataParallel`` has as the model has them; its names of parameters are others."""
 _HARMLESS = {
-    *(
-        "state_dict",
-        "load_state_dict",
-        "parameters",
-        "named_parameters",
-        "named_buffers",
-        "modules",
-        "named_modules",
-    ),
-    *(
-        "children",
-        "named_children",
-        "numel",
-        "size",
-        "item",
-        "apply",
-        "detach",
-        "clone",
-        "cpu",
-        "numpy",
-        "norm",
-    ),
-    *("get_num_params", "num_parameters", "extra_repr", "register_forward_hook"),
-}
+    "state_dict", "load_state_dict", "parameters", "named_parameters", "named_buffers", "modules", "named_modules",
+    "children", "named_children", "numel", "size", "item", "apply", "detach", "clone", "cpu", "numpy", "norm",
+    "get_num_params", "num_parameters", "extra_repr", "register_forward_hook",
+}  # fmt: skip
 """Methods in a loop through which no gradient of the loss comes, or only that of a parameter itself."""
 _INDIFFERENT = {"print", "len", "id", "type", "hash", "repr", "str", "callable", "hasattr"}
 
@@ -89,10 +69,7 @@ def rewrite(context: RewriteContext, value: str) -> tuple[TextEdit, ...]:
     edits = [*own_devices(context), *_wrapped(context, site)]
     uses = model_uses(context, site)
     edits += _inside(context, uses, within)
-    if has_loader(context):
-        edits += shared_by_sampler(context, within)
-    else:
-        edits += shared_by_chance(context, within, site)
+    edits += shared(context, within, site)
     edits += one_writer(context, uses, within)
     edits += first_rank_first(context)
     # The start stands behind all imports, and those of the other parts may be added at its place.

@@ -13,6 +13,7 @@ from skyline.rewrite.factored import (
     argument,
     between_written,
     deleted,
+    is_plain_linear,
     joined,
     made_by,
     placed_alike,
@@ -31,7 +32,6 @@ _LAYER = "Embedding"
 _WEIGHT_PLACE = 7
 _DEVICE_PLACE = 9
 """Of ``_weight`` and ``device`` among the arguments of ``nn.Embedding``."""
-_OF_SECOND = {"in_features", "out_features", "bias", "device", "dtype"}
 
 
 def snippet(value: str) -> str:
@@ -117,9 +117,8 @@ def _between(module: Module, first: ast.Call, second: ast.Call) -> int | None:
     """The numbers between an embedding and a linear layer that adds no bias and takes nothing else that is its own."""
     if layer_class(module, first.func) != _LAYER or layer_class(module, second.func) != "Linear":
         return None
-    bias, between = passed(second, "bias", 2).value, whole_literal(_width(first))
-    plain = len(second.args) <= 2 and {keyword.arg for keyword in second.keywords} <= _OF_SECOND
-    if not plain or between is None or not (isinstance(bias, ast.Constant) and bias.value is False):
+    between = whole_literal(_width(first))
+    if between is None or not is_plain_linear(second):
         return None
     if passed(second, "out_features", 1).value is None:
         return None

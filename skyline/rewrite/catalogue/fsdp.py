@@ -22,7 +22,7 @@ from skyline.rewrite.rank_process import (
     started,
 )
 from skyline.rewrite.replicable import check_frozen, check_program, is_replicated, own_devices
-from skyline.rewrite.shares import has_loader, shared_by_chance, shared_by_sampler
+from skyline.rewrite.shares import shared
 from skyline.rewrite.sites.evaluation import without_gradients
 from skyline.rewrite.sites.file_writes import FileWrite
 from skyline.rewrite.sites.iteration import Iteration, iteration
@@ -51,35 +51,9 @@ _CALLING = {"generate", "configure_optimizers", "get_num_params", "num_parameter
 """Methods that call the model itself, or only count and group its parameters."""
 _INDIFFERENT = {"print", "len", "id", "type", "repr", "str", "callable", "hasattr", "isinstance"}
 _COUNTED = {
-    *(
-        "epoch",
-        "epochs",
-        "step",
-        "steps",
-        "iter",
-        "iters",
-        "iteration",
-        "iterations",
-        "batch",
-        "batches",
-        "i",
-        "it",
-    ),
-    *(
-        "idx",
-        "index",
-        "every",
-        "interval",
-        "freq",
-        "frequency",
-        "save",
-        "checkpoint",
-        "name",
-        "len",
-        "num",
-        "max",
-    ),
-}
+    "epoch", "epochs", "step", "steps", "iter", "iters", "iteration", "iterations", "batch", "batches", "i", "it",
+    "idx", "index", "every", "interval", "freq", "frequency", "save", "checkpoint", "name", "len", "num", "max",
+}  # fmt: skip
 """Words of names that have the same value on all ranks."""
 _OPTIONS = {"args", "opt", "opts", "options", "config", "cfg", "hparams", "params"}
 _DEPTH = 4
@@ -127,10 +101,7 @@ def rewrite(context: RewriteContext, value: str) -> tuple[TextEdit, ...]:
     uses = model_uses(context, site)
     states = _States(context, uses)
     _check_uses(context, uses, within)
-    if has_loader(context):
-        edits += shared_by_sampler(context, within)
-    else:
-        edits += shared_by_chance(context, within, site)
+    edits += shared(context, within, site)
     edits += one_writer(context, uses, within, states.beforehand)
     edits += states.edits()
     edits += first_rank_first(context)

@@ -19,19 +19,8 @@ from skyline.source.text import Function, TextEdit, dotted, is_text, last_name, 
 
 NAME = "inference_mode"
 _NUMBERS = (
-    "item",
-    "float",
-    "int",
-    "len",
-    "round",
-    "sum",
-    "tolist",
-    "perf_counter",
-    "time",
-    "max",
-    "min",
-    "exp",
-)
+    "item", "float", "int", "len", "round", "sum", "tolist", "perf_counter", "time", "max", "min", "exp",
+)  # fmt: skip
 _KEEP_NOTHING = {
     *sys.stdlib_module_names,
     *(

@@ -15,6 +15,7 @@ from skyline.rewrite.factored import (
     between_written,
     comma_after,
     deleted,
+    is_plain_linear,
     joined,
     made_by,
     placed_alike,
@@ -32,7 +33,6 @@ NAME = "low_rank"
 _LAYER = "Linear"
 _DEVICE_PLACE = 3
 """Of ``device`` among the arguments of ``nn.Linear``."""
-_OF_FIRST = {"in_features", "out_features", "bias", "device", "dtype"}
 
 
 def snippet(value: str) -> str:
@@ -111,9 +111,8 @@ def _between(module: Module, first: ast.Call, second: ast.Call) -> int | None:
     """The rank of two linear layers, of which the first adds no bias and takes nothing else that is its own."""
     if layer_class(module, first.func) != _LAYER or layer_class(module, second.func) != _LAYER:
         return None
-    bias, rank = passed(first, "bias", 2).value, whole_literal(_out(first))
-    plain = len(first.args) <= 2 and {keyword.arg for keyword in first.keywords} <= _OF_FIRST
-    if not plain or rank is None or not (isinstance(bias, ast.Constant) and bias.value is False):
+    rank = whole_literal(_out(first))
+    if rank is None or not is_plain_linear(first):
         return None
     if any(keyword.arg is None for keyword in second.keywords) or _out(second) is None:
         return None

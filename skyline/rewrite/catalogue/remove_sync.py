@@ -18,19 +18,9 @@ from skyline.source.text import Function, TextEdit, dotted, last_name, offsets_o
 
 _READS = ("item", "tolist", "numpy")
 _REPORTS = {
-    *(
-        "info",
-        "debug",
-        "warning",
-        "log",
-        "write",
-        "add_scalar",
-        "add_scalars",
-        "set_postfix",
-        "set_description",
-    ),
-    *("set_postfix_str", "log_metrics", "log_metric", "report_scalar", "set_description_str"),
-}
+    "info", "debug", "warning", "log", "write", "add_scalar", "add_scalars", "set_postfix", "set_description",
+    "set_postfix_str", "log_metrics", "log_metric", "report_scalar", "set_description_str",
+}  # fmt: skip
 _DOES_MORE = {"step", "backward", "next", "update", "pop", "append", "zero_grad", "add", "send", "save"}
 
 Kind = Literal["sum", "report", "value", "other"]

@@ -13,14 +13,9 @@ from skyline.source.program import Module
 from skyline.source.text import Function, dotted, last_name, text_of
 
 _MEANS = {
-    *("cross_entropy", "nll_loss", "mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "kl_div"),
-    *(
-        "binary_cross_entropy",
-        "binary_cross_entropy_with_logits",
-        "soft_margin_loss",
-        "cosine_embedding_loss",
-    ),
-}
+    "cross_entropy", "nll_loss", "mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "kl_div",
+    "binary_cross_entropy", "binary_cross_entropy_with_logits", "soft_margin_loss", "cosine_embedding_loss",
+}  # fmt: skip
 _MEAN_CLASSES = {
     *("CrossEntropyLoss", "NLLLoss", "MSELoss", "L1Loss", "SmoothL1Loss", "HuberLoss", "BCELoss"),
     *("BCEWithLogitsLoss", "SoftMarginLoss", "CosineEmbeddingLoss"),

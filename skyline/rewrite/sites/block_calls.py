@@ -16,16 +16,8 @@ from skyline.source.text import Function, TextEdit, last_name, offsets_of, text_
 from skyline.whatif.blocks import Blocks
 
 _KEPT_STATE = {
-    "cache",
-    "caches",
-    "past",
-    "past_key_value",
-    "past_key_values",
-    "kv_cache",
-    "layer_past",
-    "state",
-    "aux",
-}
+    "cache", "caches", "past", "past_key_value", "past_key_values", "kv_cache", "layer_past", "state", "aux",
+}  # fmt: skip
 """Names of what a block may change as it goes: computed again, it would change it twice."""
 
 
@@ -145,7 +137,7 @@ class BlockCalls:
     def checkpointed(self, context: RewriteContext, count: int) -> tuple[TextEdit, ...]:
         """The edits that put the first ``count`` blocks under ``checkpoint``; refused where that is not plain."""
         if self.names:
-            return self._one_by_one(context, count)
+            return self._one_by_one(count)
         loops = [loop for loop in self._nodes(ast.For) if self._goes_over(loop)]
         calls = self._nodes(ast.Call)
         whole = [call for call in calls if ast.unparse(call.func) == self.holder]
@@ -163,14 +155,14 @@ class BlockCalls:
             said = "is not called in a recognised way" if not ways else "is iterated more than once"
             self._refuse(f"`{self.holder}` {said}", self.methods[0] if self.methods else None)
         if loops:
-            return self._in_loop(context, loops[0], count)
+            return self._in_loop(loops[0], count)
         if whole:
             return self._as_whole(whole[0], count)
         call = indexed[0]
         assert isinstance(call.func, ast.Subscript)
         return self._call(call, text_of(call.func, 200), _below(text_of(call.func.slice), count, self.size))
 
-    def _in_loop(self, context: RewriteContext, loop: ast.For, count: int) -> tuple[TextEdit, ...]:
+    def _in_loop(self, loop: ast.For, count: int) -> tuple[TextEdit, ...]:
         target, index = loop.target, ""
         if isinstance(target, ast.Tuple) and len(target.elts) == 2:
             index, target = ast.unparse(target.elts[0]), target.elts[1]
@@ -238,7 +230,7 @@ class BlockCalls:
         ]
         return (*checkpoint.edits, *wrapped, *replace(self.module, call, again))
 
-    def _one_by_one(self, context: RewriteContext, count: int) -> tuple[TextEdit, ...]:
+    def _one_by_one(self, count: int) -> tuple[TextEdit, ...]:
         edits: list[TextEdit] = []
         for name in self.names[:count]:
             callee = f"{self.holder}.{name}"

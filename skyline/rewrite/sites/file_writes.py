@@ -19,28 +19,10 @@ _FUNCTIONS = {
     *("os.remove", "os.rename", "os.replace"),
 }
 _METHODS = {
-    *(
-        "savefig",
-        "save_pretrained",
-        "push_to_hub",
-        "to_csv",
-        "to_json",
-        "to_parquet",
-        "write_text",
-        "write_bytes",
-    ),
-    *(
-        "mkdir",
-        "unlink",
-        "add_scalar",
-        "add_scalars",
-        "add_image",
-        "add_images",
-        "add_histogram",
-        "add_figure",
-    ),
-    *("add_graph", "add_text", "add_hparams", "add_embedding", "save"),
-}
+    "savefig", "save_pretrained", "push_to_hub", "to_csv", "to_json", "to_parquet", "write_text", "write_bytes",
+    "mkdir", "unlink", "add_scalar", "add_scalars", "add_image", "add_images", "add_histogram", "add_figure",
+    "add_graph", "add_text", "add_hparams", "add_embedding", "save",
+}  # fmt: skip
 _OPENERS = ("open", "gzip.open", "io.open", "bz2.open", "lzma.open")
 
 

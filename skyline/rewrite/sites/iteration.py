@@ -108,19 +108,8 @@ _DEPTH_LIMIT = 6
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
 # Methods of tensors, modules and optimizers, whose names say nothing about which class of the program is meant.
 _COMMON = {
-    "backward",
-    "step",
-    "zero_grad",
-    "to",
-    "cuda",
-    "item",
-    "forward",
-    "train",
-    "eval",
-    "update",
-    "log",
-    "get",
-}
+    "backward", "step", "zero_grad", "to", "cuda", "item", "forward", "train", "eval", "update", "log", "get",
+}  # fmt: skip
 
 Node = TypeVar("Node", bound=ast.AST)
 

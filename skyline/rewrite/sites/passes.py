@@ -224,40 +224,12 @@ def _only_call(context: RewriteContext, classes: tuple[str, ...]) -> tuple[Modul
 
 
 _MODEL_WORDS = {
-    "model",
-    "net",
-    "network",
-    "encoder",
-    "decoder",
-    "backbone",
-    "classifier",
-    "module",
-    "transformer",
-}
+    "model", "net", "network", "encoder", "decoder", "backbone", "classifier", "module", "transformer",
+}  # fmt: skip
 _NOT_FORWARD = {
-    *(
-        "parameters",
-        "named_parameters",
-        "train",
-        "eval",
-        "to",
-        "cuda",
-        "cpu",
-        "state_dict",
-        "load_state_dict",
-    ),
-    *(
-        "zero_grad",
-        "children",
-        "modules",
-        "named_modules",
-        "no_sync",
-        "requires_grad_",
-        "half",
-        "float",
-        "buffers",
-    ),
-}
+    "parameters", "named_parameters", "train", "eval", "to", "cuda", "cpu", "state_dict", "load_state_dict",
+    "zero_grad", "children", "modules", "named_modules", "no_sync", "requires_grad_", "half", "float", "buffers",
+}  # fmt: skip
 _NOT_MODEL = {"criterion", "loss", "scaler", "print", "len", "range", "zip", "enumerate", "tqdm"}
 
 

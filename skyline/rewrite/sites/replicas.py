@@ -24,13 +24,9 @@ _HANDED_ON = {
 }
 """By package and name, calls whose arguments given by name reach the wrapper, and how many others they may have."""
 _ONLY_REPLICAS = {
-    "bucket_cap_mb",
-    "find_unused_parameters",
-    "gradient_as_bucket_view",
-    "static_graph",
-    "broadcast_buffers",
+    "bucket_cap_mb", "find_unused_parameters", "gradient_as_bucket_view", "static_graph", "broadcast_buffers",
     "process_group",
-}
+}  # fmt: skip
 """Arguments that nothing but the wrapper takes: with one of them a call is made for several ranks alone."""
 
 

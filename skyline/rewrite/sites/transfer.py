@@ -12,32 +12,12 @@ from skyline.source.arguments import qualified_name
 from skyline.source.batch_names import words
 
 _DTYPES = {
-    *(
-        "float",
-        "float16",
-        "float32",
-        "float64",
-        "bfloat16",
-        "half",
-        "double",
-        "int",
-        "int8",
-        "int16",
-        "int32",
-    ),
-    *("int64", "long", "short", "bool", "uint8", "complex64", "complex128"),
-}
+    "float", "float16", "float32", "float64", "bfloat16", "half", "double", "int", "int8", "int16", "int32",
+    "int64", "long", "short", "bool", "uint8", "complex64", "complex128",
+}  # fmt: skip
 _NOT_DATA = {
-    "model",
-    "net",
-    "network",
-    "module",
-    "criterion",
-    "encoder",
-    "decoder",
-    "generator",
-    "discriminator",
-}
+    "model", "net", "network", "module", "criterion", "encoder", "decoder", "generator", "discriminator",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, eq=False)

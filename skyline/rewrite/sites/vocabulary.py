@@ -12,18 +12,8 @@ from skyline.source.text import Function, dotted, last_name, literal_key, text_o
 
 _SHAPING = {"view", "reshape", "expand", "unflatten", "one_hot", "zeros", "ones", "full", "empty", "eye"}
 _HARMLESS = {
-    "print",
-    "format",
-    "isinstance",
-    "info",
-    "debug",
-    "warning",
-    "log",
-    "str",
-    "repr",
-    "randint",
-    "range",
-}
+    "print", "format", "isinstance", "info", "debug", "warning", "log", "str", "repr", "randint", "range",
+}  # fmt: skip
 """Calls to which a number of words may go, whatever the layers have."""
 _TRANSPARENT, _SELECTING = {"int"}, {"max", "min"}
 _MADE = (ast.Call, ast.BinOp)

@@ -9,8 +9,8 @@ import numpy as np
 from skyline.graph.column import Indices
 from skyline.graph.graph import Graph, scale
 from skyline.graph.task import KIND, PHASE, TaskKind, WorkClass
-from skyline.trace.record import Phase
-from skyline.whatif.cost.factored_layers import HOST, PASSES, Replaced, tasks_of, tasks_within
+from skyline.trace.record import PASSES, Phase
+from skyline.whatif.cost.factored_layers import HOST, Replaced, tasks_of, tasks_within
 from skyline.whatif.cost.operator_call import call_us
 from skyline.whatif.subject import Subject
 

@@ -12,7 +12,7 @@ import numpy as np
 from skyline.graph.column import Indices
 from skyline.graph.graph import Graph, scale
 from skyline.graph.selection import select
-from skyline.graph.task import ON_GPU, PHASE, TaskKind, WorkClass
+from skyline.graph.task import ALL_BUT_LOADING, ON_GPU, PHASE, TaskKind, WorkClass
 from skyline.interval import ENDS, End, Interval, median
 from skyline.lazy_dataclass import dataclass
 from skyline.predict.gpu_spec import GpuSpec
@@ -20,9 +20,9 @@ from skyline.predict.predicted_times import in_allowed_format
 from skyline.predict.registry import predictor_for
 from skyline.trace.facts import ModuleFact
 from skyline.trace.profile import Profile
-from skyline.trace.record import OperatorShape, Phase
+from skyline.trace.record import PASSES, OperatorShape, Phase
 from skyline.whatif.base import Applicability, Grain
-from skyline.whatif.constant import XEON, Constant
+from skyline.whatif.constant import FLOAT_BYTES, XEON, Constant
 from skyline.whatif.cost.optimizer_step import temporary_factor, update_of
 from skyline.whatif.cost.streaming import relieved
 from skyline.whatif.cost.thread_scaling import CALL_US
@@ -49,14 +49,11 @@ _SHRINKS = Constant(
     1.1,
     "an assumption: smaller tensors lie in other caches, so that traffic shrinks by more or less",
 )
-FLOAT_BYTES = Constant.at(4.0, "the width of a number in float32")
 _WORTH_ASKING = Constant.at(
     0.02, "the share of the iteration, or of the peak memory, below which a list is shorter"
 )
 HOST = (TaskKind.CPU, TaskKind.LAUNCH)
 _PER_WEIGHT = (Phase.OPTIMIZER, Phase.COMMUNICATION)
-PASSES = (Phase.FORWARD, Phase.BACKWARD)
-_ALL_BUT_LOADING = tuple(kind for kind in TaskKind if kind is not TaskKind.DATA)
 _OF_GAINS: dict[End, End] = {"value": "value", "low": "high", "high": "low"}
 """The end of a gain in each case."""
 
@@ -394,7 +391,7 @@ def with_update(subject: Subject, graph: Graph, layers: Sequence[Replaced], end:
         host = select(graph, phase=Phase.OPTIMIZER, kind=HOST)
         return scale(scale(graph, work, size), host, count, gaps=True)
     traffic = subject.step.traffic_share
-    stepping = select(graph, phase=Phase.OPTIMIZER, kind=_ALL_BUT_LOADING)
+    stepping = select(graph, phase=Phase.OPTIMIZER, kind=ALL_BUT_LOADING)
     stepped = scale(graph, stepping, traffic * size + (1 - traffic) * count, gaps=True)
     update = update_of(facts[0])
     # Caches hold more for what the passes still read: of weights that go their products have no part any more.

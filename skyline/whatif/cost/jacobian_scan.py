@@ -10,9 +10,7 @@ from dataclasses import replace
 from math import ceil, expm1, log1p, sqrt
 
 from skyline.lazy_dataclass import dataclass
-from skyline.whatif.constant import Constant
-
-_NUMBER_BYTES = Constant.at(4.0, "the width of a number in float32")
+from skyline.whatif.constant import FLOAT_BYTES
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,13 +94,13 @@ class ScanDevice:
         dense = 2 * first.inputs * later.inputs * later.outputs / self.flop_per_us
         sparse = 2 * first.multiplications(later) / self.sparse_flop_per_us
         moved = first.nonzeros + later.nonzeros + first.before(later).nonzeros
-        return first.rows * (min(dense, sparse) + _NUMBER_BYTES.value * moved / self.bytes_per_us)
+        return first.rows * (min(dense, sparse) + FLOAT_BYTES.value * moved / self.bytes_per_us)
 
     def _apply_us(self, one: Jacobian) -> float:
         """A gradient times the Jacobian, for all rows."""
         if one.operator is not None:
             return one.rows * 2 * one.operator / self.flop_per_us
-        return one.rows * one.nonzeros * max(2 / self.flop_per_us, _NUMBER_BYTES.value / self.bytes_per_us)
+        return one.rows * one.nonzeros * max(2 / self.flop_per_us, FLOAT_BYTES.value / self.bytes_per_us)
 
     def _step_us(self, times_us: Sequence[float]) -> float:
         """Independent work in one step, divided among the devices."""
@@ -125,10 +123,10 @@ def steps_in(layers: int, depth: int) -> int:
 def matrix_bytes(chain: Sequence[Jacobian], depth: int) -> float:
     """Memory of the matrices that ``depth`` levels multiply and make, all kept."""
     level = list(chain)
-    held = _NUMBER_BYTES.value * sum(one.rows * one.nonzeros for one in level) if depth else 0.0
+    held = FLOAT_BYTES.value * sum(one.rows * one.nonzeros for one in level) if depth else 0.0
     for _ in range(depth):
         made = _above(level)
-        held += _NUMBER_BYTES.value * sum(one.rows * one.nonzeros for one in made[: len(level) // 2])
+        held += FLOAT_BYTES.value * sum(one.rows * one.nonzeros for one in made[: len(level) // 2])
         level = made
     return held
 

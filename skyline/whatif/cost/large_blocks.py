@@ -12,18 +12,17 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 
 import numpy as np
 
-from skyline.graph.column import Flags, Indices
+from skyline.graph.column import Indices
 from skyline.graph.graph import Graph
 from skyline.graph.task import KIND, PHASE, TaskKind
 from skyline.memory.growth import LARGE_BYTES
 from skyline.memory.peak import live_blocks
 from skyline.trace.profile import Profile
-from skyline.trace.record import Allocation, Phase, RecordKind
+from skyline.trace.record import PASSES, Allocation, Phase, RecordKind
 from skyline.whatif.base import Subject
 from skyline.whatif.constant import Constant
 from skyline.whatif.cost.shrunk_blocks import holds
 
-_PASSES = (Phase.FORWARD, Phase.BACKWARD)
 Share = Callable[[int], float]
 """The part of a block's cost that a change saves, from 0 to 1, by the bytes of the block."""
 _MOST_OF_A_TASK = Constant.at(
@@ -49,7 +48,7 @@ def no_longer_returned(
     if own is None:
         return frozenset()
     others = [
-        one.size_bytes for one in allocations if one.phase in _PASSES and not holds(one.size_bytes, numbers)
+        one.size_bytes for one in allocations if one.phase in PASSES and not holds(one.size_bytes, numbers)
     ]
     after = [*gradients, *(part * own for part in parts)]
     after.remove(own)
@@ -64,7 +63,7 @@ def kept_gradients(allocations: Sequence[Allocation]) -> list[int]:
         for block in live_blocks(tuple(allocations))
         if block.phase is Phase.BACKWARD
         and block.size_bytes <= LARGE_BYTES
-        and (block.freed is None or allocations[block.freed].phase not in _PASSES)
+        and (block.freed is None or allocations[block.freed].phase not in PASSES)
     ]
 
 
@@ -116,7 +115,7 @@ def without_returning(subject: Subject, graph: Graph, share: Share, smaller: Col
     profile = subject.script
     gaps = graph.gaps.copy()
     for one in profile.trace.allocations:
-        counts = -one.size_bytes in smaller and one.phase not in _PASSES
+        counts = -one.size_bytes in smaller and one.phase not in PASSES
         if not counts and -one.size_bytes <= LARGE_BYTES:
             continue
         saved_us = _cost_us(profile, -one.size_bytes) * share(-one.size_bytes)
@@ -173,9 +172,8 @@ def _alike(subject: Subject, graph: Graph, row: int) -> list[Indices]:
     """Per iteration the tasks of the same name, phase and line as a row: blocks were recorded in one iteration only."""
     record = subject.script.trace.records[row]
     tasks = graph.tasks
-    named: Flags = np.array([name == record.name for name in tasks.names], np.bool_)
     alike = (
-        named[tasks.name]
+        tasks.named(record.name.__eq__)
         & (tasks.line == record.line)
         & (tasks.kind == KIND[TaskKind.CPU])
         & (tasks.phase == PHASE[record.phase])

@@ -118,7 +118,7 @@ def paced_by_workers(scenario: Scenario, standing: Graph, baseline: Subject) -> 
     they have more of them. ``standing`` is the graph with the batches of the scenario and nothing else changed.
     """
     graph, workers = scenario.graph, present_setting(baseline).workers
-    told = None if not workers or baseline.script.timed_reads else inferred_load_us(baseline)
+    told = None if baseline.script.timed_reads else inferred_load_us(baseline)
     if told is None or graph is standing or workers_keep_up(baseline):
         return scenario
     now_ms, load_us = baseline.step_ms(graph), told * scenario.batch_factor(baseline)

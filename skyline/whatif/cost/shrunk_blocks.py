@@ -6,7 +6,7 @@ import numpy as np
 
 from skyline.graph.column import Times
 from skyline.memory.peak import live_blocks
-from skyline.trace.record import Allocation, Phase
+from skyline.trace.record import PASSES, Allocation
 from skyline.whatif.constant import Constant
 from skyline.whatif.subject import Subject
 
@@ -15,7 +15,6 @@ _WIDTHS = (
     Constant.at(2, "the width of a number in 16 bits"),
 )
 _SIZE_TOLERANCE = Constant.at(0.01, "an assumption: allocators round sizes up by less than this share")
-_PASSES = (Phase.FORWARD, Phase.BACKWARD)
 
 
 def holds(size_bytes: int, numbers: int) -> bool:
@@ -51,7 +50,7 @@ def _level_of(allocations: tuple[Allocation, ...], numbers: int) -> Times:
     blocks = live_blocks(allocations)
     change = np.zeros(len(allocations) + 1)
     for block in blocks:
-        if block.phase in _PASSES and holds(block.size_bytes, numbers):
+        if block.phase in PASSES and holds(block.size_bytes, numbers):
             change[block.taken] += block.size_bytes
             change[len(allocations) if block.freed is None else block.freed] -= block.size_bytes
     known = {block.freed for block in blocks}

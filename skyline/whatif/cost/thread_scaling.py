@@ -12,7 +12,7 @@ import numpy as np
 from skyline.graph.column import Indices, Times
 from skyline.graph.graph import Graph
 from skyline.graph.selection import select
-from skyline.graph.task import PHASE, WORK, WORKS, TaskKind, WorkClass, work_class
+from skyline.graph.task import PHASE, WORK, WORKS, TaskKind, WorkClass, is_operator, work_class
 from skyline.graph.threads import is_split
 from skyline.interval import ENDS, Interval
 from skyline.lazy_dataclass import dataclass
@@ -248,8 +248,7 @@ def split_in_loader(baseline: Subject, graph: Graph, asked: int) -> tuple[Indice
     same.
     """
     chosen = select(graph, kind=TaskKind.DATA, lane=baseline.lane)
-    operators = np.array([name.startswith("aten::") for name in graph.tasks.names], np.bool_)
-    chosen = chosen[operators[graph.tasks.name[chosen]]] if len(operators) else chosen
+    chosen = chosen[graph.tasks.named(is_operator)[chosen]]
     found = tried_divisions(baseline, graph, chosen, asked, narrow=False)
     small = graph.tasks.work[chosen] == WORK[WorkClass.CONVOLUTION]
     woken = Division(Interval.exact(0.0), _LOOPS[WorkClass.CONVOLUTION, False])

@@ -13,6 +13,7 @@ from skyline.graph.selection import select
 from skyline.graph.task import Task, TaskKind, WorkClass
 from skyline.lazy_dataclass import dataclass
 from skyline.trace.record import Phase
+from skyline.whatif.base import Applicability, Semantics, Stage, UsualWhatIf
 from skyline.whatif.constant import Constant
 from skyline.whatif.subject import Subject
 
@@ -24,6 +25,8 @@ REACHED = Constant(
 )
 _NUMBER_BYTES = Constant.at(4.0, "the width of a gradient in float32")
 _MOST_WORKERS = 100_000
+LINKS = "links between workers"
+"""The lane of exchanges."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +75,20 @@ class Gradient:
     size_bytes: float
     ready: int
     used: int
+
+
+@dataclass(frozen=True, slots=True)
+class BetweenWorkers(UsualWhatIf):
+    """A what-if in which a script of one rank trains its model with several workers, each on batches of its own."""
+
+    training_only: bool = True
+    semantics: Semantics = Semantics.CONVERGENCE
+    stage: Stage = Stage.COMMUNICATION
+
+    def detect(self, subject: Subject) -> Applicability:
+        """Applicable to a script of one rank whose work is known by module."""
+        reason = why_alone(subject, subject.graph_of(self.grain))
+        return Applicability.no(reason) if reason else Applicability(True)
 
 
 def why_alone(subject: Subject, graph: Graph) -> str:

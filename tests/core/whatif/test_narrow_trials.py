@@ -13,7 +13,8 @@ from skyline.graph.task import TaskKind
 from skyline.trace.record import IterationMark, OperatorShape, Phase, Record, RecordKind, Trace
 from skyline.trace.trial import ProductTrial, TriedTimes
 from skyline.whatif.baseline import baseline
-from skyline.whatif.catalogue.numerics.narrow_trials import tried_factors, wide_inputs
+from skyline.whatif.catalogue.numerics.casts import wide_inputs
+from skyline.whatif.catalogue.numerics.cpu_narrowing import tried_factors
 from skyline.whatif.composition import compose
 from skyline.whatif.question import Choice
 

@@ -16,7 +16,7 @@ from skyline.trace.record import BareTimes, IterationMark, Phase, Record, Record
 from skyline.trace.trial import Choices, OpTiming, Trial
 from skyline.whatif.base import Provenance
 from skyline.whatif.baseline import baseline
-from skyline.whatif.catalogue.numerics.narrow_trials import python_factors
+from skyline.whatif.catalogue.numerics.cpu_narrowing import python_factors
 from skyline.whatif.composition import compose
 from skyline.whatif.cost.tried_iterations import _places_of_records, tried_iterations
 from skyline.whatif.question import Choice

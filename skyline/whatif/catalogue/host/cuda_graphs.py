@@ -10,7 +10,7 @@ from skyline.graph.selection import select
 from skyline.graph.task import PHASE, TaskKind
 from skyline.interval import Interval
 from skyline.lazy_dataclass import dataclass
-from skyline.trace.record import Phase
+from skyline.trace.record import PASSES
 from skyline.whatif.base import Applicability, Grain, Scenario, Stage, Subject, UsualWhatIf
 from skyline.whatif.catalogue.host.compiling import compiling_s, shapes_change
 from skyline.whatif.catalogue.host.fusion import regions
@@ -18,7 +18,6 @@ from skyline.whatif.catalogue.host.operator_class import CostClass, operator_cla
 from skyline.whatif.catalogue.host.remove_sync import waits
 from skyline.whatif.subject import Memory
 
-_PASSES = (Phase.FORWARD, Phase.BACKWARD)
 _HOST = (TaskKind.CPU, TaskKind.LAUNCH)
 _LEFT = 0.02
 """Share of the host's time in the passes that remains: copying the inputs in, and the launch itself."""
@@ -40,11 +39,11 @@ class CudaGraphs(UsualWhatIf):
         if not subject.on_gpu:
             return Applicability.no("nothing ran on a GPU")
         graph = subject.graph_of(self.grain)
-        if not len(select(graph, kind=TaskKind.LAUNCH, phase=_PASSES)):
+        if not len(select(graph, kind=TaskKind.LAUNCH, phase=PASSES)):
             return Applicability.no("no launch in a forward or backward pass was recorded")
         if any("GraphLaunch" in name for name in graph.tasks.names):
             return Applicability.no("CUDA graphs are in use already")
-        if np.isin(graph.tasks.phase[waits(graph, subject.lane)], [PHASE[one] for one in _PASSES]).any():
+        if np.isin(graph.tasks.phase[waits(graph, subject.lane)], [PHASE[one] for one in PASSES]).any():
             return Applicability.no(
                 "the forward or backward pass waits for the GPU: a graph cannot hold that"
             )
@@ -88,10 +87,9 @@ def _compiling_s(scenario: Scenario, subject: Subject) -> Interval | None:
 
 def _in_passes(subject: Subject, graph: Graph) -> Indices:
     """The host's tasks in the passes, but for other libraries' operators, and for where steps begin and end."""
-    chosen = select(graph, kind=_HOST, phase=_PASSES)
-    foreign = np.array([operator_class(name) == CostClass.FOREIGN for name in graph.tasks.names], np.bool_)
-    chosen = chosen[~foreign[graph.tasks.name[chosen]]]
-    return np.setdiff1d(chosen, subject.step_marks(graph))
+    chosen = select(graph, kind=_HOST, phase=PASSES)
+    foreign = graph.tasks.named(lambda name: operator_class(name) == CostClass.FOREIGN)
+    return np.setdiff1d(chosen[~foreign[chosen]], subject.step_marks(graph))
 
 
 WHATIF = CudaGraphs()

@@ -9,7 +9,7 @@ import numpy as np
 
 from skyline.graph.column import Flags, Indices, Times
 from skyline.graph.graph import Graph
-from skyline.graph.task import KIND, ON_GPU, PHASE, WORK, TaskKind, WorkClass
+from skyline.graph.task import KIND, ON_GPU, PHASE, WORK, TaskKind, WorkClass, is_operator
 from skyline.lazy_dataclass import dataclass
 from skyline.trace.record import OperatorShape, Phase
 from skyline.whatif.catalogue.host.operator_class import CostClass, kernel_class, operator_class
@@ -74,19 +74,9 @@ for CPUs cannot do (``run_and_save_rng_state``)."""
 _DRAWING_PART = 0.95
 """The part of drawing that threads divide among them, in generated code."""
 _COMPOSITE = (
-    *(
-        "layer_norm",
-        "layernorm",
-        "batch_norm",
-        "batchnorm",
-        "group_norm",
-        "groupnorm",
-        "softmax",
-        "gelu",
-        "rms_norm",
-    ),
-    *("instance_norm", "pool", "embedding", "dropout", "masked_fill", "maskedfill"),
-)
+    "layer_norm", "layernorm", "batch_norm", "batchnorm", "group_norm", "groupnorm", "softmax", "gelu", "rms_norm",
+    "instance_norm", "pool", "embedding", "dropout", "masked_fill", "maskedfill",
+)  # fmt: skip
 _QUICKER_CHANNELS_LAST = ("batch_norm", "batchnorm")
 """With convolutions a CPU's images are laid channels last by the compiler, in which these cost no more than arithmetic
 between neighbours: PyTorch's own take a third of their time there (``channels_last``)."""
@@ -226,8 +216,8 @@ def _again(graph: Graph, checkpointed: Flags | None) -> Flags:
     if checkpointed is None:
         return np.zeros(len(graph), np.bool_)
     tasks = graph.tasks
-    forward = [name.startswith("aten::") and "backward" not in name for name in tasks.names]
-    return checkpointed & np.array(forward)[tasks.name] & (tasks.phase == PHASE[Phase.BACKWARD])
+    forward = tasks.named(lambda name: is_operator(name) and "backward" not in name)
+    return checkpointed & forward & (tasks.phase == PHASE[Phase.BACKWARD])
 
 
 def _group_us(
@@ -372,8 +362,7 @@ def _groups(
     bounds = np.flatnonzero(np.diff(number)) + 1
     imaging = not on_gpu and bool((tasks.work[inside] == WORK[WorkClass.CONVOLUTION]).any())
     marks = tuple(mark for mark in _COMPOSITE if not imaging or mark not in _QUICKER_CHANNELS_LAST)
-    names = np.array([any(part in name.lower() for part in marks) for name in tasks.names])
-    composite = names[tasks.name[found]]
+    composite = tasks.named(lambda name: any(part in name.lower() for part in marks))[found]
     groups: list[Group] = []
     for begin, end in zip([0, *bounds.tolist()], [*bounds.tolist(), len(found)], strict=True):
         members_of, calls = found[begin:end], [one for one in called[begin:end] if one is not None]

@@ -7,7 +7,7 @@ import numpy as np
 from skyline.graph.column import Flags, Indices, Times
 from skyline.graph.graph import scale
 from skyline.graph.selection import select
-from skyline.graph.task import WORK, TaskKind, WorkClass
+from skyline.graph.task import HEAVY, WORK, TaskKind
 from skyline.lazy_dataclass import dataclass
 from skyline.predict.gpu_spec import GpuSpec
 from skyline.predict.gpus import gpu_named, gpus
@@ -16,7 +16,6 @@ from skyline.whatif.base import Applicability, Scenario, Stage, Subject, UsualWh
 from skyline.whatif.number_formats import NARROW, gpu, kernel_format
 
 _OFFERED = ("T4", "L4", "A100-80GB", "H100", "H200", "B200")
-_HEAVY = (WorkClass.MATMUL, WorkClass.CONVOLUTION, WorkClass.ATTENTION)
 _PRODUCTS = (320.0, 60.0, 2000.0)
 """Flop for each element that a product or convolution moves, where its size is not known: likely, least and most."""
 _OTHERS = (1.0, 0.0, 20.0)
@@ -101,7 +100,7 @@ class OtherGpu(UsualWhatIf):
     def _kernels(self, scenario: Scenario, chosen: Indices, here: GpuSpec, there: GpuSpec, end: int) -> Times:
         """Of each kernel the likely (0), least (1) or most (2) time over the recorded one."""
         tasks = scenario.graph.tasks
-        heavy: Flags = np.isin(tasks.work[chosen], [WORK[one] for one in _HEAVY])
+        heavy: Flags = np.isin(tasks.work[chosen], [WORK[one] for one in HEAVY])
         codes, back = np.unique(tasks.name[chosen], return_inverse=True)
         numbers: list[int] = codes.tolist()
         names = [tasks.names[code] for code in numbers]

@@ -5,12 +5,11 @@ from __future__ import annotations
 from skyline.interval import Interval
 from skyline.lazy_dataclass import dataclass
 from skyline.whatif.base import Applicability, Scenario, Subject, UsualWhatIf
-from skyline.whatif.constant import Constant
+from skyline.whatif.constant import WORTH_ASKING, Constant
 from skyline.whatif.cost.large_blocks import getting_us, without_getting
 
 VARIABLES = "MALLOC_TRIM_THRESHOLD_=1099511627776 MALLOC_MMAP_MAX_=0"
 """They make glibc keep what is given back to it (``mallopt(3)``)."""
-_WORTH_ASKING = Constant.at(0.01, "the share of an iteration below which no change is worth asking for")
 _LIKELY = Constant.at(
     0.5,
     "as for other batch sizes (``BatchCurve``): between no block and all; memory of libraries is not recorded",
@@ -38,7 +37,7 @@ class KeepMemory(UsualWhatIf):
         cost_ms = sum(getting_us(profile, lambda _: 1.0).values()) / 1e3
         if not cost_ms:
             return Applicability.no("no block above 32 MiB was allocated in the recorded iteration")
-        if cost_ms < _WORTH_ASKING.value * subject.iteration_ms.value:
+        if cost_ms < WORTH_ASKING.value * subject.iteration_ms.value:
             return Applicability.no("allocating large blocks takes less than 1 % of the iteration")
         return Applicability(True)
 

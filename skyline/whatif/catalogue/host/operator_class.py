@@ -30,94 +30,22 @@ class CostClass(IntEnum):
 
 _READS = {"item", "_local_scalar_dense", "is_nonzero", "equal", "nonzero", "unique", "_unique2", "tolist"}
 _VIEWS = {
-    *(
-        "view",
-        "permute",
-        "transpose",
-        "t",
-        "unbind",
-        "expand",
-        "expand_as",
-        "select",
-        "slice",
-        "alias",
-        "squeeze",
-    ),
-    *(
-        "unsqueeze",
-        "detach",
-        "narrow",
-        "split",
-        "split_with_sizes",
-        "chunk",
-        "as_strided",
-        "unflatten",
-        "flatten",
-    ),
-    *(
-        "view_as",
-        "numpy_T",
-        "movedim",
-        "swapaxes",
-        "result_type",
-        "lift_fresh",
-        "unsafe_split",
-        "_unsafe_view",
-    ),
-    *("unsafeview", "asstrided", "splitwithsizes", "viewas", "_reshape_alias", "unsafesplit"),
-}
+    "view", "permute", "transpose", "t", "unbind", "expand", "expand_as", "select", "slice", "alias", "squeeze",
+    "unsqueeze", "detach", "narrow", "split", "split_with_sizes", "chunk", "as_strided", "unflatten", "flatten",
+    "view_as", "numpy_T", "movedim", "swapaxes", "result_type", "lift_fresh", "unsafe_split", "_unsafe_view",
+    "unsafeview", "asstrided", "splitwithsizes", "viewas", "_reshape_alias", "unsafesplit",
+}  # fmt: skip
 _COPIED_BACK = {
-    *(
-        "slice",
-        "select",
-        "unbind",
-        "narrow",
-        "split",
-        "splitwithsizes",
-        "asstrided",
-        "expand",
-        "unsafesplit",
-        "chunk",
-    ),
-}
+    "slice", "select", "unbind", "narrow", "split", "splitwithsizes", "asstrided", "expand", "unsafesplit", "chunk",
+}  # fmt: skip
 """Views whose gradient is no view: parts are put into a whole, or added up."""
 _KEPT = {
-    *(
-        "sort",
-        "topk",
-        "cumsum",
-        "cumprod",
-        "multinomial",
-        "index_put_",
-        "index_put",
-        "indexput",
-        "scatter_add_",
-    ),
-    *("index_add_", "masked_select", "maskedselect", "embedding_dense", "embedding_bag", "_embedding_bag"),
-    *(
-        "embeddingbag",
-        "bincount",
-        "argsort",
-        "histc",
-        "randperm",
-        "bernoulli_",
-        "normal_",
-        "uniform_",
-        "stft",
-    ),
-    *(
-        "embedding",
-        "index",
-        "indexselect",
-        "gather",
-        "grid_sampler",
-        "gridsampler2d",
-        "roll",
-        "fft_rfft",
-        "fft_irfft",
-    ),
-    *("ctc_loss", "ctcloss", "cdist", "svd", "linalg_qr", "linalg_solve"),
-}
+    "sort", "topk", "cumsum", "cumprod", "multinomial", "index_put_", "index_put", "indexput", "scatter_add_",
+    "index_add_", "masked_select", "maskedselect", "embedding_dense", "embedding_bag", "_embedding_bag",
+    "embeddingbag", "bincount", "argsort", "histc", "randperm", "bernoulli_", "normal_", "uniform_", "stft",
+    "embedding", "index", "indexselect", "gather", "grid_sampler", "gridsampler2d", "roll", "fft_rfft", "fft_irfft",
+    "ctc_loss", "ctcloss", "cdist", "svd", "linalg_qr", "linalg_solve",
+}  # fmt: skip
 _BACKWARD_NODE = re.compile(r"(?:.*::)?(\w+?)Backward\d*$")
 _FOREIGN = re.compile(
     r"(?!aten::|torch::|autograd::|prim::|quantized::)[A-Za-z]\w*::|nccl:|record_param_comms$"

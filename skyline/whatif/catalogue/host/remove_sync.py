@@ -168,7 +168,7 @@ def _deciding(graph: Graph, lane: str, waiting: Indices) -> Flags:
     """Flags of waits in operators that choose a branch, or whose results have a size that depends on values."""
     tasks = graph.tasks
     operators = np.flatnonzero((tasks.lane == tasks.lane_code(lane)) & (tasks.kind == KIND[TaskKind.CPU]))
-    deciding = np.array([name in _DECIDING for name in tasks.names], np.bool_)[tasks.name[operators]]
+    deciding = tasks.named(_DECIDING.__contains__)[operators]
     # It stands around those that it calls itself: a copy to the host of one number.
     last = np.searchsorted(operators, waiting)
     return np.array(

@@ -16,32 +16,9 @@ _SIZES = {
 _REDUCES = ("mean", "sum", "var", "std", "max", "min", "amax", "amin", "norm", "all", "any", "argmax", "loss")
 _SAVES_NOTHING = ("Add", "Sub", "Neg", "Mean", "Sum", "Clone", "Copy", "ToCopy", "Expand", "Cat", "Stack")
 _ONE_PASS = {
-    *(
-        "add",
-        "sub",
-        "mul",
-        "div",
-        "relu",
-        "neg",
-        "add_",
-        "mul_",
-        "relu_",
-        "div_",
-        "sub_",
-        "clone",
-        "copy_",
-        "where",
-    ),
-    *(
-        "AddBackward0",
-        "MulBackward0",
-        "ReluBackward0",
-        "DivBackward0",
-        "SubBackward0",
-        "NegBackward0",
-        "maximum",
-    ),
-}
+    "add", "sub", "mul", "div", "relu", "neg", "add_", "mul_", "relu_", "div_", "sub_", "clone", "copy_", "where",
+    "AddBackward0", "MulBackward0", "ReluBackward0", "DivBackward0", "SubBackward0", "NegBackward0", "maximum",
+}  # fmt: skip
 """Operators whose arithmetic is nothing compared with their memory traffic."""
 _LARGE = 0.25
 """Share of the largest traffic from which on a call shows the bandwidth and not its own overhead."""

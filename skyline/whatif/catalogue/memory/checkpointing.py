@@ -14,7 +14,7 @@ from skyline.graph.graph import Graph
 from skyline.graph.launching import launches
 from skyline.graph.recomputation import Recomputed, recompute
 from skyline.graph.selection import select
-from skyline.graph.task import KIND, ON_GPU, PHASE, TaskKind
+from skyline.graph.task import KIND, ON_GPU, PHASE, TaskKind, is_operator
 from skyline.interval import Interval
 from skyline.lazy_dataclass import dataclass
 from skyline.memory.peak import usable_bytes
@@ -44,56 +44,17 @@ _QUICK = 10
 """Percentile of the times of operators in the passes that is the cost of a bare call."""
 _USUAL = 50
 """The same in an optimizer's step, which for most tensors computes next to nothing."""
-_KEEP_NOTHING = frozenset(
-    {
-        *(
-            "add",
-            "add_",
-            "sub",
-            "sub_",
-            "neg",
-            "view",
-            "_unsafe_view",
-            "reshape",
-            "transpose",
-            "permute",
-            "t",
-        ),
-        *("contiguous", "clone", "cat", "stack", "split", "chunk", "slice", "select", "narrow", "squeeze"),
-        *(
-            "unsqueeze",
-            "expand",
-            "expand_as",
-            "flatten",
-            "unflatten",
-            "movedim",
-            "to",
-            "_to_copy",
-            "detach",
-            "mean",
-        ),
-        *("sum", "unbind", "roll", "size", "pad"),
-    }
-)
+_KEEP_NOTHING = frozenset({
+    "add", "add_", "sub", "sub_", "neg", "view", "_unsafe_view", "reshape", "transpose", "permute", "t",
+    "contiguous", "clone", "cat", "stack", "split", "chunk", "slice", "select", "narrow", "squeeze", "unsqueeze",
+    "expand", "expand_as", "flatten", "unflatten", "movedim", "to", "_to_copy", "detach", "mean", "sum", "unbind",
+    "roll", "size", "pad",
+})  # fmt: skip
 """Operators whose backward pass needs no tensor."""
-_KEEP_INPUTS = frozenset(
-    {
-        *(
-            "linear",
-            "addmm",
-            "mm",
-            "bmm",
-            "baddbmm",
-            "matmul",
-            "einsum",
-            "convolution",
-            "conv1d",
-            "conv2d",
-            "conv3d",
-        ),
-        *("gelu", "silu", "embedding", "leaky_relu", "hardtanh", "softplus"),
-    }
-)
+_KEEP_INPUTS = frozenset({
+    "linear", "addmm", "mm", "bmm", "baddbmm", "matmul", "einsum", "convolution", "conv1d", "conv2d", "conv3d",
+    "gelu", "silu", "embedding", "leaky_relu", "hardtanh", "softplus",
+})  # fmt: skip
 """Operators whose backward pass needs what went into them, which is known before they run."""
 
 
@@ -190,8 +151,7 @@ def _call_us(subject: Subject, graph: Graph, passes: Indices) -> float:
 
 
 def _are_operators(graph: Graph) -> npt.NDArray[np.bool_]:
-    names = [name.startswith("aten::") or "Backward" in name for name in graph.tasks.names]
-    return np.array(names, np.bool_)[graph.tasks.name]
+    return graph.tasks.named(lambda name: is_operator(name) or "Backward" in name)
 
 
 _ALL, _FIT = "all", "fit"

@@ -15,13 +15,12 @@ from skyline.interval import Interval
 from skyline.lazy_dataclass import dataclass
 from skyline.trace.record import Phase
 from skyline.whatif.base import Applicability, Scenario, Semantics, Subject, UsualWhatIf
-from skyline.whatif.constant import Constant
+from skyline.whatif.constant import FLOAT_BYTES, Constant
 from skyline.whatif.number_formats import gpu
 from skyline.whatif.subject import shapes
 
 _BYTES = Constant.at(2.0, "a number in 16 bits, which is kept for the backward pass")
 _VALUES = {"fp16": _BYTES.value, "fp8": _BYTES.value / 2}
-_WIDE_BYTES = Constant.at(4.0, "the width of a number in float32")
 _KEPT = re.compile(r"relu|gelu|silu|tanh|sigmoid|batch_norm|layer_norm|group_norm|pool", re.IGNORECASE)
 """Operators that keep what goes into them, or comes out."""
 _LEAST_US = Constant.at(2.0, "an assumption: the start and end of a kernel, in µs")
@@ -85,9 +84,9 @@ class CompressedActivations(UsualWhatIf):
         steps = max(1, subject.steps)
         # The activations of one part are there at a time.
         numbers = scenario.pass_factor(subject) * sum(one.numbers for one in kept) / steps
-        saved = (_WIDE_BYTES.value - _VALUES[value]) * numbers
+        saved = (FLOAT_BYTES.value - _VALUES[value]) * numbers
         largest = (
-            _WIDE_BYTES.value
+            FLOAT_BYTES.value
             * scenario.pass_factor(subject)
             * max((one.numbers for one in kept), default=0.0)
         )
@@ -133,7 +132,7 @@ def _converted(
     called = dict(zip(found.target.tolist(), found.source.tolist(), strict=True))
     work: list[InsertedGpuWork] = []
     for one in kept:
-        us = slower * larger * one.numbers * (_WIDE_BYTES.value + narrow) / (spec.bandwidth_gb_s * 1e3)
+        us = slower * larger * one.numbers * (FLOAT_BYTES.value + narrow) / (spec.bandwidth_gb_s * 1e3)
         for name, task, before in (("compress", one.forward, False), ("decompress", one.backward, True)):
             launch = called.get(task)
             own = graph.tasks[task]

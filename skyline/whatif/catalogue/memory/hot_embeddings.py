@@ -17,7 +17,7 @@ from skyline.trace.record import Phase
 from skyline.trace.tensor_values import TensorValues, hot_at
 from skyline.units import format_bytes, format_share
 from skyline.whatif.base import Applicability, Grain, Provenance, Scenario, Semantics, Subject, UsualWhatIf
-from skyline.whatif.constant import Constant
+from skyline.whatif.constant import FLOAT_BYTES, Constant
 from skyline.whatif.cost.embedding_rows import DENSE_GRADIENTS, LOOKUPS, dense_rows, is_table, updates_of
 from skyline.whatif.cost.host_bus import IN, OUT, bytes_per_us, lane_beside
 from skyline.whatif.cost.optimizer_step import update_of
@@ -34,7 +34,6 @@ _UPDATE_BYTES = Constant.at(
     28.0, "bytes per number of a fused update with two moments, where it is not known"
 )
 _NAMED = Constant.at(4, "tables that are named with their part: more would fill a screen")
-_NUMBER_BYTES = Constant.at(4.0, "the width of a number in float32")
 HOST, GPU = "embedding rows on the host", "embedding rows on the GPU"
 
 
@@ -184,7 +183,7 @@ def _split(values: TensorValues, size_bytes: float, larger: float, profile: Prof
     sparse = {module.path for module in profile.modules if module.options.get("sparse")}
     return _Split(
         paths=tuple(table.path for table in tables),
-        shapes=tuple((table.rows, int(table.row_bytes / _NUMBER_BYTES.value)) for table in tables),
+        shapes=tuple((table.rows, int(table.row_bytes / FLOAT_BYTES.value)) for table in tables),
         total_bytes=total,
         hot_bytes=size,
         hit_share=hot.hit_share,
@@ -247,10 +246,10 @@ def _divided(
     )
     if split.dense:
         update = select(graph, phase=Phase.OPTIMIZER, kind=TaskKind.KERNEL)
-        trained = _NUMBER_BYTES.value * sum(fact.parameter_count for fact in subject.script.optimizers)
+        trained = FLOAT_BYTES.value * sum(fact.parameter_count for fact in subject.script.optimizers)
         graph = scale(graph, update, max(0.0, 1 - split.rest_bytes / trained) if trained else 1.0)
     gather_us = split.cold_bytes / (gather_gb_s * 1e3)
-    update_us = gather_us * _update_bytes(subject) / _NUMBER_BYTES.value
+    update_us = gather_us * _update_bytes(subject) / FLOAT_BYTES.value
     copy_us = split.cold_bytes / bus
     insertions: list[Insertion] = []
     joins: list[Dependency] = []
@@ -318,7 +317,7 @@ def _memory(memory: Memory, subject: Subject, split: _Split, *, on_host: bool) -
     """The GPU's peak without the cold rows but for those of the batch, or with the hot ones."""
     moved = split.hot_bytes if on_host else split.rest_bytes
     facts = subject.script.optimizers
-    trained = _NUMBER_BYTES.value * sum(fact.parameter_count for fact in facts)
+    trained = FLOAT_BYTES.value * sum(fact.parameter_count for fact in facts)
     state = sum(fact.state_bytes for fact in facts) * moved / trained if trained else 0.0
     sizes = (("parameters", moved), ("gradients", moved if split.dense else 0.0), ("optimizer", state))
     change = Memory.more if on_host else Memory.less

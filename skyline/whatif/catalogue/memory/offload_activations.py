@@ -10,7 +10,7 @@ from skyline.graph.dependency import Cause, Dependency
 from skyline.graph.graph import Graph
 from skyline.graph.insertion import Insertion, insert
 from skyline.graph.selection import select
-from skyline.graph.task import PHASE, Task, TaskKind, WorkClass
+from skyline.graph.task import HEAVY, PHASE, Task, TaskKind, WorkClass
 from skyline.interval import Interval
 from skyline.lazy_dataclass import dataclass
 from skyline.trace.record import OperatorShape, Phase
@@ -20,7 +20,6 @@ from skyline.whatif.cost.host_bus import IN, OUT, bytes_per_us, lane_beside
 from skyline.whatif.number_formats import NARROW
 from skyline.whatif.subject import shapes
 
-_HEAVY = (WorkClass.MATMUL, WorkClass.CONVOLUTION, WorkClass.ATTENTION)
 _LEAST_BYTES = Constant.at(
     1 << 20, "the start of a copy over the bus takes as long as moving this much, and longer"
 )
@@ -87,7 +86,7 @@ class OffloadActivations(UsualWhatIf):
 
 def _kept(subject: Subject, graph: Graph) -> dict[int, list[_Kept]]:
     """By iteration the inputs of layers in the order of the forward pass, but for the last: that is needed at once."""
-    heavy = select(graph, kind=TaskKind.KERNEL, work=_HEAVY, phase=(Phase.FORWARD, Phase.BACKWARD))
+    heavy = select(graph, kind=TaskKind.KERNEL, work=HEAVY, phase=(Phase.FORWARD, Phase.BACKWARD))
     tasks = graph.tasks
     sizes = dict(zip(heavy.tolist(), map(_input_bytes, shapes(subject, graph, heavy)), strict=True))
     backward: dict[tuple[int, int], int] = {}

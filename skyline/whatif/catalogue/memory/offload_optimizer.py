@@ -15,7 +15,7 @@ from skyline.lazy_dataclass import dataclass
 from skyline.trace.facts import OptimizerFact
 from skyline.trace.record import Phase
 from skyline.whatif.base import Applicability, Provenance, Scenario, Stage, Subject, UsualWhatIf
-from skyline.whatif.constant import Constant
+from skyline.whatif.constant import FLOAT_BYTES, Constant
 from skyline.whatif.cost.host_bus import IN, OUT, bytes_per_us, lane_beside
 from skyline.whatif.cost.optimizer_step import update_of
 from skyline.whatif.subject import Memory
@@ -27,7 +27,6 @@ _PARTS = Constant.at(
     8,
     "copies of the gradients: each begins as soon as its share of the backward pass is done, as with DDP's buckets",
 )
-_NUMBER_BYTES = Constant.at(4.0, "the width of a number in float32")
 UPDATE = "update on the host"
 
 
@@ -92,7 +91,7 @@ def _on_host(
     update = select(graph, kind=TaskKind.KERNEL, phase=Phase.OPTIMIZER)
     bare = scale(graph, update, 0.0, gaps=True)
     bare = scale(bare, launches_of(graph, update), 0.0, gaps=True)
-    size = _NUMBER_BYTES.value * sum(fact.parameter_count for fact in facts)
+    size = FLOAT_BYTES.value * sum(fact.parameter_count for fact in facts)
     moved = sum(
         (known.fused_bytes if (known := update_of(fact)) else 0.0) * fact.parameter_count for fact in facts
     )

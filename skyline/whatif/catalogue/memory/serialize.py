@@ -8,7 +8,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from skyline.errors import UsageError
 from skyline.graph.column import Indices, Times
 from skyline.graph.graph import Graph
 from skyline.graph.selection import select
@@ -22,13 +21,13 @@ from skyline.units import format_bytes, plural
 from skyline.whatif.base import Applicability, Provenance, Scenario, Semantics, Subject, UsualWhatIf
 from skyline.whatif.catalogue.host.traffic import bandwidth, traffic
 from skyline.whatif.catalogue.memory.batch_scaling import grown, growth
-from skyline.whatif.constant import Constant
+from skyline.whatif.constant import CACHE_BYTES, WORTH_ASKING, Constant
 from skyline.whatif.cost.embedding_rows import cleared_shares
 from skyline.whatif.cost.sub_batches import Group, LayerCost, Serialization
 from skyline.whatif.dropout import OTHER_DRAWS, draws
+from skyline.whatif.question import number
 from skyline.whatif.subject import shapes
 
-_CACHE_BYTES = Constant.at(32e6, "an assumption for a profile that does not know it: a last-level cache")
 _BYTES_PER_US = Constant.at(10e3, "an assumption where no operator shows it: a core moves 10 GB/s to memory")
 _PARAMETER_BYTES = Constant.at(4.0, "a number in float32")
 _MOST_PARTS = Constant.at(64.0, "an assumption: no group has more sub-batches, each of which calls it once")
@@ -39,7 +38,6 @@ _UNSURE = Constant(
     "as for gradient accumulation: a pass of a smaller batch, where the curve is surer than that",
 )
 _MOST_SAVED = Constant.at(0.5, "an assumption: no layer takes longer to move its tensors than for all else")
-_WORTH_ASKING = Constant.at(0.01, "the share of an iteration below which no change is worth asking for")
 _NORM = re.compile(r"batch_?norm", re.IGNORECASE)
 _ADVICE = "use nn.GroupNorm, whose mean and variance are of one sample"
 
@@ -119,18 +117,19 @@ class Serialize(UsualWhatIf):
         if reason:
             return Applicability.no(reason)
         scenario = Scenario.of(subject, self.grain)
-        cache_bytes = float(subject.script.environment.cache_bytes) or _CACHE_BYTES.value
+        cache_bytes = float(subject.script.environment.cache_bytes) or CACHE_BYTES.value
         plan = _planned(scenario, subject, cache_bytes)
         if isinstance(plan, str):
             return Applicability.no(plan)
-        if plan.saved_us < _WORTH_ASKING.value * 1e3 * subject.iteration_ms.value:
+        if plan.saved_us < WORTH_ASKING.value * 1e3 * subject.iteration_ms.value:
             return Applicability.no(_brings_nothing(subject, plan, cache_bytes))
         default = f"{cache_bytes / 1e6:.4g}"
         return Applicability(True, values=(default,), default=default)
 
     def transform(self, scenario: Scenario, value: str, subject: Subject) -> Scenario:
         """Scale the work of each layer of a group, both passes of it."""
-        cache_bytes = 1e6 * _megabytes(self.name, value)
+        hint = f"Give the megabytes of a cache, as in {self.name}=16."
+        cache_bytes = 1e6 * number(self.name, value, lambda one: 0 < one < 1e6, hint)
         plan = _planned(scenario, subject, cache_bytes)
         if isinstance(plan, str):
             return replace(scenario, reason=plan)
@@ -188,19 +187,6 @@ def mixes_samples(profile: Profile) -> str:
         return layer.path
     forward = (one.name for one in profile.trace.records if one.phase is Phase.FORWARD)
     return next((name for name in forward if _NORM.search(name)), "")
-
-
-def _megabytes(name: str, value: str) -> float:
-    try:
-        size = float(value)
-    except ValueError:
-        size = 0.0
-    if not 0 < size < 1e6:
-        raise UsageError(
-            f"{name}={value[:24]} is not possible",
-            hint=f"Give the megabytes of a cache, as in {name}=16.",
-        )
-    return size
 
 
 def _planned(scenario: Scenario, subject: Subject, cache_bytes: float) -> _Plan | str:

@@ -18,7 +18,7 @@ from skyline.lazy_dataclass import dataclass
 from skyline.memory.growth import LARGE_BYTES
 from skyline.trace.facts import LabelFact, ModuleFact
 from skyline.trace.profile import Profile
-from skyline.trace.record import OperatorShape, Phase, RecordKind
+from skyline.trace.record import PASSES, OperatorShape, Phase, RecordKind
 from skyline.whatif.base import Applicability, Provenance, Scenario, Semantics, Subject, UsualWhatIf
 from skyline.whatif.constant import XEON, Constant
 from skyline.whatif.cost.large_blocks import Share, no_longer_returned, without_getting, without_returning
@@ -63,7 +63,6 @@ _CALLS_US = Constant(
 )
 _LOSS = re.compile(r"log_?softmax|cross_?entropy|nll_?loss", re.IGNORECASE)
 _LOSS_KERNEL = re.compile(r"softmax|nll_?loss", re.IGNORECASE)
-_PASSES = (Phase.FORWARD, Phase.BACKWARD)
 _UPDATES = (Phase.OPTIMIZER, Phase.OTHER)
 _NUMBER_BYTES = Constant.at(4, "the width of a number in float32")
 
@@ -325,14 +324,14 @@ def _changed(subject: Subject, graph: Graph, layer: OutputLayer, left: SharesLef
         saved = _saved(layer, left, smaller)
         graph = without_getting(subject, graph, saved, smaller)
         graph = without_returning(subject, graph, saved, smaller)
-    own = select(graph, layer=path, phase=_PASSES, on_gpu=subject.on_gpu)
+    own = select(graph, layer=path, phase=PASSES, on_gpu=subject.on_gpu)
     taken = np.isin(own, select(graph, name="AccumulateGrad"))
     changed = scale(graph, own, np.where(taken, left.parameters, left.products))
     called = _losses(subject, graph, layer)
     if not subject.on_gpu:
         changed = scale(changed, called, left.numbers)
     else:
-        kernels = select(graph, name=_LOSS_KERNEL, phase=_PASSES, on_gpu=True)
+        kernels = select(graph, name=_LOSS_KERNEL, phase=PASSES, on_gpu=True)
         places = _places(graph, called)
         wanted = [place in places for place in _places(graph, kernels)]
         changed = scale(changed, kernels[np.array(wanted, np.bool_)], left.numbers)
@@ -371,14 +370,14 @@ def _losses(subject: Subject, graph: Graph, layer: OutputLayer) -> Indices:
     were recorded there: the backward pass of the likelihood is given a single number, and makes as many as the outputs;
     a call of a function may be one task with the lines around it.
     """
-    found = select(graph, name=_LOSS, phase=_PASSES, on_gpu=False)
+    found = select(graph, name=_LOSS, phase=PASSES, on_gpu=False)
     known = shapes(subject, graph, found)
     wanted = [
         one is not None and any(sizes[-1:] == (layer.classes,) for sizes in one.inputs) for one in known
     ]
     given = found[np.array(wanted, np.bool_)]
     of_loss = set(_places(graph, given)) - {(-1, -1)}
-    there = select(graph, phase=_PASSES, on_gpu=False)
+    there = select(graph, phase=PASSES, on_gpu=False)
     beside = there[np.array([place in of_loss for place in _places(graph, there)], np.bool_)]
     return np.union1d(given, beside)
 

@@ -84,7 +84,7 @@ def batched_on_cpu(
     loading = (tasks.kind == KIND[TaskKind.DATA]) | (tasks.phase == PHASE[Phase.DATA])
     computing = (tasks.lane == tasks.lane_code(subject.lane)) & ~loading
     passes = computing & np.isin(tasks.phase, _PASSES)
-    weighted, norms = _with_weights(graph), _named(graph, _NORMS)
+    weighted, norms = _with_weights(graph), graph.tasks.named(_NORMS.search)
     products = np.flatnonzero(computing & weighted & (tasks.work == WORK[WorkClass.MATMUL]))
     divided = by_model(subject, graph, products, jobs)
     alone_us, larger = _one_by_one_us(subject, graph, jobs), _in_larger_batch(scenario, subject, jobs)
@@ -117,16 +117,11 @@ def _returns_blocks(subject: Subject, scenario: Scenario, jobs: int) -> bool:
     return jobs * scenario.batch_factor(subject) * largest > LARGE_BYTES
 
 
-def _named(graph: Graph, pattern: re.Pattern[str]) -> Flags:
-    found = [pattern.search(name) is not None for name in graph.tasks.names]
-    return np.array(found, np.bool_)[graph.tasks.name]
-
-
 def _with_weights(graph: Graph) -> Flags:
     """True for work with tensors of the size of a weight: each model has its own."""
     tasks = graph.tasks
-    products = (tasks.work == WORK[WorkClass.MATMUL]) & ~_named(graph, _OF_ACTIVATIONS)
-    return products | (tasks.work == WORK[WorkClass.CONVOLUTION]) | _named(graph, _OF_WEIGHTS)
+    products = (tasks.work == WORK[WorkClass.MATMUL]) & ~graph.tasks.named(_OF_ACTIVATIONS.search)
+    return products | (tasks.work == WORK[WorkClass.CONVOLUTION]) | graph.tasks.named(_OF_WEIGHTS.search)
 
 
 def _one_by_one_us(subject: Subject, graph: Graph, jobs: int) -> Times:
@@ -172,14 +167,12 @@ def _in_larger_batch(scenario: Scenario, subject: Subject, jobs: int) -> Graph |
 def batched_on_gpu(subject: Subject, graph: Graph, jobs: int, own_data: bool) -> tuple[Graph, Graph, Graph]:
     """The graph with each kernel computing for ``jobs`` models, launched as often as now: likely, best and worst."""
     tasks = graph.tasks
-    over_bus = np.array(
-        [any(mark in name.lower() for mark in _OVER_THE_BUS) for name in tasks.names], np.bool_
-    )
+    over_bus = tasks.named(lambda name: any(mark in name.lower() for mark in _OVER_THE_BUS))
     loading = (tasks.kind == KIND[TaskKind.DATA]) | (tasks.phase == PHASE[Phase.DATA])
-    loading |= (tasks.kind == KIND[TaskKind.COPY]) & over_bus[tasks.name]
+    loading |= (tasks.kind == KIND[TaskKind.COPY]) & over_bus
     kernels = select(graph, kind=TaskKind.KERNEL)
     kernels = kernels[~loading[kernels]]
-    norms = _named(graph, _NORMS)
+    norms = graph.tasks.named(_NORMS.search)
     copies = np.flatnonzero((tasks.kind == KIND[TaskKind.COPY]) & ~loading)
     found: list[Graph] = []
     for case, factors in zip(ENDS, kernel_factors(subject, graph, kernels, jobs), strict=True):
@@ -284,16 +277,16 @@ def _with_dispatch(subject: Subject, graph: Graph, case: str) -> Graph:
     """With the time that batching adds on the host, behind each operator of the forward pass and once before it."""
     tasks = graph.tasks
     forward = (tasks.lane == tasks.lane_code(subject.lane)) & (tasks.phase == PHASE[Phase.FORWARD])
-    called = forward & _named(graph, _OPERATOR) & (tasks.kind == KIND[TaskKind.CPU])
+    called = forward & graph.tasks.named(_OPERATOR.search) & (tasks.kind == KIND[TaskKind.CPU])
     if not called.any():
         called = forward & (tasks.kind == KIND[TaskKind.LAUNCH])
     weighted = _with_weights(graph)
     added_us = np.full(len(graph), getattr(OTHER_CALL_US, case))
     added_us[weighted & (tasks.work == WORK[WorkClass.MATMUL])] = getattr(PRODUCT_CALL_US, case)
     added_us[weighted & (tasks.work == WORK[WorkClass.CONVOLUTION])] = getattr(CONVOLUTION_CALL_US, case)
-    added_us[_named(graph, _NORMS)] = getattr(NORM_CALL_US, case)
-    added_us[_named(graph, _LOSSES)] = getattr(LOSS_CALL_US, case)
-    added_us[_named(graph, _LOOKUPS)] = getattr(LOOKUP_CALL_US, case)
+    added_us[graph.tasks.named(_NORMS.search)] = getattr(NORM_CALL_US, case)
+    added_us[graph.tasks.named(_LOSSES.search)] = getattr(LOSS_CALL_US, case)
+    added_us[graph.tasks.named(_LOOKUPS.search)] = getattr(LOOKUP_CALL_US, case)
     added_us[~called] = 0.0
     places = np.flatnonzero(called)
     _, first = np.unique(tasks.iteration[places], return_index=True)

@@ -169,8 +169,7 @@ def _tasks(subject: Subject, graph: Graph, block: Block, terms: Sequence[int]) -
             ]
             chosen = chosen[np.isin(tasks.line[chosen], lines)]
             pattern = _NAMES.get(place.op)
-            named = [pattern is not None and pattern.search(name) is not None for name in tasks.names]
-            chosen = chosen[np.array(named, np.bool_)[tasks.name[chosen]]] if pattern is not None else chosen
+            chosen = chosen[tasks.named(pattern.search)[chosen]] if pattern is not None else chosen
         if place.op in PRODUCTS:
             chosen = chosen[tasks.work[chosen] == WORK[WorkClass.MATMUL]]
         found.append(chosen)

@@ -16,7 +16,7 @@ from skyline.graph.task import TaskKind, WorkClass
 from skyline.interval import ENDS, Interval
 from skyline.lazy_dataclass import dataclass
 from skyline.trace.facts import ModuleFact
-from skyline.trace.record import OperatorShape, Phase
+from skyline.trace.record import PASSES, OperatorShape, Phase
 from skyline.whatif.base import (
     Applicability,
     Provenance,
@@ -32,7 +32,6 @@ from skyline.whatif.predicted_kernels import PredictedKernels
 from skyline.whatif.recorded_norms import batch_norms
 from skyline.whatif.subject import shapes
 
-_PASSES = (Phase.FORWARD, Phase.BACKWARD)
 _LAST = "channels last"
 """As the tracer writes it."""
 CONVERSIONS = ("nchwToNhwc", "nhwcToNchw")
@@ -196,7 +195,7 @@ def _factors(subject: Subject, graph: Graph, end: str) -> tuple[Indices, npt.NDA
 def _convolutions(subject: Subject, graph: Graph) -> Indices:
     kind = TaskKind.KERNEL if subject.on_gpu else TaskKind.CPU
     return select(
-        graph, Criteria(work=WorkClass.CONVOLUTION, kind=kind, phase=_PASSES if not subject.on_gpu else None)
+        graph, Criteria(work=WorkClass.CONVOLUTION, kind=kind, phase=PASSES if not subject.on_gpu else None)
     )
 
 

@@ -12,14 +12,12 @@ from skyline.graph.graph import Graph
 from skyline.interval import ENDS, End
 from skyline.lazy_dataclass import dataclass
 from skyline.trace.profile import Profile
-from skyline.trace.record import OperatorShape, Phase
+from skyline.trace.record import PASSES, OperatorShape, Phase
 from skyline.whatif.base import Applicability, Grain, Provenance, Scenario, Semantics, Subject, UsualWhatIf
-from skyline.whatif.constant import Constant
+from skyline.whatif.constant import FLOAT_BYTES, Constant
 from skyline.whatif.cost.added_layers import with_layer_behind
 from skyline.whatif.cost.embedding_rows import Table, is_shared, is_table
 from skyline.whatif.cost.factored_layers import (
-    FLOAT_BYTES,
-    PASSES,
     Factored,
     Split,
     called_us,

@@ -14,7 +14,7 @@ from skyline.graph.selection import select
 from skyline.graph.task import PHASE, TaskKind, WorkClass
 from skyline.interval import Interval
 from skyline.lazy_dataclass import dataclass
-from skyline.trace.record import Phase
+from skyline.trace.record import PASSES, Phase
 from skyline.whatif.base import Applicability, Provenance, Scenario, Stage, Subject, UsualWhatIf
 from skyline.whatif.constant import Constant
 from skyline.whatif.number_formats import NARROW
@@ -22,7 +22,6 @@ from skyline.whatif.subject import shapes
 
 _NORM = re.compile(r"batch_?norm|(?<![a-z])bn_(fw|bw)", re.IGNORECASE)
 _RECTIFIER = re.compile(r"relu|clamp_min|threshold_backward", re.IGNORECASE)
-_PASSES = (Phase.FORWARD, Phase.BACKWARD)
 _LEFT = Constant(
     0.5,
     0.3,
@@ -85,12 +84,12 @@ class FusedBatchNorm(UsualWhatIf):
 
 
 def _norms(graph: Graph) -> Indices:
-    return select(graph, kind=TaskKind.KERNEL, name=_NORM, phase=_PASSES)
+    return select(graph, kind=TaskKind.KERNEL, name=_NORM, phase=PASSES)
 
 
 def _beside(graph: Graph, norms: Indices) -> Indices:
     """Rectifiers directly behind a normalization on its stream in the forward pass, directly before in the backward."""
-    named = select(graph, kind=TaskKind.KERNEL, name=_RECTIFIER, phase=_PASSES)
+    named = select(graph, kind=TaskKind.KERNEL, name=_RECTIFIER, phase=PASSES)
     before, after = graph.structure.before, graph.structure.after
     forward = graph.tasks.phase[named] == PHASE[Phase.FORWARD]
     neighbour = np.where(forward, before[named], after[named])

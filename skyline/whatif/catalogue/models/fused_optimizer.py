@@ -9,7 +9,7 @@ import numpy as np
 from skyline.errors import UsageError
 from skyline.graph.graph import scale
 from skyline.graph.selection import select
-from skyline.graph.task import Part, TaskKind
+from skyline.graph.task import ALL_BUT_LOADING, Part, TaskKind
 from skyline.interval import ENDS, End, Interval
 from skyline.lazy_dataclass import dataclass
 from skyline.trace.facts import OptimizerFact
@@ -37,23 +37,9 @@ from skyline.whatif.cost.streaming import relieved
 from skyline.whatif.number_formats import gpu
 from skyline.whatif.subject import NEEDS_PROFILE, MemoryChange
 
-HAS_FOREACH = frozenset(
-    {
-        *(
-            "Adam",
-            "AdamW",
-            "SGD",
-            "Adagrad",
-            "RMSprop",
-            "Adadelta",
-            "NAdam",
-            "RAdam",
-            "Adamax",
-            "Rprop",
-            "ASGD",
-        ),
-    }
-)
+HAS_FOREACH = frozenset({
+    "Adam", "AdamW", "SGD", "Adagrad", "RMSprop", "Adadelta", "NAdam", "RAdam", "Adamax", "Rprop", "ASGD",
+})  # fmt: skip
 _HELD = {"SGD": 0.0, "Adagrad": 2.0}
 """Intermediate results held together, over the parameters' own bytes; 1 where it is not said (PyTorch's manual).
 
@@ -149,7 +135,6 @@ def step_memory(baseline: Subject, temporary: float) -> MemoryChange | None:
 
 _FUSED_ON_CPU_SINCE = (2, 4)
 FOREACH = "foreach"
-_ALL_BUT_LOADING = tuple(kind for kind in TaskKind if kind is not TaskKind.DATA)
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,7 +217,7 @@ class FusedOptimizer(UsualWhatIf):
         left = _parameters_left(scenario, baseline)
         predicted = fused_ms(baseline, unfused(baseline), left)
         factor = predicted.value / unfused_ms(baseline, left)
-        chosen = select(scenario.graph, phase=Phase.OPTIMIZER, kind=_ALL_BUT_LOADING)
+        chosen = select(scenario.graph, phase=Phase.OPTIMIZER, kind=ALL_BUT_LOADING)
         less = left * sum(
             moved_bytes(fact) * (1 - update.fused_bytes / update.unfused_bytes)
             for fact, update in unfused(baseline)
@@ -316,7 +301,7 @@ def _all_at_once(scenario: Scenario, baseline: Subject) -> Scenario:
     chosen = one_by_one(baseline)
     now_ms = baseline.parts_ms[Part.OPTIMIZER] or baseline.phases.optimizer
     predicted = foreach_ms(baseline, chosen)
-    tasks = select(scenario.graph, phase=Phase.OPTIMIZER, kind=_ALL_BUT_LOADING)
+    tasks = select(scenario.graph, phase=Phase.OPTIMIZER, kind=ALL_BUT_LOADING)
     stepped = scale(scenario.graph, tasks, predicted.value / now_ms, gaps=True)
     return scenario.changed(
         relieved(baseline, stepped, -more_bytes(chosen)),

@@ -14,7 +14,7 @@ from skyline.interval import ENDS, End, Interval
 from skyline.lazy_dataclass import dataclass
 from skyline.trace.facts import ModuleFact
 from skyline.trace.profile import Profile
-from skyline.trace.record import Phase
+from skyline.trace.record import PASSES, Phase
 from skyline.whatif.base import (
     Applicability,
     Grain,
@@ -25,10 +25,9 @@ from skyline.whatif.base import (
     UsualWhatIf,
 )
 from skyline.whatif.catalogue.host.traffic import bandwidth
-from skyline.whatif.constant import Constant
+from skyline.whatif.constant import FLOAT_BYTES, Constant
 from skyline.whatif.cost.added_layers import called_twice, with_calls_added
 from skyline.whatif.cost.factored_layers import (
-    FLOAT_BYTES,
     OneWeight,
     Product,
     Replaced,
@@ -88,7 +87,6 @@ _CALLS = Constant(
     "from the code of the module: next to both products it takes apart, turns twice, joins and adds the bias, and each "
     "product of more than two dimensions is viewed before and behind",
 )
-_PASSES = (Phase.FORWARD, Phase.BACKWARD)
 CAVEAT = "training bears fewer free parameters; its loss is not predicted"
 
 
@@ -230,7 +228,7 @@ class Kronecker(UsualWhatIf):
         usual = max((one for one in possible if one <= _USUAL.value), default=possible[0])
         graph = subject.graph_of(Grain.OPERATORS)
         chosen = kronecker_layers(profile, Structure(usual))
-        if not len(tasks_of(graph, chosen, kind=product_kind(subject), phase=_PASSES)):
+        if not len(tasks_of(graph, chosen, kind=product_kind(subject), phase=PASSES)):
             return Applicability.no("no work of such a layer was recorded")
         return offered(
             subject, chosen, lambda now: _changed(subject, now, chosen, 1.0, "value"), usual, possible
@@ -365,7 +363,7 @@ def _beside_us(
 def _firsts(subject: Subject, graph: Graph, layer: Layer) -> list[int]:
     """One task of the layer in each pass of each iteration."""
     found: dict[tuple[int, int], int] = {}
-    for task in tasks_of(graph, (layer,), kind=product_kind(subject), phase=_PASSES).tolist():
+    for task in tasks_of(graph, (layer,), kind=product_kind(subject), phase=PASSES).tolist():
         found.setdefault((int(graph.tasks.iteration[task]), int(graph.tasks.phase[task])), task)
     return list(found.values())
 

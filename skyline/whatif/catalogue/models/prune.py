@@ -14,7 +14,7 @@ from skyline.graph.selection import select
 from skyline.graph.task import WORK, TaskKind, WorkClass
 from skyline.interval import ENDS, Interval
 from skyline.lazy_dataclass import dataclass
-from skyline.trace.record import OperatorShape, Phase
+from skyline.trace.record import PASSES, OperatorShape, Phase
 from skyline.units import format_ms, format_share
 from skyline.whatif.base import Applicability, Scenario, Semantics, Subject, UsualWhatIf
 from skyline.whatif.catalogue.models.alignment import EFFICIENT_FROM, Odd, element_bytes, padded
@@ -37,7 +37,6 @@ _VALUES = ("0.1", "0.3", "0.5")
 _DEFAULT = "0.3"
 _STEPS = tuple(step / 5 for step in range(6))
 """Parts of the ratio in the equal stretches of the stated schedule."""
-_PASSES = (Phase.FORWARD, Phase.BACKWARD)
 _MOST_CALL = Constant.at(
     0.5, "an assumption: at least half of a short operator's time is work on its numbers"
 )
@@ -131,7 +130,7 @@ class _Work:
     @cached_property
     def tasks(self) -> Indices:
         """Operators of both passes on a processor, kernels on a GPU."""
-        return select(self.graph, kind=self._kind, phase=_PASSES)
+        return select(self.graph, kind=self._kind, phase=PASSES)
 
     @property
     def _kind(self) -> TaskKind:

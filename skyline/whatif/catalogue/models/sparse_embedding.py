@@ -8,7 +8,7 @@ from skyline.errors import UsageError
 from skyline.graph.column import Indices
 from skyline.graph.graph import Graph, scale
 from skyline.graph.selection import select
-from skyline.graph.task import TaskKind
+from skyline.graph.task import ALL_BUT_LOADING
 from skyline.interval import Interval
 from skyline.lazy_dataclass import dataclass
 from skyline.trace.facts import OptimizerFact
@@ -30,7 +30,6 @@ from skyline.whatif.cost.optimizer_step import update_of
 from skyline.whatif.cost.streaming import relieved
 from skyline.whatif.subject import Memory
 
-_ALL_BUT_LOADING = tuple(kind for kind in TaskKind if kind is not TaskKind.DATA)
 _GRADIENT_BYTES = 4
 
 
@@ -182,7 +181,7 @@ def _changed(
         - sparse_step_us(table, step, step_us * table.rows * table.width / whole).ends[end]
         for table in chosen
     )
-    within = select(graph, phase=Phase.OPTIMIZER, kind=_ALL_BUT_LOADING)
+    within = select(graph, phase=Phase.OPTIMIZER, kind=ALL_BUT_LOADING)
     return scale(graph, within, max(0.0, 1 - less / step_us))
 
 
@@ -202,7 +201,7 @@ def _tensors_of(baseline: Subject, shape: tuple[int, int]) -> int:
 
 
 def _optimizer_us(baseline: Subject, graph: Graph) -> float:
-    within = select(graph, phase=Phase.OPTIMIZER, kind=_ALL_BUT_LOADING)
+    within = select(graph, phase=Phase.OPTIMIZER, kind=ALL_BUT_LOADING)
     return float(np.asarray(graph.durations[within]).sum()) / baseline.steps
 
 

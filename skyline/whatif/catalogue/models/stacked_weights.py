@@ -13,8 +13,7 @@ from skyline.graph.selection import select
 from skyline.graph.task import TaskKind
 from skyline.graph.threads import is_split
 from skyline.trace.record import OperatorShape, Phase
-from skyline.whatif.constant import EPYC, Constant
-from skyline.whatif.cost.factored_layers import FLOAT_BYTES
+from skyline.whatif.constant import EPYC, FLOAT_BYTES, Constant
 from skyline.whatif.cost.large_blocks import go_back, kept_gradients
 from skyline.whatif.cost.thread_scaling import PLAIN_PART, gained, threads_of, tried_products
 from skyline.whatif.subject import Subject, shapes

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from math import isfinite
-
-from skyline.errors import UsageError
 from skyline.graph.column import Indices
 from skyline.graph.graph import Graph, scale
 from skyline.graph.selection import select
@@ -24,13 +21,13 @@ from skyline.whatif.base import (
     UsualWhatIf,
 )
 from skyline.whatif.catalogue.memory.hot_embeddings import why_unknown
-from skyline.whatif.constant import Constant
+from skyline.whatif.constant import FLOAT_BYTES, Constant
 from skyline.whatif.cost.embedding_rows import DENSE_GRADIENTS, dense_rows, updates_of
+from skyline.whatif.question import number
 
 _USUAL = Constant.at(1e-3, "the change of a row in a step that counts as none: an assumption")
 _LEAST_SHARE = Constant.at(0.02, "values that fewer rows fall below are not offered")
 _LATER = "a profile does not show how many rows settle later, or change again"
-_NUMBER_BYTES = Constant.at(4.0, "the width of a number in float32")
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +71,8 @@ class StaleEmbeddings(UsualWhatIf):
 
     def transform(self, scenario: Scenario, value: str, subject: Subject) -> Scenario:
         """Scale the making of gradients, and updates of sparse ones; at best all rows have settled."""
-        change = _change(self.name, value)
+        hint = f"Give a part of the norm below 1: {self.name}=0.001."
+        change = number(self.name, value, lambda one: 0 < one < 1, hint)
         values = subject.script.values
         assert values is not None
         tables = [table for table in values.tables if table.steady]
@@ -112,18 +110,6 @@ class StaleEmbeddings(UsualWhatIf):
         )
 
 
-def _change(name: str, value: str) -> float:
-    try:
-        change = float(value)
-    except ValueError:
-        change = -1.0
-    if not isfinite(change) or not 0 < change < 1:
-        raise UsageError(
-            f"{name}={value[:24]} is not possible", hint=f"Give a part of the norm below 1: {name}=0.001."
-        )
-    return change
-
-
 def _row_share(tables: list[TableAccess], change: float) -> float:
     """Of the rows that an iteration looks up in all tables."""
     rows = sum(table.distinct_rows for table in tables)
@@ -141,10 +127,10 @@ def _scaled(subject: Subject, graph: Graph, table: TableAccess, gradient: float,
     on_gpu = len(_gradients(subject.graph_of(Grain.OPERATORS), table.path, on_gpu=True)) > 0
     graph = scale(graph, _gradients(graph, table.path, on_gpu=on_gpu), gradient)
     if not on_gpu:
-        shape = table.rows, int(table.row_bytes / _NUMBER_BYTES.value)
+        shape = table.rows, int(table.row_bytes / FLOAT_BYTES.value)
         return scale(graph, updates_of(subject, graph, shape), update)
     # The kernels of an update work on many tensors at a time: the table has its part of them by size.
-    trained = _NUMBER_BYTES.value * sum(fact.parameter_count for fact in subject.script.optimizers)
+    trained = FLOAT_BYTES.value * sum(fact.parameter_count for fact in subject.script.optimizers)
     part = min(1.0, table.size_bytes / trained) if trained else 0.0
     kernels = select(graph, phase=Phase.OPTIMIZER, kind=TaskKind.KERNEL)
     return scale(graph, kernels, 1 - part * (1 - update))

@@ -12,7 +12,7 @@ from skyline.graph.graph import Graph
 from skyline.graph.insertion import InsertedGpuWork, insert_gpu_work
 from skyline.graph.launching import launches
 from skyline.graph.selection import select
-from skyline.graph.task import Task, TaskKind, WorkClass, work_class
+from skyline.graph.task import HEAVY, Task, TaskKind, WorkClass, work_class
 from skyline.interval import Interval
 from skyline.lazy_dataclass import dataclass
 from skyline.trace.record import Phase
@@ -26,7 +26,7 @@ from skyline.whatif.base import (
     UsualWhatIf,
 )
 from skyline.whatif.catalogue.models.channels_last import CONVERSIONS, lie_channels_last
-from skyline.whatif.catalogue.numerics.cast_calls import scaler_call_us
+from skyline.whatif.catalogue.numerics.casts import scaler_call_us
 from skyline.whatif.catalogue.numerics.cpu_narrowing import EMULATED_CPU, emulated, narrowed_on_cpu
 from skyline.whatif.catalogue.numerics.narrowing import (
     heavy_tasks,
@@ -47,7 +47,6 @@ from skyline.whatif.recording import computes_in_16_bits
 from skyline.whatif.subject import Memory
 
 _FORMATS = {"bf16": BFLOAT16, "fp16": FLOAT16}
-_HEAVY = (WorkClass.MATMUL, WorkClass.CONVOLUTION, WorkClass.ATTENTION)
 _UNSCALE_BYTES = 8
 """Each gradient is read, multiplied and written back in float32, and looked at for infinities on the way."""
 _UNSCALE_US = 10.0
@@ -233,7 +232,7 @@ def _narrow_already(subject: Subject) -> bool:
     profile = subject.script
     if profile.settings is not None and profile.settings.autocast:
         return True
-    heavy = [one for one in profile.trace.shapes if work_class(one.operator) in _HEAVY]
+    heavy = [one for one in profile.trace.shapes if work_class(one.operator) in HEAVY]
     return any(name in NARROW for one in heavy for name in one.dtypes)
 
 

@@ -12,20 +12,17 @@ from skyline.graph.column import Indices, Times
 from skyline.graph.graph import Graph, scale
 from skyline.graph.launching import launches_of
 from skyline.graph.selection import Criteria, select
-from skyline.graph.task import PHASE, WORK, TaskKind, WorkClass
+from skyline.graph.task import HEAVY, PHASE, WORK, TaskKind, WorkClass
 from skyline.interval import Interval
 from skyline.trace.kineto.category import GPU_WORK
-from skyline.trace.record import OperatorShape, Phase
-from skyline.whatif.catalogue.numerics.cast_calls import USUAL_CASTS, call_us, cast_calls
-from skyline.whatif.catalogue.numerics.narrow_trials import of_activations
-from skyline.whatif.catalogue.numerics.predicted_narrowing import as_predicted
+from skyline.trace.record import PASSES, OperatorShape, Phase
+from skyline.whatif.catalogue.numerics.casts import USUAL_CASTS, cast_calls, launch_call_us, of_activations
 from skyline.whatif.constant import Constant
-from skyline.whatif.number_formats import NARROW, factors, gpu
+from skyline.whatif.number_formats import NARROW, Factors, factors, gpu, gpu_bytes_per_us, in_format
+from skyline.whatif.predicted_kernels import PredictedKernels
 from skyline.whatif.recorded_norms import batch_norms
 from skyline.whatif.subject import Subject, shapes
 
-_HEAVY = (WorkClass.MATMUL, WorkClass.CONVOLUTION, WorkClass.ATTENTION)
-_PASSES = (Phase.FORWARD, Phase.BACKWARD)
 _WIDE = re.compile(
     r"softmax|layer_?norm|group_?norm|loss|nll|embedding|index|nccl|reduce|sum|pow|rsqrt|cumsum|memset|fill|zero|to_copy",
     re.IGNORECASE,
@@ -34,7 +31,7 @@ _WIDE = re.compile(
 autocast to float32"), lookups in float32 tables, gradients that are exchanged, and what has no input."""
 _KEEP_WIDE_ON_GPU = re.compile(r"softmax|layer_norm|group_norm|rms_norm|loss|aten::pow")
 _KEEP_WIDE_ON_CPU = re.compile(r"layer_norm|group_norm|rms_norm")
-_WIDE_NORM = re.compile(r"layer_norm|group_norm|rms_norm")
+_WIDE_NORM = re.compile(r"layer_?norm|group_?norm|rms_?norm", re.IGNORECASE)
 _ELEMENTWISE = re.compile(r"aten::(add|sub|mul|div)_?")
 _KEEP_NARROW = re.compile(r"relu|gelu|silu|sigmoid|tanh|dropout|pool|batch_norm|softmax")
 """Operators that keep their inputs in float32, by autocast's lists for either device, or in 16 bits. Batch norms take
@@ -45,6 +42,13 @@ LIGHT = Constant(
     1.0,
     "half the bytes where the input is the result of a product: time of other kernels beyond the least",
 )
+_NARROW_PART = Constant(
+    0.7,
+    0.0,
+    1.0,
+    "an assumption: the part of the kernels between products whose inputs have 16 bits, in models with norms that "
+    "autocast computes in float32; all of them have in other models",
+)
 _LEAST_US = Constant.at(2.0, "an assumption: the start and end of a kernel, in µs")
 CAST_BYTES = Constant.at(6, "4 bytes are read and 2 written for each number, or the other way round")
 _CONVERTED_BYTES = Constant.at(4, "2 bytes are read and 2 written for each number")
@@ -53,14 +57,13 @@ _CONVERSIONS = Constant.at(
     "two conversions in 16 bits for each convolution, over the mean of the kernels between the convolutions",
     machine="a recording of ResNet-50 on an RTX 3060 Ti, which holds 414 in TF32",
 )
-_USUAL_BYTES_PER_US = Constant.at(500e3, "an assumption for a GPU of unknown bandwidth: 500 GB/s")
 
 
 def heavy_tasks(subject: Subject, graph: Graph) -> Indices:
     """Work of matrix units in the passes over the model: kernels with a GPU, operators without one."""
     if subject.on_gpu:
-        return _recorded(subject, graph, select(graph, work=_HEAVY, phase=_PASSES, kind=TaskKind.KERNEL))
-    return select(graph, work=_HEAVY, phase=_PASSES, kind=TaskKind.CPU)
+        return _recorded(subject, graph, select(graph, work=HEAVY, phase=PASSES, kind=TaskKind.KERNEL))
+    return select(graph, work=HEAVY, phase=PASSES, kind=TaskKind.CPU)
 
 
 def narrowed_on_gpu(
@@ -72,7 +75,7 @@ def narrowed_on_gpu(
     """
     heavy = heavy_tasks(subject, graph)
     light = _light(subject, graph)
-    predicted = as_predicted(subject, graph, heavy, light, target)
+    predicted = _as_predicted(subject, graph, heavy, light, target)
     if predicted is not None:
         as_they_are = np.ones(len(heavy))
         likely, least, most = (
@@ -98,6 +101,42 @@ def narrowed_on_gpu(
     return likely, least, most
 
 
+def _as_predicted(
+    subject: Subject, graph: Graph, heavy: Indices, light: Indices, target: str
+) -> tuple[Graph, Graph, Graph] | None:
+    """The graph with every kernel as the predictor has it in a step under autocast; None where nothing is predicted.
+
+    ``heavy`` kernels are in the target format, ``light`` ones where their inputs are, and others stay as wide.
+    """
+    known = PredictedKernels.of(subject, graph)
+    if known is None:
+        return None
+    is_heavy, is_light = np.isin(known.kernels, heavy), np.isin(known.kernels, light)
+    narrow = [
+        in_format(shape, target) if changes else shape
+        for shape, changes in zip(known.shapes, is_heavy | is_light, strict=True)
+    ]
+    wide = [
+        changed if is_product else shape
+        for shape, changed, is_product in zip(known.shapes, narrow, is_heavy, strict=True)
+    ]
+    # Asked together: predictors tell a step with products in 16 bits as a whole.
+    count = len(narrow)
+    both = known.factors([*known.shapes, *known.shapes], [*narrow, *wide])
+    some_wide = any(_WIDE_NORM.search(shape.operator) for shape in known.shapes)
+    part = _NARROW_PART if some_wide else None
+
+    def mixed(ends: np.ndarray, narrow_part: float) -> np.ndarray:
+        return narrow_part * ends[:count] + (1 - narrow_part) * ends[count:]
+
+    factors = Factors(
+        mixed(both.likely, 1.0 if part is None else part.value),
+        mixed(both.least, 1.0 if part is None else part.high),
+        mixed(both.most, 1.0 if part is None else part.low),
+    )
+    return factors.applied(graph, known.kernels)
+
+
 def kept_factor(subject: Subject, graph: Graph) -> Interval:
     """Activations under autocast over those without: the inputs of products become half as large.
 
@@ -109,7 +148,7 @@ def kept_factor(subject: Subject, graph: Graph) -> Interval:
     keeps_wide = _KEEP_WIDE_ON_GPU if subject.on_gpu else _KEEP_WIDE_ON_CPU
     narrow = wide = 0
     tasks = graph.tasks
-    heavy = [WORK[one] for one in _HEAVY]
+    heavy = [WORK[one] for one in HEAVY]
     for index, shape in zip(forward.tolist(), shapes(subject, graph, forward), strict=True):
         if shape is None or not shape.inputs or not shape.dtypes or shape.dtypes[0] != "float32":
             continue
@@ -184,7 +223,7 @@ def _on_gpu(
     if converted:
         images = heavy[graph.tasks.work[heavy] == WORK[WorkClass.CONVOLUTION]]
         durations[images] += casting * _conversions_us(subject, graph, images, light)
-    host_us = call_us(graph)
+    host_us = launch_call_us(graph)
     for phase, casts in cast_calls(subject, graph, weighted).items():
         called = launches_of(graph, weighted[graph.tasks.phase[weighted] == PHASE[phase]])
         durations[called] += casting * casts * host_us
@@ -206,8 +245,7 @@ def _conversions_us(
     subject: Subject, graph: Graph, images: Indices, light: Indices
 ) -> npt.NDArray[np.float64]:
     """Time to read and write the two largest tensors of each convolution once, in another layout."""
-    spec = gpu(subject)
-    rate = spec.bandwidth_gb_s * 1e3 if spec is not None else _USUAL_BYTES_PER_US.value
+    rate = gpu_bytes_per_us(subject)
     between = _CONVERSIONS.value * float(graph.durations[light].mean()) if len(light) else 0.0
     found = np.full(len(images), between)
     for place, shape in enumerate(shapes(subject, graph, images)):
@@ -218,10 +256,9 @@ def _conversions_us(
 
 
 def _light(subject: Subject, graph: Graph) -> Indices:
-    criteria = Criteria(work=WorkClass.OTHER, phase=_PASSES, kind=TaskKind.KERNEL)
+    criteria = Criteria(work=WorkClass.OTHER, phase=PASSES, kind=TaskKind.KERNEL)
     chosen = _recorded(subject, graph, select(graph, criteria))
-    stays = np.array([_WIDE.search(name) is not None for name in graph.tasks.names], np.bool_)
-    chosen = chosen[~stays[graph.tasks.name[chosen]]] if len(stays) else chosen
+    chosen = chosen[~graph.tasks.named(_WIDE.search)[chosen]]
     known = shapes(subject, graph, chosen)
     narrow = [shape is not None and any(name in NARROW for name in shape.dtypes) for shape in known]
     return chosen[~np.array(narrow, np.bool_)]
@@ -239,9 +276,7 @@ def _has_weight(subject: Subject, graph: Graph, heavy: Indices) -> npt.NDArray[n
     """Flags of products with a parameter: products of two activations have none."""
     if subject.profile is None:
         # A trace has many products of few names.
-        return np.array([not of_activations(name) for name in graph.tasks.names], np.bool_)[
-            graph.tasks.name[heavy]
-        ]
+        return ~graph.tasks.named(of_activations)[heavy]
     codes: list[int] = graph.tasks.name[heavy].tolist()
     called = zip(shapes(subject, graph, heavy), codes, strict=True)
     names = (graph.tasks.names[code] if shape is None else shape.operator for shape, code in called)
@@ -249,8 +284,7 @@ def _has_weight(subject: Subject, graph: Graph, heavy: Indices) -> npt.NDArray[n
 
 
 def _cast_us(subject: Subject, graph: Graph, weighted: Indices) -> npt.NDArray[np.float64]:
-    spec = gpu(subject)
-    rate = spec.bandwidth_gb_s * 1e3 if spec is not None else _USUAL_BYTES_PER_US.value
+    rate = gpu_bytes_per_us(subject)
     forward = graph.tasks.phase[weighted] == PHASE[Phase.FORWARD]
     casts = np.where(forward, USUAL_CASTS[Phase.FORWARD], USUAL_CASTS[Phase.BACKWARD])
     return np.maximum(

@@ -9,42 +9,33 @@ from skyline.graph.graph import Graph
 from skyline.graph.insertion import Insertion, insert
 from skyline.interval import Interval
 from skyline.lazy_dataclass import dataclass
-from skyline.whatif.base import Applicability, Provenance, Scenario, Semantics, Stage, Subject, UsualWhatIf
+from skyline.whatif.base import Provenance, Scenario, Subject
 from skyline.whatif.catalogue.parallel.all_reduce import DEFAULT_CAP_MB, Link, buckets_of, latency_us
 from skyline.whatif.cost.worker_exchange import (
+    LINKS,
     REACHED,
+    BetweenWorkers,
     Workers,
     after_backward,
     gradients_of,
     link_task,
-    why_alone,
 )
 from skyline.whatif.subject import Memory
 
-_LANE = "links between workers"
-
 
 @dataclass(frozen=True, slots=True)
-class DataParallel(UsualWhatIf):
+class DataParallel(BetweenWorkers):
     """Adds the all-reduce of each bucket of gradients as soon as the bucket is ready, as DistributedDataParallel does.
 
     Daydream (Zhu, Phanishayee, Pekhimenko, USENIX ATC 2020), section 5.1. The batch of each worker stays.
     """
 
     name: str = "data_parallel"
-    training_only: bool = True
-    semantics: Semantics = Semantics.CONVERGENCE
-    stage: Stage = Stage.COMMUNICATION
     excludes: tuple[str, ...] = ("p3",)
 
     def title(self, value: str) -> str:
         """The change in a few words."""
         return f"DistributedDataParallel with {value.partition('@')[0] or 'several'} workers"
-
-    def detect(self, subject: Subject) -> Applicability:
-        """Applicable to a script of one rank whose work is known by module."""
-        reason = why_alone(subject, subject.graph_of(self.grain))
-        return Applicability.no(reason) if reason else Applicability(True)
 
     def transform(self, scenario: Scenario, value: str, subject: Subject) -> Scenario:
         """Exchange the gradients of each iteration before its update."""
@@ -78,7 +69,7 @@ def _exchanged(subject: Subject, graph: Graph, workers: Workers, reached: float)
     link = Link(
         workers.count, latency_us("nccl" if subject.on_gpu else "gloo"), workers.bytes_per_us(reached)
     )
-    return with_all_reduces(subject, graph, link, DEFAULT_CAP_MB, _LANE)
+    return with_all_reduces(subject, graph, link, DEFAULT_CAP_MB, LINKS)
 
 
 def with_all_reduces(subject: Subject, graph: Graph, link: Link, cap_mb: float, lane: str) -> Graph:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from skyline.errors import UsageError
 from skyline.lazy_dataclass import dataclass
 from skyline.trace.facts import ParallelFact
 from skyline.whatif.base import Applicability, Scenario, Stage, Subject, UsualWhatIf
@@ -20,6 +19,7 @@ from skyline.whatif.catalogue.parallel.gradient_exchange import (
     joined_by,
     with_exchange,
 )
+from skyline.whatif.question import number
 
 _CAPS_MB = (1, 5, 10, 25, 50, 100, 200)
 _NEVER_SURER = 0.02
@@ -57,7 +57,7 @@ class DdpBucket(UsualWhatIf):
 
     def transform(self, scenario: Scenario, value: str, subject: Subject) -> Scenario:
         """Exchange the new buckets as they become ready."""
-        cap = _megabytes(self.name, value)
+        cap = number(self.name, value, lambda one: 0 < one < 1e6, f"Give megabytes: {self.name}=25.")
         if subject.on_gpu:
             return _exchanged_between_gpus(subject, scenario, cap)
         shared = cores_are_shared(subject)
@@ -78,7 +78,7 @@ class DdpBucket(UsualWhatIf):
 
 def _between_gpus(subject: Subject, fact: ParallelFact, now_mb: float) -> Applicability:
     graph = subject.operators
-    exchange = recorded_exchange(subject, graph, fact)
+    exchange = recorded_exchange(subject, fact)
     if isinstance(exchange, str):
         return Applicability.no(exchange)
     values = [cap for cap in _CAPS_MB if changes_device_buckets(subject, graph, now_mb, cap)]
@@ -93,7 +93,7 @@ def _between_gpus(subject: Subject, fact: ParallelFact, now_mb: float) -> Applic
 
 def _exchanged_between_gpus(subject: Subject, scenario: Scenario, cap_mb: float) -> Scenario:
     fact = joined_by(subject)
-    exchange = None if fact is None else recorded_exchange(subject, subject.operators, fact)
+    exchange = None if fact is None else recorded_exchange(subject, fact)
     if fact is None or exchange is None or isinstance(exchange, str):
         return scenario
     likely, faster, as_now = (
@@ -128,16 +128,6 @@ def exchange_assumptions(baseline: Subject) -> tuple[str, ...]:
         else "gradients are exchanged during the computing, which is not slowed down by it"
     )
     return fitted, beside
-
-
-def _megabytes(name: str, value: str) -> float:
-    try:
-        number = float(value)
-    except ValueError:
-        number = 0.0
-    if not 0 < number < 1e6:
-        raise UsageError(f"{name}={value} is not possible", hint=f"Give megabytes: {name}=25.")
-    return number
 
 
 WHATIF = DdpBucket()

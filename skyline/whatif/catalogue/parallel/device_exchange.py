@@ -34,8 +34,9 @@ class DeviceExchange:
     fastest: Link
 
 
-def recorded_exchange(subject: Subject, graph: Graph, fact: ParallelFact) -> DeviceExchange | str:
+def recorded_exchange(subject: Subject, fact: ParallelFact) -> DeviceExchange | str:
     """The recorded exchange between GPUs, or the reason why it cannot be cut into other buckets."""
+    graph = subject.operators
     iteration = graph.iterations[-1]
     found = all_reduces(graph, iteration)
     gradients = [one.size_bytes for one in gradients_of(subject, graph, iteration)]

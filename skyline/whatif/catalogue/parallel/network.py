@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from skyline.errors import UsageError
 from skyline.graph.column import Indices
 from skyline.graph.graph import Graph, scale
 from skyline.graph.selection import select
@@ -22,6 +21,7 @@ from skyline.whatif.catalogue.parallel.gradient_exchange import (
     with_exchange,
 )
 from skyline.whatif.constant import Constant
+from skyline.whatif.question import number
 
 _VALUES = ("2", "4", "10", "0.5")
 _CARRIED = Constant(
@@ -56,7 +56,8 @@ class Network(UsualWhatIf):
 
     def transform(self, scenario: Scenario, value: str, subject: Subject) -> Scenario:
         """Divide the part of each collective that moves data by the factor."""
-        faster = _factor(value)
+        hint = f"Give a factor of the bandwidth: {self.name}=2."
+        faster = number(self.name, value, lambda one: 0.01 <= one <= 1000, hint)
         if not subject.on_gpu:
             likely, least, most = (
                 _between_processes(subject, scenario.graph, 1 + (faster - 1) * part)
@@ -89,18 +90,6 @@ def _between_processes(subject: Subject, graph: Graph, faster: float) -> Graph:
     fixed = np.minimum(before, Link(fact.world_size, latency_us(fact.backend), 1.0).fixed_us)
     after = fixed + (before - fixed) / faster
     return scale(exchanged, chosen, np.divide(after, before, out=np.ones(len(chosen)), where=before > 0))
-
-
-def _factor(value: str) -> float:
-    try:
-        number = float(value)
-    except ValueError:
-        number = 0.0
-    if not 0.01 <= number <= 1000:
-        raise UsageError(
-            f"network={value} is not possible", hint="Give a factor of the bandwidth: network=2."
-        )
-    return number
 
 
 def _collectives(graph: Graph) -> Indices:

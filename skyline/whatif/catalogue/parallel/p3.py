@@ -11,19 +11,19 @@ from skyline.graph.insertion import Insertion, insert
 from skyline.graph.replication import stitch
 from skyline.graph.scheduling import prioritise
 from skyline.lazy_dataclass import dataclass
-from skyline.whatif.base import Applicability, Provenance, Scenario, Semantics, Stage, Subject, UsualWhatIf
+from skyline.whatif.base import Provenance, Scenario, Subject
 from skyline.whatif.catalogue.parallel.all_reduce import latency_us
 from skyline.whatif.constant import Constant
 from skyline.whatif.cost.worker_exchange import (
+    LINKS,
     REACHED,
+    BetweenWorkers,
     Workers,
     after_backward,
     gradients_of,
     link_task,
-    why_alone,
 )
 
-_LANE = "links between workers"
 _SLICE_BYTES = Constant.at(
     200_000.0, "50,000 parameters, the size of a slice in P3 (Jayarajan and others, MLSys 2019, section 5.7)"
 )
@@ -37,7 +37,7 @@ _ITERATIONS = Constant.at(
 
 
 @dataclass(frozen=True, slots=True)
-class P3(UsualWhatIf):
+class P3(BetweenWorkers):
     """Sends slices of gradients to parameter servers and the sums back, by priority of their next use.
 
     Priority-based parameter propagation (Jayarajan, Wei, Gibson, Fedorova, Pekhimenko, MLSys 2019): the forward pass of
@@ -45,19 +45,11 @@ class P3(UsualWhatIf):
     """
 
     name: str = "p3"
-    training_only: bool = True
-    semantics: Semantics = Semantics.CONVERGENCE
-    stage: Stage = Stage.COMMUNICATION
     excludes: tuple[str, ...] = ("data_parallel",)
 
     def title(self, value: str) -> str:
         """The change in a few words."""
         return f"{value.partition('@')[0] or 'several'} workers that exchange slices of gradients by priority"
-
-    def detect(self, subject: Subject) -> Applicability:
-        """Applicable to a script of one rank whose work is known by module."""
-        reason = why_alone(subject, subject.graph_of(self.grain))
-        return Applicability.no(reason) if reason else Applicability(True)
 
     def transform(self, scenario: Scenario, value: str, subject: Subject) -> Scenario:
         """Exchange slices while the backward pass and the next forward pass compute."""
@@ -115,7 +107,7 @@ def sliced(
             for _ in range(count):
                 task = len(graph) + len(insertions)
                 insertions.append(
-                    Insertion(link_task(subject, "slice", _LANE, iteration), took_us, gradient.ready)
+                    Insertion(link_task(subject, "slice", LINKS, iteration), took_us, gradient.ready)
                 )
                 priorities.append(-float(gradient.used))
                 waits.append(Dependency(gradient.ready, task, Cause.HAND_OFF))
@@ -124,7 +116,7 @@ def sliced(
     made = insert(graph, insertions, waits)
     if not by_priority or not insertions:
         return made
-    lane = made.tasks.lane_code(_LANE)
+    lane = made.tasks.lane_code(LINKS)
     return prioritise(made, (made.tasks.lane == lane).nonzero()[0].tolist(), priorities)
 
 

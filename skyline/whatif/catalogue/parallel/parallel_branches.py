@@ -15,11 +15,11 @@ from skyline.lazy_dataclass import dataclass
 from skyline.source.branches import NotFollowed, Step, steps_of
 from skyline.source.dataflow import ANY
 from skyline.trace.facts import ModuleFact
-from skyline.trace.record import Phase
+from skyline.trace.record import PASSES, Phase
 from skyline.units import format_ms, plural
 from skyline.whatif.base import Applicability, Scenario, Subject, UsualWhatIf
 from skyline.whatif.catalogue.host.traffic import traffic
-from skyline.whatif.constant import Constant
+from skyline.whatif.constant import CACHE_BYTES, WORTH_ASKING, Constant
 from skyline.whatif.cost.branch_schedule import Schedule, Work, Workers, schedules, stretches
 from skyline.whatif.cost.loader_model import cores_of
 from skyline.whatif.cost.thread_scaling import factors, split_tasks
@@ -40,12 +40,9 @@ _CALL_US = Constant(
     machine="two busy cores, which no thread has to wake",
 )  # fmt: skip
 _BYTES_PER_US = Constant.at(10e3, "an assumption: a core reads 10 GB/s from the caches of another")
-_CACHES_BYTES = Constant.at(32e6, "an assumption for a profile that does not know it: a last-level cache")
 _LEAST_FOLLOWED = Constant.at(
     0.8, "an assumption: with less of a forward pass in steps, what waits for what is not known"
 )
-_WORTH_ASKING = Constant.at(0.01, "the share of an iteration below which no change is worth asking for")
-_PASSES = (Phase.FORWARD, Phase.BACKWARD)
 _ENDS = ("value", "low", "high")
 """Likely, at best and at worst: the end of each constant that holds in it."""
 _SPIN = "threads of the script's operators spin while branches compute; at best they sleep"
@@ -133,7 +130,7 @@ class ParallelBranches(UsualWhatIf):
         counts = sorted({2**power for power in range(1, cores.bit_length()) if 2**power <= cores})
         saved = {count: _saved_us(_chosen(subject, scenario, found, count)) for count in counts}
         best = max(saved, key=saved.__getitem__)
-        if saved[best] < _WORTH_ASKING.value * 1e3 * subject.iteration_ms.value:
+        if saved[best] < WORTH_ASKING.value * 1e3 * subject.iteration_ms.value:
             return Applicability.no(_why_not(subject, scenario, found, counts))
         paying = tuple(str(count) for count, us in saved.items() if us > 0)
         return Applicability(True, values=paying, default=str(best))
@@ -257,7 +254,7 @@ def _region(
         if mine.any():
             keys[mine] = len(owners)
             owners.append([made[number][-1]])
-    passes = np.isin(graph.tasks.phase, [PHASE[one] for one in _PASSES]) & (graph.tasks.module >= 0)
+    passes = np.isin(graph.tasks.phase, [PHASE[one] for one in PASSES]) & (graph.tasks.module >= 0)
     for member, key in by_path.items():
         below = np.array([one == member or one.startswith(f"{member}.") for one in paths], np.bool_)
         keys[passes & _flag(below, graph.tasks.module)] = key
@@ -309,7 +306,7 @@ def _own_work(graph: Graph, module: ModuleFact, step: Step) -> Flags:
         [one.file == line.file and first <= one.line <= last for one in structure.lines], np.bool_
     )
     of_module = np.array([one == module.path for one in structure.modules], np.bool_)
-    passes = np.isin(tasks.phase, [PHASE[one] for one in _PASSES])
+    passes = np.isin(tasks.phase, [PHASE[one] for one in PASSES])
     return passes & _flag(of_module, tasks.module) & _flag(here, tasks.line)
 
 
@@ -341,7 +338,7 @@ def _times(subject: Subject, scenario: Scenario, count: int, end: str) -> _Times
         chosen, divisions = split_tasks(subject, graph, larger, asked=threads)
         likely, least, most = factors(divisions, graph.durations[chosen], now, threads)
         apart[chosen] *= {"value": likely, "low": least, "high": most}[end]
-    held = float(subject.script.environment.cache_bytes) or _CACHES_BYTES.value
+    held = float(subject.script.environment.cache_bytes) or CACHE_BYTES.value
     everything = np.arange(len(graph))
     moved = [0 if one is None else traffic(one).size_bytes for one in shapes(subject, graph, everything)]
     plain = graph.tasks.work == WORK[WorkClass.OTHER]
@@ -416,7 +413,7 @@ def _stretches(
     """All stretches of a region with independent steps, in both passes, with the steps' numbers in the forward pass."""
     workers = _workers(subject, region, count, end)
     found: list[_Stretch] = []
-    for phase in _PASSES:
+    for phase in PASSES:
         works = _works(scenario.graph, region, times, phase, scenario.pass_factor(subject))
         for one in schedules(works, workers):
             steps = one.steps

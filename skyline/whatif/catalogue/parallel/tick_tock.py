@@ -7,7 +7,6 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from skyline.errors import UsageError
 from skyline.graph.column import Indices, Times
 from skyline.graph.graph import Graph, scale
 from skyline.graph.insertion import Insertion, insert
@@ -21,13 +20,13 @@ from skyline.units import format_share
 from skyline.whatif.base import Applicability, Provenance, Scenario, Semantics, Stage, Subject, UsualWhatIf
 from skyline.whatif.catalogue.models.batched_operators import kernel_factors
 from skyline.whatif.constant import Constant
-from skyline.whatif.number_formats import gpu
+from skyline.whatif.number_formats import gpu_bytes_per_us
+from skyline.whatif.question import number
 from skyline.whatif.subject import Memory, product
 
 _WAVES = Constant.at(2.0, "Wavelet trains with two waves under data parallelism")
 _DRIFT = Constant.at(0.1, "an assumption: the waves keep their distance to a tenth of an iteration")
 _PASSES = Constant.at(3.0, "a wave reads the weights of both waves and writes its own")
-_BYTES_PER_US = Constant.at(500e3, "an assumption for a GPU of unknown bandwidth: 500 GB/s")
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +94,8 @@ class TickTock(UsualWhatIf):
 
     def transform(self, scenario: Scenario, value: str, subject: Subject) -> Scenario:
         """Let each kernel share the GPU with one like it, and add up the memory of both waves."""
-        offset = _offset(self.name, value)
+        hint = f"{self.name}=0.5 starts the second wave half an iteration behind the first."
+        offset = number(self.name, value, lambda one: 0 < one < 1, hint, needs="the distance of the waves")
         levels, mark = subject.levels, subject.script.trace.iterations[-1]
         assert levels is not None
         wave = WaveMemory.of(levels, mark.start_us, mark.end_us)
@@ -124,23 +124,9 @@ class TickTock(UsualWhatIf):
         return replace(changed, samples_factor=changed.samples_factor * _WAVES.value)
 
 
-def _offset(name: str, value: str) -> float:
-    try:
-        offset = float(value)
-    except ValueError:
-        offset = 0.0
-    if not 0 < offset < 1:
-        raise UsageError(
-            f"{name}={value[:24]} is not possible" if value else f"{name} needs the distance of the waves",
-            hint=f"{name}=0.5 starts the second wave half an iteration behind the first.",
-        )
-    return offset
-
-
 def _shared(subject: Subject, graph: Graph, kernels: Indices, longer: Times, copies: Indices) -> Graph:
     """The graph of one wave that shares the GPU with another, and averages its weights after each update."""
-    spec = gpu(subject)
-    rate = _BYTES_PER_US.value if spec is None else spec.bandwidth_gb_s * 1e3
+    rate = gpu_bytes_per_us(subject)
     averaging_us = _WAVES.value * _PASSES.value * subject.peak.parameters / rate
     insertions: list[Insertion] = []
     for iteration in graph.iterations:

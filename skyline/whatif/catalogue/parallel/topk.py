@@ -19,13 +19,14 @@ from skyline.whatif.catalogue.parallel.gradient_exchange import (
     ALL_REDUCE,
     cores_are_shared,
     exchange_of,
+    joined_by,
     with_exchange,
 )
 from skyline.whatif.constant import Constant
-from skyline.whatif.cost.worker_exchange import REACHED, Workers, gradients_of, why_alone
-from skyline.whatif.number_formats import gpu
+from skyline.whatif.cost.worker_exchange import LINKS, REACHED, Workers, gradients_of, why_alone
+from skyline.whatif.number_formats import gpu_bytes_per_us
+from skyline.whatif.question import number
 
-_LANE = "links between workers"
 _SENT_BYTES = Constant.at(8.0, "a number in float32 and its index, as in Deep Gradient Compression")
 _PASSES = Constant(
     8.0,
@@ -35,7 +36,6 @@ _PASSES = Constant(
     "1 %, MSTopK (Shi and others, MLSys 2021) searches in up to 30 reads",
 )
 _CPU_BYTES_PER_US = Constant.at(10e3, "an assumption: a core reads 10 GB/s from memory")
-_GPU_BYTES_PER_US = Constant.at(500e3, "an assumption for a GPU of unknown bandwidth: 500 GB/s")
 _VALUES = ("0.01", "0.001")
 
 
@@ -65,16 +65,11 @@ class _Asked:
     def parse(cls, name: str, value: str) -> _Asked:
         """``0.01``, or with workers that the script does not have yet ``0.01:8@25``. Raises UsageError."""
         text, colon, workers = value.partition(":")
-        try:
-            ratio = float(text)
-        except ValueError:
-            ratio = 0.0
-        if not 1e-6 <= ratio <= 0.5:
-            raise UsageError(
-                f"{name} needs a ratio of gradients" if not value else f"{name}={value} is not possible",
-                hint=f"{name}=0.01 sends 1 % of the gradients; for a script of one rank with 8 workers at 25 Gbit/s: "
-                f"{name}=0.01:8@25.",
-            )
+        hint = (
+            f"{name}=0.01 sends 1 % of the gradients; for a script of one rank with 8 workers at 25 Gbit/s: "
+            f"{name}=0.01:8@25."
+        )
+        ratio = number(name, text, lambda one: 1e-6 <= one <= 0.5, hint, needs="a ratio of gradients")
         return cls(ratio, Workers.parse(f"{name}={text}:", workers) if colon else None)
 
 
@@ -103,7 +98,7 @@ class TopK(UsualWhatIf):
         if fact.comm_hook:
             return Applicability.no(f"a communication hook is registered already: {fact.comm_hook}")
         if subject.on_gpu:
-            exchange = recorded_exchange(subject, subject.operators, fact)
+            exchange = recorded_exchange(subject, fact)
             if isinstance(exchange, str):
                 return Applicability.no(exchange)
         return Applicability(True, values=_VALUES, default=_VALUES[0])
@@ -111,8 +106,7 @@ class TopK(UsualWhatIf):
     def transform(self, scenario: Scenario, value: str, subject: Subject) -> Scenario:
         """Exchange the chosen gradients of each bucket."""
         asked = _Asked.parse(self.name, value)
-        fact = exchange_of(subject)
-        alone = isinstance(fact, str)
+        alone = joined_by(subject) is None
         if alone != (asked.workers is not None):
             hint = f"{self.name}=0.01:8@25" if alone else f"{self.name}=0.01"
             raise UsageError(
@@ -148,11 +142,11 @@ def _exchanged(subject: Subject, graph: Graph, asked: _Asked, passes: float, sha
     if asked.workers is not None:
         backend = "nccl" if subject.on_gpu else "gloo"
         link = Link(asked.workers.count, latency_us(backend), asked.workers.bytes_per_us(share))
-        return with_all_reduces(subject, graph, _sparse(link, asked.ratio, selecting), DEFAULT_CAP_MB, _LANE)
-    fact = exchange_of(subject)
-    assert not isinstance(fact, str)
+        return with_all_reduces(subject, graph, _sparse(link, asked.ratio, selecting), DEFAULT_CAP_MB, LINKS)
+    fact = joined_by(subject)
+    assert fact is not None
     if subject.on_gpu:
-        exchange = recorded_exchange(subject, subject.operators, fact)
+        exchange = recorded_exchange(subject, fact)
         if isinstance(exchange, str):
             return graph
         link = _sparse(exchange.link, asked.ratio, selecting)
@@ -179,15 +173,12 @@ def _sparse(link: Link, ratio: float, selecting_us_per_byte: float) -> SparseLin
 
 
 def _bytes_per_us(subject: Subject) -> float:
-    if not subject.on_gpu:
-        return _CPU_BYTES_PER_US.value
-    spec = gpu(subject)
-    return _GPU_BYTES_PER_US.value if spec is None else spec.bandwidth_gb_s * 1e3
+    return gpu_bytes_per_us(subject) if subject.on_gpu else _CPU_BYTES_PER_US.value
 
 
 def _gradient_bytes(subject: Subject) -> float:
-    fact = exchange_of(subject)
-    if not isinstance(fact, str):
+    fact = joined_by(subject)
+    if fact is not None:
         return float(fact.gradient_bytes)
     graph = subject.operators
     return sum(one.size_bytes for one in gradients_of(subject, graph, graph.iterations[0]))

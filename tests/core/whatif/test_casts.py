@@ -13,7 +13,7 @@ from skyline.trace.record import CodeLine, IterationMark, OperatorShape, Phase, 
 from skyline.whatif.base import Scenario
 from skyline.whatif.baseline import baseline
 from skyline.whatif.catalogue.numerics.amp import WHATIF as AMP
-from skyline.whatif.catalogue.numerics.cpu_casts import (
+from skyline.whatif.catalogue.numerics.casts import (
     CASTS,
     Casts,
     calls_apart,

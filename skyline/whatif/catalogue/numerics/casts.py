@@ -1,32 +1,34 @@
-"""The casts that autocast inserts on a CPU: how many there are, of how many numbers, and what calls cost in 16 bits."""
+"""The casts that autocast inserts: how many there are, of how many numbers, and what their calls cost."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from functools import lru_cache
 from math import prod
 
 import numpy as np
 
 from skyline.graph.column import Flags, Indices, Times
 from skyline.graph.graph import Graph
+from skyline.graph.launching import launches
 from skyline.graph.selection import select
-from skyline.graph.task import PHASE, WORK, TaskKind, WorkClass
+from skyline.graph.task import KIND, PHASE, WORK, TaskKind, WorkClass, is_operator
 from skyline.lazy_dataclass import dataclass
 from skyline.trace.facts import ModuleFact
-from skyline.trace.record import OperatorShape, Phase
-from skyline.whatif.catalogue.numerics.narrow_trials import of_activations, wide_inputs
-from skyline.whatif.constant import Constant
+from skyline.trace.record import PASSES, OperatorShape, Phase
+from skyline.trace.trial import PRODUCTS
+from skyline.whatif.constant import EPYC, Constant
 from skyline.whatif.cost.operator_call import MOST_US, call_us
 from skyline.whatif.subject import Subject, shapes
 
 _BENCHMARK = "benchmarks/autocast_calls.py"
-_EPYC = "two cores of an AMD EPYC"
 CASTS = Constant(
     1.2,
     0.9,
     1.6,
     f"{_BENCHMARK}: the time of a cast over that of a small operator: 1.2 in a forward pass, 0.9 in a backward one",
-    machine=_EPYC,
+    machine=EPYC,
 )
 _ONE_DNN = Constant(
     6.0,
@@ -34,7 +36,7 @@ _ONE_DNN = Constant(
     8.0,
     f"{_BENCHMARK}: oneDNN prepares a product in each call, which takes so many small operators of a forward pass "
     "longer than a call of the float32 library; 6.0 forward, and backward 6.6 for each of two products",
-    machine=_EPYC,
+    machine=EPYC,
 )
 _ONE_DNN_FROM = Constant.at(
     16**3,
@@ -45,13 +47,67 @@ _MOST_CALL_US = Constant.at(
 )
 _TO_FLOAT32 = re.compile(r"aten::\w*(loss|cross_entropy|kl_div)|aten::(cdist|prod|grid_sampler|avg_pool3d)")
 """Operators whose inputs autocast brings to float32 on a CPU (PyTorch, "CPU Ops that can autocast to float32")."""
-_PASSES = (Phase.FORWARD, Phase.BACKWARD)
 _BACK = Constant.at(
     2.0, "products of a backward pass for each of the forward one: of the input and of the weight"
+)
+_AS_FAR_BACK = 20
+_PASSES_ON = frozenset({
+    "", "view", "_unsafe_view", "reshape", "flatten", "transpose", "permute", "contiguous", "unsqueeze", "squeeze",
+    "expand", "split", "chunk", "slice", "select", "t", "detach", "dropout", "clone", "add_",
+})  # fmt: skip
+"""Operators whose result has the format of their input, and Python between the operators."""
+_STAYS_NARROW = frozenset({
+    "batch_norm", "relu", "relu_", "gelu", "silu", "sigmoid", "tanh", "leaky_relu", "hardtanh", "softmax", "mean",
+    "max_pool2d", "avg_pool2d", "adaptive_avg_pool2d", "max_pool1d",
+})  # fmt: skip
+"""Operators that autocast on a CPU leaves in 16 bits behind a product."""
+_OF_ACTIVATIONS = re.compile(r"bmm|matmul|einsum|attention|flash|fmha", re.IGNORECASE)
+_PRODUCTS = (WorkClass.MATMUL, WorkClass.CONVOLUTION)
+USUAL_CASTS = {Phase.FORWARD: 2.0, Phase.BACKWARD: 1.0}
+"""Casts for each kernel of a product with a weight, where no shapes tell: a weight and its bias or, often enough, an
+input; on the way back the gradient of one of them."""
+_OF_TWO_ACTIVATIONS = ("aten::bmm", "aten::baddbmm", "aten::matmul", "aten::einsum")
+_OWN_LAUNCHES = Constant.at(
+    10.0,
+    "``torch.amp.GradScaler`` calls so many kernels and copies a step: the scale of the loss, its inverse, the flag "
+    "for infinities and what reads and updates them",
+)
+_MOST_LAUNCH_US = Constant.at(
+    40.0, "an assumption: an operator that takes longer between two launches does other work than a cast"
+)
+_WALK = Constant.at(
+    0.15,
+    "an assumption: Python looks at a gradient before it is unscaled in this part of the time of a call with a launch",
 )
 _ADDS = ("aten::add", "aten::add_")
 _BESIDE_BIAS = ("aten::addmm", "aten::baddbmm")
 """Operators whose first input is added to the product of the others."""
+
+
+@lru_cache(maxsize=1 << 12)
+def of_activations(name: str) -> bool:
+    """True if a product of this name is one of two activations."""
+    return _OF_ACTIVATIONS.search(name) is not None
+
+
+def wide_inputs(graph: Graph, products: Indices, operators: Flags | None = None) -> list[bool]:
+    """Flags of forward products whose input is in float32 under autocast: no operator before it leaves 16 bits.
+
+    ``operators`` are flags of the tasks to look at, None for all: a GPU's kernels and launches lie between them, and
+    cut an operator into several tasks.
+    """
+    order = np.arange(len(graph)) if operators is None else np.flatnonzero(operators)
+    tasks, found = graph.tasks, list[bool]()
+    names = [name.removeprefix("aten::") if name.startswith("aten::") else "" for name in tasks.names]
+    for place in np.searchsorted(order, products).tolist():
+        before = place - 1
+        while operators is not None and before >= 0 and tasks.name[order[before]] == tasks.name[order[place]]:
+            before -= 1
+        while before >= max(0, place - _AS_FAR_BACK) and names[tasks.name[order[before]]] in _PASSES_ON:
+            before -= 1
+        name = names[tasks.name[order[before]]] if before >= 0 else ""
+        found.append(not (name in _STAYS_NARROW or f"aten::{name}" in PRODUCTS))
+    return found
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -108,9 +164,8 @@ def casts_of(subject: Subject, graph: Graph, products: Indices) -> Casts:
 
 def casts_to_float32(subject: Subject, graph: Graph) -> tuple[Indices, Casts]:
     """Operators that compute in float32 behind products, such as losses, and the casts of what these left."""
-    named = np.array([_TO_FLOAT32.match(name) is not None for name in graph.tasks.names], np.bool_)
     chosen = select(graph, phase=Phase.FORWARD, kind=TaskKind.CPU, lane=subject.lane)
-    chosen = chosen[named[graph.tasks.name[chosen]]] if len(named) else chosen
+    chosen = chosen[graph.tasks.named(_TO_FLOAT32.match)[chosen]]
     chosen = chosen[~np.array(wide_inputs(graph, chosen), np.bool_)]
     known = shapes(subject, graph, chosen)
     numbers = np.array(
@@ -124,7 +179,7 @@ def small_operator_us(subject: Subject, phase: Phase) -> float:
 
     Where all operators of one pass compute more, those of the other tell it.
     """
-    passes = (phase, *(one for one in _PASSES if one is not phase))
+    passes = (phase, *(one for one in PASSES if one is not phase))
     known = (call_us(subject, subject.operators, one) for one in passes)
     return min(_MOST_CALL_US.value, next((one for one in known if one < MOST_US), MOST_US))
 
@@ -153,7 +208,7 @@ def calls_apart(
     ``casts`` are those of ``products`` among the ``seen`` tasks.
     """
     durations, gaps = after.durations.copy(), after.gaps.copy()
-    for phase in _PASSES:
+    for phase in PASSES:
         own = select(after, phase=phase, kind=TaskKind.CPU, lane=subject.lane)
         own = own[seen[own]]
         longer_us = np.maximum(0.0, after.durations[own] - before.durations[own])
@@ -198,11 +253,56 @@ def _widened(subject: Subject, graph: Graph, facts: dict[str, ModuleFact]) -> Fl
         + [False]
     )
     found = np.zeros(len(modules) + 1, np.bool_)
-    adds = np.array([name in _ADDS for name in graph.tasks.names], np.bool_)
+    adds = graph.tasks.named(_ADDS.__contains__)
     chosen = select(graph, phase=Phase.FORWARD, kind=TaskKind.CPU)
-    chosen = chosen[adds[graph.tasks.name[chosen]] & written[graph.tasks.module[chosen]]]
+    chosen = chosen[adds[chosen] & written[graph.tasks.module[chosen]]]
     for row, shape in zip(chosen.tolist(), shapes(subject, graph, chosen), strict=True):
         sizes = [] if shape is None else [prod(one) for one in shape.inputs[:2] if one]
         if len(sizes) == 2 and sizes[0] != sizes[1]:
             found[int(graph.tasks.module[row])] = True
     return found
+
+
+def cast_calls(subject: Subject, graph: Graph, weighted: Indices) -> Mapping[Phase, float]:
+    """Casts that the host calls for each kernel of a product with a weight, by pass.
+
+    Autocast casts each parameter of a product once, and its input where an operator before it leaves float32. The way
+    back casts the gradient of each. Shapes of the forward calls tell the parameters: all inputs but one.
+    """
+    forward = select(graph, phase=Phase.FORWARD, kind=TaskKind.CPU, work=_PRODUCTS)
+    forward = forward[~graph.tasks.named(_OF_TWO_ACTIVATIONS.__contains__)[forward]]
+    called = [
+        (row, one) for row, one in zip(forward.tolist(), shapes(subject, graph, forward), strict=True) if one
+    ]
+    if not called:
+        return USUAL_CASTS
+    rows = np.array([row for row, _ in called], np.int64)
+    parameters = sum(max(1, len(shape.inputs) - 1) for _, shape in called)
+    wide = sum(wide_inputs(graph, rows, graph.tasks.named(is_operator)))
+    of_phase = {one: np.count_nonzero(graph.tasks.phase[weighted] == PHASE[one]) for one in PASSES}
+    return {one: (parameters + wide) / count if count else 0.0 for one, count in of_phase.items()}
+
+
+def launch_call_us(graph: Graph) -> float:
+    """The host's time for one more kernel that an operator calls itself: the median from launch to launch.
+
+    Python between the operators does not count: it calls no cast.
+    """
+    tasks = graph.tasks
+    calls = np.unique(launches(graph).source)
+    in_passes = np.isin(tasks.phase, [PHASE[one] for one in PASSES])
+    calls = calls[in_passes[calls]]
+    if not len(calls):
+        return 0.0
+    lane = tasks.lane[calls[0]]
+    mine = np.isin(tasks.kind, [KIND[TaskKind.CPU], KIND[TaskKind.LAUNCH]]) & in_passes & (tasks.lane == lane)
+    spent = np.cumsum(np.where(mine, graph.durations, 0.0))[calls[tasks.lane[calls] == lane]]
+    return min(_MOST_LAUNCH_US.value, float(np.median(np.diff(spent, prepend=0.0))))
+
+
+def scaler_call_us(subject: Subject, graph: Graph) -> float:
+    """The host's time in a ``GradScaler`` from the backward pass to its wait: calls, and a look at each gradient."""
+    tensors = (
+        sum(one.tensor_count for one in subject.profile.optimizers) if subject.profile is not None else 0
+    )
+    return launch_call_us(graph) * (_OWN_LAUNCHES.value + _WALK.value * tensors)
