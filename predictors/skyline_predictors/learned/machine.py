@@ -89,6 +89,7 @@ class LearnedGpu:
     bytes_per_us: float
     l2_bytes: float
     l2_bytes_per_us: float
+    warps_per_us: float
     stacked_memory: bool
     generation: str
 
@@ -114,6 +115,7 @@ def machine(gpu: GpuSpec, rates: RateConstants) -> LearnedGpu:
         bytes_per_us=bytes_per_us,
         l2_bytes=float(gpu.l2_bytes),
         l2_bytes_per_us=gpu.multiprocessors * clock_per_us * _L2_BYTES_PER_CLOCK,
+        warps_per_us=flop_per_us / 64 * (1 if wide else 2),
         stacked_memory=gpu.vendor == "AMD" or gpu.compute_capability in _STACKED,
         generation=gpu.generation,
     )
