@@ -14,6 +14,7 @@ from math import prod
 from skyline.lazy_dataclass import dataclass
 from skyline.trace.record import OperatorShape
 from skyline_predictors.kernel_row import FLOAT, product, rowwise
+from skyline_predictors.learned import lookup
 from skyline_predictors.operator_graph import GraphNode, Size
 
 Shapes = tuple[OperatorShape, ...]
@@ -120,7 +121,7 @@ def _row(name: str) -> Callable[[GraphNode], Shapes]:
 
 
 def _lookup(node: GraphNode) -> Shapes:
-    return (pointwise("embedding", (node.output,), node.output),)
+    return (pointwise(lookup.OPERATOR.removeprefix("aten::"), (node.output,), node.output),)
 
 
 def _lookup_backward(node: GraphNode) -> Shapes:
@@ -240,8 +241,43 @@ def _other_backward(node: GraphNode) -> Shapes:
     return ()
 
 
+_JOINED = "~"
+_PASSIVE = frozenset(
+    {
+        "size",
+        "getattr",
+        "view",
+        "reshape",
+        "unsqueeze",
+        "expand",
+        "split",
+        "getitem",
+        "to",
+        "type",
+        "float",
+        "finfo",
+        "full",
+        "dim",
+    }
+)
+"""Calls of a compiled graph that leave all values where they are."""
+
+
 def _fused(node: GraphNode) -> Shapes:
-    """Operators that a compiler made one kernel: it reads their outer inputs and writes their outer outputs."""
+    """Operators that a compiler made one kernel: it reads their outer inputs and writes their outer outputs.
+
+    Groups that only ask for sizes or views launch none.
+    """
+    names = [_NUMBER.sub("", name) for name in node.name.split(_JOINED)]
+    # The sum of two sizes, for the view that follows.
+    sums = {
+        place
+        for place, name in enumerate(names[:-1])
+        if name == "add" and names[place + 1] in ("view", "reshape")
+    }
+    computes = any(name not in _PASSIVE for place, name in enumerate(names) if place not in sums)
+    if prod(node.output) <= 1 or not computes:
+        return ()
     return (pointwise("fused", [size for size in node.inputs if prod(size) > 1], node.output),)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from math import prod
 from pathlib import Path
 
@@ -102,10 +103,13 @@ def _works(graph: str, folder: Path, *, recorded: bool) -> list[tuple[GraphNode,
     training = is_training(graph)
     nodes = graph_nodes(graph, folder)
     copies = operand_copies(nodes)
+    inside = run_inside_the_next(nodes)
     # Nodes that are timed one by one have nothing to add up, and their gradients go nowhere.
     sums = gradient_sums(nodes) if training and not recorded else {}
     found: list[tuple[GraphNode, NodeWork]] = []
     for node in nodes:
+        if node.number in inside:
+            continue
         try:
             work = node_work(node, training=training, recorded=recorded)
         except (KeyError, IndexError, ValueError, OverflowError) as error:
@@ -154,6 +158,27 @@ _NEW_VALUES = frozenset(
 )
 Kernels = dict[int, tuple[OperatorShape, ...]]
 """By the number of the node that they belong to."""
+
+
+def run_inside_the_next(nodes: Sequence[GraphNode]) -> frozenset[int]:
+    """Nodes of a compiled graph whose kernel also does what follows: values of one size that are only passed on.
+
+    The graph joins what is called in turn; a compiler also joins a mask, or a scale, with the softmax after it.
+    """
+    if not any(node.kind == "fused" for node in nodes):
+        return frozenset()
+    launching = [node for node in nodes if node_work(node, training=False).forward]
+    return frozenset(
+        one.number
+        for one, following in pairwise(launching)
+        if one.kind in _JOINABLE
+        and following.kind in _JOINABLE
+        and one.output == following.output
+        and one.output in following.inputs
+    )
+
+
+_JOINABLE = frozenset({"fused", "where"})
 
 
 def operand_copies(nodes: Sequence[GraphNode]) -> Kernels:

@@ -1,5 +1,5 @@
 from skyline_predictors.operator_graph import GraphNode
-from skyline_predictors.whole_model import gradient_sums, operand_copies
+from skyline_predictors.whole_model import gradient_sums, operand_copies, run_inside_the_next
 
 FLAT, HEADS, SCORES = (2, 64, 128), (2, 4, 64, 32), (2, 4, 64, 64)
 TURNED = (2, 4, 32, 64)
@@ -71,3 +71,22 @@ def test_what_was_split_is_put_together_again():
     whole = (2, 64, 384)
     found = gradient_sums(nodes(("split", "misc", (whole,), (1,))))
     assert moved(found[0]) == [8 * 2 * 64 * 384]
+
+
+def test_a_compiled_mask_runs_inside_the_softmax_after_it():
+    scores, mask, values = (2, 4, 64, 64), (1, 1, 64, 64), (2, 4, 64, 16)
+
+    def compiled(number, kind, name, inputs, output):
+        return GraphNode(number, name, kind, 1.0, inputs, output, ())
+
+    nodes = [
+        compiled(0, "fused", "truediv", (scores, (1,)), scores),
+        compiled(1, "fused", "getattr_8~to", (scores,), scores),
+        compiled(2, "where", "where", (mask, (1,), scores), scores),
+        compiled(3, "fused", "softmax~dropout", (scores,), scores),
+        compiled(4, "contiguous", "contiguous", (values,), values),
+        compiled(5, "fused", "add_9~add_10", (values, values), values),
+    ]
+    assert run_inside_the_next(nodes) == {0, 2}
+    # As written, each is a kernel of its own.
+    assert run_inside_the_next([nodes[2], nodes[4]]) == frozenset()

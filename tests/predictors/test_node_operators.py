@@ -71,3 +71,20 @@ def test_a_linear_layer_has_two_products_and_a_sum_behind_it():
     assert [shape.operator for shape in found.forward] == ["aten::addmm"]
     assert [shape.operator for shape in found.backward] == ["aten::mm", "aten::mm", "aten::sum"]
     assert [shape.bytes_moved for shape in found.accumulate] == [12 * 4096, 12 * 128]
+
+
+@pytest.mark.parametrize(
+    ("name", "inputs", "output", "launches"),
+    [
+        ("truediv~add_7~softmax", (SIZE, (1,)), SIZE, 1),
+        ("add_5~view_3~permute", (SIZE, (1,)), SIZE, 1),
+        # The sum of two sizes, for a view.
+        ("add_8~view_6", (SIZE, (1,)), SIZE, 0),
+        ("add_9~view_8~add_10", (SIZE, SIZE, (1,)), SIZE, 1),
+        ("size_17~view_11", (SIZE,), SIZE, 0),
+        ("getattr_8~to", (SIZE,), SIZE, 0),
+        ("getattr_7~finfo~full_1", (SIZE,), (1,), 0),
+    ],
+)
+def test_a_compiled_group_that_only_asks_for_sizes_launches_nothing(name, inputs, output, launches):
+    assert len(node_work(node("fused", name, inputs, output), training=False).forward) == launches

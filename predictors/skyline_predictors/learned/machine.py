@@ -77,7 +77,7 @@ class LearnedGpu:
 
     ``lanes`` counts those of a multiprocessor in units of 64. ``flop_per_us`` is the stated peak in float32,
     ``issued_flop_per_us`` what the schedulers can issue at the stated clock, ``sustained_clock`` the share of it that
-    the board's power sustains.
+    the board's power sustains. ``warps_per_us`` are the instructions of a warp that all schedulers issue.
     """
 
     multiprocessors: int
@@ -89,6 +89,7 @@ class LearnedGpu:
     bytes_per_us: float
     l2_bytes: float
     l2_bytes_per_us: float
+    warps_per_us: float
     stacked_memory: bool
     generation: str
 
@@ -114,6 +115,7 @@ def machine(gpu: GpuSpec, rates: RateConstants) -> LearnedGpu:
         bytes_per_us=bytes_per_us,
         l2_bytes=float(gpu.l2_bytes),
         l2_bytes_per_us=gpu.multiprocessors * clock_per_us * _L2_BYTES_PER_CLOCK,
+        warps_per_us=flop_per_us / 64 * (1 if wide else 2),
         stacked_memory=gpu.vendor == "AMD" or gpu.compute_capability in _STACKED,
         generation=gpu.generation,
     )

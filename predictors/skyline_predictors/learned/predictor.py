@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +16,7 @@ from skyline.trace.record import OperatorShape
 from skyline_predictors.call_time import shown_us
 from skyline_predictors.kernel_row import FLOAT
 from skyline_predictors.learned import family as families
+from skyline_predictors.learned import lookup
 from skyline_predictors.learned.family import Family
 from skyline_predictors.learned.model import LONGER_US, Model, shipped
 from skyline_predictors.roofline import Roofline
@@ -81,12 +83,19 @@ class LearnedPredictor:
         answers: list[OperatorTime | None] = [None] * len(shapes)
         for family, own in places.items():
             asked = [shapes[place] for place in own]
-            told = (
-                self._otherwise.predict(asked, gpu) if family is None else self._learned(family, asked, gpu)
-            )
+            told = self._unlearned(asked, gpu) if family is None else self._learned(family, asked, gpu)
             for place, answer in zip(own, told, strict=True):
                 answers[place] = answer
         return [answer for answer in answers if answer is not None]
+
+    def _unlearned(self, shapes: Sequence[OperatorShape], gpu: GpuSpec) -> list[OperatorTime]:
+        """Operators of which nothing was measured; lookups by element take at least the time of their instructions."""
+        machine = self._model.machine(Family.ELEMENTWISE, gpu)
+        found: list[OperatorTime] = []
+        for shape, time in zip(shapes, self._otherwise.predict(shapes, gpu), strict=True):
+            least, us = lookup.least_us(shape, machine), time.time_us
+            found.append(replace(time, time_us=us.scaled(least / us.value)) if least > us.value else time)
+        return found
 
     def _learned(self, family: Family, shapes: Sequence[OperatorShape], gpu: GpuSpec) -> list[OperatorTime]:
         model = self._model
