@@ -63,11 +63,14 @@ def hot_rows(tables, accesses):
     total = sum(table.size_bytes for table in tables)
     sizes = [total >> halving for halving in range(_HALVINGS, -1, -1)]
     fold = torch.searchsorted(numbers, accesses.iterations) % folds
+    rows, place = accesses.keys.unique(return_inverse=True)
+    by_fold = torch.bincount(place * folds + fold, minlength=len(rows) * folds).view(-1, folds)
+    every = by_fold.sum(1)
     found = [
-        _counted(tables, accesses.where(fold != one), accesses.where(fold == one), sizes, total)
+        _counted(_Order(tables, rows, every - by_fold[:, one]), accesses.where(fold == one), sizes, total)
         for one in range(folds)
     ]
-    chosen_here = _counted(tables, accesses, accesses, sizes, total)
+    chosen_here = _counted(_Order(tables, rows, every), accesses, sizes, total)
     return [
         {"size_bytes": size, **_point(rows, itself["hit_shares"])}
         for size, rows, itself in zip(sizes, zip(*found, strict=True), chosen_here, strict=True)
@@ -103,11 +106,10 @@ def _mean(values):
     return sum(values) / len(values)
 
 
-def _counted(tables, chosen, counted, sizes, total):
-    order = _Order(tables, chosen.keys)
+def _counted(order, counted, sizes, total):
     need = order.needed(counted.keys)
     pairs = _distinct(counted)
-    distinct, width = order.needed(pairs), _row_bytes(tables, pairs)
+    distinct, width = order.needed(pairs), _row_bytes(order.tables, pairs)
     _, iteration = counted.iterations.unique(return_inverse=True)
     lookups = iteration.bincount()
     samples = _needed_by_sample(counted, need)
@@ -131,11 +133,15 @@ def _counted(tables, chosen, counted, sizes, total):
 
 
 class _Order:
-    """Rows by their lookups for each byte: ``taken`` are the bytes of the hottest ones down to each of ``rows``."""
+    """Rows by their lookups for each byte, without those of none.
 
-    def __init__(self, tables, chosen):
-        self.rows, counts = chosen.unique(return_counts=True)
-        self._tables = tables
+    ``taken`` are the bytes of the hottest ones down to each of ``rows``.
+    """
+
+    def __init__(self, tables, rows, counts):
+        seen = counts > 0
+        self.rows, counts = rows[seen], counts[seen]
+        self.tables = tables
         self._width = _row_bytes(tables, self.rows)
         order = (counts / self._width).argsort(descending=True, stable=True)
         self.taken = torch.empty_like(self._width)
@@ -150,11 +156,11 @@ class _Order:
 
     def kept_by_table(self, size, rest):
         """Bytes of each table within this size, with a share of the rows that were not seen."""
-        of = _table_of(self._tables, self.rows)
-        seen = torch.bincount(of, self._width, len(self._tables))
+        of = _table_of(self.tables, self.rows)
+        seen = torch.bincount(of, self._width, len(self.tables))
         kept = self.taken <= size
-        within = torch.bincount(of[kept], self._width[kept], len(self._tables))
-        whole = [table.size_bytes for table in self._tables]
+        within = torch.bincount(of[kept], self._width[kept], len(self.tables))
+        whole = [table.size_bytes for table in self.tables]
         return [
             known + rest * (size_bytes - all_seen)
             for known, size_bytes, all_seen in zip(within.tolist(), whole, seen.tolist(), strict=True)
