@@ -27,6 +27,7 @@ from torch.func import functional_call, stack_module_state, vmap
 from skyline.whatif.catalogue.models.batched_operators import (
     CONVOLUTION_CALL_US,
     CONVOLUTIONS,
+    LAYER_NORMS,
     LOOKUP_CALL_US,
     LOSS_CALL_US,
     NORM_CALL_US,
@@ -47,7 +48,8 @@ _TURN_S = 0.02
 _TOLD = {
     "products": (PRODUCTS, PRODUCT_CALL_US),
     "convolutions": (CONVOLUTIONS, CONVOLUTION_CALL_US),
-    "norms": (NORMS, NORM_CALL_US),
+    "layer norms": (LAYER_NORMS, NORM_CALL_US),
+    "batch norms": (NORMS, NORM_CALL_US),
     "others": (OTHERS, OTHER_CALL_US),
 }
 _CALLS_ALONE = {"losses": LOSS_CALL_US, "lookups": LOOKUP_CALL_US}
@@ -116,13 +118,14 @@ LAYERS = (
     _convolution(32, 16, 32), _convolution(32, 32, 16), _convolution(32, 64, 8), _convolution(8, 64, 32),
     Layer("others", "ReLU", nn.ReLU, (64, 4096)),
     Layer("others", "GELU", nn.GELU, (1024, 384)),
-    Layer("norms", "layer norm", lambda: nn.LayerNorm(384), (1024, 384)),
-    Layer("norms", "batch norm", lambda: nn.BatchNorm2d(16), (32, 16, 32, 32)),
+    Layer("layer norms", "layer norm", lambda: nn.LayerNorm(384), (1024, 384)),
+    Layer("batch norms", "batch norm", lambda: nn.BatchNorm2d(16), (32, 16, 32, 32)),
 )  # fmt: skip
 _TINY = {
     "products": Layer("products", "linear, tiny", lambda: nn.Linear(4, 4), (2, 4)),
     "convolutions": Layer("convolutions", "convolution, tiny", _small_convolution, (1, 4, 4, 4)),
-    "norms": Layer("norms", "layer norm, tiny", lambda: nn.LayerNorm(4), (2, 4)),
+    "layer norms": Layer("layer norms", "layer norm, tiny", lambda: nn.LayerNorm(4), (2, 4)),
+    "batch norms": Layer("batch norms", "batch norm, tiny", lambda: nn.BatchNorm2d(4), (2, 4, 2, 2)),
     "others": Layer("others", "ReLU, tiny", nn.ReLU, (2, 4)),
     "losses": Layer("losses", "cross entropy, tiny", _Loss, (2, 4)),
     "lookups": Layer("lookups", "embedding, tiny", _Lookup, (2, 4)),

@@ -39,6 +39,13 @@ class Seen:
     iterations: int
     seen: tuple[float, ...]
     true: tuple[float, ...]
+    low: tuple[float, ...]
+    high: tuple[float, ...]
+
+    @property
+    def held(self) -> int:
+        """The number of true shares within their range."""
+        return sum(a <= true <= b for a, true, b in zip(self.low, self.true, self.high, strict=True))
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,11 +80,14 @@ def looked_up(name: str, chance: torch.Tensor, iterations: int) -> Seen:
             values.end_iteration()
     [found] = msgspec.convert(values.end(), TensorValues).tables
     order = chance.sort(descending=True).values.cumsum(0)
+    hot = [hot_at(found.hot, share * found.size_bytes) for share in SHARES]
     return Seen(
         name,
         iterations,
-        tuple(hot_at(found.hot, share * found.size_bytes).hit_share for share in SHARES),
+        tuple(one.hit_share for one in hot),
         tuple(float(order[int(share * ROWS) - 1]) for share in SHARES),
+        tuple(one.least_share for one in hot),
+        tuple(one.most_share for one in hot),
     )
 
 
@@ -165,7 +175,14 @@ def main() -> None:
     ]
     rows = [
         [one.distribution, str(one.iterations)]
-        + [format_share(value) for pair in zip(one.seen, one.true, strict=True) for value in pair]
+        + [
+            text
+            for value, low, high, true in zip(one.seen, one.low, one.high, one.true, strict=True)
+            for text in (
+                f"{format_share(value)} ({format_share(low)} to {format_share(high)})",
+                format_share(true),
+            )
+        ]
         for one in seen
     ]
     head = ["rows drawn by", "iterations", "hottest 1 %, seen", "true", "hottest 10 %, seen", "true"]
@@ -184,7 +201,8 @@ def main() -> None:
     )
     body = (
         f"A table of {ROWS:,} rows, {LOOKUPS:,} lookups in an iteration. Seen minus true share, {said}. Few "
-        "lookups show too little: rows that the choice did not see count as cold.\n\n"
+        "lookups show too little: rows that the choice did not see count as cold. The range holds the true share in "
+        f"{sum(one.held for one in seen)} of {len(seen) * len(SHARES)}.\n\n"
         f"{table(head, rows)}\n\n"
         f"Processor time on one thread, median of {asked.rounds} rounds in turns:\n\n"
         f"{table(['model', 'an iteration, ms', 'more in the pass', 'end of the pass, ms'], spent)}"

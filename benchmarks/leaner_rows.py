@@ -117,7 +117,8 @@ def share_rows(cases: Sequence[Case], name: str, subject: WhatIfScript, working:
         print(f"{name}: {reason}", file=sys.stderr)
         return []
     megabytes = usual_mb(values)
-    hot, steady = hot_at(values.hot, 1e6 * megabytes).hit_share, row_share(values.tables)
+    hot, steady = hot_at(values.hot, 1e6 * megabytes), row_share(values.tables)
+    ends = hot.hit_share, hot.least_share, hot.most_share
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder, "shares.json")
         counter = [str(ROOT / "benchmarks" / "later_lookups.py"), str(out), str(_FIRST), str(_COUNT)]
@@ -129,7 +130,7 @@ def share_rows(cases: Sequence[Case], name: str, subject: WhatIfScript, working:
     even = min(1.0, 1e6 * megabytes / seen["bytes"])
     said = {
         "hot_embeddings": (
-            Said((f"hot_embeddings={megabytes}",), hot, hot, 1.0, even, 0.0, LOOKUPS),
+            Said((f"hot_embeddings={megabytes}",), *ends, even, 0.0, LOOKUPS),
             seen["hot"],
         ),
         "stale_embeddings": (

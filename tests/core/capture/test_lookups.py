@@ -95,6 +95,28 @@ def test_a_sample_is_whole_if_all_of_its_rows_are_kept() -> None:
     assert at(points, 8)["whole_samples"] == 1
 
 
+def test_the_share_of_the_best_rows_lies_within_the_range() -> None:
+    """Rows drawn by Zipf's law, and evenly: few iterations choose too few rows, and the range extends to the truth."""
+    torch.manual_seed(0)
+    rows, many = 5000, 256
+    for exponent in (0.0, 0.8, 1.2):
+        chance = torch.arange(1, rows + 1, dtype=torch.double) ** -exponent
+        true = float(chance[: rows // 4].sum() / chance.sum())
+        for count in (2, 16, 48):
+            drawn = torch.multinomial(chance, count * many, replacement=True).view(count, many)
+            point = at(hot_rows([table(0, rows, 1)], accesses(*drawn.tolist())), rows)
+            assert point["least_share"] <= true <= point["most_share"], (exponent, count)
+            assert point["least_share"] <= point["hit_share"] <= point["most_share"]
+
+
+def test_rows_are_chosen_by_three_of_four_iterations() -> None:
+    """Row 0 is looked up in three of four iterations: the choice without any of them still sees it."""
+    points = hot_rows([table(0, 8, 1)], accesses([0, 1], [0, 2], [0, 3], [0, 4]))
+    assert at(points, 4)["hit_share"] == pytest.approx(0.5)
+    # In the iterations that chose, row 0 and one of the four others.
+    assert at(points, 8)["most_share"] > 5 / 8
+
+
 def test_without_lookups_in_two_iterations_nothing_is_known() -> None:
     assert hot_rows([table(0, 2, 1)], accesses([0, 1])) == []
 

@@ -16,6 +16,8 @@ from skyline.trace.record import OperatorShape, Phase
 from skyline.whatif.baseline import baseline
 from skyline.whatif.catalogue.models.batched_operators import (
     CONVOLUTIONS,
+    LAYER_NORMS,
+    NORMS,
     OTHER_CALL_US,
     PRODUCT_CALL_US,
     PRODUCTS,
@@ -88,6 +90,17 @@ def test_a_convolution_is_a_grouped_one(profile):
     graph = compose(subject, [Choice("fuse_jobs", "2")]).scenario.graph
     chosen = select(graph, name="conv2d")
     assert graph.durations[chosen] == pytest.approx(CONVOLUTIONS.value * (12 + 2 * 1488), rel=0.01)
+
+
+@pytest.mark.parametrize(("name", "steps"), [("aten::layer_norm", LAYER_NORMS), ("aten::batch_norm", NORMS)])
+def test_a_normalization_is_taken_apart_into_its_steps(profile, name, steps):
+    """450 µs, which are twice as long in a batch of twice the size."""
+    records = tuple(
+        replace(one, name=name) if one.name == "aten::relu" else one for one in profile.trace.records
+    )
+    subject = baseline(replace(profile, trace=replace(profile.trace, records=records)))
+    graph = compose(subject, [Choice("fuse_jobs", "2")]).scenario.graph
+    assert graph.durations[select(graph, name=name)] == pytest.approx(steps.value * 2 * 450, rel=0.01)
 
 
 def test_an_idle_gpu_takes_the_work_of_all_runs(gpu_steps, on_a100):

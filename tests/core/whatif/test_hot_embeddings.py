@@ -12,7 +12,7 @@ from skyline.graph.task import TaskKind
 from skyline.trace.facts import ModuleFact, OptimizerFact
 from skyline.trace.profile import Prediction
 from skyline.trace.record import IterationMark, OperatorShape, Phase, Record, RecordKind
-from skyline.trace.tensor_values import HotRows, TableAccess, TensorValues
+from skyline.trace.tensor_values import HotRows, TableAccess, TensorValues, hot_at
 from skyline.whatif.baseline import baseline
 from skyline.whatif.catalogue.memory.hot_embeddings import HOST, WHATIF, offered_mb, usual_mb
 from skyline.whatif.composition import compose, detected_in
@@ -26,9 +26,9 @@ OPTIONS = {"num_embeddings": ROWS, "embedding_dim": WIDTH, "sparse": False}
 TABLE = ModuleFact("Net.0", "Embedding", True, ROWS * WIDTH, True, OPTIONS)
 ADAGRAD = OptimizerFact("Adagrad", 1, 2, ROWS * WIDTH, 4 * ROWS * WIDTH, {})
 POINTS = (
-    HotRows(16 * MB, 0.6, 20.0 * MB, 0.2),
-    HotRows(64 * MB, 0.9, 5.12 * MB, 0.5),
-    HotRows(TABLE_MB * MB, 1.0, 0.0, 1.0),
+    HotRows(16 * MB, 0.6, 20.0 * MB, 0.2, least_share=0.55, most_share=0.7),
+    HotRows(64 * MB, 0.9, 5.12 * MB, 0.5, least_share=0.85, most_share=0.95),
+    HotRows(TABLE_MB * MB, 1.0, 0.0, 1.0, least_share=1.0),
 )
 GATHER_US, COPY_US = 5.12 * MB / 8e3, 5.12 * MB / (0.8 * 32e3)
 UPDATE_US = GATHER_US * 20 / 4
@@ -75,7 +75,7 @@ def test_gathering_hides_behind_the_samples_that_need_no_other_row(looked_up):
     graph = scenario.graph
     for name, us in ((IN, COPY_US), (OUT, COPY_US), (HOST, GATHER_US + UPDATE_US)):
         assert graph.durations[select(graph, name=name, iteration=1)].sum() == pytest.approx(us)
-    assert "90 % of the lookups" in found.assumptions[0]
+    assert "90 % (85 % to 95 %) of the lookups" in found.assumptions[0]
     assert "5.1 MB of other rows" in found.assumptions[0]
 
 
@@ -101,7 +101,32 @@ def test_the_gpu_loses_the_cold_rows_with_gradient_and_state(looked_up):
 
 def test_between_the_counted_sizes_lines_are_taken(looked_up):
     found, _ = asked(looked_up(), "40")
-    assert "75 % of the lookups" in found.assumptions[0]
+    assert "75 % (70 % to 95 %) of the lookups" in found.assumptions[0]
+
+
+def test_the_range_of_the_share_is_that_of_the_rows_that_cross_the_bus(looked_up):
+    """With half as many misses at best and twice as many at worst, half and twice the bytes are copied."""
+
+    def ends(**shares):
+        points = tuple(replace(one, whole_samples=0.0, **shares) for one in POINTS[:2]) + POINTS[2:]
+        found, _ = asked(looked_up(points))
+        return found.iteration_ms
+
+    narrow, wide = ends(least_share=0.9, most_share=0.9), ends(least_share=0.8, most_share=0.95)
+    assert wide.value == pytest.approx(narrow.value)
+    assert wide.low < narrow.low
+    assert wide.high > narrow.high
+
+
+def test_the_ends_between_two_sizes_bound_a_share_that_grows_ever_more_slowly():
+    points = (
+        HotRows(10, 0.2, 0.0, least_share=0.1, most_share=0.3),
+        HotRows(20, 0.4, 0.0, least_share=0.3, most_share=0.8),
+    )
+    found = hot_at(points, 15)
+    assert (found.hit_share, found.least_share) == pytest.approx((0.3, 0.2))
+    assert found.most_share == pytest.approx(0.45)
+    assert hot_at(points, 5).most_share == 0.3
 
 
 def test_all_rows_are_no_change(looked_up):

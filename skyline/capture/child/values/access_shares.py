@@ -6,6 +6,10 @@ import torch
 
 _HALVINGS = 13
 """Sizes go from all rows down by halves: the smallest is an eight-thousandth of them."""
+_FOLDS = 4
+"""Parts of the iterations. Each is counted by rows that the others chose: few lookups chose too few rows."""
+_NINE_IN_TEN = 1.645
+"""Half the width of the range of nine in ten, in standard errors."""
 
 
 class Accesses:
@@ -47,49 +51,79 @@ def _row(table, accesses, iterations):
 def hot_rows(tables, accesses):
     """By size, smallest first; empty for lookups of fewer than two iterations.
 
-    Rows are chosen by their lookups for each byte in every other iteration, and their share is counted in the others;
-    then the other way round. Rows that were looked up in no iteration of the choice come last, in any order.
+    Rows are chosen by their lookups for each byte in three of four iterations, and their share is counted in the
+    fourth; then the other ways round. Rows that were looked up in no iteration of the choice come last, in any order.
+    That share is too low on average, since the choice misses rows. The share of rows in the iterations that chose them
+    is too high. Both bound the range, each with the error of a mean over so many iterations.
     """
-    even = accesses.iterations % 2 == 0
-    halves = accesses.where(even), accesses.where(~even)
-    if not all(len(half.keys) for half in halves):
+    numbers = accesses.iterations.unique()
+    folds = min(_FOLDS, len(numbers))
+    if folds < 2:
         return []
     total = sum(table.size_bytes for table in tables)
     sizes = [total >> halving for halving in range(_HALVINGS, -1, -1)]
-    there, back = (
-        _counted(tables, chosen, counted, sizes, total) for chosen, counted in (halves, halves[::-1])
-    )
+    fold = torch.searchsorted(numbers, accesses.iterations) % folds
+    rows, place = accesses.keys.unique(return_inverse=True)
+    by_fold = torch.bincount(place * folds + fold, minlength=len(rows) * folds).view(-1, folds)
+    every = by_fold.sum(1)
+    found = [
+        _counted(_Order(tables, rows, every - by_fold[:, one]), accesses.where(fold == one), sizes, total)
+        for one in range(folds)
+    ]
+    chosen_here = _counted(_Order(tables, rows, every), accesses, sizes, total)
     return [
-        {"size_bytes": size, **{name: _mean(one[name], other[name]) for name in one}}
-        for size, one, other in zip(sizes, there, back, strict=True)
+        {"size_bytes": size, **_point(rows, itself["hit_shares"])}
+        for size, rows, itself in zip(sizes, zip(*found, strict=True), chosen_here, strict=True)
     ]
 
 
-def _mean(one, other):
-    if one is None or other is None:
+def _point(rows, itself):
+    """The mean of the parts, and the range of the share; ``itself`` has the shares of rows that they chose."""
+    names = ("cold_bytes", "whole_samples", "table_bytes")
+    elsewhere = torch.cat([row["hit_shares"] for row in rows])
+    lookups = sum(row["lookups"] for row in rows)
+    likely = float(elsewhere.mean())
+    return {
+        "hit_share": likely,
+        **{name: _mean([row[name] for row in rows]) for name in names},
+        "least_share": max(0.0, likely - _error(elsewhere, lookups)),
+        "most_share": min(1.0, max(likely, float(itself.mean())) + _error(itself, lookups)),
+    }
+
+
+def _error(shares, lookups):
+    """Of the mean of so many iterations, whose lookups may depend on each other; at least that of free lookups."""
+    mean = float(shares.mean())
+    variance = max(float(shares.var()) / len(shares), mean * (1 - mean) / lookups)
+    return _NINE_IN_TEN * variance**0.5
+
+
+def _mean(values):
+    if any(one is None for one in values):
         return None
-    if isinstance(one, list):
-        return [_mean(*pair) for pair in zip(one, other, strict=True)]
-    return (one + other) / 2
+    if isinstance(values[0], list):
+        return [_mean(each) for each in zip(*values, strict=True)]
+    return sum(values) / len(values)
 
 
-def _counted(tables, chosen, counted, sizes, total):
-    order = _Order(tables, chosen.keys)
+def _counted(order, counted, sizes, total):
     need = order.needed(counted.keys)
     pairs = _distinct(counted)
-    distinct, width = order.needed(pairs), _row_bytes(tables, pairs)
-    iterations = len(counted.iterations.unique())
+    distinct, width = order.needed(pairs), _row_bytes(order.tables, pairs)
+    _, iteration = counted.iterations.unique(return_inverse=True)
+    lookups = iteration.bincount()
     samples = _needed_by_sample(counted, need)
     rows = []
     for size in sizes:
         # Of the room that is left, rows that were not seen have an equal part.
         rest = min(1.0, max(0.0, size - order.seen) / (total - order.seen)) if total > order.seen else 0.0
-        hits = float((need <= size).double().mean())
-        cold = float(width[distinct > size].sum()) / max(1, iterations)
+        hits = iteration.bincount((need <= size).double()) / lookups
+        cold = float(width[distinct > size].sum()) / len(lookups)
         whole = None if samples is None else float((samples <= size).double().mean())
         rows.append(
             {
-                "hit_share": hits + (1 - hits) * rest,
+                "hit_shares": hits + (1 - hits) * rest,
+                "lookups": len(counted.keys),
                 "cold_bytes": cold * (1 - rest),
                 "whole_samples": 1.0 if whole is not None and size >= total else whole,
                 "table_bytes": order.kept_by_table(size, rest),
@@ -99,11 +133,15 @@ def _counted(tables, chosen, counted, sizes, total):
 
 
 class _Order:
-    """Rows by their lookups for each byte: ``taken`` are the bytes of the hottest ones down to each of ``rows``."""
+    """Rows by their lookups for each byte, without those of none.
 
-    def __init__(self, tables, chosen):
-        self.rows, counts = chosen.unique(return_counts=True)
-        self._tables = tables
+    ``taken`` are the bytes of the hottest ones down to each of ``rows``.
+    """
+
+    def __init__(self, tables, rows, counts):
+        seen = counts > 0
+        self.rows, counts = rows[seen], counts[seen]
+        self.tables = tables
         self._width = _row_bytes(tables, self.rows)
         order = (counts / self._width).argsort(descending=True, stable=True)
         self.taken = torch.empty_like(self._width)
@@ -118,11 +156,11 @@ class _Order:
 
     def kept_by_table(self, size, rest):
         """Bytes of each table within this size, with a share of the rows that were not seen."""
-        of = _table_of(self._tables, self.rows)
-        seen = torch.bincount(of, self._width, len(self._tables))
+        of = _table_of(self.tables, self.rows)
+        seen = torch.bincount(of, self._width, len(self.tables))
         kept = self.taken <= size
-        within = torch.bincount(of[kept], self._width[kept], len(self._tables))
-        whole = [table.size_bytes for table in self._tables]
+        within = torch.bincount(of[kept], self._width[kept], len(self.tables))
+        whole = [table.size_bytes for table in self.tables]
         return [
             known + rest * (size_bytes - all_seen)
             for known, size_bytes, all_seen in zip(within.tolist(), whole, seen.tolist(), strict=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from skyline.graph.column import Indices
@@ -46,6 +48,8 @@ class _Split:
     total_bytes: float
     hot_bytes: float
     hit_share: float
+    least_share: float
+    most_share: float
     cold_bytes: float
     whole_samples: float
     lookup_bytes: float
@@ -55,6 +59,12 @@ class _Split:
     def rest_bytes(self) -> float:
         """Rows that are not hot."""
         return self.total_bytes - self.hot_bytes
+
+    def at(self, share: float) -> _Split:
+        """With another share of the lookups that the hot rows answer; the other rows shrink as the misses do."""
+        misses = 1 - self.hit_share
+        larger = (1 - share) / misses if misses > 0 else 1.0
+        return replace(self, hit_share=share, cold_bytes=min(self.rest_bytes, larger * self.cold_bytes))
 
     def gradient_share(self, kept_bytes: float, touched_bytes: float) -> float:
         """Of the work on a dense gradient, the part that stays with so much of the table and of the lookups."""
@@ -106,17 +116,19 @@ class HotEmbeddings(UsualWhatIf):
         on_host = _place(subject, values.tables[0].path) == HOST
         if split.rest_bytes <= 0 and not on_host:
             return scenario
+        best, worst = split.at(split.most_share), split.at(split.least_share)
         if on_host:
             likely, least, most = (
-                _moved_to_gpu(subject, scenario.graph, split, copies=copies) for copies in (True, True, False)
+                _moved_to_gpu(subject, scenario.graph, one, copies=copies)
+                for one, copies in ((split, True), (best, True), (worst, False))
             )
         else:
             likely, least, most = (
-                _divided(subject, scenario.graph, split, bus, getattr(_GATHER_GB_S, end), waits=whole)
-                for end, bus, whole in (
-                    ("value", bytes_per_us(subject), split.whole_samples),
-                    ("high", bytes_per_us(subject, "high"), split.whole_samples),
-                    ("low", bytes_per_us(subject, "low"), 0.0),
+                _divided(subject, scenario.graph, one, bus, getattr(_GATHER_GB_S, end), waits=whole)
+                for one, end, bus, whole in (
+                    (split, "value", bytes_per_us(subject), split.whole_samples),
+                    (best, "high", bytes_per_us(subject, "high"), split.whole_samples),
+                    (worst, "low", bytes_per_us(subject, "low"), 0.0),
                 )
             )
         return scenario.between(
@@ -187,6 +199,8 @@ def _split(values: TensorValues, size_bytes: float, larger: float, profile: Prof
         total_bytes=total,
         hot_bytes=size,
         hit_share=hot.hit_share,
+        least_share=min(hot.least_share, hot.hit_share),
+        most_share=max(hot.most_share, hot.hit_share),
         cold_bytes=min(total - size, larger * hot.cold_bytes),
         whole_samples=hot.whole_samples or 0.0,
         lookup_bytes=larger * sum(table.lookups * table.row_bytes for table in tables),
@@ -195,7 +209,8 @@ def _split(values: TensorValues, size_bytes: float, larger: float, profile: Prof
 
 
 def _assumptions(values: TensorValues, split: _Split) -> tuple[str, ...]:
-    seen = f"{format_share(split.hit_share)} of the lookups find their row on the GPU, by {values.basis}"
+    ends = f"{format_share(split.least_share)} to {format_share(split.most_share)}"
+    seen = f"{format_share(split.hit_share)} ({ends}) of the lookups find their row on the GPU, by {values.basis}"
     moved = f"{format_bytes(split.cold_bytes)} of other rows cross the bus each way"
     whole = f"{format_share(split.whole_samples)} of the samples need no other row and go first"
     rate = f"{_GATHER_GB_S.value:.0f} GB/s, from {_GATHER_GB_S.low:.0f} to {_GATHER_GB_S.high:.0f}"

@@ -37,6 +37,8 @@ _OF_WEIGHTS = re.compile("AccumulateGrad|" + "|".join(DENSE_GRADIENTS))
 _OPERATOR = re.compile("::")
 _NORMS = re.compile(r"(layer|batch|group|instance)_?norm|::bn_[fb]w", re.IGNORECASE)
 """Normalizations: batched, they are taken apart into their steps."""
+_LAYER_NORMS = re.compile("layer_?norm", re.IGNORECASE)
+"""Of these each sample has a mean and a variance of its own: their steps go over more small results."""
 _LOSSES = re.compile(r"cross_?entropy|nll_?loss", re.IGNORECASE)
 """Losses of classes: batched, each reads its targets by a gather."""
 _LOOKUPS = re.compile("embedding", re.IGNORECASE)
@@ -46,6 +48,7 @@ _SOURCE = "benchmarks/batched_operators.py: several models at once over one afte
 PRODUCTS = Constant(1.06, 1.0, 1.7, f"{_SOURCE}, and the order of gradients apart", machine=EPYC)
 CONVOLUTIONS = Constant(1.0, 0.9, 1.15, _SOURCE, machine=XEON)
 NORMS = Constant(2.6, 2.0, 3.6, _SOURCE, machine=XEON)
+LAYER_NORMS = Constant(4.0, 2.6, 4.5, f"{_SOURCE}: a layer normalization", machine=EPYC)
 _CALLS = (
     "benchmarks/batched_operators.py: processor time that vmap adds to a layer on tiny tensors, both passes"
 )
@@ -84,7 +87,7 @@ def batched_on_cpu(
     loading = (tasks.kind == KIND[TaskKind.DATA]) | (tasks.phase == PHASE[Phase.DATA])
     computing = (tasks.lane == tasks.lane_code(subject.lane)) & ~loading
     passes = computing & np.isin(tasks.phase, _PASSES)
-    weighted, norms = _with_weights(graph), graph.tasks.named(_NORMS.search)
+    weighted = _with_weights(graph)
     products = np.flatnonzero(computing & weighted & (tasks.work == WORK[WorkClass.MATMUL]))
     divided = by_model(subject, graph, products, jobs)
     alone_us, larger = _one_by_one_us(subject, graph, jobs), _in_larger_batch(scenario, subject, jobs)
@@ -93,7 +96,7 @@ def batched_on_cpu(
         factors = np.full(len(graph), getattr(OTHERS, case))
         factors[products] = divided * getattr(PRODUCTS, case)
         factors[weighted & (tasks.work == WORK[WorkClass.CONVOLUTION])] = getattr(CONVOLUTIONS, case)
-        factors[passes & norms] = getattr(NORMS, case)
+        factors = np.where(passes & graph.tasks.named(_NORMS.search), _norm_factors(graph, case), factors)
         durations, gaps = np.where(computing, factors * alone_us, graph.durations), graph.gaps.copy()
         if larger is not None:
             moving = passes & ~weighted
@@ -115,6 +118,12 @@ def _returns_blocks(subject: Subject, scenario: Scenario, jobs: int) -> bool:
     """True if blocks of so many models are too large for the C library to keep."""
     largest = max((abs(one.size_bytes) for one in subject.script.trace.allocations), default=0)
     return jobs * scenario.batch_factor(subject) * largest > LARGE_BYTES
+
+
+def _norm_factors(graph: Graph, case: str) -> Times:
+    """By task, the time of a normalization in its steps over that as a whole; 1 for all else."""
+    found = np.where(graph.tasks.named(_NORMS.search), getattr(NORMS, case), 1.0)
+    return np.where(graph.tasks.named(_LAYER_NORMS.search), getattr(LAYER_NORMS, case), found)
 
 
 def _with_weights(graph: Graph) -> Flags:
@@ -172,12 +181,11 @@ def batched_on_gpu(subject: Subject, graph: Graph, jobs: int, own_data: bool) ->
     loading |= (tasks.kind == KIND[TaskKind.COPY]) & over_bus
     kernels = select(graph, kind=TaskKind.KERNEL)
     kernels = kernels[~loading[kernels]]
-    norms = graph.tasks.named(_NORMS.search)
     copies = np.flatnonzero((tasks.kind == KIND[TaskKind.COPY]) & ~loading)
     found: list[Graph] = []
     for case, factors in zip(ENDS, kernel_factors(subject, graph, kernels, jobs), strict=True):
         durations, gaps = graph.durations.copy(), graph.gaps.copy()
-        durations[kernels] *= factors * np.where(norms[kernels], getattr(NORMS, case), 1.0)
+        durations[kernels] *= factors * _norm_factors(graph, case)[kernels]
         durations[copies] *= jobs
         if own_data:
             durations[loading] *= jobs
