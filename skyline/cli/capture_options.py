@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
+from skyline.cli.command_line import keep_launch
 from skyline.cli.numbers import device_memory, gigabytes, natural, positive, seconds, seconds_or_none
 from skyline.cli.project import fill_in
 from skyline.cli.streams import say, write_whole
@@ -167,13 +168,6 @@ def read_launch(words: Sequence[str], options: argparse.Namespace) -> tuple[Path
     launch = launch_of(words)
     keep_launch(options, launch)
     return launched_script(launch, options.interpreter), launch
-
-
-def keep_launch(options: argparse.Namespace, launch: Launch | None) -> None:
-    """Put a typed launch into the options. Its interpreter goes before the project's."""
-    options.launch = launch
-    if launch is not None:
-        options.interpreter = options.interpreter or launch.interpreter
 
 
 def launched_script(launch: Launch, interpreter: str | None = None) -> Path:

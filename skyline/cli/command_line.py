@@ -139,8 +139,6 @@ def parse_after_names(
     """
     typed = split_after_names(arguments, command, names=names)
     options = command.parse_intermixed_args(typed.ours) if names else command.parse_args(typed.ours)
-    from skyline.cli.capture_options import keep_launch
-
     keep_launch(options, typed.launch)
     options.launcher = typed.launcher
     say_misplaced(
@@ -152,6 +150,13 @@ def parse_after_names(
         after="the script's first argument",
     )
     return options, typed.arguments
+
+
+def keep_launch(options: argparse.Namespace, launch: Launch | None) -> None:
+    """Put a typed launch into the options. Its interpreter goes before the project's."""
+    options.launch = launch
+    if launch is not None:
+        options.interpreter = options.interpreter or launch.interpreter
 
 
 def _is_file_alone(word: str) -> bool:

@@ -9,8 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from skyline.cli.capture_options import add_options, keep_launch, read_launch, request_of, running
-from skyline.cli.command_line import misplaced, parser, say_misplaced, split_at_script
+from skyline.cli.capture_options import add_options, read_launch, request_of, running
+from skyline.cli.command_line import keep_launch, misplaced, parser, say_misplaced, split_at_script
 from skyline.cli.streams import deliver, say
 from skyline.errors import ExitCode, UsageError
 
