@@ -23,6 +23,7 @@ from terminal_picture import terminal_picture
 
 IMAGES = Path(__file__).resolve().parent / "images"
 WIDTH = 110
+_COMMANDS = ("estimate", "tune", "check", "history")
 _GIT = ("-c", "user.name=A", "-c", "user.email=a@example.org", "-c", "commit.gpgsign=false")
 
 
@@ -62,29 +63,29 @@ class Workspace:
 
 
 def pictures(
-    workspace: Workspace, arguments: list[str], slow: tuple[str, str], length: list[str]
+    workspace: Workspace, arguments: list[str], slow: tuple[str, str], length: list[str], wanted: set[str]
 ) -> dict[str, str]:
-    """The SVG of each command by name.
+    """The SVG of each wanted command by name.
 
     ``slow`` is the text that the last commit replaces and what it becomes. ``length`` is the option of
     ``skyline estimate`` that gives the length of the training.
     """
     script = [workspace.script, *arguments]
-    workspace.run(["profile", *script])
     commands = {
         "estimate": ["estimate", *length, *script],
         "tune": ["tune", "--budget", "2m", *script],
-    }
-    shown = {name: workspace.run(command) for name, command in commands.items()}
-    first = (workspace.folder / workspace.script).read_text(encoding="utf-8").splitlines()[0]
-    workspace.commit("Say what this is", first, f"# Trains.\n{first}")
-    workspace.commit("Regularize", *slow)
-    workspace.run(["profile", *script])
-    commands |= {
         "check": ["check", "--base", "HEAD~1", *script],
         "history": ["history", workspace.script],
     }
-    shown |= {name: workspace.run(commands[name]) for name in ("check", "history")}
+    if wanted != {"check"}:
+        workspace.run(["profile", *script])
+    shown = {name: workspace.run(commands[name]) for name in ("estimate", "tune") if name in wanted}
+    first = (workspace.folder / workspace.script).read_text(encoding="utf-8").splitlines()[0]
+    workspace.commit("Say what this is", first, f"# Trains.\n{first}")
+    workspace.commit("Regularize", *slow)
+    if "history" in wanted:
+        workspace.run(["profile", *script])
+    shown |= {name: workspace.run(commands[name]) for name in ("check", "history") if name in wanted}
     return {
         name: terminal_picture(
             [(f"skyline {shlex.join(commands[name])}", _without_paths(text, workspace.folder))],
@@ -114,6 +115,7 @@ def main() -> int:
     parser.add_argument(
         "--length", default="--epochs 90", help="length of the training, for skyline estimate"
     )
+    parser.add_argument("--only", choices=_COMMANDS, nargs="+", default=_COMMANDS, help="these pictures only")
     parser.add_argument("--images", type=Path, default=IMAGES, help="folder for the pictures")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as place:
@@ -122,7 +124,11 @@ def main() -> int:
         environment = os.environ | {"FORCE_COLOR": "1", "COLUMNS": str(WIDTH)}
         workspace = Workspace(copy / options.folder, options.script, environment)
         made = pictures(
-            workspace, shlex.split(options.arguments), tuple(options.slow), shlex.split(options.length)
+            workspace,
+            shlex.split(options.arguments),
+            tuple(options.slow),
+            shlex.split(options.length),
+            set(options.only),
         )
     options.images.mkdir(parents=True, exist_ok=True)
     for name, svg in made.items():

@@ -159,7 +159,8 @@ export class Panel {
   #words(answer: EstimateReport | Told): string {
     const profile = this.#data?.profile;
     if (!profile || "text" in answer) return "text" in answer ? answer.text : "";
-    if (!answer.applicable) return `Does not apply. ${answer.reason ?? ""}`;
+    // The code can be changed all the same: the diff shows it.
+    if (!answer.applicable) return `No prediction: ${answer.reason ?? "not known"}`;
     const rate = answer.throughput ? ` · ${change(profile.throughput, answer.throughput, rateUnit)}` : "";
     return `Predicted: ${change(profile.iteration_ms, answer.iteration_ms, timeUnit)} per iteration${rate}`;
   }

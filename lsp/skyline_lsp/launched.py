@@ -37,7 +37,7 @@ class LaunchedRun:
         if not self.launcher:
             return request
         # Most runs have no launcher, and the server starts sooner without these modules.
-        from skyline.launchers.launch import launch_of
+        from skyline.launchers.launch import launch_of, launched
 
         launch = launch_of(self.words, request.working_directory)
         if (launch.script, launch.module) != ("" if request.module else str(request.script), request.module):
@@ -45,10 +45,4 @@ class LaunchedRun:
                 f"`{' '.join(self.launcher)}` is not a launcher that Skyline reads",
                 hint="Known are torchrun, accelerate launch, deepspeed, uv run and others: docs/launchers.md.",
             )
-        return replace(
-            request,
-            arguments=launch.arguments,
-            ranks=launch.ranks or 1,
-            variables=tuple({**dict(launch.variables), **dict(request.variables)}.items()),
-            interpreter=request.interpreter or launch.interpreter,
-        )
+        return replace(launched(request, launch), arguments=launch.arguments)

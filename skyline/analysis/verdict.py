@@ -26,6 +26,7 @@ _UNCERTAIN = 0.05
 """Least share by which the step time is uncertain for a busy machine to be a caution."""
 _ANOTHER_MACHINE = "gpu"
 """This what-if asks for another machine; the verdict is about the script."""
+_SAME_TRAINING = ("exact", "numerics")
 _MODEL = (Phase.FORWARD, Phase.BACKWARD)
 _BESIDE = 0.15
 """Least share of code outside model, loader and optimizer that is named together with the passes: that of a line
@@ -141,10 +142,12 @@ def _advice(estimates: Sequence[Estimate]) -> tuple[str, Estimate | None]:
     ]
     worth = [one for one in open_ if one.sure_speedup >= WORTH and one.semantics != "model"]
     ordered = sorted(worth, key=lambda one: (one.rewrite == "refused", -one.sure_speedup))
-    same = [one for one in ordered if one.semantics in ("exact", "numerics")]
+    same = [one for one in ordered if one.semantics in _SAME_TRAINING]
     if same:
         return _recommended(same[0]), same[0]
-    nothing = f"No change that keeps the training as it is gains {format_share(WORTH - 1)} or more."
+    maybe = sum(one.speedup >= WORTH and one.semantics in _SAME_TRAINING for one in open_)
+    gains = f"{'surely ' if maybe else ''}gains {format_share(WORTH - 1)} or more"
+    nothing = f"No change that keeps the training as it is {gains}{f'; {maybe} may' if maybe else ''}."
     if not ordered:
         return nothing, None
     return f"{nothing} With another course of training: {_recommended(ordered[0])}", ordered[0]

@@ -221,7 +221,7 @@ def live_page(shown: Shown | None, script: str, *, writes: bool = False) -> str:
     panel = environment.get_template("panel.html").render(
         writes=writes, trace=f"{Path(report.script).stem}.json.gz"
     )
-    page = html.render(report, shown.whatifs, shown.analysis.profile.sources)
+    page = html.render(report, shown.whatifs, shown.analysis.profile.sources, answers=False)
     page = page.replace("</head>", '<link rel="stylesheet" href="live.css"></head>', 1)
     page = page.replace(_NEWS, f'<main data-number="{shown.number}"><p id="status" role="status"></p>', 1)
     page = page.replace(_VERDICT_ENDS, _VERDICT_ENDS + panel, 1)

@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
+from skyline.cli.command_line import keep_launch
 from skyline.cli.numbers import device_memory, gigabytes, natural, positive, seconds, seconds_or_none
 from skyline.cli.project import fill_in
 from skyline.cli.streams import say, write_whole
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from skyline.analysis.analyse import Analysis
     from skyline.capture.process import Starter
     from skyline.capture.request import CaptureRequest, OutputCallback, Progress, ProgressCallback
+    from skyline.launchers.launch import Launch
     from skyline.trace.profile import Profile
 
 
@@ -146,9 +148,12 @@ def check_script(script: Path) -> None:
         return
     from difflib import get_close_matches
 
-    from skyline.launchers.launch import refuse_launcher
+    from skyline.launchers.launch import is_launcher
 
-    refuse_launcher(str(script))
+    if is_launcher([str(script)]):
+        raise UsageError(
+            f"{script} starts scripts", hint="Name the script itself, as in: skyline show train.py"
+        )
     folder = script.parent
     names = [path.name for kind in ("*.py", "*.ipynb") for path in folder.glob(kind)]
     near = get_close_matches(script.name, names, n=1)
@@ -156,15 +161,27 @@ def check_script(script: Path) -> None:
     raise UsageError(f"{script} does not exist", hint=hint)
 
 
-def module_script(name: str, options: argparse.Namespace) -> Path:
-    """The file of a module that is to be run from here by its name."""
+def read_launch(words: Sequence[str], options: argparse.Namespace) -> tuple[Path, Launch]:
+    """The script of a typed command, and the way it starts, which ``request_of`` finds in the options."""
+    from skyline.launchers.launch import launch_of
+
+    launch = launch_of(words)
+    keep_launch(options, launch)
+    return launched_script(launch, options.interpreter), launch
+
+
+def launched_script(launch: Launch, interpreter: str | None = None) -> Path:
+    """The file that a launch runs; a module's is looked for from here."""
+    if launch.script:
+        return Path(launch.script)
     from skyline.capture.interpreter import module_file, resolve_interpreter
 
     here = Path.cwd()
     try:
-        return module_file(name, here)
+        return module_file(launch.module, here)
     except UsageError:
-        return module_file(name, here, resolve_interpreter(here / "__main__.py", options.interpreter))
+        python = interpreter or launch.interpreter
+        return module_file(launch.module, here, resolve_interpreter(here / "__main__.py", python))
 
 
 def run_capture(
@@ -175,7 +192,6 @@ def run_capture(
     module: str = "",
     text: str | None = None,
     working_directory: Path | None = None,
-    variables: tuple[tuple[str, str], ...] = (),
 ) -> Profile:
     """Profile ``script``; what it prints goes to stderr, and so does the progress.
 
@@ -186,7 +202,7 @@ def run_capture(
     from skyline.capture.session import capture
 
     request = replace(
-        request_of(script, arguments, options, module=module, variables=variables),
+        request_of(script, arguments, options, module=module),
         source_overrides=((str(script), text),) if text is not None else (),
         working_directory=working_directory,
     )
@@ -244,11 +260,11 @@ def request_of(
     options: argparse.Namespace,
     *,
     module: str = "",
-    variables: tuple[tuple[str, str], ...] = (),
 ) -> CaptureRequest:
-    """The run configuration of ``script`` from the options; ``variables`` of a launcher come before the project's."""
+    """The run configuration of ``script`` from the options, the project's settings and a typed launcher."""
     check_script(script)
     fill_in(options, script)
+    launch: Launch | None = getattr(options, "launch", None)
     if options.gpu is not None and options.device == "cpu":
         raise UsageError("--gpu and --device cpu contradict each other", hint="Leave one of them out.")
     if options.gpu is not None and "," in options.gpu:
@@ -273,23 +289,28 @@ def request_of(
         "timeout_s": options.timeout,
         "budget_s": options.budget,
     }
-    return CaptureRequest(
+    request = CaptureRequest(
         script=script,
         arguments=arguments,
         interpreter=options.interpreter,
         device=options.device or "auto",
         gpu=options.gpu or "",
         gpu_memory_bytes=options.memory,
-        module=module,
+        module=module if launch is None else launch.module,
         evaluation=options.evaluation,
         loop="inference" if options.inference else "training",
         ranks=options.ranks,
         side_effects=options.side_effects,
         memory_limit_bytes=options.memory_limit,
         scratch_limit_bytes=options.scratch_limit,
-        variables=tuple({**dict(variables), **options.variables}.items()),
+        variables=tuple(options.variables.items()),
         **{name: value for name, value in given.items() if value is not None},
     )
+    if launch is None:
+        return request
+    from skyline.launchers.launch import launched
+
+    return launched(request, launch)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,13 +5,18 @@ from __future__ import annotations
 import argparse
 import re
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from skyline.bounded_read import LARGEST_TEXT_BYTES, read_bounded
 from skyline.cli.streams import say
 from skyline.errors import UsageError
 from skyline.lazy_dataclass import dataclass
 from skyline.whatif.question import BATCH_SIZE, Choice, Question, whole_number
+
+if TYPE_CHECKING:
+    from skyline.launchers.launch import Launch
 
 _SCRIPT_SUFFIXES = {".py", ".pyw", ".ipynb"}
 
@@ -70,13 +75,16 @@ def _without_mark(words: Sequence[str]) -> list[str]:
 class TypedWords:
     """The words of a command: ``ours``, the script's name, and the script's arguments, None if there are none.
 
-    ``marked``: ``--`` stands before the script's arguments.
+    ``marked``: ``--`` stands before the script's arguments. ``launch`` is the way that a typed launcher starts the
+    script, ``launcher`` are its words.
     """
 
     ours: list[str]
     arguments: tuple[str, ...] | None = None
     script: str = ""
     marked: bool = False
+    launch: Launch | None = None
+    launcher: tuple[str, ...] = ()
 
 
 def split_after_names(
@@ -85,7 +93,7 @@ def split_after_names(
     """Words of ours, and the script's arguments: from the first word after the script that is not ours on.
 
     Ours are the command's options and, with ``names``, what-ifs; a file that is there is not one. ``--`` before the
-    script's arguments is allowed.
+    script's arguments is allowed. A launcher with its options may stand before the script.
     """
     ours = command._option_string_actions  # pyright: ignore[reportPrivateUsage]
     script = ""
@@ -98,9 +106,10 @@ def split_after_names(
         option = ours.get(name)
         if not word.startswith("-") or word == "-":
             if not script and not Path(word).exists():
-                from skyline.launchers.launch import refuse_launcher
+                from skyline.launchers.launch import is_launcher
 
-                refuse_launcher(word)
+                if is_launcher(arguments[index:]):
+                    return _launched_words(arguments, index, command, names=names)
             elif script and (not names or _is_file_alone(name)):
                 return TypedWords(list(arguments[:index]), tuple(arguments[index:]), script)
             script = script or word
@@ -108,6 +117,24 @@ def split_after_names(
             return TypedWords(list(arguments[:index]), tuple(arguments[index:]), script)
         index += 1 if option is None or equals else 1 + _values_of(option)
     return TypedWords(list(arguments), None, script)
+
+
+def _launched_words(
+    arguments: Sequence[str], at: int, command: argparse.ArgumentParser, *, names: bool
+) -> TypedWords:
+    """The words of a command in which a launcher begins at ``at``: as without it, and the launch."""
+    from skyline.cli.capture_options import launched_script
+    from skyline.launchers.launch import launch_of
+
+    launch = launch_of(arguments[at:])
+    script, typed = str(launched_script(launch)), launch.typed
+    found = split_after_names([*arguments[:at], script, *typed], command, names=names)
+    return replace(
+        found,
+        arguments=(*launch.first, *(found.arguments or ())) if launch.first else found.arguments,
+        launch=launch,
+        launcher=tuple(arguments[at : len(arguments) - len(typed) - (1 if launch.script else 2)]),
+    )
 
 
 def _values_of(option: argparse.Action) -> int:
@@ -120,10 +147,12 @@ def parse_after_names(
 ) -> tuple[argparse.Namespace, tuple[str, ...] | None]:
     """The options of a command, and the script's arguments (``split_after_names``).
 
-    A remark names options of ours among the script's arguments.
+    A remark names options of ours among the script's arguments. ``launch`` of the options is that of a launcher.
     """
     typed = split_after_names(arguments, command, names=names)
     options = command.parse_intermixed_args(typed.ours) if names else command.parse_args(typed.ours)
+    keep_launch(options, typed.launch)
+    options.launcher = typed.launcher
     say_misplaced(
         command,
         Path(typed.script) if typed.script else None,
@@ -133,6 +162,13 @@ def parse_after_names(
         after="the script's first argument",
     )
     return options, typed.arguments
+
+
+def keep_launch(options: argparse.Namespace, launch: Launch | None) -> None:
+    """Put a typed launch into the options. Its interpreter goes before the project's."""
+    options.launch = launch
+    if launch is not None:
+        options.interpreter = options.interpreter or launch.interpreter
 
 
 def _is_file_alone(word: str) -> bool:

@@ -9,13 +9,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from skyline.cli.capture_options import add_options, module_script, request_of, running
-from skyline.cli.command_line import misplaced, parser, say_misplaced, split_at_script
+from skyline.cli.capture_options import add_options, read_launch, request_of, running
+from skyline.cli.command_line import keep_launch, misplaced, parser, say_misplaced, split_at_script
 from skyline.cli.streams import deliver, say
 from skyline.errors import ExitCode, UsageError
-from skyline.launchers.launch import Launch, launch_of
 
 if TYPE_CHECKING:
+    from skyline.launchers.launch import Launch
     from skyline.predict.gpu_spec import GpuSpec
     from skyline.predict.outlook import Outlook
 
@@ -34,7 +34,7 @@ def _made() -> tuple[argparse.ArgumentParser, list[argparse.Action], list[argpar
     """The parser, the options of a capture, and the command's own."""
     command = parser(
         "devices",
-        "[options] (SCRIPT | -m MODULE) [ARGS...]",
+        "[options] (SCRIPT | -m MODULE | LAUNCHER ...) [ARGS...]",
         "Predict a script on several GPUs, which need not be present: iteration time,\n"
         "throughput, memory, largest batch that fits, and cost and energy of an epoch.\n"
         "The script is traced by shape, and nothing runs on a GPU. Your own GPUs, prices\n"
@@ -68,8 +68,7 @@ def run(arguments: Sequence[str]) -> int:
     if not rest:
         _without_script(ours)
     options = command.parse_args([*ours, *(["--", rest[0]] if rest else [])])
-    launch = launch_of(rest)
-    script = Path(launch.script) if launch.script else module_script(launch.module, options)
+    script, launch = read_launch(rest, options)
     if launch.script and not script.exists():
         _no_script(launch.script, options.gpu)
     marked = len(ours) + len(rest) < len(arguments)
@@ -79,6 +78,7 @@ def run(arguments: Sequence[str]) -> int:
         if taken:
             options = command.parse_args([*ours, *taken, "--", rest[0]])
             launch = replace(launch, arguments=left)
+            keep_launch(options, launch)
             say(
                 f"skyline: {' '.join(taken)} is read as an option of Skyline, not of the script",
                 quiet=options.quiet,
@@ -142,9 +142,7 @@ def _traced(
     script: Path, launch: Launch, options: argparse.Namespace, chosen: Sequence[GpuSpec]
 ) -> tuple[Outlook, ...]:
     options.gpu = chosen[0].name
-    if launch.ranks is not None:
-        options.ranks = launch.ranks
-    request = request_of(script, launch.arguments, options, module=launch.module)
+    request = request_of(script, launch.arguments, options)
     from skyline.predict.outlook import outlooks
 
     with running(quiet=options.quiet) as (display, starter):

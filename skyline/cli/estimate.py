@@ -50,6 +50,8 @@ def run(arguments: Sequence[str]) -> int:
             "State the length of the training in one way",
             hint="As in --epochs 90, --iterations 600000 or --samples 1e9. The script's own options come after --.",
         )
+    if options.epochs is not None:
+        _refuse_epochs_without_loader(options.source)
     subject = subject_of(options.source, script_arguments, options)
     from skyline.analysis.analyse import analyse
     from skyline.report.build import head_report
@@ -70,6 +72,21 @@ def run(arguments: Sequence[str]) -> int:
         write_whole(Path(options.html), text.encode("utf-8"))
     deliver(report, lambda: page, options.json)
     return int(ExitCode.OK)
+
+
+def _refuse_epochs_without_loader(source: str) -> None:
+    """Raise UsageError before anything runs where the length of an epoch cannot be known."""
+    path = Path(source)
+    if path.suffix != ".py" or not path.is_file():
+        return
+    from skyline.source.loader_use import surely_has_no_loader
+    from skyline.source.text import SourceText, read_if_there
+
+    if surely_has_no_loader(SourceText.read(path.absolute()), read_if_there):
+        raise UsageError(
+            f"The length of an epoch is not known: {path.name} makes no DataLoader",
+            hint="Give --iterations or --samples in place of --epochs.",
+        )
 
 
 def _add_own(command: argparse.ArgumentParser) -> None:

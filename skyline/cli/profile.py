@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from skyline.cli.capture_options import (
     add_options,
     check_script,
-    module_script,
+    read_launch,
     run_capture,
     save,
     terminable,
@@ -19,9 +19,9 @@ from skyline.cli.command_line import parser, say_misplaced, split_at_script, wit
 from skyline.cli.project import fill_in, host_in_force
 from skyline.cli.streams import deliver, say
 from skyline.errors import ExitCode, UsageError
-from skyline.launchers.launch import Launch, launch_of
 
 if TYPE_CHECKING:
+    from skyline.launchers.launch import Launch
     from skyline.trace.profile import Profile
 
 _EXAMPLES = """\
@@ -86,12 +86,7 @@ def run(arguments: Sequence[str]) -> int:
     command, capturing, local = _made()
     ours, rest = split_at_script(arguments, [*capturing, *local])
     options = command.parse_args([*ours, *(["--", rest[0]] if rest else [])])
-    launch = launch_of(rest)
-
-    if launch.ranks is not None:
-        options.ranks = launch.ranks
-    options.interpreter = options.interpreter or launch.interpreter
-    script = Path(launch.script) if launch.script else module_script(launch.module, options)
+    script, launch = read_launch(rest, options)
     marked = len(ours) + len(rest) < len(arguments)
     say_misplaced(command, script, launch.arguments, marked=marked, quiet=options.quiet)
     from skyline.trace import store
@@ -104,9 +99,7 @@ def run(arguments: Sequence[str]) -> int:
         raise UsageError("--host-skyline needs --host", hint="As in: skyline profile --host gpubox train.py")
     else:
         fill_in(options, script, gpu=True)
-        measured = run_capture(
-            script, launch.arguments, options, module=launch.module, variables=launch.variables
-        )
+        measured = run_capture(script, launch.arguments, options)
     keeps = not (options.replace or options.no_save or options.output_dir)
     profile = (kept_instead(measured) if keeps else None) or measured
     from skyline.analysis.analyse import analyse

@@ -11,19 +11,19 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from skyline.cli.capture_options import Display, add_options, check_script, module_script, request_of, running
+from skyline.cli.capture_options import Display, add_options, check_script, read_launch, request_of, running
 from skyline.cli.command_line import parser, say_misplaced, split_at_script
 from skyline.cli.numbers import port
 from skyline.cli.project import fill_in
 from skyline.cli.streams import say, tell, write_whole
 from skyline.errors import ExitCode, UsageError
-from skyline.launchers.launch import Launch, launch_of
 
 if TYPE_CHECKING:
     import argparse
 
     from skyline.browser.following import Measure
     from skyline.capture.process import Starter
+    from skyline.launchers.launch import Launch
 
 _EXAMPLES = """\
   skyline serve train.py
@@ -39,7 +39,7 @@ def _made() -> tuple[argparse.ArgumentParser, list[argparse.Action]]:
     """The parser and its options."""
     command = parser(
         "serve",
-        "[options] (SCRIPT | -m MODULE) [ARGS...]",
+        "[options] (SCRIPT | -m MODULE | LAUNCHER ...) [ARGS...]",
         "Show the report of a script in a browser: time and memory line by line, and the\n"
         "predicted effect of changes. The script is measured if there is no profile, and\n"
         "again when you save it or one of your modules that it imports. Profiles that\n"
@@ -71,11 +71,7 @@ def run(arguments: Sequence[str]) -> int:
     command, own = _made()
     ours, rest = split_at_script(arguments, own)
     options = command.parse_args([*ours, *(["--", rest[0]] if rest else [])])
-    launch = launch_of(rest)
-    if launch.ranks is not None:
-        options.ranks = launch.ranks
-    options.interpreter = options.interpreter or launch.interpreter
-    script = Path(launch.script) if launch.script else module_script(launch.module, options)
+    script, launch = read_launch(rest, options)
     check_script(script)
     marked = len(ours) + len(rest) < len(arguments)
     say_misplaced(command, script, launch.arguments, marked=marked, quiet=options.quiet)
@@ -132,7 +128,7 @@ def _measuring(
     from skyline.trace.profile import Profile
     from skyline.trace.quieter_run import keep
 
-    first = request_of(script, launch.arguments, options, module=launch.module, variables=launch.variables)
+    first = request_of(script, launch.arguments, options)
     later = replace(first, network=options.network)
 
     def measure(cancel: threading.Event, early: Callable[[Profile], None], by_hand: bool) -> Profile:

@@ -67,7 +67,10 @@ def subject_of(source: str, arguments: tuple[str, ...] | None, options: argparse
         from skyline.trace import store
 
         found = _latest_of_kind(path, options.gpu, options.memory, quiet=options.quiet)
-        known = _reusable(found, path, arguments, quiet=options.quiet) if found is not None else None
+        wanted = options.launch.ranks if options.launch is not None else None
+        if wanted is None and options.ranks > 1:
+            wanted = options.ranks
+        known = _reusable(found, path, arguments, wanted, quiet=options.quiet) if found is not None else None
         if known is not None:
             return known
         found = store.latest(path)
@@ -158,8 +161,14 @@ def _latest_of_kind(
 
 
 def _reusable(
-    found: LoadedProfile, script: Path, arguments: tuple[str, ...] | None, *, quiet: bool
+    found: LoadedProfile,
+    script: Path,
+    arguments: tuple[str, ...] | None,
+    ranks: int | None,
+    *,
+    quiet: bool,
 ) -> LoadedProfile | None:
+    """The profile if it holds for the script as it is, these arguments and this number of ranks; None: any."""
     from skyline.report.basis import when
 
     profile = found.profile
@@ -174,6 +183,8 @@ def _reusable(
         say(f"skyline: {Path(changed[0]).name} changed since it was profiled; profiling again", quiet=quiet)
         return None
     if arguments is not None and _as_kept(arguments) != profile.arguments:
+        return None
+    if ranks is not None and profile.iteration is not None and profile.iteration.world_size != ranks:
         return None
     words = " ".join((Path(profile.script).name, *profile.arguments))
     say(

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from skyline.errors import UsageError
 from skyline.launchers.accelerate import accelerate, accelerate_launch
@@ -14,6 +15,9 @@ from skyline.launchers.deepspeed import deepspeed
 from skyline.launchers.environments import environment_run, is_environment_command
 from skyline.launchers.torchrun import torchrun
 from skyline.lazy_dataclass import dataclass
+
+if TYPE_CHECKING:
+    from skyline.capture.request import CaptureRequest
 
 _Reader = Callable[[Sequence[str], Path], Asked]
 _PROGRAMS: Mapping[str, _Reader] = {
@@ -35,7 +39,8 @@ _PYTHON = re.compile(r"python(3(\.\d+)?)?")
 class Launch:
     """``script`` is empty where ``module`` names it. ``ranks`` None: nothing was said of it.
 
-    ``variables`` are added to the environment of the script. ``interpreter`` None: no launcher chose one.
+    ``variables`` are added to the environment of the script. ``interpreter`` None: no launcher chose one. ``first`` are
+    those of the ``arguments`` that a launcher puts before the typed ones.
     """
 
     script: str
@@ -44,6 +49,25 @@ class Launch:
     ranks: int | None = None
     variables: tuple[tuple[str, str], ...] = ()
     interpreter: str | None = None
+    first: tuple[str, ...] = ()
+
+    @property
+    def typed(self) -> tuple[str, ...]:
+        """The arguments of the script as they were typed."""
+        return self.arguments[len(self.first) :]
+
+
+def launched(request: CaptureRequest, launch: Launch) -> CaptureRequest:
+    """The request with the ranks, the interpreter and the variables of a launcher.
+
+    An interpreter and variables of the request go before those of the launcher.
+    """
+    return replace(
+        request,
+        ranks=launch.ranks or request.ranks,
+        interpreter=request.interpreter or launch.interpreter,
+        variables=tuple({**dict(launch.variables), **dict(request.variables)}.items()),
+    )
 
 
 def launch_of(words: Sequence[str], folder: Path | None = None) -> Launch:
@@ -72,14 +96,14 @@ def launch_of(words: Sequence[str], folder: Path | None = None) -> Launch:
     return Launch(first, "", rest)
 
 
-def refuse_launcher(word: str) -> None:
-    """Raise UsageError for a program that starts scripts, such as ``torchrun``: the script itself is to be named."""
-    program = Path(word).name
-    if program in _PROGRAMS or _PYTHON.fullmatch(program):
-        raise UsageError(
-            f"{word} starts scripts; this command takes the script itself",
-            hint=f"Profile the whole command first (skyline profile {word} ...), then name the script alone.",
-        )
+def is_launcher(words: Sequence[str]) -> bool:
+    """True if a command begins with a program that starts scripts, such as ``torchrun`` or ``uv run``."""
+    program = Path(words[0]).name if words else ""
+    return (
+        program in _PROGRAMS
+        or _PYTHON.fullmatch(program) is not None
+        or is_environment_command(program, words[1:2])
+    )
 
 
 def _below(asked: Asked, folder: Path) -> Launch:
@@ -91,6 +115,7 @@ def _below(asked: Asked, folder: Path) -> Launch:
         ranks=asked.ranks if inner.ranks is None else inner.ranks,
         variables=(*asked.variables, *inner.variables),
         interpreter=inner.interpreter or asked.interpreter,
+        first=(*asked.first, *inner.first),
     )
 
 

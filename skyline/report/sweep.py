@@ -223,8 +223,9 @@ def _series(
     times = [point.iteration_ms for point in points]
     found = steps(values, times, measured=not predicted)
     alike = not predicted and _overlap(times)
-    bend = None if alike else knee(values, times)
-    better = faster(values, times, measured=not predicted)
+    ran = [at for at, point in enumerate(points) if point.provenance.value == MEASURED]
+    bend = knee(values, times, ran)
+    better = faster(values, times, measured=bool(ran))
     causes = [
         cause(points[one.before], points[one.after], values[one.before], values[one.after])
         if one.change > 0

@@ -138,6 +138,11 @@ class Program:
                         self._add(imported)
             self._index(module)
 
+    @property
+    def is_cut(self) -> bool:
+        """True if the program may have more files than are read."""
+        return len(self.modules) >= _MODULE_LIMIT
+
     def open(self, path: Path) -> Module | None:
         """The module at a path; None if no parseable file exists there."""
         if path not in self._known:

@@ -15,7 +15,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from skyline.bounded_read import LARGEST_TEXT_BYTES, read_bounded
-from skyline.errors import RewriteRefused, UsageError
+from skyline.errors import RewriteRefused, SkylineError, UsageError
 from skyline.lazy_dataclass import dataclass
 from skyline.source.cells import headings, is_notebook
 from skyline.source.notebook import Notebook
@@ -252,6 +252,16 @@ class SourceText:
             message = f"The file changed: {edit.old_text!r} is no longer where it was"
             raise RewriteRefused(message, file=span.file, line=span.line, hint="Profile it again.")
         return start, end
+
+
+def read_if_there(path: Path) -> SourceText | None:
+    """The text of a file; None if there is no readable one."""
+    if not path.is_file():
+        return None
+    try:
+        return SourceText.read(path)
+    except SkylineError:
+        return None
 
 
 def _utf8(text: str) -> bytes:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
-from math import exp, log, sqrt
+from itertools import combinations, pairwise
+from math import exp, inf, log, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
@@ -90,9 +90,14 @@ def steps(values: Sequence[float], times: Sequence[Interval], *, measured: bool)
     return tuple(found)
 
 
-def knee(values: Sequence[float], times: Sequence[Interval]) -> Knee | None:
-    """The bend that explains a curve far better than a single power of the value does; None if none does."""
+def knee(values: Sequence[float], times: Sequence[Interval], ran: Sequence[int] = ()) -> Knee | None:
+    """The bend that explains a curve far better than a single power of the value does; None if none does.
+
+    ``ran`` are the indices of times that were measured: there is no knee if a single power lies within their ranges.
+    """
     if len(values) < _LEAST_FOR_KNEE or values[0] <= 0:
+        return None
+    if ran and _is_one_power([values[at] for at in ran], [times[at] for at in ran]):
         return None
     x, y = np.log(np.array(values, dtype=float)), np.log(np.array([time.value for time in times]))
     straight = np.stack([np.ones_like(x), x], axis=1)
@@ -132,6 +137,19 @@ def _is_faster(time: Interval, other: Interval, *, measured: bool) -> bool:
     if measured and time.high >= other.low:
         return False
     return time.value <= (1 - _LEAST_FASTER) * other.value
+
+
+def _is_one_power(values: Sequence[float], times: Sequence[Interval]) -> bool:
+    """True if some power of the value, times a factor, lies within all ranges."""
+    least, most = -inf, inf
+    for (value, time), (larger, later) in combinations(zip(values, times, strict=True), 2):
+        width = log(larger / value)
+        # A range may reach down to nothing.
+        if later.low > 0:
+            least = max(least, log(later.low / time.high) / width)
+        if time.low > 0:
+            most = min(most, log(later.high / time.low) / width)
+    return least <= most
 
 
 def _apart(before: Interval, after: Interval, trend: float, *, up: bool) -> bool:

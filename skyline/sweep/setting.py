@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 
 from skyline.capture.request import CaptureRequest
-from skyline.errors import SkylineError, UsageError
+from skyline.errors import UsageError
 from skyline.lazy_dataclass import dataclass
 from skyline.source.number_place import Number, NumberPlace, chosen, names
 from skyline.source.number_search import number_places
-from skyline.source.text import SourceText
+from skyline.source.text import SourceText, read_if_there
 from skyline.sweep.values import Varied
 
 _MOST_NAMES = 24
@@ -33,10 +32,9 @@ def swept_settings(request: CaptureRequest, varied: Sequence[Varied]) -> tuple[S
         UsageError: a name is unknown or ambiguous, two names are one place, or the script is not Python.
     """
     script = SourceText.read(request.script.absolute())
-    read = _Reader()
     found: list[SweptSetting] = []
     for one in varied:
-        places = number_places(script, request.arguments, read, one.name)
+        places = number_places(script, request.arguments, read_if_there, one.name)
         place = chosen(one.asked, places, script.path)
         twin = next((other for other in found if other.place.span == place.span), None)
         if twin is not None:
@@ -68,18 +66,6 @@ def request_at(
     return replace(request, arguments=arguments, source_overrides=(*request.source_overrides, *overrides))
 
 
-class _Reader:
-    """Reads the modules of a program; a place without a readable file has none."""
-
-    def __call__(self, path: Path) -> SourceText | None:
-        if not path.is_file():
-            return None
-        try:
-            return SourceText.read(path)
-        except SkylineError:
-            return None
-
-
 def words(settings: Sequence[SweptSetting], values: Sequence[Number]) -> str:
     """``n_embd=64 n_layer=2``."""
     return " ".join(f"{one.varied.name}={value}" for one, value in zip(settings, values, strict=True))
@@ -88,5 +74,5 @@ def words(settings: Sequence[SweptSetting], values: Sequence[Number]) -> str:
 def settable_names(request: CaptureRequest) -> tuple[str, ...]:
     """The names of numbers that the script itself sets, options first; at most a screen line of them."""
     script = SourceText.read(request.script.absolute())
-    places = number_places(script, request.arguments, _Reader())
+    places = number_places(script, request.arguments, read_if_there)
     return names([one for one in places if one.span.file == script.path])[:_MOST_NAMES]

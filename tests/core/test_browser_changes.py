@@ -17,6 +17,7 @@ from skyline.browser.service import Service, live_page
 from skyline.browser.subject import ShownProfile
 from skyline.cli.streams import write_whole
 from skyline.errors import RewriteRefused
+from skyline.report import html
 from skyline.trace.profile import Profile
 from skyline.whatif.question import Question
 
@@ -132,6 +133,16 @@ def test_the_page_opens_with_the_verdict_and_asks_below_it(here: Profile) -> Non
         for mark in ('id="status"', "<h1", 'class="figures"', 'id="panel"', "Costliest lines")
     ]
     assert order == sorted(order)
+
+
+def test_the_report_below_the_panel_does_not_repeat_its_answers(here: Profile) -> None:
+    subject = ShownProfile()
+    subject.show(here)
+    assert subject.shown is not None
+    page = live_page(subject.shown, "train.py")
+    assert "<h2>What-ifs" in html.render(subject.shown.report, subject.shown.whatifs)
+    assert "<h2>What-ifs" not in page
+    assert '"estimates":[{' in page, "the panel reads them from the page's data"
 
 
 def test_only_the_project_of_the_script_is_written(here: Profile, tmp_path: Path) -> None:

@@ -36,6 +36,25 @@ async def test_a_long_mean_iteration_is_told_below(opened_app, size, shown) -> N
         assert (remark in made.text) is shown
 
 
+LONG = (
+    "No change that keeps the training as it is surely gains 2.0 % or more; 3 may. With another course of training: "
+    "Batch size 64: 1.52x (1.31–1.78x), measured; training changes."
+)
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+async def test_a_long_sentence_wraps(opened_app, size) -> None:
+    made = opened_app(live=False)
+    async with made.app.run_test(size=size) as pilot:
+        await pilot.pause()
+        lines = made.app.query_one(VerdictLines)
+        lines.show(VerdictReport(BOUND, LONG, None))
+        await pilot.pause()
+        assert LONG.split() in [
+            made.text.split()[at : at + len(LONG.split())] for at in range(len(made.text.split()))
+        ]
+
+
 async def test_a_click_asks_for_the_change(opened_app) -> None:
     made = opened_app(live=False)
     async with made.app.run_test(size=(120, 40)) as pilot:

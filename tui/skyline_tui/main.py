@@ -73,7 +73,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     else:
         script = Path(options.script)
     script = script.resolve()
-    settings: dict[str, object] = {"profile": {"args": list(script_arguments or ())}}
+    run = {"args": list(script_arguments or ())}
+    if options.launcher:
+        # The launcher itself puts its own arguments before the script's.
+        run = {"args": run["args"][len(options.launch.first) :], "launcher": list(options.launcher)}
+    settings: dict[str, object] = {"profile": run}
     if options.interpreter:
         settings["interpreter"] = options.interpreter
     set_frame_rate(os.environ)

@@ -68,6 +68,20 @@ describe("the panel of the page", () => {
     expect(asked.map(({ name }) => name)).not.toContain("apply");
   });
 
+  it("says that there is no prediction, where it can write a change all the same", async () => {
+    vi.stubGlobal("fetch", (name: string, options: { body: string }) => {
+      const question = JSON.parse(options.body) as Question;
+      const answer = served(name, question);
+      const unknown = { ...(answer as object), applicable: false, reason: "no other batch size was measured" };
+      return Promise.resolve({ json: () => Promise.resolve(name === "simulate" || name === "curve" ? unknown : answer) });
+    });
+    show();
+    await typed(64);
+    expect(one(".predicted").textContent).toBe("No prediction: no other batch size was measured");
+    expect(one(".diff").textContent).toBe(DIFF);
+    expect(all(".actions button").map((button) => button.textContent)).toContain("Write into the code");
+  });
+
   it("tries what the verdict recommends", async () => {
     show();
     const choice = now.whatifs.verdict?.choice ?? "";

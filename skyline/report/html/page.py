@@ -202,19 +202,23 @@ def render(
     subject: Analysis | ProfileReport,
     whatifs: WhatIfReport | None = None,
     sources: Sequence[SourceFile] = (),
+    *,
+    answers: bool = True,
 ) -> str:
     """The page of a profile as one string of HTML.
 
-    An ``Analysis`` brings its what-ifs and sources along; a ``ProfileReport`` shows what is given with it.
+    An ``Analysis`` brings its what-ifs and sources along; a ``ProfileReport`` shows what is given with it. Without
+    ``answers`` the what-ifs are left out of the sections; the page's data has them.
     """
     if not isinstance(subject, ProfileReport):
         from skyline.report.build import profile_report, whatif_report
 
         report = profile_report(subject)
-        return render(report, whatifs or whatif_report(subject, None), sources or subject.profile.sources)
+        found = whatifs or whatif_report(subject, None)
+        return render(report, found, sources or subject.profile.sources, answers=answers)
     report = subject
     base = common_base(report.script, tuple(line.file for line in report.lines))
-    page = profile_page(report, whatifs, base=base, full=True)
+    page = profile_page(report, whatifs, base=base, full=True, answers=answers)
     listed = listings(report, sources, base)
     known = anchors(report, listed, base)
 

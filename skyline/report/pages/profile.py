@@ -144,12 +144,14 @@ def profile_page(
     base: Path | None = None,
     saved: SavedPlaces | None = None,
     full: bool = False,
+    answers: bool = True,
 ) -> Document:
     """A profile and what could be changed.
 
     ``base`` is the folder from which paths are shown, such as the working directory of a person who will
     click on them; without one, or where the script lies elsewhere, it is the folder of the script.
-    ``full`` is for a page without end: more lines, and every reason.
+    ``full`` is for a page without end: more lines, and every reason. Without ``answers`` the what-ifs are left out,
+    for a page that has them elsewhere; the verdict stays.
     """
     base = shown_from(base, report.script, tuple(line.file for line in report.lines))
     return document(
@@ -161,7 +163,7 @@ def profile_page(
         else None,
         lines_section(report, base, SHOWN_IN_FULL if full else SHOWN),
         curve_section(report, base),
-        *(whatif_sections(whatifs, reasons=full) if whatifs is not None else ()),
+        *(whatif_sections(whatifs, reasons=full) if whatifs is not None and answers else ()),
         findings_section(report.findings, base, full=full),
         paragraphs("Notes", report.notes),
         paragraphs("Basis of the prediction", prediction_basis(report), "basis"),

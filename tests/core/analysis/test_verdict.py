@@ -171,6 +171,17 @@ def test_a_gain_within_its_uncertainty_is_none(subject, estimates) -> None:
     assert "2.0 %" in found.advice
 
 
+def test_gains_that_are_likely_but_not_sure_are_counted(subject, estimates) -> None:
+    likely = [
+        an_estimate(estimates, name, 0.95, semantics=semantics)
+        for name, semantics in (("amp", "numerics"), ("compile", "exact"), ("prune", "model"))
+    ]
+    slower = an_estimate(estimates, "checkpointing", 0.7)
+    said = "No change that keeps the training as it is surely gains 2.0 % or more; 2 may."
+    assert verdict(subject, (*likely, slower)).advice == said
+    assert verdict(subject, (slower,)).advice == said.replace("surely ", "").replace("; 2 may", "")
+
+
 def test_a_busy_machine_is_a_caution(profile, subject) -> None:
     assert not verdict(subject, ()).caution
     load = MachineLoad(own_cores=0.5, others_cores=1.5, cores=2)

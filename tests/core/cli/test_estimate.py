@@ -173,6 +173,18 @@ def test_the_amount_of_training_has_to_be_clear(
     assert said in ran.err
 
 
+def test_epochs_of_a_script_without_a_loader_are_refused_before_it_runs(skyline: Run, tmp_path: Path) -> None:
+    (tmp_path / "data.py").write_text("import numpy\n")
+    (tmp_path / "train.py").write_text("import sys, torch\nimport data\nsys.exit('it ran')\n")
+    ran = skyline("estimate", "train.py", "--epochs", "3")
+    assert ran.code == 2
+    assert "train.py makes no DataLoader" in ran.err
+    assert "--iterations" in ran.err
+    assert "it ran" not in ran.err
+    (tmp_path / "data.py").write_text("from torch.utils.data import DataLoader\n")
+    assert "it ran" in skyline("estimate", "train.py", "--epochs", "3").err
+
+
 def test_equal_gradients_have_no_critical_batch_size(skyline: Run, observed: Path) -> None:
     known = store.load(observed)
     assert known.training is not None

@@ -13,9 +13,11 @@ from typing import Any
 import pytest
 
 from skyline.capture.interpreter import module_file
+from skyline.capture.request import CaptureRequest
+from skyline.cli.command_line import parse_after_names
 from skyline.errors import UsageError
 from skyline.launchers import accelerate
-from skyline.launchers.launch import Launch, launch_of
+from skyline.launchers.launch import Launch, launch_of, launched
 
 
 @pytest.mark.parametrize(
@@ -46,7 +48,7 @@ from skyline.launchers.launch import Launch, launch_of
         ("-m accelerate.commands.launch --num_processes 2 train.py", Launch("train.py", "", (), 2)),
         (
             "deepspeed --num_gpus 2 train.py --lr 1",
-            Launch("train.py", "", ("--local_rank=0", "--lr", "1"), 2),
+            Launch("train.py", "", ("--local_rank=0", "--lr", "1"), 2, first=("--local_rank=0",)),
         ),
         ("deepspeed --no_local_rank --num_gpus=2 train.py", Launch("train.py", "", (), 2)),
     ],
@@ -224,13 +226,68 @@ def test_a_script_may_have_the_name_of_a_tool() -> None:
     assert launch_of(["uv", "train.py"]) == Launch("uv", "", ("train.py",))
 
 
-@pytest.mark.parametrize(
-    "words",
-    ["whatif torchrun train.py", "apply torchrun train.py", "verify torchrun train.py", "show torchrun"],
-)
-def test_a_launcher_in_place_of_a_script_is_named_with_the_next_step(
-    words: str, skyline: Callable[..., Any]
+def test_a_launcher_in_place_of_a_saved_profile_is_named_with_the_next_step(
+    skyline: Callable[..., Any],
 ) -> None:
-    ran = skyline(*words.split())
+    ran = skyline("show", "torchrun")
     assert ran.code == 2
-    assert "skyline profile torchrun ..." in ran.err
+    assert "torchrun starts scripts" in ran.err
+    assert "skyline show train.py" in ran.err
+
+
+SHOWS_ITS_START = """\
+import os, sys
+names = ("ACCELERATE_MIXED_PRECISION", "WORLD_SIZE", "OF_THE_PROJECT")
+sys.exit("started with " + " ".join(os.environ.get(name, "-") for name in names) + " " + " ".join(sys.argv[1:]))
+"""
+
+
+@pytest.mark.parametrize(
+    ("command", "own"),
+    [
+        ("profile", ()),
+        ("devices --gpu t4", ()),
+        ("whatif", ("amp",)),
+        ("verify", ("amp",)),
+        ("apply", ("amp",)),
+        ("tune", ()),
+        ("sweep --vary SIZE=1,2", ()),
+        ("check --base HEAD", ()),
+        ("estimate --iterations 9", ()),
+        ("plan --cluster dgx-a100", ()),
+    ],
+)
+def test_a_launcher_stands_before_the_script_of_every_command(
+    skyline: Callable[..., Any], tmp_path: Path, command: str, own: tuple[str, ...]
+) -> None:
+    (tmp_path / "train.py").write_text(SHOWS_ITS_START + "SIZE = 1\n")
+    (tmp_path / "pyproject.toml").write_text('[tool.skyline]\nprofile.env = { OF_THE_PROJECT = "yes" }\n')
+    for words in (
+        ("init", "-q"),
+        ("add", "."),
+        ("-c", "user.name=A", "-c", "user.email=a@b", "commit", "-qm", "1"),
+    ):
+        subprocess.run(["git", *words], cwd=tmp_path, check=True)
+    launcher = ("accelerate", "launch", "--num_processes", "2", "--mixed_precision", "bf16")
+    ran = skyline(*command.split(), *launcher, "train.py", *own, "--lr", "1")
+    assert "started with bf16 2 yes --lr 1" in ran.err + ran.out
+
+
+def test_the_arguments_that_a_launcher_puts_first_stay_first() -> None:
+    from skyline.cli.verify import make_parser
+
+    words = ["-q", "deepspeed", "--num_gpus", "2", "train.py", "amp", "--rounds", "9", "--lr", "1"]
+    options, arguments = parse_after_names(words, make_parser())
+    assert (options.script, options.names, options.rounds, options.quiet) == ("train.py", ["amp"], 9, True)
+    assert arguments == ("--local_rank=0", "--lr", "1")
+    assert (options.launch.ranks, options.launcher) == (2, ("deepspeed", "--num_gpus", "2"))
+
+
+def test_a_request_takes_ranks_interpreter_and_variables_of_its_launch() -> None:
+    launch = Launch("train.py", "", (), 2, (("A", "launcher"), ("B", "launcher")), "/launcher/python")
+    plain = launched(CaptureRequest(Path("train.py")), launch)
+    assert (plain.ranks, plain.interpreter) == (2, "/launcher/python")
+    given = CaptureRequest(Path("train.py"), interpreter="/own/python", variables=(("B", "own"),), ranks=3)
+    assert launched(given, launch).interpreter == "/own/python"
+    assert dict(launched(given, launch).variables) == {"A": "launcher", "B": "own"}
+    assert launched(given, Launch("train.py", "", ())).ranks == 3

@@ -69,6 +69,19 @@ def test_a_gradual_turn_from_overhead_to_work_has_a_knee() -> None:
     assert found.below < found.above
 
 
+@pytest.mark.parametrize(("spread", "is_knee"), [(0.02, True), (0.3, False)])
+def test_a_knee_within_the_ranges_of_what_ran_is_none(spread: float, is_knee: bool) -> None:
+    times = curve(lambda value: 10.0 * max(1.0, (value / 512) ** 0.8), spread)
+    assert knee(VALUES, times) is not None, "predicted times of one curve have alike errors"
+    assert (knee(VALUES, times, range(len(VALUES))) is not None) is is_knee
+    assert (knee(VALUES, times, [0, 7, 15]) is not None) is is_knee
+
+
+def test_a_range_that_reaches_nothing_rules_no_power_out() -> None:
+    times = curve(lambda value: 10.0 * max(1.0, (value / 512) ** 2), spread=1.0)
+    assert knee(VALUES, times, range(len(VALUES))) is None
+
+
 def test_a_larger_value_that_is_faster_is_named_with_all_before_it() -> None:
     values = [504, 508, 512, 516]
     times = [Interval.exact(time) for time in (12.0, 11.0, 9.0, 14.0)]

@@ -9,7 +9,7 @@ from textual.message import Message
 from textual.widgets import Static
 
 from skyline.report.schema import VerdictReport, WallTimeReport
-from skyline_tui.figures import MUTED, tail
+from skyline_tui.figures import MUTED
 
 _ROWS_FOR_ALL = 30
 """Height of the terminal from which there is room for more than the change."""
@@ -37,7 +37,7 @@ class VerdictLines(Static):
         self.refresh(layout=True)
 
     def on_resize(self) -> None:
-        """Cut the sentences at the new width."""
+        """Wrap the sentences at the new width."""
         self.refresh(layout=True)
 
     def on_click(self) -> None:
@@ -49,11 +49,10 @@ class VerdictLines(Static):
         verdict = self._verdict
         if verdict is None:
             return Content("")
-        width = max(self.content_size.width or self.app.size.width - 2, 20)
-        advice = Content.styled(tail(verdict.advice, width), "bold")
+        advice = Content.styled(verdict.advice, "bold")
         if self.app.size.height < _ROWS_FOR_ALL:
             return advice
         caution = (Content.styled(f" {verdict.caution}", "$warning"),) if verdict.caution else ()
-        bound = Content.styled(tail(verdict.bound, width), MUTED)
-        remark = [Content.styled(tail(self._remark, width), MUTED)] if self._remark else []
+        bound = Content.styled(verdict.bound, MUTED)
+        remark = [Content.styled(self._remark, MUTED)] if self._remark else []
         return Content("\n").join([bound, Content.assemble(advice, *caution), *remark])
