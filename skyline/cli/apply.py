@@ -51,6 +51,9 @@ def run(arguments: Sequence[str]) -> int:
     # A change that leaves the iteration as it is has no what-if.
     question = parse_question(options.names, rewrites=True)
     require_script(Path(options.script))
+    if options.budget is None:
+        # A rewrite asks where the lines are, not how long other sizes take. Such a profile answers nothing else.
+        options.places_only = options.no_save = True
 
     subject = subject_of(options.script, script_arguments, options)
     from skyline.analysis.analyse import analyse

@@ -288,6 +288,7 @@ def request_of(
         "warmup": options.warmup,
         "timeout_s": options.timeout,
         "budget_s": options.budget,
+        "batch_points": 0 if getattr(options, "places_only", False) else None,
     }
     request = CaptureRequest(
         script=script,
