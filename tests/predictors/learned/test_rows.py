@@ -1,0 +1,80 @@
+"""Physics of work that moves bytes, row by row or not."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from skyline.predict.gpus import gpu_named
+from skyline_predictors.kernel_row import rowwise
+from skyline_predictors.learned import lookup
+from skyline_predictors.learned.fitting import START
+from skyline_predictors.learned.machine import machine, sustained_clock
+from skyline_predictors.learned.predictor import LearnedPredictor
+from skyline_predictors.learned.stream import RowKernel, Streams, physics_us
+from skyline_predictors.node_operators import node_work
+from skyline_predictors.operator_graph import GraphNode
+
+
+def of(name: str):
+    return machine(gpu_named(name), START.product.rates)
+
+
+def rows_us(kernel: RowKernel, rows: int, length: int, gpu, constants=START.normalization) -> float:
+    elements = np.array([float(rows * length)])
+    streams = Streams(elements, np.array([float(length)]), 8 * elements, 0 * elements)
+    return float(physics_us(streams, gpu, constants, kernel)[0])
+
+
+def test_short_rows_take_instructions_and_long_ones_bytes():
+    gpu = of("P100")
+    # Of so many elements, the shorter the rows the more of them, each with a sum over its threads.
+    assert rows_us(RowKernel.NORM, 64000, 256, gpu) > 2 * rows_us(RowKernel.NORM, 4000, 4096, gpu)
+    faster = replace(gpu, warps_per_us=1e9)
+    assert rows_us(RowKernel.NORM, 64000, 256, faster) < rows_us(RowKernel.NORM, 64000, 256, gpu) / 2
+
+
+def test_rows_that_the_cache_holds_are_not_read_again():
+    large = replace(of("T4"), l2_bytes=1e9, warps_per_us=1e9)
+    small = replace(large, l2_bytes=1e3)
+    assert rows_us(RowKernel.NORM, 64000, 4096, small) > 1.3 * rows_us(RowKernel.NORM, 64000, 4096, large)
+
+
+def test_softmax_reads_rows_again_that_no_warp_holds():
+    gpu = replace(of("V100"), l2_bytes=1e3, warps_per_us=1e9)
+    short, long = (
+        rows_us(RowKernel.SOFTMAX, 2**26 // length, length, gpu, START.softmax) for length in (1024, 2048)
+    )
+    assert long == pytest.approx(short * (1 + START.softmax.again), rel=0.01)
+
+
+def test_rows_without_a_kernel_of_their_own_take_their_bytes_alone():
+    gpu = of("A100-80GB")
+    assert rows_us(RowKernel.NONE, 64000, 256, gpu) == pytest.approx(rows_us(RowKernel.NONE, 4000, 4096, gpu))
+
+
+def test_the_first_stacked_memory_delivers_less_of_what_it_states():
+    p100, v100 = of("P100"), of("V100")
+    assert v100.bytes_per_us / p100.bytes_per_us == pytest.approx(1.5)
+    (asked,) = ([rowwise("add", 8192, 8192)],)
+    fast, slow = (LearnedPredictor().measured_us(asked, gpu_named(name))[0] for name in ("V100", "P100"))
+    assert 1.4 < slow / fast < 1.8
+
+
+def test_a_board_with_the_chip_of_a_card_of_twice_its_power_loses_a_part_of_its_clock():
+    assert 0.7 < sustained_clock(gpu_named("P4")) < 0.9
+    assert sustained_clock(gpu_named("GTX 1080 Ti")) == pytest.approx(1.0)
+
+
+def test_lookups_by_element_take_their_instructions():
+    node = GraphNode(0, "wte", "EMBEDDING", 1.0, ((4, 1024),), (4, 1024, 1280), ())
+    (shape,) = node_work(node, training=False).forward
+    assert shape.operator == lookup.OPERATOR
+    gpu = gpu_named("H100")
+    (answer,) = LearnedPredictor().predict([shape], gpu)
+    least = lookup.least_us(shape, machine(gpu, START.product.rates))
+    assert answer.time_us.value == pytest.approx(least)
+    assert answer.time_us.low < least < answer.time_us.high
+    # Reading and writing at the memory's rate would take less than half of it.
+    assert least > 2 * shape.bytes_moved / (gpu.bandwidth_gb_s * 1e3)
+    assert lookup.least_us(rowwise("add", 4096, 1280), machine(gpu, START.product.rates)) == 0
