@@ -266,7 +266,7 @@ _PASSIVE = frozenset(
 def _fused(node: GraphNode) -> Shapes:
     """Operators that a compiler made one kernel: it reads their outer inputs and writes their outer outputs.
 
-    What only asks for sizes or views launches none.
+    Groups that only ask for sizes or views launch none.
     """
     names = [_NUMBER.sub("", name) for name in node.name.split(_JOINED)]
     # The sum of two sizes, for the view that follows.

@@ -10,7 +10,7 @@ from skyline_predictors.learned.machine import LearnedGpu
 OPERATOR = "aten::index_select_each"
 """The name of such lookups. Newer versions copy whole vectors (kernel ``vectorized_gather_kernel``)."""
 _INSTRUCTIONS = 206.0
-"""Instructions for one element: each thread divides its number by the length of a row and reads the index anew. Median
+"""Instructions for one element: each thread divides its number by the length of a row and reads the index again. Median
 of P4 (166), P100 (206) and V100 (219), from lookups inside models; the A100-80GB has 220, the H100 200, the T4 260."""
 _WARP = 32
 

@@ -83,8 +83,8 @@ class LearnedGpu:
     ``lanes`` counts those of a multiprocessor in units of 64. ``flop_per_us`` is the stated peak in float32,
     ``issued_flop_per_us`` what the schedulers can issue at the stated clock, ``sustained_clock`` the share of it that
     the board's power sustains. ``bytes_per_us`` is the stated bandwidth, less what the first stacked memory does not
-    deliver. ``warps_per_us`` are the instructions of a warp that all schedulers issue,
-    ``threads`` those that the GPU holds.
+    deliver. ``warps_per_us`` are the instructions of a warp that all schedulers issue, ``threads`` those that the GPU
+    holds.
     """
 
     multiprocessors: int

@@ -89,7 +89,7 @@ class LearnedPredictor:
         return [answer for answer in answers if answer is not None]
 
     def _unlearned(self, shapes: Sequence[OperatorShape], gpu: GpuSpec) -> list[OperatorTime]:
-        """What nothing of its kind was measured of; lookups by element take at least the time of their instructions."""
+        """Operators of which nothing was measured; lookups by element take at least the time of their instructions."""
         machine = self._model.machine(Family.ELEMENTWISE, gpu)
         found: list[OperatorTime] = []
         for shape, time in zip(shapes, self._otherwise.predict(shapes, gpu), strict=True):

@@ -7,13 +7,10 @@ import pytest
 
 from skyline.predict.gpus import gpu_named
 from skyline_predictors.kernel_row import rowwise
-from skyline_predictors.learned import lookup
 from skyline_predictors.learned.fitting import START
 from skyline_predictors.learned.machine import machine, sustained_clock
 from skyline_predictors.learned.predictor import LearnedPredictor
 from skyline_predictors.learned.stream import RowKernel, Streams, physics_us
-from skyline_predictors.node_operators import node_work
-from skyline_predictors.operator_graph import GraphNode
 
 
 def of(name: str):
@@ -64,17 +61,3 @@ def test_the_first_stacked_memory_delivers_less_of_what_it_states():
 def test_a_board_with_the_chip_of_a_card_of_twice_its_power_loses_a_part_of_its_clock():
     assert 0.7 < sustained_clock(gpu_named("P4")) < 0.9
     assert sustained_clock(gpu_named("GTX 1080 Ti")) == pytest.approx(1.0)
-
-
-def test_lookups_by_element_take_their_instructions():
-    node = GraphNode(0, "wte", "EMBEDDING", 1.0, ((4, 1024),), (4, 1024, 1280), ())
-    (shape,) = node_work(node, training=False).forward
-    assert shape.operator == lookup.OPERATOR
-    gpu = gpu_named("H100")
-    (answer,) = LearnedPredictor().predict([shape], gpu)
-    least = lookup.least_us(shape, machine(gpu, START.product.rates))
-    assert answer.time_us.value == pytest.approx(least)
-    assert answer.time_us.low < least < answer.time_us.high
-    # Reading and writing at the memory's rate would take less than half of it.
-    assert least > 2 * shape.bytes_moved / (gpu.bandwidth_gb_s * 1e3)
-    assert lookup.least_us(rowwise("add", 4096, 1280), machine(gpu, START.product.rates)) == 0
