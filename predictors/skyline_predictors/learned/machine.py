@@ -82,9 +82,9 @@ class LearnedGpu:
 
     ``lanes`` counts those of a multiprocessor in units of 64. ``flop_per_us`` is the stated peak in float32,
     ``issued_flop_per_us`` what the schedulers can issue at the stated clock, ``sustained_clock`` the share of it that
-    the board's power sustains. ``bytes_per_us`` is the stated bandwidth, less what the first stacked memory does not
-    deliver. ``warps_per_us`` are the instructions of a warp that all schedulers issue, ``threads`` those that the GPU
-    holds.
+    the board's power sustains. ``bytes_per_us`` is the stated bandwidth, ``delivered_bytes_per_us`` less by what the
+    first stacked memory does not deliver. ``warps_per_us`` are the instructions of a warp that all schedulers issue,
+    ``threads`` those that the GPU holds.
     """
 
     multiprocessors: int
@@ -94,6 +94,7 @@ class LearnedGpu:
     sustained_clock: float
     settles_us: float
     bytes_per_us: float
+    delivered_bytes_per_us: float
     l2_bytes: float
     l2_bytes_per_us: float
     warps_per_us: float
@@ -123,7 +124,8 @@ def machine(gpu: GpuSpec, rates: RateConstants) -> LearnedGpu:
         issued_flop_per_us=flop_per_us * (rates.wide if wide else rates.narrow),
         sustained_clock=sustained_clock(gpu),
         settles_us=rates.settles_us,
-        bytes_per_us=bytes_per_us * delivered,
+        bytes_per_us=bytes_per_us,
+        delivered_bytes_per_us=bytes_per_us * delivered,
         l2_bytes=float(gpu.l2_bytes),
         l2_bytes_per_us=gpu.multiprocessors * clock_per_us * _L2_BYTES_PER_CLOCK,
         warps_per_us=flop_per_us / 64 * (1 if wide else 2),

@@ -76,7 +76,7 @@ def physics_us(streams: Streams, gpu: LearnedGpu, constants: StreamConstants, ke
     from_memory = 1.0 / (1.0 + (constants.usable * gpu.l2_bytes / streams.bytes_moved) ** 2)
     rows = _rows(streams, gpu, constants, kernel)
     moved = streams.bytes_moved * rows.reads
-    memory = moved * from_memory / (gpu.bytes_per_us * share)
+    memory = moved * from_memory / (gpu.delivered_bytes_per_us * share)
     cache = moved * (1.0 - from_memory) / (gpu.l2_bytes_per_us * constants.l2_share)
     bytes_us, issue_us = memory + cache, rows.instructions / gpu.warps_per_us
     return (bytes_us**_OVERLAP + issue_us**_OVERLAP) ** (1 / _OVERLAP) + constants.least_us
