@@ -16,7 +16,7 @@ from skyline_predictors.learned import convolution, product, stream
 from skyline_predictors.learned.convolution import ConvolutionConstants
 from skyline_predictors.learned.machine import LearnedGpu
 from skyline_predictors.learned.product import BatchedProducts, ProductConstants
-from skyline_predictors.learned.stream import StreamConstants, Streams
+from skyline_predictors.learned.stream import RowKernel, StreamConstants, Streams
 from skyline_predictors.number_format import MEASURED
 from skyline_predictors.operator_class import OperatorClass, operator_class
 from skyline_predictors.shape_reading import Convolutions, matrix_shape, read_convolutions
@@ -55,6 +55,7 @@ _OF_CLASS = {
     OperatorClass.SOFTMAX: Family.SOFTMAX,
     OperatorClass.NORMALIZATION: Family.NORMALIZATION,
 }
+_ROW_KERNELS = {Family.SOFTMAX: RowKernel.SOFTMAX, Family.NORMALIZATION: RowKernel.NORM}
 
 
 def family_of(shape: OperatorShape) -> Family | None:
@@ -92,7 +93,8 @@ def physics_us(family: Family, sizes: Sizes, gpu: LearnedGpu, constants: Physics
         return product.physics_us(sizes, gpu, constants.product)
     if isinstance(sizes, Convolutions):
         return convolution.physics_us(sizes, gpu, constants.convolution)
-    return stream.physics_us(sizes, gpu, getattr(constants, family.value))
+    kernel = _ROW_KERNELS.get(family, RowKernel.NONE)
+    return stream.physics_us(sizes, gpu, getattr(constants, family.value), kernel)
 
 
 def least_us(sizes: Sizes, gpu: LearnedGpu) -> Floats:

@@ -43,14 +43,24 @@ _PRODUCT = ProductConstants(
     exposed=0.2,
 )
 _STREAM = StreamConstants(
-    stacked_share=0.88, plain_share=0.76, usable=0.7, l2_share=0.5, least_us=2.0, again=0.2
+    stacked_share=0.88,
+    plain_share=0.76,
+    usable=0.7,
+    l2_share=0.5,
+    least_us=2.0,
+    again=0.0,
+    held=0.5,
+    each=0.0,
+    lead=0.0,
 )
+_SOFTMAX = msgspec.structs.replace(_STREAM, again=0.8, each=20.0, lead=50.0)
+_NORM = msgspec.structs.replace(_STREAM, again=0.5, each=40.0, lead=300.0)
 _CONVOLUTION = ConvolutionConstants(
     **{name: getattr(_PRODUCT, name) for name in ProductConstants.__struct_fields__},
     saving=1.5,
     transform_share=0.7,
 )
-START = Physics(_PRODUCT, _CONVOLUTION, _STREAM, _STREAM, _STREAM)
+START = Physics(_PRODUCT, _CONVOLUTION, _STREAM, _SOFTMAX, _NORM)
 _CEILINGS = {
     "tile_share": 1.05,
     "bandwidth_share": 0.97,
@@ -60,7 +70,8 @@ _CEILINGS = {
     "lone": 1.0,
     "usable": 1.0,
     "exposed": 1.0,
-    "again": 2.0,
+    "again": 1.0,
+    "held": 1.0,
     "saving": 2.25,
     "transform_share": 0.97,
 }

@@ -50,6 +50,11 @@ _NARROW = frozenset({(7, 0), (7, 2), (7, 5), (8, 0)})
 """Compute capabilities whose schedulers feed 16 lanes of float32 each; all others feed 32."""
 _STACKED = frozenset({(6, 0), (7, 0), (8, 0), (9, 0), (10, 0)})
 """Compute capabilities of the parts with stacked memory."""
+_FIRST_STACKED, _FIRST_DELIVERS = (6, 0), 900 / 732 / 1.5
+"""The first parts with stacked memory deliver less of its stated bandwidth than those after: the V100's 900 GB/s are
+1.5 times what the P100's 732 deliver, by a new memory controller (NVIDIA, "Tesla V100 GPU Architecture", 2017)."""
+_THREADS = {(7, 5): 1024, (8, 6): 1536, (8, 7): 1536, (8, 9): 1536, (12, 0): 1536}
+"""Threads that a multiprocessor holds, by compute capability; 2048 on all others (CUDA C++ Programming Guide)."""
 _LANES_AT_BASE = 64
 _L2_BYTES_PER_CLOCK = 64
 """Bytes that one multiprocessor draws from the second-level cache: the width of its port."""
@@ -77,7 +82,9 @@ class LearnedGpu:
 
     ``lanes`` counts those of a multiprocessor in units of 64. ``flop_per_us`` is the stated peak in float32,
     ``issued_flop_per_us`` what the schedulers can issue at the stated clock, ``sustained_clock`` the share of it that
-    the board's power sustains. ``warps_per_us`` are the instructions of a warp that all schedulers issue.
+    the board's power sustains. ``bytes_per_us`` is the stated bandwidth, ``delivered_bytes_per_us`` less by what the
+    first stacked memory does not deliver. ``warps_per_us`` are the instructions of a warp that all schedulers issue,
+    ``threads`` those that the GPU holds.
     """
 
     multiprocessors: int
@@ -87,9 +94,11 @@ class LearnedGpu:
     sustained_clock: float
     settles_us: float
     bytes_per_us: float
+    delivered_bytes_per_us: float
     l2_bytes: float
     l2_bytes_per_us: float
     warps_per_us: float
+    threads: float
     stacked_memory: bool
     generation: str
 
@@ -103,6 +112,9 @@ def machine(gpu: GpuSpec, rates: RateConstants) -> LearnedGpu:
     """That of ``gpu``."""
     clock_per_us = max(1.0, float(gpu.clock_mhz))
     flop_per_us = gpu.tflops_fp32 * 1e6
+    delivered = (
+        _FIRST_DELIVERS if gpu.vendor == "NVIDIA" and gpu.compute_capability == _FIRST_STACKED else 1.0
+    )
     bytes_per_us = gpu.bandwidth_gb_s * 1e3
     wide = gpu.vendor == "NVIDIA" and gpu.compute_capability not in _NARROW
     return LearnedGpu(
@@ -113,9 +125,11 @@ def machine(gpu: GpuSpec, rates: RateConstants) -> LearnedGpu:
         sustained_clock=sustained_clock(gpu),
         settles_us=rates.settles_us,
         bytes_per_us=bytes_per_us,
+        delivered_bytes_per_us=bytes_per_us * delivered,
         l2_bytes=float(gpu.l2_bytes),
         l2_bytes_per_us=gpu.multiprocessors * clock_per_us * _L2_BYTES_PER_CLOCK,
         warps_per_us=flop_per_us / 64 * (1 if wide else 2),
+        threads=_THREADS.get(gpu.compute_capability, 2048) * gpu.multiprocessors,
         stacked_memory=gpu.vendor == "AMD" or gpu.compute_capability in _STACKED,
         generation=gpu.generation,
     )

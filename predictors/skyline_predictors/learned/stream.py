@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from enum import Enum
+
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
@@ -11,15 +13,31 @@ from skyline_predictors.learned.machine import LearnedGpu
 
 Floats = NDArray[np.float64]
 _LONG_ROW = 1024
+"""Longer rows of softmax do not fit into the registers of a warp."""
+_NORM_THREADS, _SOFTMAX_THREADS = 128.0, 512.0
+_WARP, _ELEMENT = 32, 4
+_OVERLAP = 3.0
+"""Bytes and instructions combine as the norm of this power: where both take alike long, they hinder each other."""
+
+
+class RowKernel(Enum):
+    """The kernels with which PyTorch computes rows: none, softmax's, and layer normalisation's."""
+
+    NONE = "none"
+    SOFTMAX = "softmax"
+    NORM = "norm"
 
 
 class StreamConstants(msgspec.Struct, frozen=True):
     """Fitted constants, one set for all GPUs.
 
-    ``stacked_share`` and ``plain_share`` are the shares of the stated bandwidth that stacked memory (HBM) and other
-    memory deliver. ``usable`` is how much of the second-level cache serves data that come again, ``l2_share`` the
-    share of its ports that they come at. ``least_us`` is the shortest kernel. Rows too long for the registers of a
-    block are read ``again``, so many times all bytes.
+    ``stacked_share`` and ``plain_share`` are the shares of the bandwidth that stacked memory (HBM) and other memory
+    deliver. ``usable`` is how much of the second-level cache serves data that come again, ``l2_share`` the share of its
+    ports that they come at. ``least_us`` is the shortest kernel.
+
+    Kernels that work row by row read rows ``again``, as a share of all their bytes, if more rows are under way than the
+    part ``held`` of the second-level cache holds. Each warp issues ``each`` instructions for 32 elements, and ``lead``
+    for a row, mostly to combine what its threads found.
     """
 
     stacked_share: float
@@ -28,6 +46,9 @@ class StreamConstants(msgspec.Struct, frozen=True):
     l2_share: float
     least_us: float
     again: float
+    held: float
+    each: float
+    lead: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,14 +70,47 @@ def least_us(streams: Streams, gpu: LearnedGpu) -> Floats:
     return np.maximum(0.0, streams.bytes_moved - gpu.l2_bytes) / gpu.bytes_per_us
 
 
-def physics_us(streams: Streams, gpu: LearnedGpu, constants: StreamConstants) -> Floats:
-    """Bytes at the rate of the level that they come from, in µs."""
+def physics_us(streams: Streams, gpu: LearnedGpu, constants: StreamConstants, kernel: RowKernel) -> Floats:
+    """Bytes at the rate of the level that they come from, or what is issued for rows if that takes longer, in µs."""
     share = constants.stacked_share if gpu.stacked_memory else constants.plain_share
     from_memory = 1.0 / (1.0 + (constants.usable * gpu.l2_bytes / streams.bytes_moved) ** 2)
-    moved = streams.bytes_moved * np.where(streams.length > _LONG_ROW, 1.0 + constants.again, 1.0)
-    memory = moved * from_memory / (gpu.bytes_per_us * share)
+    rows = _rows(streams, gpu, constants, kernel)
+    moved = streams.bytes_moved * rows.reads
+    memory = moved * from_memory / (gpu.delivered_bytes_per_us * share)
     cache = moved * (1.0 - from_memory) / (gpu.l2_bytes_per_us * constants.l2_share)
-    return memory + cache + constants.least_us
+    bytes_us, issue_us = memory + cache, rows.instructions / gpu.warps_per_us
+    return (bytes_us**_OVERLAP + issue_us**_OVERLAP) ** (1 / _OVERLAP) + constants.least_us
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """By how much reading rows again multiplies the bytes, and the instructions that all warps together issue."""
+
+    reads: Floats
+    instructions: Floats
+
+
+def _rows(streams: Streams, gpu: LearnedGpu, constants: StreamConstants, kernel: RowKernel) -> _Rows:
+    length = streams.length
+    if kernel is RowKernel.NONE:
+        return _Rows(np.ones_like(length), np.zeros_like(length))
+    if kernel is RowKernel.NORM:
+        # A block for each row, whose threads take four elements at a time.
+        threads = np.full_like(length, _NORM_THREADS)
+        lanes = np.ceil(length / _NORM_THREADS) * _NORM_THREADS
+        again = np.full_like(length, constants.again)
+    else:
+        # A warp for each row up to the next power of two; blocks for longer ones, which read them again.
+        padded = 2.0 ** np.ceil(np.log2(np.maximum(_WARP, length)))
+        short = length <= _LONG_ROW
+        threads = np.where(short, _WARP, np.minimum(_SOFTMAX_THREADS, padded / 8))
+        lanes = np.where(short, padded, length)
+        again = np.where(short, 0.0, constants.again)
+    rows = streams.elements / length
+    under_way = np.minimum(rows, gpu.threads / threads) * length * _ELEMENT
+    missed = 1.0 / (1.0 + (constants.held * gpu.l2_bytes / under_way) ** 2)
+    instructions = rows * (lanes * constants.each + threads * constants.lead) / _WARP
+    return _Rows(1.0 + again * missed, instructions)
 
 
 def features(streams: Streams, gpu: LearnedGpu, physics: Floats) -> Floats:
