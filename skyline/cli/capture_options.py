@@ -288,7 +288,6 @@ def request_of(
         "warmup": options.warmup,
         "timeout_s": options.timeout,
         "budget_s": options.budget,
-        "batch_points": 0 if getattr(options, "places_only", False) else None,
     }
     request = CaptureRequest(
         script=script,
@@ -307,6 +306,8 @@ def request_of(
         variables=tuple(options.variables.items()),
         **{name: value for name, value in given.items() if value is not None},
     )
+    if getattr(options, "places_only", False):
+        request = replace(request, batch_points=0)
     if launch is None:
         return request
     from skyline.launchers.launch import launched
