@@ -28,7 +28,7 @@ from skyline.whatif.catalogue.models.kronecker import Structure, kronecker_layer
 NAME = "kronecker"
 _WEIGHT, _LINEAR, _LSTM = "KroneckerWeight", "KroneckerLinear", "KroneckerLSTM"
 _CLASSES = {"Linear": _LINEAR, "LSTM": _LSTM}
-_OF_LSTM = ("flatten_parameters", "hidden_size", "input_size", "num_layers", "bidirectional", "batch_first")
+_OF_LSTM = ("flatten_parameters", "all_weights", "proj_size")
 _PREFIXES = ("weight_ih_", "weight_hh_", "bias_ih_", "bias_hh_")
 _TEXTS = {
     _WEIGHT: (
@@ -60,6 +60,7 @@ _TEXTS = {
         "        super().__init__()",
         "        self.factors = KroneckerWeight(layer.weight.detach(), blocks, free)",
         "        self.bias = layer.bias",
+        "        self.in_features, self.out_features = layer.in_features, layer.out_features",
         "",
         "    def forward(self, given):",
         "        linear = {torch}.nn.functional.linear",
@@ -77,6 +78,8 @@ _TEXTS = {
         "    def __init__(self, layer, blocks, free=0.0):",
         "        super().__init__()",
         "        self.layer, self.factors = layer, {torch}.nn.ModuleDict()",
+        "        self.input_size, self.hidden_size, self.num_layers = layer.input_size, layer.hidden_size, layer.num_layers",
+        "        self.batch_first, self.bidirectional = layer.batch_first, layer.bidirectional",
         "        for name, weight in list(layer.named_parameters()):",
         '            if name.startswith("weight"):',
         "                self.factors[name] = KroneckerWeight(weight.detach(), blocks, free)",

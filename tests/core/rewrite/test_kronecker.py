@@ -170,10 +170,20 @@ def test_layers_whose_weight_is_needed_are_refused(workshop, source, layers, sai
     assert said in with_layers(workshop, HEAD + source, *layers).reason("kronecker=4")
 
 
-@pytest.mark.parametrize("part", ["hidden_size", "weight_hh_l0", "flatten_parameters()"])
+@pytest.mark.parametrize("part", ["proj_size", "weight_hh_l0", "flatten_parameters()"])
 def test_parts_of_an_lstm_are_refused(workshop, part):
     shop = with_layers(workshop, f"{NET}print(net.lstm.{part})\n", lstm())
     assert "is a part of the LSTM itself" in shop.reason("kronecker=4")
+
+
+def test_the_sizes_of_a_layer_stay_readable(workshop):
+    names = run(workshop, HEAD + MADE, "4", linear()) | run(workshop, HEAD + LSTM, "4", lstm())
+    assert (names["m"].in_features, names["m"].out_features) == (64, 128)
+    recurrent = names["r"]
+    assert (recurrent.input_size, recurrent.hidden_size, recurrent.num_layers) == (64, 32, 1)
+    assert (recurrent.batch_first, recurrent.bidirectional) == (True, False)
+    shop = with_layers(workshop, f"{NET}for each in [net.lstm]:\n    print(each.hidden_size)\n", lstm())
+    assert shop.plan("kronecker=4").refused == ()
 
 
 def test_a_refusal_gives_the_classes_to_write(workshop):
