@@ -60,6 +60,7 @@ _WHOLE_SCRIPTS = (
     "unseen_whatifs_5",
     "unseen_whatifs_6",
     "unseen_whatifs_7",
+    "unseen_whatifs_8",
 )
 
 

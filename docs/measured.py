@@ -24,7 +24,8 @@ class Group:
 
 
 WHATIFS = (
-    Group("nine public scripts, seen for the first time", "unseen_whatifs_7", True),
+    Group("eight public scripts, seen for the first time", "unseen_whatifs_8", True),
+    Group("nine others, an earlier version", "unseen_whatifs_7", True),
     Group("eight others, an earlier version", "unseen_whatifs_6", True),
     Group("nine others, an earlier version", "unseen_whatifs_5", True),
     Group("eight others, an earlier version", "unseen_whatifs_4", True),
