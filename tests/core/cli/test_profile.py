@@ -173,3 +173,26 @@ def test_a_profile_that_cannot_be_saved_is_shown_all_the_same(skyline: Run, tmp_
     assert ran.code == 2
     assert "could not be saved" in ran.err
     assert "train.py:" in ran.out
+
+
+@pytest.mark.capture
+def test_apply_without_a_profile_measures_no_other_batch_sizes_and_keeps_nothing(
+    skyline: Run, tmp_path: Path
+) -> None:
+    (tmp_path / "train.py").write_text(TRAINING)
+    ran = skyline(
+        "apply",
+        "--diff",
+        "--interpreter",
+        sys.executable,
+        "train.py",
+        "batch_size=16",
+        "--",
+        "--steps",
+        "400",
+    )
+    assert ran.code == 0, ran.err
+    assert "+batch_size = 16" in ran.out
+    assert "skyline: curve" not in ran.err
+    assert "skyline: try" not in ran.err
+    assert not list((tmp_path / ".skyline").glob("train-*"))
