@@ -12,7 +12,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
-from skyline.cli.command_line import keep_launch
 from skyline.cli.numbers import device_memory, gigabytes, natural, positive, seconds, seconds_or_none
 from skyline.cli.project import fill_in
 from skyline.cli.streams import say, write_whole
@@ -159,29 +158,6 @@ def check_script(script: Path) -> None:
     near = get_close_matches(script.name, names, n=1)
     hint = f"Did you mean {folder / near[0]}?" if near else "Check the path of the script."
     raise UsageError(f"{script} does not exist", hint=hint)
-
-
-def read_launch(words: Sequence[str], options: argparse.Namespace) -> tuple[Path, Launch]:
-    """The script of a typed command, and the way it starts, which ``request_of`` finds in the options."""
-    from skyline.launchers.launch import launch_of
-
-    launch = launch_of(words)
-    keep_launch(options, launch)
-    return launched_script(launch, options.interpreter), launch
-
-
-def launched_script(launch: Launch, interpreter: str | None = None) -> Path:
-    """The file that a launch runs; a module's is looked for from here."""
-    if launch.script:
-        return Path(launch.script)
-    from skyline.capture.interpreter import module_file, resolve_interpreter
-
-    here = Path.cwd()
-    try:
-        return module_file(launch.module, here)
-    except UsageError:
-        python = interpreter or launch.interpreter
-        return module_file(launch.module, here, resolve_interpreter(here / "__main__.py", python))
 
 
 def run_capture(

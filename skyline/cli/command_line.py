@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from skyline.bounded_read import LARGEST_TEXT_BYTES, read_bounded
 from skyline.cli.streams import say
+from skyline.cli.typed_launch import keep_launch, launched_script
 from skyline.errors import UsageError
 from skyline.lazy_dataclass import dataclass
 from skyline.whatif.question import BATCH_SIZE, Choice, Question, whole_number
@@ -18,7 +19,7 @@ from skyline.whatif.question import BATCH_SIZE, Choice, Question, whole_number
 if TYPE_CHECKING:
     from skyline.launchers.launch import Launch
 
-_SCRIPT_SUFFIXES = {".py", ".pyw", ".ipynb"}
+SCRIPT_SUFFIXES = (".py", ".pyw", ".ipynb")
 
 
 def parser(command: str, usage: str, description: str, examples: str = "") -> argparse.ArgumentParser:
@@ -66,7 +67,7 @@ def _without_mark(words: Sequence[str]) -> list[str]:
     """A script and its arguments, without ``--`` between them. Words of launchers stay: theirs may mean something."""
     if not words:
         return []
-    head = 2 if words[0] == "-m" else 1 if Path(words[0]).suffix in _SCRIPT_SUFFIXES else 0
+    head = 2 if words[0] == "-m" else 1 if Path(words[0]).suffix in SCRIPT_SUFFIXES else 0
     marked = bool(head) and list(words[head : head + 1]) == ["--"]
     return [*words[:head], *words[head + marked :]]
 
@@ -123,7 +124,6 @@ def _launched_words(
     arguments: Sequence[str], at: int, command: argparse.ArgumentParser, *, names: bool
 ) -> TypedWords:
     """The words of a command in which a launcher begins at ``at``: as without it, and the launch."""
-    from skyline.cli.capture_options import launched_script
     from skyline.launchers.launch import launch_of
 
     launch = launch_of(arguments[at:])
@@ -162,13 +162,6 @@ def parse_after_names(
         after="the script's first argument",
     )
     return options, typed.arguments
-
-
-def keep_launch(options: argparse.Namespace, launch: Launch | None) -> None:
-    """Put a typed launch into the options. Its interpreter goes before the project's."""
-    options.launch = launch
-    if launch is not None:
-        options.interpreter = options.interpreter or launch.interpreter
 
 
 def _is_file_alone(word: str) -> bool:

@@ -9,9 +9,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from skyline.cli.capture_options import add_options, read_launch, request_of, running
-from skyline.cli.command_line import keep_launch, misplaced, parser, say_misplaced, split_at_script
+from skyline.cli.capture_options import add_options, request_of, running
+from skyline.cli.command_line import SCRIPT_SUFFIXES, misplaced, parser, say_misplaced, split_at_script
 from skyline.cli.streams import deliver, say
+from skyline.cli.typed_launch import keep_launch, read_launch
 from skyline.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
@@ -106,7 +107,7 @@ def run(arguments: Sequence[str]) -> int:
 def _without_script(ours: Sequence[str]) -> None:
     """Raise UsageError where the script's name was taken for the value of an option."""
     last = ours[-1] if ours else ""
-    if len(ours) > 1 and last.endswith((".py", ".pyw", ".ipynb")):
+    if len(ours) > 1 and last.endswith(SCRIPT_SUFFIXES):
         raise UsageError(
             f"There is no script: {last} was taken for the value of {ours[-2]}",
             hint=f"As in: skyline devices --gpu t4,h100 {last}",

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from skyline.cli.capture_options import (
     add_options,
     check_script,
-    read_launch,
     run_capture,
     save,
     terminable,
@@ -18,6 +17,7 @@ from skyline.cli.capture_options import (
 from skyline.cli.command_line import parser, say_misplaced, split_at_script, without
 from skyline.cli.project import fill_in, host_in_force
 from skyline.cli.streams import deliver, say
+from skyline.cli.typed_launch import read_launch
 from skyline.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:

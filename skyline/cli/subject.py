@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from skyline.cli.capture_options import check_script, run_capture, save
+from skyline.cli.command_line import SCRIPT_SUFFIXES
 from skyline.cli.project import fill_in
 from skyline.cli.streams import say
 from skyline.errors import SkylineError, UsageError
 from skyline.lazy_dataclass import dataclass
-from skyline.source.cells import SUFFIX
 from skyline.trace.kineto.container import head_of, is_trace
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ def require_script(path: Path) -> None:
 
 def is_script(path: Path) -> bool:
     """True if a path names Python source or a notebook; raises UsageError for an unreadable path."""
-    if path.suffix in {".py", ".pyw", SUFFIX} or not path.exists() or path.is_dir():
+    if path.suffix in SCRIPT_SUFFIXES or not path.exists() or path.is_dir():
         check_script(path)
         return True
     head = head_of(path)
