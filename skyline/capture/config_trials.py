@@ -160,8 +160,6 @@ _TIMES, _TIMES_ON_OTHERS = 1.0, 1.8
 """An iteration on the script's own threads, and on others, over an unchanged one: up to twice on one thread."""
 _FIRST_SETTLES = 4
 """Factor on the settling iterations of the first turn under autocast: the allocator meets blocks of other sizes."""
-_MOST_RECORDS = 60_000
-"""Of all recorded iterations together: reading more takes longer than computing them."""
 _LEAST_S, _MOST_S, _RECORDED_ROUNDS = 5.0, 8.0, 2
 """Seconds, at least where the budget is spent already, and at most."""
 _LEAST_S_ELSEWHERE, _MOST_S_ELSEWHERE, _RECORDED_ROUNDS_ELSEWHERE = 1.5, 2.5, 1
@@ -169,7 +167,7 @@ _LEAST_S_ELSEWHERE, _MOST_S_ELSEWHERE, _RECORDED_ROUNDS_ELSEWHERE = 1.5, 2.5, 1
 _SHARE = 0.6
 """Share of the budget that is left for the script's own batch size; the two others have half of the rest each."""
 _MOST_RECORDED = (2, 1)
-"""Iterations recorded in a turn: two where the limits allow it."""
+"""Iterations recorded in a turn: two where there is time to read them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,12 +194,16 @@ class _Plan:
         """All iterations in one config."""
         return self.rounds * (self.settling + self.timed) + self.recordings
 
-    def took_s(self, step_ms: float, base_ms: float, configs: Sequence[Choices]) -> float:
-        """The time of the plan: these configs at ``step_ms`` an iteration, and the closing turns of the base."""
+    def took_s(self, step_ms: float, base_ms: float, reading_ms: float, configs: Sequence[Choices]) -> float:
+        """The time of the plan: these configs at ``step_ms`` an iteration, and the closing turns of the base.
+
+        Reading a recorded iteration takes ``reading_ms``, once it is computed.
+        """
+        reading = self.recordings * len(configs) * reading_ms
         closing = (self.rounds + 1) * (self.settling + self.timed) * base_ms
         settling = self.rounds * (len(configs) + 1) * WARMS_AGAIN_MS
         times = sum(_TIMES if one.threads is None else _TIMES_ON_OTHERS for one in configs)
-        return (self.iterations * times * step_ms + closing + settling) / 1e3
+        return (self.iterations * times * step_ms + reading + closing + settling) / 1e3
 
 
 _PLANS = (
@@ -237,7 +239,7 @@ def config_trials(held: HeldRun, run: ScriptRun, budget: TrialBudget) -> tuple[T
     """
     step_ms, configs = run.rows.median_ms, _configs(run)
     most_s = min(_MOST_S, max(_LEAST_S, _SHARE * budget.left_s))
-    plan = _plan(run.recording.trace, step_ms, step_ms, most_s, _RECORDED_ROUNDS, configs)
+    plan = _plan(run.recording.reading_ms, step_ms, step_ms, most_s, _RECORDED_ROUNDS, configs)
     if plan is None or len(configs) < 2:
         return ()
     base, *variants = _turns(held, configs, run, plan)
@@ -275,9 +277,9 @@ def _trials_at(
     batch_size: int, held: HeldRun, base: HeldRun, run: ScriptRun, configs: Sequence[Choices], most_s: float
 ) -> list[Trial]:
     """All configs at another batch size, in turns with the unchanged script; empty where one could not be measured."""
-    trace, base_ms = run.recording.trace, run.rows.median_ms
+    reading_ms, base_ms = run.recording.reading_ms, run.rows.median_ms
     for some in (configs, [one for one in configs if one.threads is None]):
-        plan = _plan(trace, held.typical_ms, base_ms, most_s, _RECORDED_ROUNDS_ELSEWHERE, some)
+        plan = _plan(reading_ms, held.typical_ms, base_ms, most_s, _RECORDED_ROUNDS_ELSEWHERE, some)
         if plan is not None and len(some) > 1:
             break
     else:
@@ -354,19 +356,17 @@ def _has_wide_products(trace: Trace) -> bool:
 
 
 def _plan(
-    trace: Trace,
+    reading_ms: float,
     step_ms: float,
     base_ms: float,
     most_s: float,
     recorded_rounds: int,
     configs: Sequence[Choices],
 ) -> _Plan | None:
-    """The plan with most iterations that takes no longer than that, and whose recordings can be read in time."""
-    records = len(trace.records) / max(1, len(trace.iterations))
+    """The plan with most iterations that takes no longer than that, with the reading of its recordings."""
     for plan in _PLANS:
         for recorded in _MOST_RECORDED:
             full = replace(plan, recorded=recorded, recorded_rounds=recorded_rounds)
-            is_short = full.took_s(step_ms, base_ms, configs) <= most_s
-            if is_short and full.recordings * len(configs) * records <= _MOST_RECORDS:
+            if full.took_s(step_ms, base_ms, reading_ms, configs) <= most_s:
                 return full
     return None

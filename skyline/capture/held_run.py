@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from typing import TypeVar
 
 from skyline.capture.bare import run_bare
@@ -220,6 +221,18 @@ class HeldRun:
                 raise
             self._rest()
             return result
+
+    @contextmanager
+    def at_rest(self) -> Generator[None]:
+        """Stand still meanwhile, with all processes where loader workers would go on."""
+        child = self._child if self._ready is not None and self._stands_still else None
+        if child is not None:
+            child.stop()
+        try:
+            yield
+        finally:
+            if child is not None:
+                child.go_on()
 
     def close(self) -> None:
         """End the run and everything it started."""

@@ -44,6 +44,8 @@ class ChildRecording:
     """The share of the operators' time of which shapes and arithmetic are not known: its iteration did other work."""
     light_failure: str = ""
     """Why the light recording could not be read; the times are then those of the full one. Empty where it could."""
+    reading_ms: float = 0.0
+    """Processor time that reading one lightly recorded iteration takes; 0 if there is none."""
     ended_after: int | None = None
     """Total number of iterations of the script, if it ended while it was recorded."""
     settings: TorchSettings | None = None

@@ -46,7 +46,7 @@ from skyline.capture.trial_budget import TrialBudget
 from skyline.lazy_dataclass import dataclass
 from skyline.source.knob import KnobSearch
 from skyline.stage_failures import StageFailures
-from skyline.trace.facts import ModuleFact, PowerFact
+from skyline.trace.facts import MachineLoad, ModuleFact, PowerFact
 from skyline.trace.profile import Profile
 from skyline.trace.record import BareTimes
 from skyline.trace.tensor_values import TensorValues
@@ -71,9 +71,10 @@ def capture(
 ) -> Profile:
     """Run the script in a child process and measure it; the file on disk is not touched.
 
-    ``on_partial`` receives the profile as soon as the script itself is measured, before the curve over batch
-    sizes, which takes as long again; ``starter`` makes the processes. Raises UsageError (no such file),
-    ScriptFailed, CaptureImpossible, BudgetExceeded and Cancelled; whatever happens, no process is left behind.
+    ``on_partial`` receives the profile as soon as iterations are recorded. More iterations, the curve over batch sizes
+    and the trials follow, which take several times as long; ``starter`` makes the processes. Raises UsageError (no
+    such file), ScriptFailed, CaptureImpossible, BudgetExceeded and Cancelled; whatever happens, no process is left
+    behind.
     """
 
     def session(request: CaptureRequest, *notes: str) -> CaptureSession:
@@ -133,7 +134,7 @@ class CaptureSession:
         self._notes = notes
 
     def run(self, on_partial: Callable[[Profile], None] | None) -> Profile:
-        """The profile, measured; ``on_partial`` gets it before the curve over batch sizes.
+        """The profile, measured; ``on_partial`` gets it as soon as iterations are recorded.
 
         Once the script itself is recorded there is a profile: what fails from then on costs a note.
         """
@@ -143,13 +144,16 @@ class CaptureSession:
             self._launcher.say("launch", f"starting {self._launcher.script.name}", 0.05)
             held.start()
             # The script imports its libraries meanwhile, which takes longer.
-            run = self._measure_base(held, self._launcher.find_knobs())
-            profile = assemble(run)
+            base = self._measure_base(held, self._launcher.find_knobs())
+            shown = assemble(base.run)
             late = StageFailures()
             if on_partial is not None:
-                late.to("show the first figures", lambda: on_partial(profile), None)
+                with held.at_rest():
+                    late.to("show the first figures", lambda: on_partial(shown), None)
+            run = self._measure_more(held, base, late)
             if run.failed:
-                return replace(profile, notes=(*profile.notes, *late.notes))
+                unfinished = assemble(run)
+                return replace(unfinished, id=shown.id, notes=(*unfinished.notes, *late.notes))
             held.measured(run.rows.median_ms, run.recording, run.ended_after)
             sizes = BatchTrials(run)
             budget = TrialBudget(self._request.budget_s)
@@ -170,7 +174,7 @@ class CaptureSession:
                 products,
             )
             # Without a curve it goes by the name under which it was shown.
-            return finished if with_curve else replace(finished, id=profile.id)
+            return finished if with_curve else replace(finished, id=shown.id)
 
     def _with_other_configs(
         self, held: HeldRun, sizes: BatchTrials, budget: TrialBudget, late: StageFailures
@@ -203,7 +207,8 @@ class CaptureSession:
         )
         return (), products
 
-    def _measure_base(self, held: HeldRun, knobs: KnobSearch) -> ScriptRun:
+    def _measure_base(self, held: HeldRun, knobs: KnobSearch) -> _Base:
+        """The least that a profile needs: a few iterations timed, and a few recorded."""
         request = self._request
         known = from_source(self._launcher.text, knobs)
         self._launcher.say("launch", f"starting {self._launcher.script.name}", 0.1, known)
@@ -217,10 +222,9 @@ class CaptureSession:
 
         meter = LoadMeter(child)
         rows = first_steps(child, request, held.typical_ms, ready.last, tell)
-        on_device = ready.facts.environment.device.kind != "cpu"
         late = StageFailures()
         idle, power = None, None
-        if on_device:
+        if _on_device(ready):
             idle, power = self._before_recording(child, ready, rows, late)
         self._launcher.say("record", "recording iterations", 0.4)
         lightly, full = iterations_to_record(request, rows)
@@ -229,10 +233,11 @@ class CaptureSession:
         meter.go_on()
         later = _Later(ended_after=recording.ended_after)
         if later.ended_after is None:
-            self._launcher.say("measure", "timing more iterations", 0.45)
-            failed = _Later(failed=True)
-            later = late.to("time more iterations", lambda: self._more(child, ready, rows, recording), failed)
-        load = late.to("read how busy the machine is", meter.read, None)
+            later = late.to(
+                "time iterations after the recording",
+                lambda: self._paired(child, ready, rows, recording),
+                _FAILED,
+            )
         run = ScriptRun(
             request=request,
             script=str(self._launcher.script),
@@ -249,24 +254,46 @@ class CaptureSession:
                 *child.notes,
                 *notes_on_cutting(ready.facts),
                 *notes_on(recording, ready.facts.environment.device.kind),
-                *later.notes,
                 *late.notes,
             ),
             ended_after=later.ended_after,
             failed=later.failed,
             paired_ms=later.paired_ms,
             from_idle=idle,
-            power=power or later.power,
-            values=later.values,
-            load=load,
+            power=power,
+            load=_load(meter, late),
             side_effects=child.side_effects(),
             protection=child.protection(),
             output_tail=child.output.tail_now(),
             redactor=child.redactor,
         )
+        meter.pause()  # the first figures are computed meanwhile
         search = StageFailures()
         found = search.to("find the batch size of the run", run.with_batch, run)
-        return replace(found, notes=(*found.notes, *search.notes))
+        return _Base(replace(found, notes=(*found.notes, *search.notes)), meter)
+
+    def _measure_more(self, held: HeldRun, base: _Base, late: StageFailures) -> ScriptRun:
+        """The run with the values in its tensors, and with iterations until their median is known well."""
+        run = base.run
+        if run.failed or run.ended_after is not None:
+            return run
+        child = held.child
+        self._launcher.say("measure", "timing more iterations", 0.45)
+        base.meter.go_on()
+        later = late.to(
+            "time more iterations", lambda: self._more(child, run.ready, run.rows, run.recording), _FAILED
+        )
+        return replace(
+            run,
+            notes=(*run.notes, *later.notes),
+            ended_after=later.ended_after,
+            failed=later.failed,
+            power=run.power or later.power,
+            values=later.values,
+            load=_load(base.meter, late),
+            side_effects=child.side_effects(),
+            output_tail=child.output.tail_now(),
+        )
 
     def _before_recording(
         self, child: ChildProcess, ready: Ready, rows: BareRows, late: StageFailures
@@ -288,28 +315,30 @@ class CaptureSession:
             raise _EndedWhileTimed(ended.ended) from None
         return idle, power
 
+    def _paired(self, child: ChildProcess, ready: Ready, rows: BareRows, recording: ChildRecording) -> _Later:
+        """Iterations right behind the recorded ones, to compare these with; on a CPU they are added to ``rows``."""
+        recorded = self._request.recorded
+        try:
+            if _on_device(ready):
+                return _Later(paired_ms=beside_recording_on_device(child, recorded))
+            return _Later(paired_ms=beside_recording(child, self._request, rows, recorded))
+        except ScriptEnded as ended:
+            # It had enough for a profile; the curve will need a fresh run.
+            return _Later().ended_with(ended.ended)
+
     def _more(self, child: ChildProcess, ready: Ready, rows: BareRows, recording: ChildRecording) -> _Later:
-        """Further iterations behind the recording, and what they show; on a CPU they are added to ``rows``."""
+        """Further iterations, and what they show; on a CPU they are added to ``rows``."""
         later = _Later()
         try:
-            on_device = ready.facts.environment.device.kind != "cpu"
-            recorded = self._request.recorded
-            paired = (
-                beside_recording_on_device(child, recorded)
-                if on_device
-                else beside_recording(child, self._request, rows, recorded)
-            )
-            later = replace(later, paired_ms=paired)
             # Before the longest of the stages, in which a short script ends.
             if ready.facts.model is None:
                 values = tensor_values(child, self._request, recording, ready.facts.styles, rows.median_ms)
                 later = replace(later, values=values)
-            if on_device:
+            if _on_device(ready):
                 return later
             settle(child, self._request, rows)
             return replace(later, power=self._power(child, ready, rows))
         except ScriptEnded as ended:
-            # It had enough for a profile; the curve will need a fresh run.
             return later.ended_with(ended.ended)
 
     def _power(self, child: ChildProcess, ready: Ready, rows: BareRows) -> PowerFact | None:
@@ -341,6 +370,25 @@ class _Later:
         seen = plural(ended.values.iterations, "iteration")
         note = f"The script ended while the values in its tensors were looked at: they are those of {seen}."
         return replace(self, ended_after=ended.boundaries, values=ended.values, notes=(note,))
+
+
+_FAILED = _Later(failed=True)
+
+
+@dataclass(frozen=True, slots=True)
+class _Base:
+    """The script's own run as far as it is recorded, and the meter of the machine's load."""
+
+    run: ScriptRun
+    meter: LoadMeter
+
+
+def _on_device(ready: Ready) -> bool:
+    return ready.facts.environment.device.kind != "cpu"
+
+
+def _load(meter: LoadMeter, late: StageFailures) -> MachineLoad | None:
+    return late.to("read how busy the machine is", meter.read, None)
 
 
 _SHARE = 0.25

@@ -51,6 +51,7 @@ class Recordings:
         self._stopped = 0.0
         self._failure = None
         self._light_failure = ""
+        self._reading_ms = 0.0
         self._failures = 0
         self._recorder = self._full_recorder()
 
@@ -118,14 +119,14 @@ class Recordings:
                 self._unknown_share = enrich(trace, self._full["trace"])
         except Exception as error:
             return self._goes_on_after(error)
+        reading_s = (_cpu_clock() - self._stopped) / max(1, len(trace["iterations"]))
         if self._full is not None:
-            self._light = trace
+            self._light, self._reading_ms = trace, 1e3 * reading_s
             return False
         self._full = {"trace": trace}
         self.observed_calls = recorder.observed_calls if self._lines is not None else None
         if self._lines is None:
             return False
-        reading_s = (_cpu_clock() - self._stopped) / len(trace["iterations"])
         lightly = min(self._iterations, int(_READING_S / max(reading_s, 1e-6)))
         if not lightly:
             return False
@@ -190,7 +191,9 @@ class Recordings:
             allocation.pop("module", None)
         marks = trace["iterations"]
         recorded_ms = [(mark["end_us"] - mark["start_us"]) / 1e3 for mark in marks]
-        return dict(result, recorded_ms=recorded_ms, light_failure=self._light_failure)
+        return dict(
+            result, recorded_ms=recorded_ms, light_failure=self._light_failure, reading_ms=self._reading_ms
+        )
 
     def write(self, path):
         """Leave the result, if there is any, in a file for the parent: it may be megabytes."""

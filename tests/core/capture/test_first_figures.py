@@ -1,0 +1,55 @@
+"""The first figures of a profile: they are shown once iterations are recorded, before anything that can wait."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from skyline.analysis.analyse import analyse
+from skyline.capture.process import Starter
+from skyline.capture.request import CaptureRequest, Progress
+from skyline.capture.session import capture
+from skyline.report.build import profile_report
+from skyline.trace.profile import Profile
+
+LOADED = """\
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+net = torch.nn.Linear(8, 1)
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+data = TensorDataset(torch.ones(4096, 8))
+while True:
+    for (batch,) in DataLoader(data, batch_size=16, num_workers=1):
+        loss = net(batch).sum()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+"""
+
+
+@pytest.mark.capture
+def test_first_figures_come_before_further_iterations(script: Callable[..., Path], starter: Starter) -> None:
+    path = script(LOADED)
+    said: list[str] = []
+    shown: list[tuple[Profile, list[str]]] = []
+
+    def told(progress: Progress) -> None:
+        said.append(progress.message)
+
+    request = CaptureRequest(
+        path, working_directory=path.parent, settle_s=0.3, batch_points=0, trials=False, timeout_s=60.0
+    )
+    finished = capture(
+        request, progress=told, on_partial=lambda profile: shown.append((profile, [*said])), starter=starter
+    )
+    ((first, before),) = shown
+    assert "recording iterations" in before
+    assert "timing more iterations" not in before
+    assert "timing more iterations" in said
+    assert profile_report(analyse(first)).phases
+    assert first.paired_ms
+    assert first.id == finished.id, "the figures of one run are refined in place"
+    assert len(first.times.steps_ms) < len(finished.times.steps_ms)
+    assert first.times.steps_ms == finished.times.steps_ms[: len(first.times.steps_ms)]
