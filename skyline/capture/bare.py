@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -166,13 +167,14 @@ def beside_recording_on_device(child: ChildProcess, recorded: int) -> tuple[floa
     return tuple(row.step_ms for row in run_bare(child, recorded + 1, waiting=True)[1:])
 
 
-def settle(child: ChildProcess, request: CaptureRequest, into: BareRows) -> None:
+def settle(child: ChildProcess, request: CaptureRequest, into: BareRows, seconds: float = math.inf) -> None:
     """Measure further into ``into`` until the median is known well or the time is spent.
 
     Well known: the middle half of the steps, over the square root of their number, is within 1.5 % of the
-    median. Raises ScriptEnded where the script ends meanwhile, with its iterations until then in ``into``.
+    median. All iterations together take ``request.settle_s`` or ``seconds``, whichever is less. Raises ScriptEnded
+    where the script ends meanwhile, with its iterations until then in ``into``.
     """
-    budget_ms = request.settle_s * 1e3 - sum(into.steps_ms)
+    budget_ms = min(request.settle_s, seconds) * 1e3 - sum(into.steps_ms)
     while _spread(into.steps_ms) > _SMALL_SPREAD and budget_ms > into.median_ms * 2:
         turn = max(2, int(min(_TURN_S * 1e3, budget_ms) / into.median_ms))
         try:

@@ -130,6 +130,7 @@ class _OtherSizes:
             peak_bytes=peak_bytes,
             free_bytes=host_bytes if room is None else room.tensor_bytes,
             dataset_size=self._run.dataset_size,
+            start_s=self._start_s,
             budget_s=self._budget.curve_s,
         )
         self._launcher.say("curve", f"starting at batch sizes {', '.join(map(str, sizes))}", 0.6)
@@ -144,6 +145,12 @@ class _OtherSizes:
         if room is not None and sizes and room.sharing(list(peaks.values())) is not Sharing.TOGETHER:
             return self._one_by_one({size: room.sharing([peak]) for size, peak in peaks.items()})
         return self._together()
+
+    @property
+    def _start_s(self) -> float:
+        """Seconds from the start of the script's own run to its first iteration."""
+        ready = self._run.ready
+        return max(0.0, ready.script_s - ready.warmup * self._run.rows.median_ms / 1e3)
 
     def _together(self) -> bool:
         for one in self._made.values():
@@ -240,11 +247,13 @@ def sizes_to_measure(
     peak_bytes: int,
     free_bytes: int,
     dataset_size: int | None,
+    start_s: float,
     budget_s: float,
 ) -> tuple[int, ...]:
     """Up to ``count`` sizes around the script's own that can be expected to fit in time and memory.
 
-    The first ones are chosen whatever they cost: a curve needs them.
+    A run at another size takes ``start_s`` until its first iteration. The first sizes are chosen whatever they cost: a
+    curve needs them.
     """
     chosen: list[int] = []
     spent_s = 0.0
@@ -253,7 +262,7 @@ def sizes_to_measure(
         fits = tensor_bytes(size, batch_size, fixed_bytes, peak_bytes) < free_bytes
         quick = size <= batch_size or step_ms * size / batch_size <= longest_step_ms
         enough_data = dataset_size is None or size <= dataset_size
-        takes_s = _STEPS_OF_A_SIZE * step_ms * size / batch_size / 1e3
+        takes_s = start_s + _STEPS_OF_A_SIZE * step_ms * size / batch_size / 1e3
         affordable = len(chosen) < _LEAST_SIZES or spent_s + takes_s <= budget_s
         if size != batch_size and size not in chosen and fits and quick and enough_data and affordable:
             chosen.append(size)

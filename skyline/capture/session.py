@@ -53,6 +53,8 @@ from skyline.trace.tensor_values import TensorValues
 from skyline.trace.trial import ProductTrial, Trial, joined
 from skyline.units import plural
 
+_FIRST_S = 0.5
+"""Time of the iterations that the first figures come from: of long ones these are the few that a profile needs."""
 _SPARING_ITERATIONS = 4
 """One to warm up, one to drop after it, two to record; with four in all one is left to record."""
 _NO_CURVE = "Other batch sizes were not tried: an iteration takes too long for the time that trials have."
@@ -145,15 +147,13 @@ class CaptureSession:
             held.start()
             # The script imports its libraries meanwhile, which takes longer.
             base = self._measure_base(held, self._launcher.find_knobs())
-            shown = assemble(base.run)
             late = StageFailures()
             if on_partial is not None:
                 with held.at_rest():
-                    late.to("show the first figures", lambda: on_partial(shown), None)
+                    late.to("show the first figures", lambda: on_partial(assemble(base.run)), None)
             run = self._measure_more(held, base, late)
             if run.failed:
-                unfinished = assemble(run)
-                return replace(unfinished, id=shown.id, notes=(*unfinished.notes, *late.notes))
+                return assemble(replace(run, notes=(*run.notes, *late.notes)))
             held.measured(run.rows.median_ms, run.recording, run.ended_after)
             sizes = BatchTrials(run)
             budget = TrialBudget(self._request.budget_s)
@@ -168,13 +168,11 @@ class CaptureSession:
                     sizes,
                 )
             configs, products = self._with_other_configs(held, sizes, budget, late)
-            finished = assemble(
+            return assemble(
                 replace(sizes.run, notes=(*sizes.run.notes, *late.notes)),
                 joined((*sizes.trials, *configs)),
                 products,
             )
-            # Without a curve it goes by the name under which it was shown.
-            return finished if with_curve else replace(finished, id=shown.id)
 
     def _with_other_configs(
         self, held: HeldRun, sizes: BatchTrials, budget: TrialBudget, late: StageFailures
@@ -317,14 +315,16 @@ class CaptureSession:
 
     def _paired(self, child: ChildProcess, ready: Ready, rows: BareRows, recording: ChildRecording) -> _Later:
         """Iterations right behind the recorded ones, to compare these with; on a CPU they are added to ``rows``."""
-        recorded = self._request.recorded
+        recorded, later = self._request.recorded, _Later()
         try:
             if _on_device(ready):
                 return _Later(paired_ms=beside_recording_on_device(child, recorded))
-            return _Later(paired_ms=beside_recording(child, self._request, rows, recorded))
+            later = _Later(paired_ms=beside_recording(child, self._request, rows, recorded))
+            settle(child, self._request, rows, _FIRST_S)
+            return later
         except ScriptEnded as ended:
             # It had enough for a profile; the curve will need a fresh run.
-            return _Later().ended_with(ended.ended)
+            return later.ended_with(ended.ended)
 
     def _more(self, child: ChildProcess, ready: Ready, rows: BareRows, recording: ChildRecording) -> _Later:
         """Further iterations, and what they show; on a CPU they are added to ``rows``."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import importlib
 import signal
 import sys
 import threading
@@ -182,6 +183,7 @@ def run_capture(
         source_overrides=((str(script), text),) if text is not None else (),
         working_directory=working_directory,
     )
+    threading.Thread(target=_import_ahead, name="skyline-imports", daemon=True).start()
     partial: list[Profile] = []
 
     def measured(profile: Profile) -> None:
@@ -216,6 +218,12 @@ def run_capture(
     raise Cancelled(
         f"interrupted; the measurements so far are saved in {saved.profile}" if saved else "interrupted"
     )
+
+
+def _import_ahead() -> None:
+    """Import the analysis while the script imports PyTorch: the first figures need not wait for it."""
+    for name in ("skyline.analysis.verdict", "skyline.report.build", "skyline.report.cells"):
+        importlib.import_module(name)
 
 
 def first_lines(profile: Profile) -> tuple[str, ...]:

@@ -266,7 +266,8 @@ async def test_the_newest_request_wins_and_an_exception_keeps_what_it_found(edit
     editor.change(train, good)
     restarted = await editor.run(protocol.COMMAND_PROFILE, train, QUICK)
     assert restarted["status"] == "restarted"
-    first = await editor.next_change(lambda change: change["profileId"])
+    shown = await editor.next_change(lambda change: change["profileId"])
+    first = await editor.next_change(lambda change: change["profileId"] not in {None, shown["profileId"]})
     profile = await editor.ask(protocol.PROFILE, uri=train)
     assert profile["batch_size"]["value"] == 16
     await editor.until(lambda: len(editor.progress()) == 2 and editor.idle())

@@ -47,14 +47,23 @@ def test_a_model_over_half_the_card_has_a_curve_all_the_same():
         peak_bytes=44 * GB,
         free_bytes=half.tensor_bytes,
         dataset_size=None,
+        start_s=0.0,
         budget_s=12.0,
     )
     assert sizes == (16, 2, 4)
     assert half.sharing([tensor_bytes(16, 8, 10 * GB, 44 * GB)]) is Sharing.ALONE
 
 
-@pytest.mark.parametrize(("step_ms", "sizes"), [(50.0, (16, 2, 32)), (300.0, (16, 2, 4)), (2000.0, (16, 2))])
-def test_a_slow_script_is_measured_at_fewer_sizes(step_ms: float, sizes: tuple[int, ...]):
+@pytest.mark.parametrize(
+    ("step_ms", "start_s", "sizes"),
+    [
+        (50.0, 0.0, (16, 2, 32)),
+        (300.0, 0.0, (16, 2, 4)),
+        (2000.0, 0.0, (16, 2)),
+        (50.0, 8.0, (16, 2)),
+    ],
+)
+def test_a_slow_script_is_measured_at_fewer_sizes(step_ms: float, start_s: float, sizes: tuple[int, ...]):
     found = sizes_to_measure(
         8,
         3,
@@ -64,6 +73,7 @@ def test_a_slow_script_is_measured_at_fewer_sizes(step_ms: float, sizes: tuple[i
         peak_bytes=GB,
         free_bytes=100 * GB,
         dataset_size=None,
+        start_s=start_s,
         budget_s=12.0,
     )
     assert found == sizes
