@@ -271,7 +271,7 @@ class CaptureSession:
         return _Base(replace(found, notes=(*found.notes, *search.notes)), meter)
 
     def _measure_more(self, held: HeldRun, base: _Base, late: StageFailures) -> ScriptRun:
-        """The run with the values in its tensors, and with iterations until their median is known well."""
+        """Add the values in its tensors, and iterations until their median is known well."""
         run = base.run
         if run.failed or run.ended_after is not None:
             return run
