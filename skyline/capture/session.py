@@ -54,7 +54,7 @@ from skyline.trace.trial import ProductTrial, Trial, joined
 from skyline.units import plural
 
 _FIRST_S = 0.5
-"""Time of the iterations that the first figures come from: of long ones these are the few that a profile needs."""
+"""Before the first figures, so much time goes to iterations and values where all of it is enough for both."""
 _SPARING_ITERATIONS = 4
 """One to warm up, one to drop after it, two to record; with four in all one is left to record."""
 _NO_CURVE = "Other batch sizes were not tried: an iteration takes too long for the time that trials have."
@@ -230,10 +230,11 @@ class CaptureSession:
         recording = record(child, lightly, full=full)
         meter.go_on()
         later = _Later(ended_after=recording.ended_after)
+        quick = rows.median_ms * _MOST <= _FIRST_S * 1e3
         if later.ended_after is None:
             later = late.to(
                 "time iterations after the recording",
-                lambda: self._paired(child, ready, rows, recording),
+                lambda: self._after_recording(child, ready, rows, recording, quick=quick),
                 _FAILED,
             )
         run = ScriptRun(
@@ -252,6 +253,7 @@ class CaptureSession:
                 *child.notes,
                 *notes_on_cutting(ready.facts),
                 *notes_on(recording, ready.facts.environment.device.kind),
+                *later.notes,
                 *late.notes,
             ),
             ended_after=later.ended_after,
@@ -259,6 +261,7 @@ class CaptureSession:
             paired_ms=later.paired_ms,
             from_idle=idle,
             power=power,
+            values=later.values,
             load=_load(meter, late),
             side_effects=child.side_effects(),
             protection=child.protection(),
@@ -268,7 +271,7 @@ class CaptureSession:
         meter.pause()  # the first figures are computed meanwhile
         search = StageFailures()
         found = search.to("find the batch size of the run", run.with_batch, run)
-        return _Base(replace(found, notes=(*found.notes, *search.notes)), meter)
+        return _Base(replace(found, notes=(*found.notes, *search.notes)), meter, quick)
 
     def _measure_more(self, held: HeldRun, base: _Base, late: StageFailures) -> ScriptRun:
         """Add the values in its tensors, and iterations until their median is known well."""
@@ -278,16 +281,14 @@ class CaptureSession:
         child = held.child
         self._launcher.say("measure", "timing more iterations", 0.45)
         base.meter.go_on()
-        later = late.to(
-            "time more iterations", lambda: self._more(child, run.ready, run.rows, run.recording), _FAILED
-        )
+        later = late.to("time more iterations", lambda: self._more(child, run, looked=base.quick), _FAILED)
         return replace(
             run,
             notes=(*run.notes, *later.notes),
             ended_after=later.ended_after,
             failed=later.failed,
             power=run.power or later.power,
-            values=later.values,
+            values=run.values or later.values,
             load=_load(base.meter, late),
             side_effects=child.side_effects(),
             output_tail=child.output.tail_now(),
@@ -313,33 +314,47 @@ class CaptureSession:
             raise _EndedWhileTimed(ended.ended) from None
         return idle, power
 
-    def _paired(self, child: ChildProcess, ready: Ready, rows: BareRows, recording: ChildRecording) -> _Later:
-        """Iterations right behind the recorded ones, to compare these with; on a CPU they are added to ``rows``."""
+    def _after_recording(
+        self, child: ChildProcess, ready: Ready, rows: BareRows, recording: ChildRecording, *, quick: bool
+    ) -> _Later:
+        """Iterations right behind the recorded ones, to compare these with; on a CPU they are added to ``rows``.
+
+        Where iterations are ``quick``, the values in their tensors too, and enough iterations for a steady median.
+        """
         recorded, later = self._request.recorded, _Later()
         try:
             if _on_device(ready):
                 return _Later(paired_ms=beside_recording_on_device(child, recorded))
             later = _Later(paired_ms=beside_recording(child, self._request, rows, recorded))
-            settle(child, self._request, rows, _FIRST_S)
+            if quick:
+                later = replace(later, values=self._values(child, ready, rows, recording))
+                settle(child, self._request, rows, _FIRST_S)
             return later
         except ScriptEnded as ended:
             # It had enough for a profile; the curve will need a fresh run.
             return later.ended_with(ended.ended)
 
-    def _more(self, child: ChildProcess, ready: Ready, rows: BareRows, recording: ChildRecording) -> _Later:
-        """Further iterations, and what they show; on a CPU they are added to ``rows``."""
+    def _more(self, child: ChildProcess, run: ScriptRun, *, looked: bool) -> _Later:
+        """Further iterations, and what they show unless it was ``looked`` at; on a CPU they are added to the rows."""
         later = _Later()
         try:
+            on_device = _on_device(run.ready)
             # Before the longest of the stages, in which a short script ends.
-            if ready.facts.model is None:
-                values = tensor_values(child, self._request, recording, ready.facts.styles, rows.median_ms)
-                later = replace(later, values=values)
-            if _on_device(ready):
+            if on_device or not looked:
+                later = replace(later, values=self._values(child, run.ready, run.rows, run.recording))
+            if on_device:
                 return later
-            settle(child, self._request, rows)
-            return replace(later, power=self._power(child, ready, rows))
+            settle(child, self._request, run.rows)
+            return replace(later, power=self._power(child, run.ready, run.rows))
         except ScriptEnded as ended:
             return later.ended_with(ended.ended)
+
+    def _values(
+        self, child: ChildProcess, ready: Ready, rows: BareRows, recording: ChildRecording
+    ) -> TensorValues | None:
+        if ready.facts.model is not None:
+            return None
+        return tensor_values(child, self._request, recording, ready.facts.styles, rows.median_ms)
 
     def _power(self, child: ChildProcess, ready: Ready, rows: BareRows) -> PowerFact | None:
         device = ready.facts.environment.device
@@ -381,6 +396,8 @@ class _Base:
 
     run: ScriptRun
     meter: LoadMeter
+    quick: bool
+    """True if iterations are so short that values were looked at already."""
 
 
 def _on_device(ready: Ready) -> bool:

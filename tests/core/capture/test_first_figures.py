@@ -15,6 +15,7 @@ from skyline.report.build import profile_report
 from skyline.trace.profile import Profile
 
 LOADED = """\
+import time
 import torch
 from torch.utils.data import DataLoader, TensorDataset
 net = torch.nn.Linear(8, 1)
@@ -26,6 +27,7 @@ while True:
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
+        time.sleep(0.02)
 """
 
 

@@ -45,7 +45,7 @@ def broken(*arguments: object, **options: object) -> NoReturn:
     ("place", "stage", "note"),
     [
         (session, "settle", "Could not time iterations after the recording: ZeroDivisionError: no rows"),
-        (session, "tensor_values", "Could not time more iterations: ZeroDivisionError: no rows"),
+        (session, "counter_of", "Could not time more iterations: ZeroDivisionError: no rows"),
         (batch_trials, "in_turns", "Could not measure other batch sizes: ZeroDivisionError: no rows"),
         (session, "config_trials", "Could not try other threads and number formats: ZeroDivisionError"),
     ],
