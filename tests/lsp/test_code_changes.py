@@ -131,13 +131,14 @@ async def test_what_a_profile_has_and_the_code_lost_is_verified_as_a_removal(edi
     assert await editor.ask(protocol.APPLY, **question(train, None, "fused_optimizer")) == DONE
     first = (await editor.ask(protocol.PROFILE, uri=train))["id"]
     await editor.run(protocol.COMMAND_PROFILE, train, QUICK)
-    change = await editor.next_change(lambda change: change["profileId"] not in (None, first))
+    await editor.next_change(lambda change: change["profileId"] not in (None, first))
     await editor.until(editor.idle)
+    profile = (await editor.ask(protocol.PROFILE, uri=train))["id"]
     assert await editor.ask(protocol.REMOVE, uri=train, whatif="fused_optimizer") == DONE
     assert editor.text(train) == before
     code = await editor.ask(protocol.CODE_CHANGES, uri=train)
     assert (code["removed"], code["changes"]) == (["fused_optimizer"], [])
-    assert code["verify"] == verifiable(change["profileId"], None, removes=["fused_optimizer"])
+    assert code["verify"] == verifiable(profile, None, removes=["fused_optimizer"])
 
 
 async def test_another_number_in_the_settings_file_makes_the_profile_stale(editor, project: Path) -> None:
