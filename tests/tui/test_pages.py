@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -81,6 +82,25 @@ async def test_edits_that_were_written_are_chosen_on_the_page_of_differences(ope
         page = str(made.app.query_one("#diff-text", Static).content)
         assert "u undoes it" in page
         assert "+new" in page
+
+
+async def test_a_page_that_is_asked_for_twice_while_a_profile_arrives_is_made_once(opened_app: Desks) -> None:
+    made = opened_app()
+    async with made.app.run_test(size=SIZE) as pilot:
+        await pilot.pause()
+        # Each key and click has a task of its own.
+        asked = [asyncio.create_task(made.app.action_view("view-lines")) for _ in range(2)]
+        while not all(task.done() for task in asked):
+            made.session.batch_size += 1
+            profile = await made.session.latest()
+            assert profile is not None
+            for page in made.app.query(View):
+                page.show(profile)
+            await asyncio.sleep(0)
+        await asyncio.gather(*asked)
+        await pilot.pause()
+        assert len(made.app.query("#line-table")) == 1
+        assert "softmax" in made.text
 
 
 async def test_a_resize_of_a_page_without_widgets_is_harmless(opened_app: Desks) -> None:

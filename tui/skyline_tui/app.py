@@ -63,7 +63,7 @@ class Overview(View):
         super().__init__(id="overview", classes="view")
         self._uri = uri
 
-    def parts(self) -> ComposeResult:
+    def compose(self) -> ComposeResult:
         yield VerdictLines()
         yield PhaseBar()
         yield Workbench(self._uri)

@@ -28,6 +28,7 @@ class View(Vertical):
 
     made = False
     """True once the page has its widgets."""
+    _wanted = False
 
     @dataclass
     class PlaceChosen(Message):
@@ -41,15 +42,18 @@ class View(Vertical):
         raise NotImplementedError
 
     def compose(self) -> ComposeResult:
-        if self.made:
+        if self._wanted:
             yield from self.parts()
 
     async def make(self) -> None:
         """Make the widgets, unless there are some, and show in them what has arrived so far."""
-        if not self.made:
-            self.made = True
-            await self.recompose()
-            self.catch_up()
+        # A key and a click may ask for the page at once.
+        async with self.lock:
+            if not self.made:
+                self._wanted = True
+                await self.recompose()
+                self.made = True
+                self.catch_up()
 
     def catch_up(self) -> None:
         """Show in the new widgets what arrived before them."""
