@@ -54,19 +54,24 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if places := config.stash.get(_PLACES, None):
         # Workers must agree on the order.
         items.sort(key=lambda item: places[item.path])
+    again, together = pytest.mark.flaky(reruns=2, reruns_delay=1), pytest.mark.xdist_group("forked servers")
     for item in items:
-        item.add_marker(pytest.mark.flaky(reruns=2, reruns_delay=1))
+        item.add_marker(again)
         if _has_forked_servers(item):
             # The process that they are forked from takes seconds to start.
-            item.add_marker(pytest.mark.xdist_group("forked servers"))
+            item.add_marker(together)
 
 
 def _has_forked_servers(item: pytest.Item) -> bool:
     """True if a test starts language servers that are forked."""
-    if sys.platform != "linux" or any(item.iter_markers("fresh")) or any(item.iter_markers("xdist_group")):
+    if sys.platform != "linux":
         return False
-    screen = "tui" in item.path.parts and item.get_closest_marker("capture") is not None
-    return screen or "forked_servers" in getattr(item, "fixturenames", ())
+    # Few of the thousands of tests have such servers: the fast questions come first.
+    if "forked_servers" not in getattr(item, "fixturenames", ()) and (
+        f"{os.sep}tui{os.sep}" not in str(item.path) or item.get_closest_marker("capture") is None
+    ):
+        return False
+    return not any(item.iter_markers("fresh")) and not any(item.iter_markers("xdist_group"))
 
 
 def pytest_collection_finish() -> None:

@@ -10,8 +10,6 @@ from skyline import units
 from skyline.interval import Interval
 from skyline.lazy_dataclass import dataclass
 from skyline.tune.trials import WORTH, TuneTrial
-from skyline.whatif.base import Semantics
-from skyline.whatif.registry import whatifs
 
 if TYPE_CHECKING:
     # It imports the capture, which readers of saved results do without.
@@ -203,6 +201,10 @@ def _gain(trial: TuneTrial) -> str:
 
 
 def _gravest(changes: tuple[str, ...]) -> str:
+    # They import the graph and NumPy, which readers of results do without.
+    from skyline.whatif.base import Semantics
+    from skyline.whatif.registry import whatifs
+
     order, known = list(Semantics), whatifs()
     found = [known[name].semantics for one in changes if (name := one.partition("=")[0]) in known]
     return max(found, key=order.index, default=Semantics.EXACT).value

@@ -55,7 +55,9 @@ from skyline_tui.widgets.workbench import Workbench
 
 
 class Overview(View):
-    """All inputs of a question."""
+    """All inputs of a question. It is in front from the start."""
+
+    made = True
 
     def __init__(self, uri: str) -> None:
         super().__init__(id="overview", classes="view")
@@ -188,12 +190,13 @@ class SkylineApp(NewsApp):
 
     # Pages.
 
-    def on_view_tabs_tab_chosen(self, message: ViewTabs.TabChosen) -> None:
-        self.action_view(message.view)
+    async def on_view_tabs_tab_chosen(self, message: ViewTabs.TabChosen) -> None:
+        await self.action_view(message.view)
 
-    def action_view(self, view: str) -> None:
+    async def action_view(self, view: str) -> None:
         while len(self.screen_stack) > 1:
             self.pop_screen()
+        await self.query_one(f"#{view}", View).make()
         self.query_one(ContentSwitcher).current = view
         self.query_one(ViewTabs).activate(view)
         self._view.shown()
@@ -202,8 +205,8 @@ class SkylineApp(NewsApp):
     def _view(self) -> View:
         return self.query_one(f"#{self.query_one(ContentSwitcher).current}", View)
 
-    def on_view_place_chosen(self, message: View.PlaceChosen) -> None:
-        self.action_view("view-lines")
+    async def on_view_place_chosen(self, message: View.PlaceChosen) -> None:
+        await self.action_view("view-lines")
         lines = self.query_one(LinesView)
         lines.open(message.file, message.line)
         lines.query_one(Source).focus()
@@ -211,8 +214,8 @@ class SkylineApp(NewsApp):
     def on_verdict_lines_wanted(self, message: VerdictLines.Wanted) -> None:
         self._bench.check(message.whatif)
 
-    def on_findings_view_tried(self, message: FindingsView.Tried) -> None:
-        self.action_view("overview")
+    async def on_findings_view_tried(self, message: FindingsView.Tried) -> None:
+        await self.action_view("overview")
         if not self._bench.check(message.whatif):
             self.notify(f"{message.whatif} is not in the list of what-ifs", severity="warning")
 
@@ -311,8 +314,8 @@ class SkylineApp(NewsApp):
             self._verifying = self._bench.question
             self._do("verify", self._talk.verify, self._verifying)
 
-    def action_devices(self) -> None:
-        self.action_view("view-devices")
+    async def action_devices(self) -> None:
+        await self.action_view("view-devices")
         if self.query_one(Status).busy or self._verifying is not None:
             self.notify("The script is being measured: ask when that is done.", severity="warning")
         else:
@@ -350,7 +353,7 @@ class SkylineApp(NewsApp):
         elif self._view.leave():
             return
         elif self._view.id != "overview":
-            self.action_view("overview")
+            await self.action_view("overview")
         elif self._verifying is not None:
             self.action_cancel()
         elif not self._bench.asks_nothing or self.query_one(Controls).held:
@@ -364,9 +367,9 @@ class SkylineApp(NewsApp):
             return
         self.query_one(Lines).next_order()
 
-    def action_panel(self, name: str) -> None:
+    async def action_panel(self, name: str) -> None:
         if self._view.id != "overview":
-            self.action_view("overview")
+            await self.action_view("overview")
         self.query_one(Panels).select(name)
 
     def action_help(self) -> None:

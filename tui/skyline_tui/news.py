@@ -30,6 +30,7 @@ from skyline_tui.screens.sheet import VerifiedSheet
 from skyline_tui.session import ServerSession
 from skyline_tui.summary import written
 from skyline_tui.views.diff import DiffView
+from skyline_tui.views.lines import LinesView
 from skyline_tui.views.log import LogView
 from skyline_tui.views.memory import MemoryView
 from skyline_tui.views.plan import PlanView
@@ -341,8 +342,8 @@ class NewsApp(CleanApp[None]):
         self._last_written = message.files
         self.query_one(DiffView).wrote(message.files)
         for file in message.files[:1]:
-            for source in self.query(Source):
-                source.flash(str(file.path), file.lines)
+            self.query_one("#source", Source).flash(str(file.path), file.lines)
+            self.query_one(LinesView).wrote(str(file.path), file.lines)
 
     def on_applied(self, message: messages.Applied) -> None:
         """Show the new code; the question becomes the state of the script once it is measured."""

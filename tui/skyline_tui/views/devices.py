@@ -30,7 +30,7 @@ class DevicesView(View):
         super().__init__(id="view-devices", classes="view page")
         self.report: DevicesReport | None = None
 
-    def compose(self) -> ComposeResult:
+    def parts(self) -> ComposeResult:
         yield Static(Content.styled(NOT_YET, MUTED), id="devices-title", classes="view-title")
         table: SortTable[DeviceReport] = SortTable(_shape(()), sorted_by=1, table_id="device-table")
         table.border_title = "GPUs (s or a click on a title sorts)"
@@ -52,7 +52,7 @@ class DevicesView(View):
     def fail(self, reason: str) -> None:
         self.query_one("#devices-title", Static).update(Content.styled(f"! {reason}", "$text-warning"))
 
-    def on_resize(self) -> None:
+    def resized(self) -> None:
         self._write()
 
     def _write(self) -> None:

@@ -90,10 +90,14 @@ class DiffView(View):
         self._written: tuple[RewrittenFile, ...] = ()
         self._compared: dict[str, ComparisonReport] = {}
         self._commits: HistoryReport | None = None
+        self._now = ""
+        """The id of the newest profile."""
         self._waiting = ""
         """The pending comparison."""
+        self._newest = ""
+        """The row of the newest edits."""
 
-    def compose(self) -> ComposeResult:
+    def parts(self) -> ComposeResult:
         with Container(classes="two-panes"):
             yield ComparisonList()
             with VerticalScroll(id="diff-page", classes="panel") as page:
@@ -105,9 +109,16 @@ class DiffView(View):
         self._compared.clear()
         self._commits = None
         self._waiting = ""
-        self.query_one(ComparisonList).current_id = profile.id
+        self._now = profile.id
+        if self.made:
+            self.query_one(ComparisonList).current_id = profile.id
         if self.display:
             self.shown()
+
+    def catch_up(self) -> None:
+        self.query_one(ComparisonList).current_id = self._now
+        if self._preview is not None or self._written:
+            self._offer()
 
     def shown(self) -> None:
         self.post_message(self.HistoryWanted())
@@ -117,12 +128,14 @@ class DiffView(View):
     def propose(self, preview: PreviewResult | None) -> None:
         """Show the edits to write; None: no question."""
         self._preview = preview
-        self._offer(PENDING if preview is not None else "")
+        self._newest = PENDING if preview is not None else ""
+        self._offer()
 
     def wrote(self, files: Sequence[RewrittenFile]) -> None:
         """Store the edits that were written."""
         self._written, self._preview = tuple(files), None
-        self._offer(WRITTEN)
+        self._newest = WRITTEN
+        self._offer()
 
     def listed(self, saved: tuple[SavedProfile, ...]) -> None:
         """Show the list of profiles."""
@@ -154,15 +167,17 @@ class DiffView(View):
         message.stop()
         self._tell()
 
-    def on_resize(self) -> None:
+    def resized(self) -> None:
         self._tell()
 
-    def _offer(self, chosen: str) -> None:
+    def _offer(self) -> None:
+        if not self.made:
+            return
         choices = self.query_one(ComparisonList)
         choices.offer(None, pending=self._preview is not None, written=bool(self._written))
         ids = [option.id for option in choices.options]
-        if chosen in ids:
-            choices.highlighted = ids.index(chosen)
+        if self._newest in ids:
+            choices.highlighted = ids.index(self._newest)
         self._tell()
 
     def _tell(self) -> None:

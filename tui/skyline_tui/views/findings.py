@@ -79,9 +79,10 @@ class FindingsView(View):
 
     def __init__(self) -> None:
         super().__init__(id="view-findings", classes="view page")
+        self._profile: ProfileReport | None = None
         self._base: Path | None = None
 
-    def compose(self) -> ComposeResult:
+    def parts(self) -> ComposeResult:
         with Container(classes="two-panes"):
             yield FindingRows()
             with VerticalScroll(id="finding-story", classes="panel") as story:
@@ -89,9 +90,15 @@ class FindingsView(View):
                 yield Static(id="finding-text")
 
     def show(self, profile: ProfileReport) -> None:
+        self._profile = profile
         self._base = common_base(profile.script, tuple(line.file for line in profile.lines if line.file))
-        self.query_one(FindingRows).show(profile)
-        self._tell()
+        if self.made:
+            self.catch_up()
+
+    def catch_up(self) -> None:
+        if self._profile is not None:
+            self.query_one(FindingRows).show(self._profile)
+            self._tell()
 
     def shown(self) -> None:
         self.query_one(FindingRows).focus()

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
+from time import monotonic
 from typing import ClassVar
 
 from rich.text import Text
@@ -22,7 +23,7 @@ from skyline_tui.figures import BAR
 from skyline_tui.views.view import Place, View
 from skyline_tui.widgets.lines import UNATTRIBUTED, place_in
 from skyline_tui.widgets.sort_table import SortTable, TableColumn
-from skyline_tui.widgets.source import Source
+from skyline_tui.widgets.source import FLASH_S, Source
 
 _HEAT_CELLS = 8
 _ROOMY = 90
@@ -41,8 +42,10 @@ class LinesView(View):
         self._module = WHOLE
         self._base: Path | None = None
         self._followed: Place | None = None
+        self._written: tuple[str, Collection[int], float] | None = None
+        """File and lines that were rewritten before the page had widgets, and when, in s."""
 
-    def compose(self) -> ComposeResult:
+    def parts(self) -> ComposeResult:
         with Container(id="lines-grid"):
             tree: Tree[ModuleCost] = Tree("all modules", id="modules", classes="panel")
             tree.border_title = "Modules (Enter: only its lines)"
@@ -62,9 +65,27 @@ class LinesView(View):
         """Show a new profile; the selected module stays selected if it still exists."""
         self._profile = profile
         self._base = common_base(profile.script, tuple(line.file for line in profile.lines if line.file))
-        self.query_one(Source).show(profile)
-        self._grow(module_costs(profile.lines))
-        self._fill()
+        if self.made:
+            self.catch_up()
+
+    def catch_up(self) -> None:
+        if self._profile is not None:
+            self.query_one(Source).show(self._profile)
+            self._grow(module_costs(self._profile.lines))
+            self._fill()
+        if self._written is not None:
+            file, lines, written_s = self._written
+            if monotonic() - written_s < FLASH_S:
+                self.query_one(Source).flash(file, lines)
+            else:
+                self.query_one(Source).open_at(file, min(lines))
+
+    def wrote(self, file: str, lines: Collection[int]) -> None:
+        """Show rewritten lines, marked for a moment."""
+        if self.made:
+            self.query_one(Source).flash(file, lines)
+        elif lines:
+            self._written = file, lines, monotonic()
 
     def shown(self) -> None:
         self.query_one(SortTable).focus()
@@ -116,7 +137,7 @@ class LinesView(View):
         message.stop()
         self.query_one(Source).focus()
 
-    def on_resize(self) -> None:
+    def resized(self) -> None:
         """Show fewer columns on a narrow screen."""
         if self._profile is not None:
             self._fill()

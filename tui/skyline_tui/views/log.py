@@ -21,9 +21,10 @@ class LogView(View):
 
     def __init__(self) -> None:
         super().__init__(id="view-log", classes="view page")
-        self._lines: deque[str] = deque(maxlen=_KEPT)
+        self._lines: deque[Text] = deque(maxlen=_KEPT)
+        self._last = ""
 
-    def compose(self) -> ComposeResult:
+    def parts(self) -> ComposeResult:
         yield Static(
             Content.styled("what happened in this session, newest last; y copies it", MUTED),
             classes="view-title",
@@ -32,6 +33,10 @@ class LogView(View):
         log.border_title = "Log"
         yield log
 
+    def catch_up(self) -> None:
+        for line in self._lines:
+            self.query_one(RichLog).write(line)
+
     def shown(self) -> None:
         self.query_one(RichLog).focus()
 
@@ -39,17 +44,18 @@ class LogView(View):
         """Add a message; repeated messages appear once."""
         if not text.strip():
             return
-        line = f"{source:<8} {text.strip()}"
-        if self._lines and self._lines[-1][9:] == line:
+        words = f"{source:<8} {text.strip()}"
+        if words == self._last:
             return
+        self._last = words
         moment = datetime.now().strftime("%H:%M:%S")
-        self._lines.append(f"{moment} {line}")
         # Assembled by hand: the text may contain anything, including brackets.
-        self.query_one(RichLog).write(
-            Text.assemble((f"{moment} ", "dim"), (f"{source:<8} ", "bold"), text.strip())
-        )
+        line = Text.assemble((f"{moment} ", "dim"), (f"{source:<8} ", "bold"), text.strip())
+        self._lines.append(line)
+        if self.made:
+            self.query_one(RichLog).write(line)
 
     @property
     def text(self) -> str:
         """All messages kept."""
-        return "\n".join(self._lines)
+        return "\n".join(line.plain for line in self._lines)

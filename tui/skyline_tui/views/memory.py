@@ -118,12 +118,11 @@ class MemoryView(View):
     def __init__(self) -> None:
         super().__init__(id="view-memory", classes="view page")
         self._profile: ProfileReport | None = None
-        self._plot = memory_plot()
         self._fresh = False
 
-    def compose(self) -> ComposeResult:
+    def parts(self) -> ComposeResult:
         yield Static("waiting for the first profile", id="memory-title", classes="view-title")
-        yield self._plot
+        yield memory_plot()
         yield LiveLines()
 
     def show(self, profile: ProfileReport) -> None:
@@ -163,13 +162,17 @@ class MemoryView(View):
         message.stop()
         self.post_message(self.PlaceChosen(message.line.file, message.line.line))
 
-    def on_resize(self) -> None:
+    def resized(self) -> None:
         self._describe()
 
     @property
     def place(self) -> Place | None:
         line = self.query_one(LiveLines).current
         return (line.file, line.line) if line is not None and line.file else None
+
+    @property
+    def _plot(self) -> MomentCursor:
+        return self.query_one("#memory-plot", MomentCursor)
 
     @property
     def _time_ms(self) -> float:

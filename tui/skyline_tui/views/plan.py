@@ -69,7 +69,7 @@ class PlanView(View):
         self._report: PlanReport | None = None
         self._opened: PlanTimelineParams | None = None
 
-    def compose(self) -> ComposeResult:
+    def parts(self) -> ComposeResult:
         yield Static(Content.styled(NOT_YET, MUTED), id="plan-title", classes="view-title")
         yield PlanQuestion(self._uri)
         table: SortTable[PlanRow] = SortTable(_shape(None, narrow=True), sorted_by=0, table_id="plan-table")
@@ -171,7 +171,7 @@ class PlanView(View):
         """The work of a plan has no line."""
         message.stop()
 
-    def on_resize(self) -> None:
+    def resized(self) -> None:
         self._write()
         self._describe()
 

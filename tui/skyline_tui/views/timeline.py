@@ -42,7 +42,7 @@ class TimelineView(View):
         self._profile: ProfileReport | None = None
         self._fresh = False
 
-    def compose(self) -> ComposeResult:
+    def parts(self) -> ComposeResult:
         yield Static(id="timeline-title", classes="view-title")
         yield Lanes()
         yield Static("waiting for the first profile", id="timeline-detail", classes="view-detail")
@@ -104,7 +104,7 @@ class TimelineView(View):
         else:
             self.post_message(self.PlaceChosen(*at))
 
-    def on_resize(self) -> None:
+    def resized(self) -> None:
         self._describe()
 
     def action_iteration(self, step: int) -> None:

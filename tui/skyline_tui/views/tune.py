@@ -50,7 +50,7 @@ class TuneView(View):
         self._report: TuneReport | None = None
         self._failure = ""
 
-    def compose(self) -> ComposeResult:
+    def parts(self) -> ComposeResult:
         yield Static(Content.styled(NOT_YET, MUTED), id="tune-title", classes="view-title")
         table: SortTable[TuneTrial] = SortTable(_shape(None), sorted_by=2, table_id="tune-table")
         table.border_title = "Trials (t searches, a writes the row, s sorts)"
@@ -121,7 +121,7 @@ class TuneView(View):
         else:
             self.post_message(self.SearchWanted())
 
-    def on_resize(self) -> None:
+    def resized(self) -> None:
         self._write()
 
     @property
@@ -135,7 +135,12 @@ class TuneView(View):
         progress = self._progress
         return None if progress is None or progress.best is None else progress.trials[progress.best]
 
+    def catch_up(self) -> None:
+        self._write()
+
     def _write(self) -> None:
+        if not self.made:
+            return
         progress, report, best = self._progress, self._report, self._best
         trials = report.trials if report is not None else progress.trials if progress is not None else ()
         table = self._table

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from io import StringIO
 
 from rich.text import Text
+from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.content import Content
 from textual.message import Message
@@ -20,7 +21,14 @@ Place = tuple[str, int]
 
 
 class View(Vertical):
-    """A page. ``shown`` is called whenever it comes to the front, ``show`` for every new profile."""
+    """A page. ``shown`` is called whenever it comes to the front, ``show`` for every new profile.
+
+    Its widgets are made when it first comes to the front. Until then it stores what arrives.
+    """
+
+    made = False
+    """True once the page has its widgets."""
+    _wanted = False
 
     @dataclass
     class PlaceChosen(Message):
@@ -29,11 +37,39 @@ class View(Vertical):
         file: str
         line: int
 
+    def parts(self) -> ComposeResult:
+        """The widgets of the page."""
+        raise NotImplementedError
+
+    def compose(self) -> ComposeResult:
+        if self._wanted:
+            yield from self.parts()
+
+    async def make(self) -> None:
+        """Make the widgets, unless there are some, and show in them what has arrived so far."""
+        # A key and a click may ask for the page at once.
+        async with self.lock:
+            if not self.made:
+                self._wanted = True
+                await self.recompose()
+                self.made = True
+                self.catch_up()
+
+    def catch_up(self) -> None:
+        """Show in the new widgets what arrived before them."""
+
     def show(self, profile: ProfileReport) -> None:
         """A new profile."""
 
     def shown(self) -> None:
         """Handle that the page is now in front."""
+
+    def on_resize(self) -> None:
+        if self.made:
+            self.resized()
+
+    def resized(self) -> None:
+        """Fit the widgets to another size of the page."""
 
     def leave(self) -> bool:
         """Close what is open on the page; False if nothing is, so that the key leaves the page."""

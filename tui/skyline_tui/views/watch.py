@@ -96,7 +96,7 @@ class WatchView(View):
         self._report: WatchReport | None = None
         self._name: str | None = None
 
-    def compose(self) -> ComposeResult:
+    def parts(self) -> ComposeResult:
         yield Static(id="watch-title", classes="view-title")
         with VerticalScroll(id="watch-chart", classes="panel") as panel:
             panel.border_title = "Time per iteration"
@@ -107,7 +107,7 @@ class WatchView(View):
                 story.border_title = "Evidence"
                 yield Static(id="alert-text")
 
-    def on_mount(self) -> None:
+    def catch_up(self) -> None:
         """Ask for news while the page is in front."""
         self._write()
         self.set_interval(_EVERY_S, self._ask)
@@ -144,7 +144,7 @@ class WatchView(View):
         else:
             self.notify("There is no later run." if step < 0 else "There is no earlier run.")
 
-    def on_resize(self) -> None:
+    def resized(self) -> None:
         self._write()
 
     def on_option_list_option_highlighted(self, message: OptionList.OptionHighlighted) -> None:
