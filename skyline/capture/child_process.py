@@ -245,8 +245,10 @@ class ChildProcess:
 
     def close(self) -> None:
         """End the run and everything it started."""
-        self._end_process()
-        self._let_go()
+        try:
+            self._end_process()
+        finally:
+            self._let_go()
 
     def _end_process(self) -> None:
         self._guard.stop()

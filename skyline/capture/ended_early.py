@@ -90,10 +90,14 @@ _NO_LAUNCHER = (
     "A launcher starts this script. Name it as well: skyline profile torchrun --nproc-per-node 2 SCRIPT. "
     "In an editor, set skyline.profile.launcher."
 )
+_NO_INPUT = (
+    "A profiled script gets no input: let it take this answer from an argument instead of the keyboard."
+)
 _NEXT_STEPS = {
     r"No space left on device": _MORE_ROOM,
     r"ModuleNotFoundError: No module named '(?P<name>[\w.]+)'": _NO_MODULE,
     r"Torch not compiled with CUDA enabled|Found no NVIDIA driver|No CUDA GPUs are available": _NO_GPU,
+    r"EOFError: EOF when reading a line": _NO_INPUT,
     r"operator torchvision::\w+ does not exist": _TORCHVISION,
     r"environment variable (RANK|WORLD_SIZE|MASTER_ADDR|MASTER_PORT) expected|KeyError: '(LOCAL_)?(RANK|WORLD_SIZE)'": (
         _NO_LAUNCHER

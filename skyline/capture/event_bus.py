@@ -74,15 +74,19 @@ class EventBus:
         if self._closing:
             return
         self._closing = True
-        # Before the call below, which needs a descriptor of which there may be no other.
-        self._hang_up()
-        # Nothing but a call ends the wait for one. It awaits no answer: where no descriptor is left there is none.
-        with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as caller:
-            caller.settimeout(_JOIN_S)
-            caller.connect(self.address)
-        self._thread.join(_JOIN_S)
-        self._listener.close()
-        self._hang_up()
+        try:
+            # Before the call below, which needs a descriptor of which there may be no other.
+            self._hang_up()
+            # Nothing but a call ends the wait for one. It awaits no answer: where no descriptor is left there is none.
+            with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as caller:
+                caller.settimeout(_JOIN_S)
+                caller.connect(self.address)
+            self._thread.join(_JOIN_S)
+        finally:
+            # Also after a second Ctrl+C: a listener that stays open removes its socket when Python ends, with a
+            # traceback because the folder is gone by then.
+            self._listener.close()
+            self._hang_up()
 
     def _hang_up(self) -> None:
         while self._lines:

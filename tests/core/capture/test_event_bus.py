@@ -6,6 +6,8 @@ import errno
 import json
 import os
 import secrets
+import signal
+import socket
 import threading
 from multiprocessing.connection import Client, Connection, Listener
 from pathlib import Path
@@ -86,3 +88,21 @@ def test_it_closes_where_no_descriptor_is_left_to_take_a_call(
     closing.join(30)
     assert not closing.is_alive()
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="this system interrupts no call after a time")
+def test_a_second_ctrl_c_while_it_closes_leaves_no_socket(tmp_path: Path) -> None:
+    board = EventBus(secrets.token_bytes(16), tmp_path)
+    address = Path(board.address)
+    old = signal.signal(signal.SIGALRM, signal.default_int_handler)
+    # A caller that says nothing keeps the bus waiting for its name, so that the end of the thread is awaited.
+    with socket.socket(socket.AF_UNIX) as caller:
+        try:
+            caller.connect(board.address)
+            signal.setitimer(signal.ITIMER_REAL, 0.3)
+            with pytest.raises(KeyboardInterrupt):
+                board.close()
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, old)
+    assert not address.exists()

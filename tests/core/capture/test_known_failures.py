@@ -16,6 +16,7 @@ from skyline.capture.ended_early import next_step
         ("AssertionError: Torch not compiled with CUDA enabled", "--gpu h100"),
         ("ValueError: environment variable RANK expected, but not set", "torchrun"),
         ("KeyError: 'LOCAL_RANK'", "skyline.profile.launcher"),
+        ("EOFError: EOF when reading a line", "from an argument"),
         ("RuntimeError: Found no NVIDIA driver on your system.", "--gpu h100"),
     ],
 )
