@@ -26,7 +26,7 @@ class SmallBatch:
     code: str = "SKY304"
 
     def check(self, subject: Subject) -> Finding | None:
-        """Refers to the batch size; the cost is the saving for the current samples at the least speed of the larger batch."""
+        """Refers to the batch size; the cost is the saving for the current samples at the low end of the gain."""
         curve, capacity = subject.curve, usable_bytes(subject.script)
         base = curve.base
         if base is None or curve.reason:
