@@ -22,8 +22,8 @@ from skyline.whatif.catalogue.memory.checkpointing import WHATIF as CHECKPOINTIN
 from skyline.whatif.catalogue.memory.checkpointing import parts_of
 from skyline.whatif.catalogue.memory.grad_accumulation import WHATIF as ACCUMULATION
 from skyline.whatif.catalogue.memory.zero_grad import WHATIF as ZERO_GRAD
-from skyline.whatif.cost.tried_iterations import TriedIterations
 from skyline.whatif.catalogue.models.fused_optimizer import WHATIF as FUSED
+from skyline.whatif.cost.tried_iterations import TriedIterations
 from skyline.whatif.question import Choice, Question
 from skyline.whatif.subject import Grain
 
