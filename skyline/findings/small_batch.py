@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from skyline.findings.base import Evidence, Finding
 from skyline.findings.gain import step_ms
+from skyline.interval import Interval
 from skyline.lazy_dataclass import dataclass
 from skyline.memory.peak import Fit, fit, usable_bytes
 from skyline.trace.batch_place import batch_place
 from skyline.trace.record import CodeLine
-from skyline.units import format_bytes
+from skyline.units import format_bytes, format_ratio_range
 from skyline.whatif.subject import Subject
 
 _GAIN = 1.25
@@ -25,37 +26,46 @@ class SmallBatch:
     code: str = "SKY304"
 
     def check(self, subject: Subject) -> Finding | None:
-        """Refers to the batch size; the cost is the saving for the current samples at the speed of the larger batch."""
+        """Refers to the batch size; the cost is the saving for the current samples at the low end of the gain."""
         curve, capacity = subject.curve, usable_bytes(subject.script)
         base = curve.base
         if base is None or curve.reason:
             return None
         speedups = {
-            size: size / base / curve.ratio(size).value
-            for size in (point.batch_size for point in curve.points)
-            if size > base
-            and size / base / curve.ratio(size).high >= _GAIN
-            and fit(curve.peak_bytes(size), capacity) is Fit.FITS
+            point.batch_size: _speedup(curve.ratio(point.batch_size), point.batch_size / base)
+            for point in curve.points
+            if point.batch_size > base and fit(curve.peak_bytes(point.batch_size), capacity) is Fit.FITS
         }
-        if not speedups:
+        sure = {size: speedup for size, speedup in speedups.items() if speedup.low >= _GAIN}
+        if not sure:
             return None
-        most = max(speedups.values())
-        size = min(size for size, speedup in speedups.items() if speedup >= _NEAR_BEST * most)
+        most = max(speedup.low for speedup in sure.values())
+        size = min(size for size, speedup in sure.items() if speedup.low >= _NEAR_BEST * most)
         total_ms = step_ms(subject)
         ran = "predicted for" if subject.script.prediction is not None else "measured at"
+        ratio = curve.ratio(size)
         return Finding.at(
             self.code,
-            f"batches of {base} leave speed unused: {speedups[size]:.2f} times the samples per second with {size}",
+            f"batches of {base} leave speed unused: {format_ratio_range(sure[size])} samples per second with {size}",
             _place(subject),
-            total_ms * (1.0 - 1.0 / speedups[size]),
+            total_ms * (1.0 - 1.0 / sure[size].low),
             f"batch_size={size}",
             (
                 Evidence(
-                    f"{ran} batch size {size}: an iteration takes {curve.ratio(size).value:.2f} times as long, its "
+                    f"{ran} batch size {size}: an iteration takes {format_ratio_range(ratio)} as long, its "
                     f"peak is {format_bytes(curve.peak_bytes(size).value)}"
                 ),
             ),
         )
+
+
+def _speedup(ratio: Interval, larger: float) -> Interval:
+    """Samples per second over those of the current size, at most ``larger``.
+
+    More samples are no less work: a shorter iteration comes from a disturbed round.
+    """
+    faster = ratio.inverse(larger)
+    return Interval(min(faster.value, larger), min(faster.low, larger), min(faster.high, larger))
 
 
 def _place(baseline: Subject) -> CodeLine | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from skyline.analysis.analyse import analyse
@@ -22,6 +23,7 @@ from skyline.whatif.catalogue.memory.checkpointing import parts_of
 from skyline.whatif.catalogue.memory.grad_accumulation import WHATIF as ACCUMULATION
 from skyline.whatif.catalogue.memory.zero_grad import WHATIF as ZERO_GRAD
 from skyline.whatif.catalogue.models.fused_optimizer import WHATIF as FUSED
+from skyline.whatif.cost.tried_iterations import TriedIterations
 from skyline.whatif.question import Choice, Question
 from skyline.whatif.subject import Grain
 
@@ -111,6 +113,26 @@ def test_what_python_takes_for_it_is_the_same_in_any_batch(blocks):
     parts, of_smaller = parts_of(quick, quick.operators, paths), parts_of(quick, smaller, paths)
     assert sum(part.overhead_us for part in parts) > 0
     assert [part.overhead_us for part in of_smaller] == [part.overhead_us for part in parts]
+
+
+@pytest.mark.parametrize(
+    ("step_us", "python_us", "call_us"),
+    [(4.0, None, 1.3 * 4.0), (1.0, None, 1.3 * 1.3 * 1.0), (1.0, 0.5, 1.3 * 1.5), (1.0, 9.0, 1.3 * 4.0)],
+)
+def test_python_and_the_caches_count_once_in_a_call(blocks, step_us, python_us, call_us):
+    """``python_us``: iterations were tried, which tell Python's time for an operator of the optimizer's step."""
+    start = baseline(blocks)
+    graph = start.operators
+    step = select(graph, phase=Phase.OPTIMIZER, kind=TaskKind.CPU)
+    durations, gaps = np.full(len(graph), 4.0), np.zeros(len(graph))
+    durations[step], gaps[step] = step_us, python_us or 0.0
+    own = (2, "")
+    tried = TriedIterations(2, {own: np.zeros(0)}, {}, {own: {}}, {}, np.zeros(0, np.int64))
+    timed = replace(start, graph=start.graph, tried=None if python_us is None else tried)
+    timed.__dict__["operators"] = graph.with_times(durations=durations, gaps=gaps)
+    first, *_ = parts_of(timed, timed.operators, open_blocks(blocks, graph.structure.modules))
+    # A block, a product that keeps two tensors, and an activation that keeps one.
+    assert first.overhead_us == pytest.approx(call_us * (260 + 13 * 3))
 
 
 @pytest.mark.parametrize("value", ["some", "-1", "2 apples", "GB"])

@@ -25,20 +25,27 @@ from skyline.whatif.base import Applicability, Grain, Scenario, Subject, UsualWh
 from skyline.whatif.blocks import open_blocks, repeated_blocks
 from skyline.whatif.subject import NEEDS_PROFILE, Memory
 
-_CALLS_PER_BLOCK = 55.0
-_CALLS_PER_TENSOR = 12.0
-"""Python's time for ``checkpoint()``, and for each tensor that is not kept, over that of a bare call of an operator.
+_CALLS_PER_BLOCK = 260.0
+_CALLS_PER_TENSOR = 13.0
+"""Python's time for ``checkpoint()``, and for each tensor that is not kept, over that of a call from Python in a pass.
 
-From blocks that compute next to nothing: 1 operator cost 81 calls, 4 operators 171 (PyTorch 2.13, without reentrance).
+From blocks that compute next to nothing, with work between that takes the caches, on an EPYC (PyTorch 2.13, without
+reentrance): 1 tensor cost 550 µs, 10 cost 950, 18 cost 1020, 42 cost 1750. A call took 1.6 µs in a loop, a third more
+in a pass.
 """
 _TENSORS_PER_OPERATOR = 2
-_TENSORS_KEPT = {"batch_norm": 7, "layer_norm": 5, "group_norm": 5}
-"""Of operators that keep more: statistics, their running averages and scales, and the input."""
-_WITH_PYTHON = 2.5
-"""A call from Python over the operator that it calls, where that does next to nothing.
+_TENSORS_KEPT = {"batch_norm": 6, "layer_norm": 5, "group_norm": 5} | dict.fromkeys(
+    ("relu", "relu_", "gelu", "silu", "sigmoid", "tanh", "exp", "sqrt", "softmax", "log_softmax"), 1
+)
+"""Of operators that keep more, statistics, their running averages and scales, and the input; and of those that keep
+only what they take or give."""
+_WITH_PYTHON = 1.3
+"""A call from Python over the operator that it calls, where that does next to nothing."""
+_CACHES = 1.3
+"""A call in a pass, whose work has taken the caches, over one in an optimizer's step, which repeats a few operators.
 
-1.3 in a loop that does nothing else; within a step, whose work has taken the caches, 2 to 3 (blocks of a small network
-for images: 800 µs each, where a call in the optimizer's step takes 0.9).
+Both factors together: blocks of a small network for images, of 20 tensors each, cost 800 µs where an operator in the
+optimizer's step took 0.9 (Xeon).
 """
 _QUICK = 10
 """Percentile of the times of operators in the passes that is the cost of a bare call."""
@@ -79,7 +86,7 @@ def parts_of(subject: Subject, graph: Graph, paths: tuple[str, ...]) -> tuple[Re
         on_host & (block >= 0) & (tasks.phase == PHASE[Phase.FORWARD]) & (tasks.lane == tasks.lane_code(lane))
     )
     backward = np.flatnonzero(on_host & (block >= 0) & (tasks.phase == PHASE[Phase.BACKWARD]))
-    call_us = _WITH_PYTHON * _call_us(subject, graph, np.concatenate((forward, backward)))
+    call_us = _call_us(subject, graph, np.concatenate((forward, backward)))
     names = _operators(graph, forward)
     found: list[Recomputed] = []
     for iteration in graph.iterations:
@@ -133,7 +140,7 @@ def _calls(rows: Indices, names: dict[int, str]) -> float:
 
 
 def _call_us(subject: Subject, graph: Graph, passes: Indices) -> float:
-    """An operator of the passes, or of the optimizer's step, that computes next to nothing.
+    """A call from Python of an operator of the passes, or of the optimizer's step, that computes next to nothing.
 
     Blocks of a few heavy operators have none such; those of an optimizer's step are small then, most of them. Where
     iterations were tried these have lost what recording took in them, and Python around them is most of a call. The
@@ -141,11 +148,11 @@ def _call_us(subject: Subject, graph: Graph, passes: Indices) -> float:
     """
     own = subject.graph_of(Grain.OPERATORS)
     stepping = select(own, phase=Phase.OPTIMIZER, kind=TaskKind.CPU)
-    quick = graph.durations[passes[_are_operators(graph)[passes]]]
     stepping = stepping[_are_operators(own)[stepping]]
-    usual = own.durations[stepping]
-    if subject.tried is not None:
-        usual = usual + own.gaps[stepping]
+    quick = _WITH_PYTHON * graph.durations[passes[_are_operators(graph)[passes]]]
+    called = own.durations[stepping]
+    called = _WITH_PYTHON * called if subject.tried is None else called + own.gaps[stepping]
+    usual = _CACHES * called
     known = ((quick[quick > 0], _QUICK), (usual[usual > 0], _USUAL))
     return min((float(np.percentile(us, share)) for us, share in known if len(us)), default=0.0)
 
