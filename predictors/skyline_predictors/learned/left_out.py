@@ -25,7 +25,7 @@ _TRUSTS = (0.0, 0.25, 0.5, 0.75, 1.0)
 _TAIL = 0.05
 ROWS, ROWS_LEFT_OUT = 8000, 3000
 """Kernels of each GPU that trees are grown from: more make them no better."""
-_TESTED = 0.1
+_TESTED = 0.3
 _ENOUGH = 200
 """Kernels that quantiles are taken of."""
 _TWO_SIDED = 1.645
@@ -188,7 +188,7 @@ def known_spreads(
         weights: list[Floats] = []
         kernels: list[Floats] = []
         for one in (test for test in tests if test.gpu.generation == generation):
-            gpu, times, seen = seen_by(family, one, physics)
+            _, times, seen = seen_by(family, one, physics)
             kernel = times * np.exp(forest.predict(with_generation(seen, generation, known)))
             logs.append(np.log(one.time_us / shown_us(kernel, one.shortest_us)))
             weights.append(one.weight / one.weight.sum())
@@ -214,7 +214,7 @@ def board_offset(held: Sequence[Held], share: float) -> float:
 
 
 def _unlike(family: Family, one: KernelMeasurements, chooser: np.random.Generator) -> NDArray[np.bool_]:
-    """Which kernels to leave out: a tenth, but of those that work row by row all of every other octave of lengths.
+    """Which kernels to leave out: three tenths, but of those that work row by row all of every other octave of lengths.
 
     Which of several kernels computes a row depends on its length, and lengths in use are few round numbers.
     """

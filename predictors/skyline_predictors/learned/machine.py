@@ -61,6 +61,9 @@ _L1_KB = {
 }
 """KiB of first-level cache of a multiprocessor, by compute capability, where no shared memory is taken from it (CUDA
 C++ Programming Guide). Those before keep no rows: they hold 24 to 48 KiB or do not cache loads at all."""
+_L2_FOR_ROWS = 0.5
+"""Share of a second level that rows find behind a first one that is too small for them: results pass through it, too.
+No measured GPU has one that is large enough to tell; those of Ada have."""
 _LANES_AT_BASE = 64
 _L2_BYTES_PER_CLOCK = 64
 """Bytes that one multiprocessor draws from the second-level cache: the width of its port."""
@@ -91,7 +94,7 @@ class LearnedGpu:
     the board's power sustains. ``bytes_per_us`` is the stated bandwidth, ``delivered_bytes_per_us`` less by what the
     first stacked memory does not deliver. ``warps_per_us`` are the instructions of a warp that all schedulers issue,
     ``threads`` those that the GPU holds. ``row_bytes`` are the caches that rows under way stay in: those of all
-    multiprocessors, or the second level where these are too small.
+    multiprocessors, or the second level.
     """
 
     multiprocessors: int
@@ -124,7 +127,6 @@ def machine(gpu: GpuSpec, rates: RateConstants) -> LearnedGpu:
         _FIRST_DELIVERS if gpu.vendor == "NVIDIA" and gpu.compute_capability == _FIRST_STACKED else 1.0
     )
     bytes_per_us = gpu.bandwidth_gb_s * 1e3
-    first_level = _L1_KB.get(gpu.compute_capability, 0) if gpu.vendor == "NVIDIA" else 0
     wide = gpu.vendor == "NVIDIA" and gpu.compute_capability not in _NARROW
     return LearnedGpu(
         multiprocessors=gpu.multiprocessors,
@@ -139,7 +141,14 @@ def machine(gpu: GpuSpec, rates: RateConstants) -> LearnedGpu:
         l2_bytes_per_us=gpu.multiprocessors * clock_per_us * _L2_BYTES_PER_CLOCK,
         warps_per_us=flop_per_us / 64 * (1 if wide else 2),
         threads=_THREADS.get(gpu.compute_capability, 2048) * gpu.multiprocessors,
-        row_bytes=first_level * 1024.0 * gpu.multiprocessors or float(gpu.l2_bytes),
+        row_bytes=_row_bytes(gpu),
         stacked_memory=gpu.vendor == "AMD" or gpu.compute_capability in _STACKED,
         generation=gpu.generation,
     )
+
+
+def _row_bytes(gpu: GpuSpec) -> float:
+    first_level = _L1_KB.get(gpu.compute_capability, 0) if gpu.vendor == "NVIDIA" else 0
+    if not first_level:
+        return float(gpu.l2_bytes)
+    return max(first_level * 1024.0 * gpu.multiprocessors, _L2_FOR_ROWS * gpu.l2_bytes)
