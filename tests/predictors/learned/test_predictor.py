@@ -165,7 +165,7 @@ def test_the_weights_are_small_and_say_where_they_come_from(request):
     folder = request.config.rootpath / "predictors" / "skyline_predictors" / "learned"
     assert (folder / WEIGHTS_FILE).stat().st_size <= 3_000_000
     trained = shipped().learned.trained
-    assert trained.version == 2
+    assert trained.version == 3
     assert sum(trained.rows.values()) > 200_000
     assert all(len(digest) == 64 for digest in trained.files.values())
     assert trained.seconds <= 600
