@@ -28,7 +28,7 @@ _TELLING = 0.5
 _OFFSET_COUNTS = 0.5
 """Weight of a whole GPU's bias in relation to the scatter of its kernels."""
 _MEMORY = ("stacked_share", "plain_share")
-"""What memory delivers does not depend on the kernel: found from elementwise work, whose sizes are the largest."""
+"""Memory delivers the same share to all kernels: found from elementwise work, whose sizes are the largest."""
 _Constants = TypeVar("_Constants", ProductConstants, StreamConstants)
 
 _PRODUCT = ProductConstants(
