@@ -27,6 +27,8 @@ _TELLING = 0.5
 """Products count from this on: see ``Measured.telling``."""
 _OFFSET_COUNTS = 0.5
 """Weight of a whole GPU's bias in relation to the scatter of its kernels."""
+_MEMORY = ("stacked_share", "plain_share")
+"""Memory delivers the same share to all kernels: found from elementwise work, whose sizes are the largest."""
 _Constants = TypeVar("_Constants", ProductConstants, StreamConstants)
 
 _PRODUCT = ProductConstants(
@@ -48,13 +50,11 @@ _STREAM = StreamConstants(
     usable=0.7,
     l2_share=0.5,
     least_us=2.0,
-    again=0.0,
-    held=0.5,
     each=0.0,
     lead=0.0,
 )
-_SOFTMAX = msgspec.structs.replace(_STREAM, again=0.8, each=20.0, lead=50.0)
-_NORM = msgspec.structs.replace(_STREAM, again=0.5, each=40.0, lead=300.0)
+_SOFTMAX = msgspec.structs.replace(_STREAM, each=20.0, lead=50.0)
+_NORM = msgspec.structs.replace(_STREAM, each=40.0, lead=300.0)
 _CONVOLUTION = ConvolutionConstants(
     **{name: getattr(_PRODUCT, name) for name in ProductConstants.__struct_fields__},
     saving=1.5,
@@ -70,8 +70,6 @@ _CEILINGS = {
     "lone": 1.0,
     "usable": 1.0,
     "exposed": 1.0,
-    "again": 1.0,
-    "held": 1.0,
     "saving": 2.25,
     "transform_share": 0.97,
 }
@@ -85,6 +83,11 @@ def fitted(
     chooser = random.Random(seed)
     few = [_sample(family, one, chooser) for one in measured]
     few = [one for one in few if len(one.time_us)]
+    if family in (Family.SOFTMAX, Family.NORMALIZATION):
+        shares = {name: getattr(start.elementwise, name) for name in _MEMORY}
+        own = msgspec.structs.replace(getattr(start, family.value), **shares)
+        start = msgspec.structs.replace(start, **{family.value: own})
+    kept = () if family is Family.ELEMENTWISE else _MEMORY
 
     def loss(physics: Physics) -> float:
         return float(np.mean([_off(family, physics, one) for one in few]))
@@ -93,7 +96,7 @@ def fitted(
     for step in range(steps):
         constants = getattr(best, family.value)
         size = 0.25 if step < steps / 2 else 0.07
-        tried = msgspec.structs.replace(best, **{family.value: _stepped(constants, chooser, size)})
+        tried = msgspec.structs.replace(best, **{family.value: _stepped(constants, chooser, size, kept)})
         found = loss(tried)
         if found < lowest:
             best, lowest = tried, found
@@ -117,10 +120,12 @@ def _off(family: Family, physics: Physics, one: KernelMeasurements) -> float:
     return scatter + _OFFSET_COUNTS * abs(offset)
 
 
-def _stepped(constants: _Constants, chooser: random.Random, size: float) -> _Constants:
-    """One constant multiplied by a random factor, within what it can be."""
+def _stepped(
+    constants: _Constants, chooser: random.Random, size: float, kept: Sequence[str] = ()
+) -> _Constants:
+    """One constant multiplied by a random factor, within what it can be; none of those ``kept``."""
     knobs = _knobs(constants)
-    change = chooser.choice(list(knobs.values()))
+    change = chooser.choice([knob for name, knob in knobs.items() if name not in kept])
     factor = math.exp(chooser.gauss(0, size))
     return change(factor)
 

@@ -55,6 +55,15 @@ _FIRST_STACKED, _FIRST_DELIVERS = (6, 0), 900 / 732 / 1.5
 1.5 times what the P100's 732 deliver, by a new memory controller (NVIDIA, "Tesla V100 GPU Architecture", 2017)."""
 _THREADS = {(7, 5): 1024, (8, 6): 1536, (8, 7): 1536, (8, 9): 1536, (12, 0): 1536}
 """Threads that a multiprocessor holds, by compute capability; 2048 on all others (CUDA C++ Programming Guide)."""
+_L1_KB = {
+    **{(7, 0): 128, (7, 2): 128, (7, 5): 64, (8, 0): 192, (8, 6): 128, (8, 7): 192, (8, 9): 128},
+    **{(9, 0): 256, (10, 0): 256, (10, 3): 256, (12, 0): 128},
+}
+"""KiB of first-level cache of a multiprocessor, by compute capability, where no shared memory is taken from it (CUDA
+C++ Programming Guide). Those before keep no rows: they hold 24 to 48 KiB or do not cache loads at all."""
+_L2_FOR_ROWS = 0.5
+"""Share of a second level that rows find behind a first one that is too small for them: results pass through it, too.
+No measured GPU has one that is large enough to tell; those of Ada have."""
 _LANES_AT_BASE = 64
 _L2_BYTES_PER_CLOCK = 64
 """Bytes that one multiprocessor draws from the second-level cache: the width of its port."""
@@ -84,7 +93,8 @@ class LearnedGpu:
     ``issued_flop_per_us`` what the schedulers can issue at the stated clock, ``sustained_clock`` the share of it that
     the board's power sustains. ``bytes_per_us`` is the stated bandwidth, ``delivered_bytes_per_us`` less by what the
     first stacked memory does not deliver. ``warps_per_us`` are the instructions of a warp that all schedulers issue,
-    ``threads`` those that the GPU holds.
+    ``threads`` those that the GPU holds. ``row_bytes`` are the caches that rows under way stay in: those of all
+    multiprocessors, or the second level.
     """
 
     multiprocessors: int
@@ -99,6 +109,7 @@ class LearnedGpu:
     l2_bytes_per_us: float
     warps_per_us: float
     threads: float
+    row_bytes: float
     stacked_memory: bool
     generation: str
 
@@ -130,6 +141,14 @@ def machine(gpu: GpuSpec, rates: RateConstants) -> LearnedGpu:
         l2_bytes_per_us=gpu.multiprocessors * clock_per_us * _L2_BYTES_PER_CLOCK,
         warps_per_us=flop_per_us / 64 * (1 if wide else 2),
         threads=_THREADS.get(gpu.compute_capability, 2048) * gpu.multiprocessors,
+        row_bytes=_row_bytes(gpu),
         stacked_memory=gpu.vendor == "AMD" or gpu.compute_capability in _STACKED,
         generation=gpu.generation,
     )
+
+
+def _row_bytes(gpu: GpuSpec) -> float:
+    first_level = _L1_KB.get(gpu.compute_capability, 0) if gpu.vendor == "NVIDIA" else 0
+    if not first_level:
+        return float(gpu.l2_bytes)
+    return max(first_level * 1024.0 * gpu.multiprocessors, _L2_FOR_ROWS * gpu.l2_bytes)

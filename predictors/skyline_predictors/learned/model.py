@@ -22,7 +22,7 @@ from skyline_predictors.learned.machine import LearnedGpu, machine
 
 Floats = NDArray[np.float64]
 RECORD_FILE, WEIGHTS_FILE = "learned.json", "learned.npz"
-FORMAT = 2
+FORMAT = 3
 LONGER_US = (50.0, 500.0)
 """Where kernels are taken to be longer: long ones are surer."""
 _SHARED, _OWN = "shared", "own"
@@ -49,8 +49,8 @@ class LearnedFigures(msgspec.Struct, frozen=True):
 
     ``reach`` are by family the least and the largest of each size that was learned from, as logarithms to the base of
     2. ``generations`` are those measured, by family. ``trust`` is the share of the shared correction that is taken on
-    a generation that was not, where there is such a correction. ``known`` and ``unknown`` are the intervals for the
-    two, of short, longer and long kernels, as ``LONGER_US`` divides them. ``contradicted`` are by family the
+    a generation that was not, where there is such a correction. ``known`` are by generation, ``unknown`` for all others
+    the intervals of short, longer and long kernels, as ``LONGER_US`` divides them. ``contradicted`` are by family the
     generations of which some measurements contradict others, ``unsteady`` those of which no measured board sustains its
     clock: physics predicts these. ``shortest_us`` is by operator and generation what the shortest measured call takes;
     under an empty generation, that of any other.
@@ -60,7 +60,7 @@ class LearnedFigures(msgspec.Struct, frozen=True):
     reach: dict[Family, tuple[list[float], list[float]]]
     generations: dict[Family, list[str]]
     trust: dict[Family, float]
-    known: dict[Family, list[Spread]]
+    known: dict[Family, dict[str, list[Spread]]]
     unknown: dict[Family, list[Spread]]
     contradicted: dict[Family, list[str]]
     unsteady: dict[Family, list[str]]
@@ -123,7 +123,8 @@ class Model:
     def spreads(self, family: Family, gpu: LearnedGpu) -> list[Spread]:
         """Nine in ten times lie between these multiples of the answer, by how long the kernel is."""
         figures = self.learned
-        return (figures.known if self.is_known(family, gpu) else figures.unknown)[family]
+        known = self.is_known(family, gpu)
+        return figures.known[family][gpu.generation] if known else figures.unknown[family]
 
     def shortest_us(self, operator: str, gpu: LearnedGpu | None) -> float:
         """Shortest time of a call measured from outside: mostly the work of the host."""

@@ -15,6 +15,13 @@ Floats = NDArray[np.float64]
 _LONG_ROW = 1024
 """Longer rows of softmax do not fit into the registers of a warp."""
 _NORM_THREADS, _SOFTMAX_THREADS = 128.0, 512.0
+_NORM_AGAIN, _SOFTMAX_AGAIN = 0.5, 1.0
+"""Bytes that are read again, as a share of those read and written once. Normalisation reads a row for its mean and
+variance, then to apply them; softmax over long rows for the maximum, for the sum, and to divide by it (PyTorch's
+kernels)."""
+_HELD, _CLIFF = 0.75, 6.0
+"""Rows that come again in turn are all found in a cache of which they take less than the first, and none in a smaller
+one: caches replace what was used longest ago. The second is how steep that is."""
 _WARP, _ELEMENT = 32, 4
 _OVERLAP = 3.0
 """Bytes and instructions combine as the norm of this power: where both take alike long, they hinder each other."""
@@ -35,9 +42,8 @@ class StreamConstants(msgspec.Struct, frozen=True):
     deliver. ``usable`` is how much of the second-level cache serves data that come again, ``l2_share`` the share of its
     ports that they come at. ``least_us`` is the shortest kernel.
 
-    Kernels that work row by row read rows ``again``, as a share of all their bytes, if more rows are under way than the
-    part ``held`` of the second-level cache holds. Each warp issues ``each`` instructions for 32 elements, and ``lead``
-    for a row, mostly to combine what its threads found.
+    Of kernels that work row by row, each warp issues ``each`` instructions for 32 elements, and ``lead`` for a row,
+    mostly to combine what its threads found.
     """
 
     stacked_share: float
@@ -45,8 +51,6 @@ class StreamConstants(msgspec.Struct, frozen=True):
     usable: float
     l2_share: float
     least_us: float
-    again: float
-    held: float
     each: float
     lead: float
 
@@ -98,17 +102,17 @@ def _rows(streams: Streams, gpu: LearnedGpu, constants: StreamConstants, kernel:
         # A block for each row, whose threads take four elements at a time.
         threads = np.full_like(length, _NORM_THREADS)
         lanes = np.ceil(length / _NORM_THREADS) * _NORM_THREADS
-        again = np.full_like(length, constants.again)
+        again = np.full_like(length, _NORM_AGAIN)
     else:
         # A warp for each row up to the next power of two; blocks for longer ones, which read them again.
         padded = 2.0 ** np.ceil(np.log2(np.maximum(_WARP, length)))
         short = length <= _LONG_ROW
         threads = np.where(short, _WARP, np.minimum(_SOFTMAX_THREADS, padded / 8))
         lanes = np.where(short, padded, length)
-        again = np.where(short, 0.0, constants.again)
+        again = np.where(short, 0.0, _SOFTMAX_AGAIN)
     rows = streams.elements / length
     under_way = np.minimum(rows, gpu.threads / threads) * length * _ELEMENT
-    missed = 1.0 / (1.0 + (constants.held * gpu.l2_bytes / under_way) ** 2)
+    missed = 1.0 / (1.0 + (_HELD * gpu.row_bytes / under_way) ** _CLIFF)
     instructions = rows * (lanes * constants.each + threads * constants.lead) / _WARP
     return _Rows(1.0 + again * missed, instructions)
 

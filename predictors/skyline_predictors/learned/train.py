@@ -28,7 +28,7 @@ from skyline_predictors.learned.left_out import (
     known_spreads,
     left_out,
     mean_error,
-    no_wider,
+    no_surer,
     reach,
     spreads,
     trust,
@@ -100,16 +100,16 @@ def train(folders: list[Path]) -> Model:
     began = time.process_time()
     sets, calls, rows = measured(folders)
     fits = _fits(sets, tuple(sets), _STEPS, _SEEDS)
-    known: dict[Family, list[Spread]] = {}
+    known: dict[Family, dict[str, list[Spread]]] = {}
     unknown: dict[Family, list[Spread]] = {}
     own: dict[Family, Forest] = {}
     errors: dict[str, dict[str, tuple[float, float]]] = {}
     for family, fit in fits.items():
         kernels = sets[family]
         own[family] = grown(family, kernels, fit.physics, own=True)
-        unknown[family] = _rounded(spreads(fit.held, fit.trust))
         own_spreads = known_spreads(family, kernels, fit.physics, fit.held, fit.trust)
-        known[family] = _rounded(no_wider(own_spreads, unknown[family]))
+        known[family] = {generation: _rounded(one) for generation, one in own_spreads.items()}
+        unknown[family] = _rounded(no_surer(spreads(fit.held, fit.trust), own_spreads.values()))
         errors[family.value] = _errors(fit.held, fit.trust)
         print(f"{family.value}: trust {fit.trust}, left out {errors[family.value]}", file=sys.stderr)
     settings = {
@@ -137,8 +137,9 @@ def model_for_others(sets: Sets, shortest_us: Calls) -> Model:
     record = Trained(models.FORMAT, "", {}, {}, {}, 0.0, {})
     unmeasured: dict[Family, list[str]] = {family: [] for family in sets}
     unsure = {family: [Spread(0.5, 2.0)] * (len(models.LONGER_US) + 1) for family in sets}
+    none: dict[Family, dict[str, list[Spread]]] = {family: {} for family in sets}
     fits = _fits(sets, _CORRECTED, _STEPS_LEFT_OUT, _SEEDS[:1])
-    return _model(sets, fits, unmeasured, (unsure, unsure), shortest_us, record, {})
+    return _model(sets, fits, unmeasured, (none, unsure), shortest_us, record, {})
 
 
 def unsteady(kernels: Sequence[KernelMeasurements]) -> list[str]:
@@ -173,7 +174,7 @@ def _model(
     sets: Sets,
     fits: Mapping[Family, _Fit],
     measured_generations: dict[Family, list[str]],
-    sure: tuple[dict[Family, list[Spread]], dict[Family, list[Spread]]],
+    sure: tuple[dict[Family, dict[str, list[Spread]]], dict[Family, list[Spread]]],
     calls: Calls,
     record: Trained,
     own: dict[Family, Forest],

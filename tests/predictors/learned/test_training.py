@@ -15,7 +15,15 @@ from skyline_predictors.constants import Spread
 from skyline_predictors.learned import boosting
 from skyline_predictors.learned.family import Family
 from skyline_predictors.learned.fitting import START, fitted
-from skyline_predictors.learned.left_out import Held, by_length, departure, quantiles, trust
+from skyline_predictors.learned.left_out import (
+    Held,
+    board_offset,
+    by_length,
+    departure,
+    no_surer,
+    quantiles,
+    trust,
+)
 from skyline_predictors.learned.measurements import FILE, KernelMeasurements, data_hash, measured
 from skyline_predictors.learned.stream import Streams
 from skyline_predictors.learned.train import unsteady
@@ -131,3 +139,24 @@ def test_long_kernels_have_quantiles_of_their_own():
     short, middle, long = by_length(logs, np.ones(1000), kernels)
     assert long.high < middle.high < short.high
     assert isinstance(short, Spread)
+
+
+def test_a_board_is_as_far_off_as_its_long_kernels():
+    def held(error: float) -> Held:
+        short, long = np.ones(80), np.ones(20)
+        sizes = Streams(*(np.ones(100) for _ in range(4)))
+        # Most calls are no longer than the shortest and right for that; they count for little.
+        time_us = np.concatenate([short * 30, long * 1000 * np.exp(error)])
+        weight = np.concatenate([short * 1e-3, long])
+        measured_ = KernelMeasurements(
+            gpu_named("V100"), sizes, time_us, time_us, np.full(100, 30.0), weight, time_us, time_us > 0
+        )
+        physics_us = np.concatenate([short, long * (1000 - BEFORE * 30)])
+        return Held(measured_, physics_us, np.zeros(100), np.zeros(100))
+
+    assert board_offset([held(0.0), held(0.1)], 0.0) == pytest.approx(1.645 * 0.1 / 2**0.5)
+
+
+def test_nobody_is_surer_of_what_was_not_measured():
+    narrow, known = [Spread(0.99, 1.2)], {"6.0": [Spread(0.9, 1.1)], "7.0": [Spread(0.95, 1.05)]}
+    assert no_surer(narrow, known.values()) == [Spread(0.9, 1.2)]
