@@ -23,6 +23,7 @@ from skyline.trace.facts import ModuleFact
 from skyline.trace.record import Phase
 from skyline.whatif.base import Applicability, Grain, Scenario, Subject, UsualWhatIf
 from skyline.whatif.blocks import open_blocks, repeated_blocks
+from skyline.whatif.constant import Constant
 from skyline.whatif.subject import NEEDS_PROFILE, Memory
 
 _CALLS_PER_BLOCK = 260.0
@@ -41,12 +42,12 @@ _TENSORS_KEPT = {"batch_norm": 6, "layer_norm": 5, "group_norm": 5} | dict.fromk
 only what they take or give."""
 _WITH_PYTHON = 1.3
 """A call from Python over the operator that it calls, where that does next to nothing."""
-_CACHES = 1.3
-"""A call in a pass, whose work has taken the caches, over one in an optimizer's step, which repeats a few operators.
-
-Both factors together: blocks of a small network for images, of 20 tensors each, cost 800 µs where an operator in the
-optimizer's step took 0.9 (Xeon).
-"""
+_CACHES = Constant.at(
+    1.3,
+    "a call in a pass, whose work has taken the caches, over one in an optimizer's step, which repeats a few: "
+    "with the factor above, blocks of 20 tensors each cost 800 us where an operator in the step took 0.9 us",
+    machine="cores of an Intel Xeon",
+)
 _QUICK = 10
 """Percentile of the times of operators in the passes that is the cost of a bare call."""
 _USUAL = 50
@@ -152,7 +153,7 @@ def _call_us(subject: Subject, graph: Graph, passes: Indices) -> float:
     quick = _WITH_PYTHON * graph.durations[passes[_are_operators(graph)[passes]]]
     called = own.durations[stepping]
     called = _WITH_PYTHON * called if subject.tried is None else called + own.gaps[stepping]
-    usual = _CACHES * called
+    usual = _CACHES.value * called
     known = ((quick[quick > 0], _QUICK), (usual[usual > 0], _USUAL))
     return min((float(np.percentile(us, share)) for us, share in known if len(us)), default=0.0)
 
