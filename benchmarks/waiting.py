@@ -9,7 +9,8 @@ nothing else running and next to ``--jobs`` programs that keep a core busy each.
 - end: the profile is whole.
 
 *Own* is the time of the script alone, from its start to the end of its sixth optimizer step (five iterations behind
-the first one), with the same other programs running: no first figure can come sooner.
+the first one; of a script without optimizer, to its seventh backward pass), with the same other programs running: no
+first figure can come sooner.
 
 The machine should be quiet. Publish figures of a quiet machine only.
 """
@@ -48,12 +49,21 @@ _SPIN = "while True: pass"
 _OWN_STEPS = 6
 _ALONE = f"""\
 import os, runpy, sys
+import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook
-steps = []
+steps, passes = [], []
 def ended(*_):
     steps.append(0)
     if len(steps) == {_OWN_STEPS}:
         os._exit(0)
+backward = torch.Tensor.backward
+def counted(*arguments, **options):
+    # A script may update its parameters by hand.
+    passes.append(0)
+    if not steps and len(passes) > {_OWN_STEPS}:
+        os._exit(0)
+    return backward(*arguments, **options)
+torch.Tensor.backward = counted
 register_optimizer_step_post_hook(ended)
 del sys.argv[0]
 sys.path[0] = os.path.dirname(sys.argv[0])
