@@ -230,7 +230,7 @@ class CaptureSession:
         recording = record(child, lightly, full=full)
         meter.go_on()
         later = _Later(ended_after=recording.ended_after)
-        quick = rows.median_ms * _MOST <= _FIRST_S * 1e3
+        quick = not _on_device(ready) and rows.median_ms * _MOST <= _FIRST_S * 1e3
         if later.ended_after is None:
             later = late.to(
                 "time iterations after the recording",
@@ -338,11 +338,10 @@ class CaptureSession:
         """Further iterations, and what they show unless it was ``looked`` at; on a CPU they are added to the rows."""
         later = _Later()
         try:
-            on_device = _on_device(run.ready)
             # Before the longest of the stages, in which a short script ends.
-            if on_device or not looked:
+            if not looked:
                 later = replace(later, values=self._values(child, run.ready, run.rows, run.recording))
-            if on_device:
+            if _on_device(run.ready):
                 return later
             settle(child, self._request, run.rows)
             return replace(later, power=self._power(child, run.ready, run.rows))
@@ -397,7 +396,7 @@ class _Base:
     run: ScriptRun
     meter: LoadMeter
     quick: bool
-    """True if iterations are so short that values were looked at already."""
+    """True if iterations on a CPU are so short that values were looked at already."""
 
 
 def _on_device(ready: Ready) -> bool:
