@@ -89,7 +89,7 @@ check-extension: ## build, lint and type-check the VS Code extension, and run it
 	extension/test.sh checks
 
 test-extension: $(VENV)/.skyline-dev ## that, and the extension used in a real VS Code in a real browser
-	extension/test.sh e2e $(abspath $(VENV))/bin/python
+	E2E_FLAGS="--all $(E2E_FLAGS)" extension/test.sh e2e $(abspath $(VENV))/bin/python
 
 screenshots: $(VENV)/.skyline-dev ## draw the pictures in docs/images from a fresh profile
 	$(VENV)/bin/python docs/screenshots.py

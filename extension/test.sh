@@ -4,6 +4,7 @@
 #   test.sh e2e PYTHON       then package it, check the package, and test it in a real VS Code in a real browser;
 #                            PYTHON: an interpreter with PyTorch, Skyline and pytest
 #   test.sh browser PYTHON   the same without the checks
+# E2E_FLAGS are passed to e2e/run.mjs; --all repeats every scenario with every kind of script.
 # Exits with 3 if a requirement is missing that npm cannot install. SKYLINE_APT=1 installs Debian's packages.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"

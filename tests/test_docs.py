@@ -54,6 +54,29 @@ def test_links_lead_somewhere(page: Path) -> None:
     assert not broken
 
 
+def test_the_guide_for_contributors_names_files_that_exist() -> None:
+    folders = (
+        ".",
+        "skyline",
+        "lsp/skyline_lsp",
+        "tui/skyline_tui",
+        "tests",
+        "extension",
+        "predictors/skyline_predictors",
+    )
+    text = (REPOSITORY / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    named = re.findall(r"`([\w.-]+/[\w./-]*)`", text)
+    paths = [name for name in named if not re.search(r"NAME|FOLDER|SKYnnn", name)]
+    assert len(paths) > 50
+    missing = [name for name in paths if not any((REPOSITORY / folder / name).exists() for folder in folders)]
+    assert not missing
+
+
+def test_the_readme_counts_the_rules() -> None:
+    pages = list((REPOSITORY / "docs" / "rules").glob("SKY*.md"))
+    assert f"[{len(pages)} rules](docs/findings.md)" in (REPOSITORY / "README.md").read_text(encoding="utf-8")
+
+
 @pytest.fixture
 def filled(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], str]:
     """A page of the site with its generated sections."""

@@ -31,9 +31,12 @@ export function kindNamed(name) {
   return KINDS.find((kind) => kind.name === name);
 }
 
-/** A scenario of each kind whose number the code holds. */
-export function ofEachKind(title, run) {
-  return WRITABLE.map((kind) => ({ title: `${title} ${kind.name}`, run: (context) => run(context, kind) }));
+/**
+ * A scenario of each kind whose number the code holds. Those of `always` run every time, the others with --all: the bars
+ * are dragged in every kind each time, and these scenarios differ by kind in nothing but where the number is.
+ */
+export function ofEachKind(title, run, always) {
+  return WRITABLE.map((kind) => ({ title: `${title} ${kind.name}`, run: (context) => run(context, kind), further: !always.includes(kind.name) }));
 }
 
 /** The files of a kind, by name. */

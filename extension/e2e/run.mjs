@@ -1,4 +1,4 @@
-// The end-to-end suite: node e2e/run.mjs --vsix FILE --python PYTHON [--only NAME,…] [--retry] [--lanes N] [--screenshots DIR] [--states DIR]
+// The end-to-end suite: node e2e/run.mjs --vsix FILE --python PYTHON [--only NAME,…] [--all] [--retry] [--lanes N] [--screenshots DIR] [--states DIR]
 import * as fs from "node:fs";
 import * as path from "node:path";
 import { parseArgs } from "node:util";
@@ -46,6 +46,7 @@ const { values: options } = parseArgs({
     vsix: { type: "string" },
     python: { type: "string" },
     only: { type: "string" },
+    all: { type: "boolean" },
     retry: { type: "boolean" },
     lanes: { type: "string" },
     screenshots: { type: "string" },
@@ -61,7 +62,7 @@ if (unknown.length > 0) {
   console.error(`e2e: there is no scenario ${unknown.join(", ")}`);
   process.exit(2);
 }
-const wanted = (module) => !options.only || options.only.split(",").includes(module.title);
+const wanted = (module) => (options.only ? options.only.split(",").includes(module.title) : options.all || !module.further);
 const failed = [];
 /** Scenarios that passed only after a failure, and checks that could not be made here. */
 const retried = [];

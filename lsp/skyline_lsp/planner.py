@@ -22,7 +22,7 @@ from skyline.report.plan import Plan, Terms, plan
 from skyline.report.protocol import PlanParams
 from skyline.trace.profile import Profile
 from skyline_lsp.background_task import BackgroundTask, Report
-from skyline_lsp.job import log_output
+from skyline_lsp.capture_job import log_output
 from skyline_lsp.launched import LaunchedRun
 from skyline_lsp.state import ScriptState, differs
 

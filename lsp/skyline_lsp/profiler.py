@@ -21,7 +21,7 @@ from skyline.settings.pyproject import from_folder
 from skyline.source.cells import is_notebook
 from skyline.trace.profile import Profile
 from skyline.trace.quieter_run import keep, shown
-from skyline_lsp.job import CaptureJob, Outcome
+from skyline_lsp.capture_job import CaptureJob, Outcome
 from skyline_lsp.launched import LaunchedRun
 from skyline_lsp.options import ProfileOptions
 from skyline_lsp.progress import ProgressBar

@@ -25,6 +25,7 @@ from skyline_lsp.background_task import BackgroundTask
 from skyline_lsp.code_changes import CodeNews
 from skyline_lsp.convert import NO_NOTEBOOKS, NOTEBOOK_HINT, is_notebook
 from skyline_lsp.features import diagnostics
+from skyline_lsp.file_watch import FileWatch
 from skyline_lsp.journal import Journal
 from skyline_lsp.messages import Messages
 from skyline_lsp.opened import Traces
@@ -40,7 +41,6 @@ from skyline_lsp.texts import Texts
 from skyline_lsp.training_script import LoopLines, training_loop
 from skyline_lsp.tuner import Tuner
 from skyline_lsp.verifier import Comparer, Verifier
-from skyline_lsp.watch import FileWatch
 
 _GATHER_S = 0.2
 

@@ -26,8 +26,8 @@ from skyline.trace.batch_place import held_settings
 from skyline.trace.profile import Profile
 from skyline.watch.diary import with_reached_goal
 from skyline.whatif.question import Choice, CurvePoint, Estimate, Question
+from skyline_lsp.capture_job import CaptureJob
 from skyline_lsp.changes import ApplicableChange, changes
-from skyline_lsp.job import CaptureJob
 from skyline_lsp.journal import Read
 from skyline_lsp.line_detail import LineDetail, line_details
 from skyline_lsp.options import ProfileOptions

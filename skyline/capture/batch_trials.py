@@ -27,8 +27,8 @@ from skyline.trace.trial import Choices, Trial
 PACE = TurnPace(turn_s=0.3, least=0, most=24, turns_per_life=10, restarts=0, stopped=False)
 """Of a run at another batch size; one that ends has enough turns by then, or is left out."""
 _LONGEST_STEP_MS = 6_000.0
-_MOST_ROUNDS, _LEAST_ROUNDS = 8, 3
-_LEAST_RATIOS = 2
+_MOST_ROUNDS, _LEAST_ROUNDS = 8, 2
+"""Two rounds only where the machine is so busy that the budget is spent: their ratios give a wide range."""
 _SHARE_OF_FREE_MEMORY = 0.5
 _MOST_LITERALS = 2
 """So many candidates are tried with other values."""
@@ -205,7 +205,7 @@ class _OtherSizes:
         done = in_turns(base, variants, rounds=rounds, least=_LEAST_ROUNDS, deadline=deadline)
         for number, (size, one) in enumerate(held.items()):
             found = trial(Choices(batch_size=size), done, number, peak_bytes=one.peak_bytes)
-            if len(found.ratios) >= _LEAST_RATIOS:
+            if len(found.ratios) >= _LEAST_ROUNDS:
                 self.trials.append(found)
 
     def _warmed_up(self, size: int, one: HeldRun) -> bool | None:
@@ -233,7 +233,7 @@ def _without_literal(run: ScriptRun, refused: Sequence[str]) -> ScriptRun:
 _FACTORS = (2.0, 0.25, 4.0, 0.5, 8.0)
 """Spread wide, upward first: going up is what people ask about."""
 _LEAST_SIZES = 2
-_STEPS_OF_A_SIZE = 9
+_STEPS_OF_A_SIZE = 8
 """Iterations of a slow script at another size: five to warm up, one in each of the least rounds and before them."""
 
 

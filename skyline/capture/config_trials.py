@@ -6,6 +6,7 @@ own tensors in the caches.
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
@@ -244,7 +245,9 @@ def config_trials(held: HeldRun, run: ScriptRun, budget: TrialBudget) -> tuple[T
         return ()
     base, *variants = _turns(held, configs, run, plan)
     first, *others = _expendable([base, *variants])
-    rounds = in_turns(first, others, rounds=plan.rounds, wakes=False)
+    # The plan is made of what iterations took when they were timed; on a busier machine fewer rounds have to do.
+    deadline = time.monotonic() + most_s
+    rounds = in_turns(first, others, rounds=plan.rounds, deadline=deadline, wakes=False)
     found = [base.trial(rounds, None), *(one.trial(rounds, number) for number, one in enumerate(variants))]
     recorded = tuple(one for one in found if one.operators)
     return recorded if len(recorded) > 1 and recorded[0].choices == UNCHANGED else ()
@@ -286,7 +289,8 @@ def _trials_at(
         return []
     variants = _turns(held, [replace(one, batch_size=batch_size) for one in some], run, plan)
     (unchanged,) = _expendable(_turns(base, [UNCHANGED], run, replace(plan, recorded_rounds=0)))
-    rounds = in_turns(unchanged, _expendable(variants), rounds=plan.rounds, wakes=False)
+    deadline = time.monotonic() + most_s
+    rounds = in_turns(unchanged, _expendable(variants), rounds=plan.rounds, deadline=deadline, wakes=False)
     found = [one.trial(rounds, number) for number, one in enumerate(variants)]
     return found if all(one.operators for one in found) else []
 

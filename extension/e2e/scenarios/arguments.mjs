@@ -3,7 +3,7 @@ import { filesOf, ofEachKind, WHOLE } from "../kinds.mjs";
 import { Window } from "../window.mjs";
 import { seen, until } from "../workbench.mjs";
 
-export const withArguments = ofEachKind("arguments", run);
+export const withArguments = ofEachKind("arguments", run, ["argparse"]);
 
 const OPTIONS = [`parser.add_argument("--data", required=True, help="where the images are")`, `parser.add_argument("--tag", default="none")`];
 const CHECKED = `if options.data != "my images":

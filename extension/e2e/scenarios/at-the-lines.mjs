@@ -5,7 +5,7 @@ import { until } from "../workbench.mjs";
 
 const MOST_ACTIONS = 15;
 
-export const atTheLines = ofEachKind("hover and actions", run);
+export const atTheLines = ofEachKind("hover and actions", run, ["split"]);
 
 async function run({ bench, check, measured }, kind) {
   const folder = bench.workspace(`at-the-lines-${kind.name}`, {

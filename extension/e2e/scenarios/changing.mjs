@@ -1,5 +1,5 @@
 // Changes in the code: they stay known, and can be taken out, through edits, saves and new profiles.
-import { filesOf, NO_TRIALS, numberIn, WRITABLE } from "../kinds.mjs";
+import { filesOf, NO_TRIALS, numberIn, ofEachKind } from "../kinds.mjs";
 import { there, until } from "../workbench.mjs";
 import { Window } from "../window.mjs";
 import { measured } from "./verifying.mjs";
@@ -10,7 +10,7 @@ const COMMENT = "# A note of my own.";
 /** The kinds whose batch size changes, too: by a drag that is saved by itself, and by the best combination. */
 const [SAVED_BY_ITSELF, BEST] = ["argparse", "dataclass"];
 
-export const changed = WRITABLE.map((kind) => ({ title: `changing ${kind.name}`, run: (context) => run(context, kind) }));
+export const changed = ofEachKind("changing", run, [SAVED_BY_ITSELF, BEST]);
 
 async function run(context, kind) {
   const { bench, check, eventually } = context;

@@ -2,6 +2,7 @@
 import { filesOf, IN_SETTINGS, numberIn, READ_ONLY, WRITABLE } from "../kinds.mjs";
 import { seen, there, until } from "../workbench.mjs";
 import { Window } from "../window.mjs";
+import { headlineAgrees } from "./batch-size.mjs";
 
 const PLACES = [0.05, 0.15, 0.25, 0.35, 0.45, 0.55, 0.65, 0.75, 0.85, 0.95];
 /** Of a bar's width, between the pointer and the middle of the handle. */
@@ -11,8 +12,9 @@ const LEAST_INK = 3000;
 
 export const dragged = [...[...WRITABLE, ...IN_SETTINGS].map((kind) => ({ title: `dragging ${kind.name}`, run: (context) => writable(context, kind) })), ...READ_ONLY.map((kind) => ({ title: `dragging ${kind.name}`, run: (context) => readOnly(context, kind) }))];
 
-async function writable({ bench, check, eventually, measured, shot }, kind) {
-  const window = await opened(bench, kind);
+async function writable(context, kind) {
+  const { bench, check, eventually, measured, shot } = context;
+  const window = await opened(context, kind);
   await shot(window, `${kind.name}-idle`);
   const { page, view } = window;
   const code = () => window.codeOf(kind);
@@ -106,11 +108,11 @@ async function byKeys(window, kind, code, check) {
   await until(async () => numberIn(kind, await code()) === kind.own, "it was not taken back");
 }
 
-async function readOnly({ bench, check, shot }, kind) {
+async function readOnly(context, kind) {
+  const { check, shot } = context;
   const name = kind.name;
-  const window = await opened(bench, kind);
+  const window = await opened(context, kind);
   const { page, view } = window;
-  check("the loader's batch size is on show, not the default in the code", (await window.batchSizeShown()) === kind.own);
   check("the view says where the number lives", (await view.locator(".then").innerText()).includes(kind.lives));
   for (const bar of ["throughput", "memory"]) {
     const track = await grabbed(window, bar);
@@ -129,9 +131,10 @@ async function readOnly({ bench, check, shot }, kind) {
   await window.close();
 }
 
-async function opened(bench, kind) {
+async function opened({ bench, check, measured }, kind) {
   const window = await Window.open(bench, bench.workspace(kind.name, filesOf(kind)), "train.py", { width: 1400, height: 1000 });
   await window.profileNow();
+  await headlineAgrees({ window, check, measured }, kind);
   if (kind.file && kind.file !== "train.py") await window.openFile(kind.file);
   await seen(window.view.locator(".curve canvas"), "there is no curve", 60_000);
   return window;

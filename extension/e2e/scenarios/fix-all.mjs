@@ -3,7 +3,7 @@ import * as path from "node:path";
 import { filesOf, NO_TRIALS, ofEachKind, WHOLE } from "../kinds.mjs";
 import { Window } from "../window.mjs";
 
-export const fixedAll = ofEachKind("fix all", run);
+export const fixedAll = ofEachKind("fix all", run, ["dataclass"]);
 
 const FUSED = "fused=True";
 

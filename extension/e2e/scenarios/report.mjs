@@ -5,7 +5,7 @@ import { filesOf, NO_TRIALS, ofEachKind, WHOLE } from "../kinds.mjs";
 import { Window } from "../window.mjs";
 import { seen, until } from "../workbench.mjs";
 
-export const reported = ofEachKind("report", run);
+export const reported = ofEachKind("report", run, ["dataclass"]);
 
 const SETTINGS = ".vscode/settings.json";
 const LIGHT = "rgb(246, 246, 244)";

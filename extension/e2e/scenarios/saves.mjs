@@ -6,7 +6,7 @@ import { filesOf, NO_TRIALS, ofEachKind, WHOLE } from "../kinds.mjs";
 import { Window } from "../window.mjs";
 import { seen, until } from "../workbench.mjs";
 
-export const savedByHand = ofEachKind("saves", run);
+export const savedByHand = ofEachKind("saves", run, ["split"]);
 
 /** A run that a save starts shows within a second. */
 const QUIET_MS = 3000;

@@ -208,7 +208,9 @@ def _figures(report: ProfileReport, *, predicted: bool) -> Iterator[Figure]:
     else:
         yield Figure("Throughput", "unknown", before="samples/s ", after=": no batch dimension was seen")
     memory = units.format_bytes_of(report.memory.peak_bytes.value, report.memory.capacity_bytes)
-    yield Figure(f"Peak memory{beside}", memory, before="peak ")
+    used, of, capacity = memory.partition(" of ")
+    number, _, unit = used.partition(" ")
+    yield Figure(f"Peak memory{beside}", number, unit, f"{of}{capacity}".strip(), before="peak ")
 
 
 def _figure(name: str, scale: units.UnitScale, value: Interval, after: str = "") -> Figure:

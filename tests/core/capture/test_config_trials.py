@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import pytest
 
-from skyline.capture import config_trials
+from skyline.capture import config_trials, turns
 from skyline.capture.config_trials import _bare_ms, _plan, operator_times
 from skyline.capture.events import StepRow
 from skyline.capture.turns import Turn, in_turns
@@ -256,15 +256,39 @@ def test_in_a_slow_batch_the_formats_are_tried_without_other_threads(
     ]
 
 
+@pytest.mark.parametrize(("late_s", "rounds"), [(0.0, 8), (1.0, 1)])
+def test_on_a_machine_that_became_busy_the_rounds_end_with_their_time(
+    monkeypatch: pytest.MonkeyPatch, late_s: float, rounds: int
+) -> None:
+    clock = SimpleNamespace(now_s=0.0)
+
+    def slow(child: object, iterations: int) -> tuple[StepRow, ...]:
+        clock.now_s += late_s
+        return (ROW,) * iterations
+
+    clock.monotonic = lambda: clock.now_s
+    monkeypatch.setattr(config_trials, "time", clock)
+    monkeypatch.setattr(turns, "time", clock)
+    monkeypatch.setattr(config_trials, "record_lightly", lambda child, iterations: trace(100.0))
+    monkeypatch.setattr(config_trials, "run_bare", slow)
+    run = SimpleNamespace(
+        recording=SimpleNamespace(reading_ms=0.0),
+        rows=SimpleNamespace(median_ms=0.1),
+        facts=SimpleNamespace(environment=SimpleNamespace(intraop_threads=2)),
+    )
+    found = config_trials._trials_at(64, cast(Any, Held()), cast(Any, Held()), cast(Any, run), ALL, 2.5)
+    assert [len(one.ratios) for one in found] == [rounds] * len(ALL)
+
+
 def test_a_recording_without_an_iteration_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     recordings = [trace(100.0), replace(trace(), records=trace(100.0).records)]
     monkeypatch.setattr(config_trials, "record_lightly", lambda child, iterations: recordings.pop(0))
     monkeypatch.setattr(config_trials, "run_bare", lambda child, iterations: (ROW,) * iterations)
     plan = config_trials._Plan(2, 1, 1, 1, 2)
-    turns = config_trials._ConfigTurns(cast(Any, Held()), UNCHANGED, 2, plan)
-    rounds = in_turns(turns, [], rounds=1, wakes=False)
-    assert len(turns.traces) == 1
-    assert [one.name for one in turns.trial(rounds, None).operators] == ["aten::mm"]
+    own = config_trials._ConfigTurns(cast(Any, Held()), UNCHANGED, 2, plan)
+    rounds = in_turns(own, [], rounds=1, wakes=False)
+    assert len(own.traces) == 1
+    assert [one.name for one in own.trial(rounds, None).operators] == ["aten::mm"]
 
 
 ROW = StepRow(0.1, 0.0, 0.0, 0.0, 1, 1)

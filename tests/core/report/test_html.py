@@ -177,6 +177,12 @@ def test_charts_tell_measured_from_extrapolated(profile_report: ProfileReport) -
     assert memory.limit.label == "device memory 24.0 GB"
 
 
+def test_the_capacity_may_stand_on_a_line_of_its_own(profile_report: ProfileReport) -> None:
+    memory = replace(profile_report.memory, capacity_bytes=int(25.3e9))
+    html = render(replace(profile_report, memory=memory), None, sources(profile_report))
+    assert re.search(r"<span>[\d.]+( <b>GB</b>)?</span> <small>of 25\.3 GB</small>", html)
+
+
 def test_a_far_capacity_does_not_flatten_the_curve(profile_report: ProfileReport) -> None:
     memory = replace(profile_report.memory, capacity_bytes=int(1e12))
     assert charts(replace(profile_report, memory=memory))[1].limit is None

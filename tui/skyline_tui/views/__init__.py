@@ -1,1 +1,1 @@
-"""The pages of the terminal UI, one per module; keys 1 to 8 select them."""
+"""The pages of the terminal UI, one per module; ``app.py`` composes the first one, Overview."""

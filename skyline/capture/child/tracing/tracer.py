@@ -10,7 +10,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from . import numbers, rules
-from .ledger import StorageLedger
+from .held_storages import StorageLedger
 from .rows import COPY, WAIT, RecordRows
 from .virtual import Runner, VirtualTensor, meta_like
 

@@ -218,7 +218,10 @@ class Compile(UsualWhatIf):
                 "PyTorch compiles none of the model's operators: its layers are recurrent, or its loops read numbers"
             )
         if not len(found.host):
-            return Applicability.no("no operator of the model was recorded in a forward or backward pass")
+            return Applicability.no(
+                "no operator of the model was recorded in a forward or backward pass: "
+                "a call of its forward method passes by the model; call model(x)"
+            )
         touched = graph.durations[found.fused].sum() + (graph.durations + graph.gaps)[found.host].sum()
         if float(touched) / 1e3 < _WORTH_ASKING * subject.steps * subject.iteration_ms.value:
             return Applicability.no("the model's share of the iteration is too small to matter")
@@ -296,8 +299,8 @@ def _impossible(profile: Profile) -> str:
         return "it is compiled already"
     if _only_parts_are_called(profile):
         return (
-            "the script calls parts of the model, never the model itself: "
-            "the compiled model would not run; compile its parts"
+            "the script calls parts of the model or its forward method, never the model itself: "
+            "call model(x), or compile the parts"
         )
     environment = profile.environment
     version = _numbers(environment.torch)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from skyline_lsp.watch import FileWatch
+from skyline_lsp.file_watch import FileWatch
 
 WAIT_S = 10
 
