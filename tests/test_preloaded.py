@@ -7,8 +7,6 @@ import sys
 
 import pytest
 
-from skyline.capture.process import ENTRY
-
 pytest.importorskip("torch", reason="it is PyTorch's compiler")
 
 PROGRAM = """
@@ -40,26 +38,3 @@ print(vars(alone)["__dynamo_disable"] is not alone)
 def test_the_compiler_is_imported_by_what_compiles_and_by_nothing_before() -> None:
     ran = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True)
     assert ran.stdout.split() == ["False", "True", "True", "1", "False", "True"]
-
-
-TRACES = """
-import runpy
-import sys
-import torch
-
-standing = type(sys.modules["torch._meta_registrations"])
-runpy.run_path(sys.argv[1])["load_package"]()
-import _skyline_child.tracing.stepper
-print(type(torch._meta_registrations) is standing, "torch._dynamo.eval_frame" in sys.modules)
-heads = torch.empty(2, 4, 32, 16, device="meta")
-print(*torch.nn.functional.scaled_dot_product_attention(heads, heads, heads).shape)
-torch.compile(torch.nn.Linear(4, 4), backend="eager")(torch.ones(2, 4))
-print("torch._dynamo.eval_frame" in sys.modules)
-"""
-
-
-@pytest.mark.usefixtures("brief_start")
-def test_what_devices_without_numbers_need_comes_with_the_tracing_and_brings_no_compiler() -> None:
-    command = [sys.executable, "-c", TRACES, str(ENTRY)]
-    ran = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert ran.stdout.split() == ["False", "False", "2", "4", "32", "16", "True"]

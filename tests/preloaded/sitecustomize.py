@@ -2,8 +2,7 @@
 
 The first optimizer of a process imports PyTorch's compiler, and so does the first recording of its profiler: two thirds
 of a second of the processor. Stand-ins answer here what optimizers, process groups and the profiler ask of it, and give
-way to the compiler as soon as anything else of it is wanted. What PyTorch would do on devices without numbers takes a
-third of its import: it comes with the compiler, or with the tracing of shapes.
+way to the compiler as soon as anything else of it is wanted.
 """
 
 import atexit
@@ -22,10 +21,6 @@ atexit.register(gc.freeze)
 
 _LEFT_ALONE = ({"wrapping": False}, {"reason": "skipping FSDP hooks"})
 """Options with which PyTorch asks to leave functions of its own alone: once for all calls, and at each call."""
-
-
-METAS = "torch._meta_registrations"
-TRACING = "_skyline_child.tracing"
 
 
 class Awaited(types.ModuleType):
@@ -67,34 +62,26 @@ def stand_in(name):
 
 
 def real(name):
-    """The module, imported now; all stand-ins are gone, and what was left alone is handed over at its next call.
-
-    For tracing, the stand-ins of the compiler stay.
-    """
-    standing_in = [module for module in sys.modules.values() if isinstance(module, Awaited)]
-    for standing in [one for one in standing_in if name != METAS or one.__name__ == METAS]:
+    """The module, imported now; all stand-ins are gone, and what was left alone is handed over at its next call."""
+    for standing in [module for module in sys.modules.values() if isinstance(module, Awaited)]:
         package, _, own = standing.__name__.rpartition(".")
         del sys.modules[standing.__name__]
         vars(sys.modules.get(package, standing)).pop(own, None)
         for fn in getattr(standing, "left_alone", ()):
             vars(fn).pop("__dynamo_disable", None)
-    Finder.awaited = tuple(one for one in Finder.awaited if name == METAS != one)
-    if any(one.__name__ == METAS for one in standing_in):
-        importlib.import_module(METAS)
+    Finder.awaited = ()
     return importlib.import_module(name)
 
 
 class Finder:
     """Puts stand-ins where modules of the compiler are imported."""
 
-    awaited = ("torch._dynamo", "torch._inductor", "torch._inductor.config", METAS)
+    awaited = ("torch._dynamo", "torch._inductor", "torch._inductor.config")
 
     def __init__(self):
         self.specs = {}
 
     def find_spec(self, name, path=None, target=None):
-        if name == TRACING and METAS in sys.modules:
-            real(METAS)
         if name in self.awaited:
             return importlib.machinery.ModuleSpec(name, self)
         if isinstance(sys.modules.get(name.rpartition(".")[0]), Awaited):
