@@ -24,7 +24,9 @@ from skyline.units import format_bytes
 @pytest.fixture(scope="module")
 def eight_h100(counted):
     """The search for a model of 8 billion parameters on one node, which takes seconds."""
-    return search(transformer_named("llama3-8b"), [cluster_named("dgx-h100").with_gpus(8)], counted, Request())
+    return search(
+        transformer_named("llama3-8b"), [cluster_named("dgx-h100").with_gpus(8)], counted, Request()
+    )
 
 
 def test_rows_use_every_gpu_once_fit_and_are_ranked(counted):
