@@ -61,6 +61,9 @@ def main(descriptor: int) -> NoReturn:
     runpy.run_path(str(ENTRY))["load_package"]()
     for name in (*IMPORTED, *(f"{CHILD}.{one}" for one in IN_CHILD)):
         importlib.import_module(name)
+    # As in ``preloaded``: a small block is filled once, in place of a large one three times.
+    facts = sys.modules[f"{CHILD}.facts"]
+    facts._BYTES, facts._TIMES = 1 << 20, 1
     _learn()
     assert threading.active_count() == 1, "a process with threads cannot be forked"
     gc.collect()

@@ -16,8 +16,10 @@ NOT_FROM_HERE = "import sys; sys.path[:] = [entry for entry in sys.path if entry
 ``-I`` would also leave out the person's own packages (``pip install --user``, ``PYTHONPATH``), which a script may use;
 ``-P`` is not there before Python 3.11.
 """
-_PROBE = NOT_FROM_HERE + "import importlib.util; sys.exit(0 if importlib.util.find_spec('torch') else 3)"
+_PROBE = NOT_FROM_HERE + "import importlib.util; print(importlib.util.find_spec('torch').origin)"
 _PROBE_TIMEOUT_S = 20.0
+_FOUND: dict[tuple[str, str | None], str] = {}
+"""Torch's file, by interpreter and ``PYTHONPATH``: a server asks again at every save."""
 
 
 def resolve_interpreter(script: Path, asked: str | None) -> str:
@@ -48,17 +50,22 @@ def resolve_interpreter(script: Path, asked: str | None) -> str:
 
 def has_torch(interpreter: str) -> bool:
     """True if this interpreter can find torch, without importing it."""
+    asked = interpreter, os.environ.get("PYTHONPATH")
+    if os.access(interpreter, os.X_OK) and os.path.exists(_FOUND.get(asked, "")):
+        return True
     try:
         probe = subprocess.run(
             [interpreter, "-c", _PROBE],
             stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             timeout=_PROBE_TIMEOUT_S,
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired):
         return False
+    if probe.returncode == 0:
+        _FOUND[asked] = os.fsdecode(probe.stdout).strip().rpartition("\n")[2]
     return probe.returncode == 0
 
 

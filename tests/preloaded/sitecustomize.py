@@ -97,6 +97,26 @@ class Finder:
         module.__spec__ = self.specs.pop(module.__name__, module.__spec__)
 
 
+class BriefFacts:
+    """Has a run fill a small block once, in place of a large one three times, to know what that costs here.
+
+    That is a fifth of a brief run.
+    """
+
+    def find_spec(self, name, path=None, target=None):
+        if name != "_skyline_child.facts":
+            return None
+        spec = importlib.machinery.PathFinder.find_spec(name, path)
+        execute = spec.loader.exec_module
+
+        def shortened(module):
+            execute(module)
+            module._BYTES, module._TIMES = 1 << 20, 1
+
+        spec.loader.exec_module = shortened
+        return spec
+
+
 def collect_as_usual():
     """In a run that is forked, once: the imports are over, and it is a script as users run it."""
     global _usual
@@ -105,7 +125,7 @@ def collect_as_usual():
     _usual = ()
 
 
-sys.meta_path.insert(0, Finder())
+sys.meta_path[:0] = [Finder(), BriefFacts()]
 if "--warm" in sys.orig_argv:
     # Stand-ins need no import ahead of the runs.
     sys.argv.append("--plain")

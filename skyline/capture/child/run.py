@@ -49,6 +49,8 @@ def main(address, key):
         channel.send("failed", message=message, traceback="", file="", line=0, hint=hint)
         _leave(0)
     leave_address(request["scratch"], address, key)
+    # Finds out of each module whether it is the person's: from now on every look at a path goes through the sandbox.
+    user_code.imported_files()
     stepper = observe(request, Claim(request["scratch"], channel))
     spawned.install(request)
     if request.get("ranks", 1) > 1:

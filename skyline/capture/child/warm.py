@@ -54,6 +54,8 @@ def serve(descriptor, *, ahead=False):
     if ahead and not hidden_modules.prepare():
         # Begin again, and leave that to the runs.
         os.execv(sys.executable, [*sys.orig_argv, PLAIN])
+    # Each run would do this again, see ``run``.
+    user_code.imported_files()
     gc.collect()
     # Imported objects stay out of every later collection, so that the pages stay shared with the forks.
     gc.freeze()

@@ -8,7 +8,7 @@ import pytest
 
 from skyline.capture import load_meter
 from skyline.capture.load_meter import LoadMeter
-from skyline.capture.process_family import ProcessFamily
+from skyline.capture.process_family import ProcessFamily, descendants
 
 FAMILY = """
 import os, time
@@ -37,6 +37,37 @@ def test_processes_that_ended_count_as_further_ones():
     assert ended_s > 0.5
     assert further_s == pytest.approx(ended_s, abs=0.05)
     assert script_s == pytest.approx(own_s, abs=0.05)
+
+
+THREE = """
+import os, sys, threading, time
+def below(depth):
+    if depth and os.fork() == 0:
+        below(depth - 1)
+        time.sleep(60)
+# Threads have children of their own.
+thread = threading.Thread(target=below, args=(2,))
+thread.start()
+thread.join()
+below(1)
+print(flush=True)
+time.sleep(60)
+"""
+
+
+def test_all_processes_below_one_are_found_as_in_a_search_of_the_machine():
+    with subprocess.Popen(
+        [sys.executable, "-W", "ignore", "-c", THREE], stdout=subprocess.PIPE, start_new_session=True
+    ) as run:
+        root = psutil.Process(run.pid)
+        run.stdout.readline()
+        while len(expected := root.children(recursive=True)) < 3:
+            pass
+        found = descendants(root)
+        for one in (root, *expected):
+            one.kill()
+    assert set(found) == set(expected)
+    assert descendants(root) == []
 
 
 class _Clock:

@@ -319,7 +319,11 @@ def test_closing_ends_the_runs_that_are_under_way(script: Write, own_nursery: Wa
     own_nursery.close()
     thread.join(20)
     assert len(failed) == 1
-    assert not psutil.pid_exists(pid)
+    # A run ends by itself where the resident process had to be killed, which a busy machine brings about.
+    deadline = time.monotonic() + 30
+    while psutil.pid_exists(pid):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
     # From now on there is nobody to fork.
     assert run(script(TRAINING), own_nursery.start)[0].times.steps_ms
     assert own_nursery.pids == ()

@@ -63,6 +63,20 @@ def test_nothing_is_imported_from_the_working_folder(
     assert [entry.name for entry in tmp_path.iterdir() if entry.is_file()] == []
 
 
+def test_an_interpreter_is_asked_for_torch_once_until_it_is_gone(tmp_path: Path) -> None:
+    torch, asked, python = tmp_path / "torch.py", tmp_path / "asked", tmp_path / "python"
+    torch.touch()
+    python.write_text(
+        f'#!/bin/sh\necho >> "{asked}"\nPYTHONPATH="{tmp_path}" exec "{sys.executable}" -S "$@"\n'
+    )
+    python.chmod(0o755)
+    assert has_torch(str(python))
+    assert has_torch(str(python))
+    assert asked.read_text() == "\n"
+    torch.unlink()
+    assert not has_torch(str(python))
+
+
 def test_the_kernels_protection_is_told(skyline: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SKYLINE_LANDLOCK", "0")
     checks = json.loads(skyline("doctor", "--json", "-", "--interpreter", "/no/such/python").out)["checks"]

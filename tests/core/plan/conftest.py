@@ -19,6 +19,6 @@ class Counted:
         return [OperatorTime(Interval.exact(time), measured=True) for time in times]
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def counted():
     return Counted()

@@ -21,6 +21,14 @@ from skyline.trace.record import OperatorShape, Phase, RecordKind
 from skyline.units import format_bytes
 
 
+@pytest.fixture(scope="module")
+def eight_h100(counted):
+    """The search for a model of 8 billion parameters on one node, which takes seconds."""
+    return search(
+        transformer_named("llama3-8b"), [cluster_named("dgx-h100").with_gpus(8)], counted, Request()
+    )
+
+
 def test_rows_use_every_gpu_once_fit_and_are_ranked(counted):
     cluster = cluster_named("dgx-h100").with_gpus(16)
     found = search(transformer_named("llama3-8b"), [cluster], counted, Request())
@@ -35,8 +43,8 @@ def test_rows_use_every_gpu_once_fit_and_are_ranked(counted):
 
 def test_strategies_beyond_the_limit_are_counted(counted):
     cluster, model = cluster_named("dgx-h100").with_gpus(8), transformer_named("gpt2")
-    whole = search(model, [cluster], counted, Request())
-    cut = search(model, [cluster], counted, Request(), most=100)
+    whole = search(model, [cluster], counted, Request(micro_batch=4))
+    cut = search(model, [cluster], counted, Request(micro_batch=4), most=100)
     assert cut.considered == 100
     rest = cut.refused["not searched: the search ends after 100 strategies"]
     assert cut.considered + rest == whole.considered
@@ -64,9 +72,8 @@ def test_a_model_that_is_too_large_names_the_least_memory_and_the_next_step(coun
     assert "Take more GPUs" in report.advice
 
 
-def test_layouts_with_a_strategy_that_fits_are_not_too_large(counted):
-    cluster, model = cluster_named("dgx-h100").with_gpus(8), transformer_named("llama3-8b")
-    found = search(model, [cluster], counted, Request())
+def test_layouts_with_a_strategy_that_fits_are_not_too_large(eight_h100):
+    found = eight_h100
     shown = {
         (row.strategy.sharding, row.strategy.tensor, row.strategy.pipeline)
         for row in found.rows
@@ -88,9 +95,9 @@ def test_a_search_can_be_cancelled(counted):
         search(transformer_named("gpt2"), [cluster_named("dgx-h100")], counted, Request(), cancel=cancel)
 
 
-def test_the_reason_of_a_row_adds_up(counted):
+def test_the_reason_of_a_row_adds_up(counted, eight_h100):
     cluster, model = cluster_named("dgx-h100").with_gpus(8), transformer_named("llama3-8b")
-    report = ranked(model, cluster, search(model, [cluster], counted, Request()), counted, Terms(), 20).report
+    report = ranked(model, cluster, eight_h100, counted, Terms(), 20).report
     fastest, *others = report.rows
     assert fastest.why == ""
     for row in others:
@@ -128,7 +135,7 @@ def test_choices_have_the_clusters_beside_the_script(tmp_path):
 def test_budget_and_deadline_object_and_cost_ranks(counted):
     model, cluster = transformer_named("gpt2"), cluster_named("p4d.24xlarge")
     sizes = [cluster.with_gpus(8), cluster.with_gpus(32)]
-    found = search(model, sizes, counted, Request())
+    found = search(model, sizes, counted, Request(micro_batch=4))
     fast = found.rows[0].units_per_s.value
     units = fast * 3600
     made = ranked(model, cluster, found, counted, Terms(units, deadline_s=2 * 3600), 1000)
@@ -265,9 +272,9 @@ def test_strategies_that_change_the_training_are_searched_where_they_are_asked_f
 
 def test_pipelines_without_flushes_are_searched_where_they_are_asked_for(counted):
     cluster, model = cluster_named("dgx-h100").with_gpus(8), transformer_named("llama3-8b")
-    plain = search(model, [cluster], counted, Request())
+    plain = search(model, [cluster], counted, Request(micro_batch=1))
     assert all(row.strategy.schedule.flushes for row in plain.rows)
-    found = search(model, [cluster], counted, Request(asynchronous=True))
+    found = search(model, [cluster], counted, Request(micro_batch=1, asynchronous=True))
     flowing = [row for row in found.rows if not row.strategy.schedule.flushes]
     assert flowing
     assert all("(changes convergence)" in row.strategy.label() for row in flowing)
