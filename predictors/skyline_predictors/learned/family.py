@@ -109,8 +109,8 @@ def least_us(sizes: Sizes, gpu: LearnedGpu) -> Floats:
 def extents(family: Family, sizes: Sizes) -> Floats:
     """The sizes of each operator by themselves, as logarithms to the base of 2: one row for each.
 
-    What only moves bytes takes twice as long for twice as many, however many they are: it has none. Work row by row has
-    the length of its rows, which decides by how many threads they are computed and from where they are read again.
+    Operators that only move bytes take twice as long for twice as many, however many they are: they have none. Work row
+    by row has the length of its rows, which decides how many threads compute one and from where it is read again.
     """
     if isinstance(sizes, BatchedProducts):
         columns = (sizes.batch, sizes.rows, sizes.columns, sizes.inner)
