@@ -66,7 +66,8 @@ def test_a_training_graph_takes_longer_and_views_take_nothing(measured_folder):
     inference = predict_graph("tiny-inf-64-2", "T4", measured_folder)
     training = predict_graph("tiny-train-64-2", "T4", measured_folder)
     assert inference["bw_ms"] == 0
-    assert inference["e2e_ms"] == inference["fw_ms"] == training["fw_ms"]
+    # Sums in another order may differ in the last digit.
+    assert [inference["e2e_ms"], training["fw_ms"]] == pytest.approx([inference["fw_ms"]] * 2, rel=1e-12)
     assert training["e2e_ms"] == pytest.approx(training["fw_ms"] + training["bw_ms"])
     assert 1.5 < training["bw_ms"] / training["fw_ms"] < 3.5
 

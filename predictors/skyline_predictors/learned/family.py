@@ -106,15 +106,18 @@ def least_us(sizes: Sizes, gpu: LearnedGpu) -> Floats:
     return stream.least_us(sizes, gpu)
 
 
-def extents(sizes: Sizes) -> Floats:
+def extents(family: Family, sizes: Sizes) -> Floats:
     """The sizes of each operator by themselves, as logarithms to the base of 2: one row for each.
 
-    None of what only moves bytes, which takes twice as long for twice as many however many they are.
+    Operators that only move bytes take twice as long for twice as many, however many they are: they have none. Work row
+    by row has the length of its rows, which decides how many threads compute one and from where it is read again.
     """
     if isinstance(sizes, BatchedProducts):
         columns = (sizes.batch, sizes.rows, sizes.columns, sizes.inner)
     elif isinstance(sizes, Convolutions):
         columns = (sizes.images, sizes.channels, sizes.filters, sizes.taps, sizes.size)
+    elif family in _ROW_KERNELS:
+        columns = (sizes.length,)
     else:
         return np.zeros((len(sizes.elements), 0))
     return np.log2(np.stack(columns, axis=1))

@@ -100,9 +100,9 @@ def departure(measured: KernelMeasurements, physics_us: Floats) -> Floats:
     return np.where(measured.reliable, logs, _BELIEVED * logs)
 
 
-def reach(measured: Sequence[KernelMeasurements]) -> tuple[list[float], list[float]]:
+def reach(family: Family, measured: Sequence[KernelMeasurements]) -> tuple[list[float], list[float]]:
     """The least and the largest of each size."""
-    extents = np.concatenate([families.extents(one.sizes) for one in measured])
+    extents = np.concatenate([families.extents(family, one.sizes) for one in measured])
     return extents.min(axis=0).round(2).tolist(), extents.max(axis=0).round(2).tolist()
 
 

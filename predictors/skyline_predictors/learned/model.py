@@ -116,15 +116,22 @@ class Model:
         largest, and physics goes on.
         """
         least, largest = (np.array(one) for one in self.learned.reach[family])
-        extents = families.extents(sizes)
+        extents = families.extents(family, sizes)
         beyond = np.maximum(0.0, extents - largest) + np.maximum(0.0, least - extents)
         return np.asarray(0.5 ** beyond.sum(axis=1))
 
-    def spreads(self, family: Family, gpu: LearnedGpu) -> list[Spread]:
-        """Nine in ten times lie between these multiples of the answer, by how long the kernel is."""
-        figures = self.learned
-        known = self.is_known(family, gpu)
-        return figures.known[family][gpu.generation] if known else figures.unknown[family]
+    def spread(self, family: Family, gpu: LearnedGpu, length: int, within: float) -> Spread:
+        """Nine in ten times of short, longer or long kernels lie between these multiples of the answer.
+
+        ``within`` is the weight of a correction: where it fades, a measured generation is no surer than any other.
+        """
+        unknown = self.learned.unknown[family][length]
+        if not self.is_known(family, gpu):
+            return unknown
+        known = self.learned.known[family][gpu.generation][length]
+        return Spread(
+            known.low**within * unknown.low ** (1 - within), known.high**within * unknown.high ** (1 - within)
+        )
 
     def shortest_us(self, operator: str, gpu: LearnedGpu | None) -> float:
         """Shortest time of a call measured from outside: mostly the work of the host."""

@@ -100,11 +100,12 @@ class LearnedPredictor:
     def _learned(self, family: Family, shapes: Sequence[OperatorShape], gpu: GpuSpec) -> list[OperatorTime]:
         model = self._model
         machine = model.machine(family, gpu)
-        kernels, wider = model.kernel_us(family, families.read(family, shapes), machine)
-        spreads = model.spreads(family, machine)
+        sizes = families.read(family, shapes)
+        kernels, wider = model.kernel_us(family, sizes, machine)
+        columns = np.maximum(_LEAST_US, kernels), wider, model.within_reach(family, sizes)
         found: list[OperatorTime] = []
-        for value, factor in zip(np.maximum(_LEAST_US, kernels).tolist(), wider.tolist(), strict=True):
-            spread = spreads[bisect_left(LONGER_US, value)]
+        for value, factor, within in zip(*(column.tolist() for column in columns), strict=True):
+            spread = model.spread(family, machine, bisect_left(LONGER_US, value), within)
             told = Interval(value, value * spread.low / factor, value * spread.high * factor)
             found.append(OperatorTime(told, True, family.value))
         return found

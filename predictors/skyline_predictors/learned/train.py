@@ -182,7 +182,7 @@ def _model(
     *_, last = fits.values()
     learned = LearnedFigures(
         last.physics,
-        {family: reach(kernels) for family, kernels in sets.items()},
+        {family: reach(family, kernels) for family, kernels in sets.items()},
         measured_generations,
         {family: fit.trust for family, fit in fits.items() if fit.shared is not None},
         *sure,

@@ -105,6 +105,41 @@ def test_physics_goes_on_where_nothing_was_learned_from():
     assert kernels[1] == pytest.approx(physics[1], rel=0.01)
 
 
+def test_rows_that_are_longer_than_any_learned_from_are_left_to_physics():
+    """Up to 4,096 elements were measured; four times as many leave a quarter of the correction."""
+    model, spec = shipped(), gpu_named("V100")
+    machine = model.machine(Family.SOFTMAX, spec)
+    sizes = families.read(
+        Family.SOFTMAX, [rowwise("softmax", 2**24 // length, length) for length in (4096, 16384)]
+    )
+    assert model.within_reach(Family.SOFTMAX, sizes) == pytest.approx([1.0, 0.25], rel=0.01)
+    physics = families.physics_us(Family.SOFTMAX, sizes, machine, model.learned.physics)
+    kernels, _ = model.kernel_us(Family.SOFTMAX, sizes, machine)
+    near, far = np.abs(np.log(kernels / physics))
+    assert far < 0.5 * near
+    many = families.read(Family.ELEMENTWISE, [rowwise("add", 2**24, 4096)])
+    assert model.within_reach(Family.ELEMENTWISE, many) == pytest.approx([1.0])
+
+
+def test_a_measured_generation_is_no_surer_than_others_beyond_what_was_measured():
+    model, spec = shipped(), gpu_named("V100")
+    machine = model.machine(Family.PRODUCT, spec)
+
+    def width(within: float) -> float:
+        spread = model.spread(Family.PRODUCT, machine, 2, within)
+        return spread.high / spread.low
+
+    known, unknown = model.learned.known[Family.PRODUCT]["7.0"][2], model.learned.unknown[Family.PRODUCT][2]
+    assert width(1.0) == pytest.approx(known.high / known.low)
+    assert width(0.0) == pytest.approx(unknown.high / unknown.low)
+    assert width(1.0) < width(0.5) < width(0.0)
+    shapes = [product("mm", 1, 2**step, 8192, 8192) for step in (12, 22)]
+    inside, beyond = (
+        one.time_us.high / one.time_us.low for one in LearnedPredictor(model).predict(shapes, spec)
+    )
+    assert beyond > 1.1 * inside
+
+
 def test_no_call_shows_less_than_the_shortest():
     tiny, large = rowwise("add", 1, 1), rowwise("add", 8192, 8192)
     for gpu in ("V100", "H100"):

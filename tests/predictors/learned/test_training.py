@@ -117,6 +117,15 @@ def test_trees_learn_a_step():
     assert np.mean(np.abs(forest.predict(features) - target)) < 0.4
 
 
+def test_trees_do_not_depend_on_the_order_of_a_sum():
+    pytest.importorskip("sklearn")
+    chooser = np.random.default_rng(0)
+    target = chooser.normal(size=400)
+    forest = boosting.boosted(chooser.normal(size=(400, 3)), target, np.ones(400), trees=2)
+    assert forest.base == pytest.approx(target.mean(), abs=1e-9)
+    assert forest.base == round(forest.base, 9)
+
+
 def test_without_the_library_the_hint_names_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "sklearn.ensemble", None)
     with pytest.raises(UsageError, match="scikit-learn") as raised:
