@@ -311,6 +311,90 @@ def test_code_around_a_loop_that_reads_numbers_is_not_compiled(profile, reads, a
         assert found.breaks == 3
 
 
+def flow(profile, reading=("Net.steps.0.norm", "Net.steps.1.norm"), *, checkpointed=False):
+    """Blocks of a norm and a layer, called in a loop of the model between two of its own products."""
+    paths = ("Net", "Net.steps.0.norm", "Net.steps.0", "Net.steps.1.norm", "Net.steps.1", "Net.head")
+    rows = [("aten::tanh", 1, 2800, "Net")]
+    for number in (0, 1):
+        norm = f"Net.steps.{number}.norm"
+        rows += [("aten::item", 3, 5, norm)] if norm in reading else []
+        rows += [("aten::mul", 0, 1200, norm), ("aten::tanh", 1, 2800, f"Net.steps.{number}")]
+    rows.append(("aten::mul", 0, 1200, "Net.head"))
+    back = [("MulBackward0", 4, 1200, path) for path in reversed(paths)]
+    plain = profile_of(profile, [row[:3] for row in rows], backward=[row[:3] for row in back])
+    called = iter([path for _ in range(3) for rows_of in (rows, back) for *_, path in rows_of])
+    records = []
+    for one in plain.trace.records:
+        loss = one.name == "aten::mse_loss"
+        if one.kind is RecordKind.OPERATOR and not loss:
+            path = next(called)
+        records.append(replace(one, module=len(paths) if loss else paths.index(path)))
+    trace = replace(plain.trace, modules=(*paths, "MSELoss"), records=tuple(records))
+    modules = tuple(
+        ModuleFact(path, kind, kind == "ModuleList", 10, True, {}, checkpointed=checkpointed and ".steps." in path)
+        for path, kind in (
+            ("Net", "Net"),
+            ("Net.steps", "ModuleList"),
+            *((path, "Norm" if path.endswith("norm") else "Step") for path in paths if ".steps." in path),
+            ("Net.head", "Head"),
+        )
+    )
+    return replace(plain, trace=trace, modules=modules)
+
+
+def left_of(profile, *choices):
+    """Paths of modules whose time stays as it is when the model is compiled together with these changes."""
+    start = baseline(profile)
+    graph = start.graph_of(Grain.OPERATORS)
+    scenario = replace(Scenario.of(start, Grain.OPERATORS), choices=dict(choices))
+    changed = COMPILE.transform(scenario, "default", start)
+    forward = np.flatnonzero((graph.tasks.phase == PHASE[Phase.FORWARD]) & (graph.durations > 1000))
+    same = changed.graph.durations[forward] == graph.durations[forward]
+    return {
+        name.removeprefix("Net.")
+        for number, name in enumerate(graph.structure.modules)
+        if same[graph.tasks.module[forward] == number].any()
+    }
+
+
+@pytest.mark.parametrize(
+    ("reading", "value", "alone"),
+    [
+        ((), "all", set()),
+        # The loop over the blocks, in which the graph cannot break, and every block that it checkpoints.
+        (("Net.steps.1.norm",), "all", {"Net", "steps.0", "steps.0.norm", "steps.1", "steps.1.norm"}),
+        (("Net.steps.0.norm", "Net.steps.1.norm"), "1", {"Net", "steps.0", "steps.0.norm"}),
+        (("Net.steps.1.norm",), "1", set()),
+    ],
+)
+def test_a_checkpointed_block_that_reads_a_number_is_not_compiled(profile, reading, value, alone):
+    made = flow(profile, reading)
+    assert left_of(made) == set()
+    assert left_of(made, ("checkpointing", value)) == alone
+
+
+def test_a_block_that_is_not_compiled_breaks_the_graph_once(profile):
+    """The engine's way from one node of its backward pass to the next is no compiled graph."""
+    made = flow(profile)
+    records = tuple(
+        replace(one, module=-1) if one.kind is RecordKind.PYTHON and one.phase is Phase.BACKWARD else one
+        for one in made.trace.records
+    )
+    start = baseline(replace(made, trace=replace(made.trace, records=records)))
+    graph = start.graph_of(Grain.OPERATORS)
+    found = regions(start, graph, ("Net.steps.0", "Net.steps.1"))
+    # One in each pass: the loop over the blocks belongs to them.
+    assert found.breaks == 2
+    assert len(found.entries) == 2 * start.steps
+
+
+def test_blocks_that_the_script_checkpoints_are_left_as_well(profile):
+    assert left_of(flow(profile, ())) == set()
+    checkpointed = flow(profile, checkpointed=True)
+    assert left_of(checkpointed) == {"Net", "steps.0", "steps.0.norm", "steps.1", "steps.1.norm"}
+    assert left_of(flow(profile, (), checkpointed=True)) == set()
+
+
 def test_reading_a_number_breaks_the_graph(profile):
     broken = [*FORWARD[:2], ("aten::item", 3, 10), *FORWARD[2:]]
     start = baseline(profile_of(profile, broken))
