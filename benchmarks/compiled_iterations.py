@@ -178,7 +178,16 @@ def law(rows: list[Row]) -> tuple[float, float]:
 
 def page(rows: list[Row]) -> str:
     """The rows, and the line through the forward passes."""
-    head = ["network", "parameters", "pieces", "forward, eager", "compiled", "in units", "backward, eager", "compiled"]
+    head = [
+        "network",
+        "parameters",
+        "pieces",
+        "forward, eager",
+        "compiled",
+        "in units",
+        "backward, eager",
+        "compiled",
+    ]
     lines = [
         [
             row.network,

@@ -331,7 +331,9 @@ def flow(profile, reading=("Net.steps.0.norm", "Net.steps.1.norm"), *, checkpoin
         records.append(replace(one, module=len(paths) if loss else paths.index(path)))
     trace = replace(plain.trace, modules=(*paths, "MSELoss"), records=tuple(records))
     modules = tuple(
-        ModuleFact(path, kind, kind == "ModuleList", 10, True, {}, checkpointed=checkpointed and ".steps." in path)
+        ModuleFact(
+            path, kind, kind == "ModuleList", 10, True, {}, checkpointed=checkpointed and ".steps." in path
+        )
         for path, kind in (
             ("Net", "Net"),
             ("Net.steps", "ModuleList"),

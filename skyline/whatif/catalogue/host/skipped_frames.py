@@ -1,4 +1,4 @@
-"""Parts of a model that ``torch.compile`` leaves as they are: recurrent layers, loops and checkpoints that read numbers."""
+"""Parts of a model that ``torch.compile`` leaves as they are: recurrent layers, loops and checkpoints with numbers read."""
 
 from __future__ import annotations
 
@@ -65,8 +65,10 @@ def checkpointed_alone(subject: Subject, graph: Graph, breaking: Flags, chosen: 
     if not blocks:
         return np.zeros(len(graph), np.bool_)
     module = np.where(tasks.module < len(names), tasks.module, -1)
-    # What a checkpointed block calls was seen under its checkpoint, too: the outermost one counts.
-    around = [min((above for above in _upward(name) if above in blocks), key=len, default="") for name in names]
+    # Modules inside of a checkpointed block were seen under its checkpoint, too: the outermost one counts.
+    around = [
+        min((above for above in _upward(name) if above in blocks), key=len, default="") for name in names
+    ]
     forward: Indices = np.flatnonzero(breaking & (tasks.phase == PHASE[Phase.FORWARD]) & (module >= 0))
     codes: list[int] = np.unique(module[forward]).tolist()
     broken = {around[code] for code in codes} - {""}
