@@ -1,4 +1,4 @@
-"""Parts of a model that PyTorch compiles if blocks are checkpointed: products in its graphs, of those that were called.
+"""Parts of a model that PyTorch compiles if blocks are checkpointed: products in its graphs, of those called.
 
     python benchmarks/checkpointed_graphs.py
 
@@ -57,10 +57,7 @@ class Body(nn.Module):
         if self.looped:
             # The calls are in the loop itself: a function of their own would be compiled by itself.
             for block in self.blocks:
-                if self.checkpointed:
-                    given = checkpoint(block, given, use_reentrant=False)
-                else:
-                    given = block(given)
+                given = checkpoint(block, given, use_reentrant=False) if self.checkpointed else block(given)
             return given
         first, second = self.blocks
         if self.checkpointed:

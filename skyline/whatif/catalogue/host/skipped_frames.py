@@ -1,4 +1,4 @@
-"""Parts of a model that ``torch.compile`` leaves as they are: recurrent layers, loops and checkpoints with numbers read."""
+"""Parts of a model that ``torch.compile`` leaves as they are: recurrent layers, and loops and blocks with breaks."""
 
 from __future__ import annotations
 
