@@ -26,6 +26,8 @@ _BREAKS = ("nothing", "a branch", "a number read", "a recurrent layer")
 class Block(nn.Module):
     """A product, behind what may break the graph."""
 
+    ready: Tensor
+
     def __init__(self, breaks: str) -> None:
         super().__init__()
         self.breaks = breaks
