@@ -232,9 +232,10 @@ class Compile(UsualWhatIf):
         """Each group of operators becomes one, the host's time in the passes next to nothing."""
         mode = _mode(value, subject)
         graph = scenario.graph
-        found = regions(subject, graph)
+        blocks = _checkpointed_blocks(scenario, subject)
+        found = regions(subject, graph, blocks)
         larger, threads = scenario.pass_factor(subject), threads_of(subject)
-        checkpointed = _checkpointed(scenario, subject)
+        checkpointed = _inside(graph, blocks) if blocks else None
         masks = larger * kept_masks(subject, graph, found, larger, checkpointed)
 
         told = None if checkpointed is not None else fused_as_predicted(subject, graph, found)
@@ -279,16 +280,20 @@ class Compile(UsualWhatIf):
 _COMPILED = re.compile(r"CompiledFunction|Torch-Compiled|TorchDynamo|^triton_|graph_\d+_cpp_fused|cpp_fused_")
 
 
-def _checkpointed(scenario: Scenario, subject: Subject) -> Flags | None:
-    """The tasks of blocks that are checkpointed as well; None without."""
+def _checkpointed_blocks(scenario: Scenario, subject: Subject) -> tuple[str, ...]:
+    """The blocks that are checkpointed as well."""
     value = scenario.choices.get("checkpointing")
     if value is None:
-        return None
-    modules = scenario.graph.structure.modules
-    paths = open_blocks(subject.profile, modules)
-    paths = paths[: int(value)] if value.isdigit() else paths
-    inside = [any(name == path or name.startswith(f"{path}.") for path in paths) for name in modules]
-    return np.array([*inside, False])[scenario.graph.tasks.module]
+        return ()
+    paths = open_blocks(subject.profile, scenario.graph.structure.modules)
+    return paths[: int(value)] if value.isdigit() else paths
+
+
+def _inside(graph: Graph, paths: tuple[str, ...]) -> Flags:
+    """By task, whether it belongs to one of these modules."""
+    names = graph.structure.modules
+    inside = [any(name == path or name.startswith(f"{path}.") for path in paths) for name in names]
+    return np.array([*inside, False])[graph.tasks.module]
 
 
 def _impossible(profile: Profile) -> str:

@@ -15,7 +15,7 @@ from skyline.trace.record import OperatorShape, Phase
 from skyline.whatif.catalogue.host.operator_class import CostClass, kernel_class, operator_class
 from skyline.whatif.catalogue.host.pooling import POOLING, PoolingFactors, PoolingKind, pooling_kinds
 from skyline.whatif.catalogue.host.side_by_side import joined
-from skyline.whatif.catalogue.host.skipped_frames import left_alone
+from skyline.whatif.catalogue.host.skipped_frames import checkpointed_alone, left_alone
 from skyline.whatif.catalogue.host.traffic import bandwidth, external_bytes, most_numbers, traffic
 from skyline.whatif.cost.thread_scaling import gained
 from skyline.whatif.number_formats import gpu
@@ -126,8 +126,11 @@ class Regions:
 
 
 @lru_cache(maxsize=2)
-def regions(subject: Subject, graph: Graph) -> Regions:
-    """The parts of a graph in forward and backward passes of the model that trains, and the groups that they form."""
+def regions(subject: Subject, graph: Graph, checkpointed: tuple[str, ...] = ()) -> Regions:
+    """The parts of a graph in forward and backward passes of the model that trains, and the groups that they form.
+
+    ``checkpointed`` are blocks that are checkpointed besides those of the script.
+    """
     inside = _inside(subject, graph)
     tasks = graph.tasks
     on_gpu = ON_GPU[tasks.kind]
@@ -135,7 +138,9 @@ def regions(subject: Subject, graph: Graph) -> Regions:
     host = np.setdiff1d(host, subject.step_marks(graph))
     kernels = np.flatnonzero(inside & (tasks.kind == KIND[TaskKind.KERNEL]))
     kinds = _classes(graph, on_gpu)
-    kinds[inside & left_alone(subject, graph, inside & (kinds == CostClass.READ))] = CostClass.FOREIGN
+    alone = inside & left_alone(subject, graph, inside & (kinds == CostClass.READ))
+    alone |= inside & checkpointed_alone(subject, graph, alone | np.isin(kinds, _BREAKS), checkpointed)
+    kinds[inside & _with_engine(graph, alone)] = CostClass.FOREIGN
     entries, heads, breaks = _entries(graph, host, kinds)
     host = host[kinds[host] != CostClass.FOREIGN]
     computing = kernels if len(kernels) else host

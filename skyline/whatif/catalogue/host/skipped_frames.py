@@ -1,8 +1,8 @@
-"""Parts of a model that ``torch.compile`` leaves as they are: recurrent layers, code around loops that read numbers."""
+"""Parts of a model that ``torch.compile`` leaves as they are: recurrent layers, and loops and blocks with breaks."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 import numpy as np
 
@@ -49,6 +49,41 @@ def left_alone(subject: Subject, graph: Graph, reads: Flags) -> Flags:
         own = np.array([each == owner for each in owners] + [False])[module]
         found |= own & _behind(graph, own & inside[module])
     return found
+
+
+def checkpointed_alone(subject: Subject, graph: Graph, breaking: Flags, chosen: Collection[str]) -> Flags:
+    """By task, whether it belongs to checkpointed blocks that run as without a compiler, or to the loop over them.
+
+    ``breaking`` marks the tasks at which a graph breaks, ``chosen`` are blocks that are checkpointed besides those of
+    the script. A checkpointed block becomes part of the graph as a whole or not at all: one with a break in it runs
+    with the compiler disabled, and all that it calls. The loop that calls the blocks breaks with it, and is left as it
+    is, so that the blocks next to it run the same way. ``benchmarks/checkpointed_graphs.py`` counts these graphs.
+    """
+    profile, names, tasks = subject.profile, graph.structure.modules, graph.tasks
+    facts = {} if profile is None else {fact.path: fact for fact in profile.modules}
+    blocks = {*chosen, *(path for path, fact in facts.items() if fact.checkpointed)}
+    if not blocks:
+        return np.zeros(len(graph), np.bool_)
+    module = np.where(tasks.module < len(names), tasks.module, -1)
+    # Modules inside of a checkpointed block were seen under its checkpoint, too: the outermost one counts.
+    around = [
+        min((above for above in _upward(name) if above in blocks), key=len, default="") for name in names
+    ]
+    forward: Indices = np.flatnonzero(breaking & (tasks.phase == PHASE[Phase.FORWARD]) & (module >= 0))
+    codes: list[int] = np.unique(module[forward]).tolist()
+    broken = {around[code] for code in codes} - {""}
+    loops = {_caller(path, facts) for path in broken} - {""}
+    alone = np.zeros(len(names) + 1, np.bool_)
+    alone[:-1] = [
+        block in broken or (_caller(block, facts) if block else _owner(name, facts)) in loops
+        for name, block in zip(names, around, strict=True)
+    ]
+    return alone[module]
+
+
+def _caller(path: str, facts: dict[str, ModuleFact]) -> str:
+    """The module of the user that calls a block."""
+    return _owner(path.rpartition(".")[0], facts)
 
 
 def _behind(graph: Graph, layers: Flags) -> Flags:
