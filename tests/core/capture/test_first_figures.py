@@ -51,8 +51,12 @@ def test_first_figures_come_before_further_iterations(script: Callable[..., Path
     assert "timing more iterations" not in before
     assert "timing more iterations" in said
     assert profile_report(analyse(first)).phases
-    assert first.paired_ms
+    assert finished.paired_ms
+    assert not first.paired_ms
+    assert len(first.times.steps_ms) == 3 < len(finished.times.steps_ms)
+    assert not set(first.times.steps_ms) & set(finished.times.steps_ms), "those of the end of the warm-up"
+    assert len(first.trace.iterations) == 2 < len(finished.trace.iterations)
+    assert len(finished.notes) == len(set(finished.notes))
     assert first.id != finished.id, "front ends read the figures again"
     assert first.values is None
     assert finished.values is not None
-    assert first.times.steps_ms == finished.times.steps_ms[: len(first.times.steps_ms)]
