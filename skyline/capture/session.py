@@ -302,7 +302,7 @@ class CaptureSession:
 
     def _timed_and_recorded(self, held: HeldRun, run: ScriptRun, meter: LoadMeter) -> ScriptRun:
         """The run with the times of further iterations, bare and recorded, in place of those of the first figures."""
-        child, request = held.child, self._request
+        child, request, early = held.child, self._request, run.rows
         try:
             run = replace(run, rows=first_steps(child, request, held.typical_ms, run.ready.last))
             lightly, _ = iterations_to_record(request, run.rows)
@@ -315,7 +315,9 @@ class CaptureSession:
                 run = replace(run, paired_ms=beside_recording(child, request, run.rows, request.recorded))
             return run
         except ScriptEnded as ended:
-            return replace(run, ended_after=ended.ended.boundaries)
+            timed = BareRows([*ended.ended.rows[1:]])
+            enough = run.rows is early and len(timed.rows) >= len(early.rows)
+            return replace(run, rows=timed if enough else run.rows, ended_after=ended.ended.boundaries)
 
     def _before_recording(
         self, child: ChildProcess, ready: Ready, rows: BareRows, late: StageFailures
