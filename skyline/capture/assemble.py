@@ -13,7 +13,7 @@ from skyline.capture.batch_in_force import UNKNOWN, BatchInForce, batch_in_force
 from skyline.capture.early_facts import micro_batches
 from skyline.capture.events import LoaderSeen, OptimizerSeen, Ready, RunFacts
 from skyline.capture.iteration import iteration_fact
-from skyline.capture.recording import ChildRecording
+from skyline.capture.recording import ChildRecording, notes_on
 from skyline.capture.redactor import Redactor, secret_free
 from skyline.capture.request import CaptureRequest
 from skyline.errors import SkylineError
@@ -210,7 +210,7 @@ def _assembled(run: ScriptRun, trials: tuple[Trial, ...], products: tuple[Produc
         optimizers=tuple(_optimizer(fact, run) for fact in run.facts.optimizers),
         loaders=tuple(_loader(fact, run) for fact in run.facts.loaders),
         loop_line=_loop_line(run),
-        notes=run.notes,
+        notes=(*run.notes, *notes_on(recording, run.facts.environment.device.kind)),
         side_effects=(*run.side_effects, *_evaluations(run.facts)),
         protection=run.protection,
         output_tail=run.output_tail,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import msgspec
@@ -17,7 +16,6 @@ from skyline.trace.record import BareTimes
 _SMALL_SPREAD = 0.015
 _TURN_S = 1.0
 _LEAST_STEPS = 3
-_PATIENCE_MS = 300.0
 _RECORDED_MS = 3_000.0
 _FROM_IDLE = 5
 """Iterations with an idle device at their start: the median of five, since the host's time scatters."""
@@ -94,29 +92,17 @@ def first_steps(
     request: CaptureRequest,
     expected_ms: float,
     last: StepRow | None = None,
-    on_first: Callable[[BareRows], None] | None = None,
 ) -> BareRows:
     """The least that a profile needs: ``request.steps`` iterations, fewer where they are slow.
 
     ``last`` is the last iteration of the warm-up: if it is long, it is all. The first iteration of a turn follows a
-    pause and is dropped unless it is long. ``on_first`` hears of the first few as soon as
-    they are there, where all of them take a while.
+    pause and is dropped unless it is long.
     """
     if expected_ms > LONG_MS:
-        rows = BareRows([last] if last is not None else list(run_bare(child, 1)))
-        if on_first is not None:
-            on_first(rows)
-        return rows
+        return BareRows([last] if last is not None else list(run_bare(child, 1)))
     affordable = int(request.settle_s * 1e3 / max(expected_ms, 0.01))
     steps = max(min(_LEAST_STEPS, request.steps), min(request.steps, affordable))
-    rows = BareRows()
-    if on_first is not None and steps > _LEAST_STEPS and steps * expected_ms > _PATIENCE_MS:
-        rows.rows += run_bare(child, _LEAST_STEPS + 1)[1:]
-        on_first(rows)
-    rows.rows += run_bare(child, steps - len(rows.rows) + 1)[1:]
-    if on_first is not None:
-        on_first(rows)
-    return rows
+    return BareRows(list(run_bare(child, steps + 1)[1:]))
 
 
 def from_idle(child: ChildProcess, request: CaptureRequest, rows: BareRows) -> BareTimes | None:

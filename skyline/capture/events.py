@@ -135,6 +135,8 @@ class Ready:
     warmup_reason: str = ""
     last: StepRow | None = None
     """The last iteration of the warm-up, if its time is known."""
+    settled: tuple[StepRow, ...] = ()
+    """The iterations by which the warm-up was judged to be over; empty where its length was asked for."""
 
 
 @dataclass(frozen=True, slots=True)

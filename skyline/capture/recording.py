@@ -46,6 +46,8 @@ class ChildRecording:
     """Why the light recording could not be read; the times are then those of the full one. Empty where it could."""
     reading_ms: float = 0.0
     """Processor time that reading one lightly recorded iteration takes; 0 if there is none."""
+    readable: int = 0
+    """Most iterations that ``record_times`` may add: more would take too long to read."""
     ended_after: int | None = None
     """Total number of iterations of the script, if it ended while it was recorded."""
     settings: TorchSettings | None = None
@@ -59,15 +61,27 @@ class ChildRecording:
 
 
 def record(
-    child: ChildProcess, iterations: int, *, full: int = 2, with_stacks: bool = True
+    child: ChildProcess, iterations: int, *, full: int = 2, with_stacks: bool = True, goes_on: bool = False
 ) -> ChildRecording:
     """Record so many iterations after ``full`` ones with shapes and memory; without stacks only memory is of use.
 
     The first full one frees blocks that the recorder never saw allocated: memory is right from the second.
-    A script that ends before its iterations are recorded gives what there is, or raises ScriptEnded.
+    A script that ends before its iterations are recorded gives what there is, or raises ScriptEnded. One of full
+    iterations alone ``goes_on`` with ``record_times``: until then its times include the cost of recording.
     """
+    return _record(
+        child, iterations=0 if goes_on else iterations, full=full, stacks=with_stacks, goes_on=goes_on
+    )
+
+
+def record_times(child: ChildProcess, iterations: int) -> ChildRecording:
+    """Record so many iterations for their times, after a ``record`` that ``goes_on``: both together."""
+    return _record(child, iterations=iterations, times=True)
+
+
+def _record(child: ChildProcess, **wanted: object) -> ChildRecording:
     path = child.scratch / "recording.json"
-    child.send("record", iterations=iterations, full=full, path=str(path), stacks=with_stacks)
+    child.send("record", path=str(path), **wanted)
     ended_after = None
     try:
         child.receive("recorded")

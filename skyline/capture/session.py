@@ -39,7 +39,7 @@ from skyline.capture.load_meter import LoadMeter
 from skyline.capture.power import counter_of, measured
 from skyline.capture.process import Starter, start_fresh
 from skyline.capture.product_trials import product_trials
-from skyline.capture.recording import ChildRecording, notes_on, record
+from skyline.capture.recording import ChildRecording, record, record_times
 from skyline.capture.request import CaptureRequest, OutputCallback, ProgressCallback
 from skyline.capture.script_launcher import ScriptLauncher
 from skyline.capture.trial_budget import TrialBudget
@@ -213,28 +213,28 @@ class CaptureSession:
         ready = held.await_ready(quiet=False)
         child = held.child
         self._launcher.say("measure", "timing iterations", 0.3)
-
-        def tell(rows: BareRows) -> None:
-            first = from_first_iterations(known, knobs, ready, rows)
-            self._launcher.say("measure", "timing iterations", 0.35, first)
-
         meter = LoadMeter(child)
-        rows = first_steps(child, request, held.typical_ms, ready.last, tell)
+        early = request.recorded > 1 and not _on_device(ready) and not _is_quick(BareRows([*ready.settled]))
+        rows = (
+            BareRows([*ready.settled]) if early else first_steps(child, request, held.typical_ms, ready.last)
+        )
+        first = from_first_iterations(known, knobs, ready, rows)
+        self._launcher.say("measure", "timing iterations", 0.35, first)
         late = StageFailures()
         idle, power = None, None
         if _on_device(ready):
             idle, power = self._before_recording(child, ready, rows, late)
         self._launcher.say("record", "recording iterations", 0.4)
         lightly, full = iterations_to_record(request, rows)
-        meter.pause()  # workers of the loader rest while an iteration is recorded
-        recording = record(child, lightly, full=full)
+        if not early:
+            meter.pause()  # workers of the loader rest while an iteration is recorded
+        recording = record(child, lightly, full=full, goes_on=early)
         meter.go_on()
         later = _Later(ended_after=recording.ended_after)
-        quick = not _on_device(ready) and rows.median_ms * _MOST <= _FIRST_S * 1e3
-        if later.ended_after is None:
+        if later.ended_after is None and not early:
             later = late.to(
                 "time iterations after the recording",
-                lambda: self._after_recording(child, ready, rows, recording, quick=quick),
+                lambda: self._after_recording(child, ready, rows, recording),
                 _FAILED,
             )
         run = ScriptRun(
@@ -252,7 +252,6 @@ class CaptureSession:
                 *self._notes,
                 *child.notes,
                 *notes_on_cutting(ready.facts),
-                *notes_on(recording, ready.facts.environment.device.kind),
                 *later.notes,
                 *late.notes,
             ),
@@ -271,17 +270,24 @@ class CaptureSession:
         meter.pause()  # the first figures are computed meanwhile
         search = StageFailures()
         found = search.to("find the batch size of the run", run.with_batch, run)
-        return _Base(replace(found, notes=(*found.notes, *search.notes)), meter, quick)
+        return _Base(replace(found, notes=(*found.notes, *search.notes)), meter, early)
 
     def _measure_more(self, held: HeldRun, base: _Base, late: StageFailures) -> ScriptRun:
         """Add the values in its tensors, and iterations until their median is known well."""
-        run = base.run
+        run, meter = base.run, base.meter
         if run.failed or run.ended_after is not None:
             return run
         child = held.child
         self._launcher.say("measure", "timing more iterations", 0.45)
-        base.meter.go_on()
-        later = late.to("time more iterations", lambda: self._more(child, run, looked=base.quick), _FAILED)
+        meter.go_on()
+        if base.early:
+            meter = LoadMeter(child)
+            stage = "time and record more iterations"
+            failed = replace(run, failed=True)
+            run = late.to(stage, lambda: self._timed_and_recorded(held, base.run, meter), failed)
+        later = _Later(ended_after=run.ended_after, failed=run.failed)
+        if not run.failed and run.ended_after is None:
+            later = late.to("time more iterations", lambda: self._more(child, run), _FAILED)
         return replace(
             run,
             notes=(*run.notes, *later.notes),
@@ -289,10 +295,29 @@ class CaptureSession:
             failed=later.failed,
             power=run.power or later.power,
             values=run.values or later.values,
-            load=_load(base.meter, late),
+            load=_load(meter, late),
             side_effects=child.side_effects(),
             output_tail=child.output.tail_now(),
         )
+
+    def _timed_and_recorded(self, held: HeldRun, run: ScriptRun, meter: LoadMeter) -> ScriptRun:
+        """The run with the times of further iterations, bare and recorded, in place of those of the first figures."""
+        child, request, early = held.child, self._request, run.rows
+        try:
+            run = replace(run, rows=first_steps(child, request, held.typical_ms, run.ready.last))
+            lightly, _ = iterations_to_record(request, run.rows)
+            if wanted := min(lightly, run.recording.readable):
+                meter.pause()
+                recording = record_times(child, wanted)
+                meter.go_on()
+                run = replace(run, recording=recording, ended_after=recording.ended_after)
+            if run.ended_after is None:
+                run = replace(run, paired_ms=beside_recording(child, request, run.rows, request.recorded))
+            return run
+        except ScriptEnded as ended:
+            timed = BareRows([*ended.ended.rows[1:]])
+            enough = run.rows is early and len(timed.rows) >= len(early.rows)
+            return replace(run, rows=timed if enough else run.rows, ended_after=ended.ended.boundaries)
 
     def _before_recording(
         self, child: ChildProcess, ready: Ready, rows: BareRows, late: StageFailures
@@ -315,18 +340,18 @@ class CaptureSession:
         return idle, power
 
     def _after_recording(
-        self, child: ChildProcess, ready: Ready, rows: BareRows, recording: ChildRecording, *, quick: bool
+        self, child: ChildProcess, ready: Ready, rows: BareRows, recording: ChildRecording
     ) -> _Later:
         """Iterations right behind the recorded ones, to compare these with; on a CPU they are added to ``rows``.
 
-        Where iterations are ``quick``, the values in their tensors too, and enough iterations for a steady median.
+        Where iterations are quick, the values in their tensors too, and enough iterations for a steady median.
         """
         recorded, later = self._request.recorded, _Later()
         try:
             if _on_device(ready):
                 return _Later(paired_ms=beside_recording_on_device(child, recorded))
             later = _Later(paired_ms=beside_recording(child, self._request, rows, recorded))
-            if quick:
+            if _is_quick(rows):
                 later = replace(later, values=self._values(child, ready, rows, recording))
                 settle(child, self._request, rows, _FIRST_S)
             return later
@@ -334,12 +359,12 @@ class CaptureSession:
             # It had enough for a profile; the curve will need a fresh run.
             return later.ended_with(ended.ended)
 
-    def _more(self, child: ChildProcess, run: ScriptRun, *, looked: bool) -> _Later:
-        """Further iterations, and what they show unless it was ``looked`` at; on a CPU they are added to the rows."""
+    def _more(self, child: ChildProcess, run: ScriptRun) -> _Later:
+        """Further iterations, and what they show; on a CPU they are added to the rows."""
         later = _Later()
         try:
             # Before the longest of the stages, in which a short script ends.
-            if not looked:
+            if run.values is None:
                 later = replace(later, values=self._values(child, run.ready, run.rows, run.recording))
             if _on_device(run.ready):
                 return later
@@ -395,8 +420,13 @@ class _Base:
 
     run: ScriptRun
     meter: LoadMeter
-    quick: bool
-    """True if iterations on a CPU are so short that values were looked at already."""
+    early: bool
+    """True if its times are those of the end of the warm-up, and of a recording in full."""
+
+
+def _is_quick(rows: BareRows) -> bool:
+    """True if iterations are so short that the first figures wait for further ones, and for values."""
+    return not rows.rows or rows.median_ms * _MOST <= _FIRST_S * 1e3
 
 
 def _on_device(ready: Ready) -> bool:

@@ -55,13 +55,13 @@ class Stepper:
         self._mode = self._warming
         self._remaining = 0
         self._waits = False
-        self._rows = []
+        self._warm_rows, self._rows = [], []
         self._clock = StepClock()
         self._devices = DevicesInUse()
         self._alive_at = 0.0
         self._frames = []
         self._loop = None
-        self._recordings = None
+        self._recordings = self._to_go_on = None
         self._record_path = ""
         self.began = _clock()
         self.boundaries = 0
@@ -161,11 +161,14 @@ class Stepper:
             step_ms = self.observer.long.pass_ms()
         elif not self._clock.behind:
             last = self._row() | {"step_ms": step_ms}
+            self._warm_rows.append(last)
         self._channel.send("boundary", count=done, step_ms=step_ms)
         enough = self._warm_up.over(done, step_ms, self._devices.reserved_bytes(), self._clock.behind)
         least = (self._asked_warmup or _LEAST_FOR_IDLE_OPTIMIZERS) * _MOST_WARMUP_FOR_IDLE_OPTIMIZERS
         if not enough or not (self.observer.all_stepped() or done >= least):
             return
+        judged = self._warm_up.judged
+        settled, self._warm_rows = self._warm_rows[-judged:] if judged else [], []
         self.observer.fix_anchor()
         if self.evaluation is not None:
             self.evaluation.stop()
@@ -178,6 +181,7 @@ class Stepper:
             warmup=done,
             warmup_reason=self._warm_up.reason,
             last=last,
+            settled=settled,
             loop=self._loop,
             facts=self._facts(),
             script_s=ended - self.began,
@@ -342,10 +346,20 @@ class Stepper:
         if command["do"] == "run":
             self._mode = self._running
         else:
-            self._mode = self._recording
             self._record_path = command["path"]
-            self._recordings = self._recordings_for(command)
-            self._recordings.start()
+            self._begin_recording(command)
+
+    def _begin_recording(self, command):
+        self._recordings, self._to_go_on = self._to_go_on, None
+        if command.get("times"):
+            self._recordings.record_times(command["iterations"])
+            self._mode = self._between_recordings
+            return
+        self._recordings = self._recordings_for(command)
+        if command.get("goes_on"):
+            self._to_go_on = self._recordings
+        self._mode = self._recording
+        self._recordings.start()
 
     def _begin_comparing(self, command):
         """False, and the reason is sent, where the gradients of this script cannot be compared."""

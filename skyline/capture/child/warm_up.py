@@ -34,6 +34,11 @@ class WarmUp:
         self._changed_at = 0
         self.reason = ""
 
+    @property
+    def judged(self):
+        """Number of the last iterations by which it is judged."""
+        return min(_WINDOW, len(self._steps_ms))
+
     def over(self, count, step_ms, reserved_bytes=0, behind=0):
         """True if ``count`` iterations are enough. One took ``step_ms`` (None: not known): the last, or so many before.
 

@@ -51,8 +51,29 @@ def test_first_figures_come_before_further_iterations(script: Callable[..., Path
     assert "timing more iterations" not in before
     assert "timing more iterations" in said
     assert profile_report(analyse(first)).phases
-    assert first.paired_ms
+    assert finished.paired_ms
+    assert not first.paired_ms
+    assert len(first.times.steps_ms) == 3 < len(finished.times.steps_ms)
+    assert not set(first.times.steps_ms) & set(finished.times.steps_ms), "those of the end of the warm-up"
+    assert len(first.trace.iterations) == 2 < len(finished.trace.iterations)
+    assert len(finished.notes) == len(set(finished.notes))
     assert first.id != finished.id, "front ends read the figures again"
     assert first.values is None
     assert finished.values is not None
-    assert first.times.steps_ms == finished.times.steps_ms[: len(first.times.steps_ms)]
+
+
+@pytest.mark.capture
+def test_a_script_that_ends_behind_its_first_figures_keeps_them(
+    script: Callable[..., Path], starter: Starter
+) -> None:
+    path = script(LOADED.replace("while True", "for _ in range(1)").replace("4096", "224"))
+    request = CaptureRequest(
+        path, working_directory=path.parent, settle_s=1.0, batch_points=0, trials=False, timeout_s=60.0
+    )
+    shown: list[Profile] = []
+    finished = capture(request, progress=lambda _: None, on_partial=shown.append, starter=starter)
+    (first,) = shown
+    assert len(finished.times.steps_ms) >= len(first.times.steps_ms)
+    assert not set(first.times.steps_ms) & set(finished.times.steps_ms), "those behind the recording"
+    assert first.trace == finished.trace
+    assert profile_report(analyse(finished)).phases

@@ -6,6 +6,8 @@ from typing import NamedTuple
 
 from torch.autograd import DeviceType
 
+from .node import RUNTIME
+
 _COPIES = ("Memcpy", "Memset", "CopyHostToDevice", "CopyDeviceToHost", "CopyDeviceToDevice", "FillBuffer")
 """CUDA's names, and those that ROCm gives."""
 
@@ -111,7 +113,7 @@ def is_call(node):
 
 def is_kineto(node):
     """True if a node of the tree was noted by Kineto, and not by PyTorch: a runtime call or a device's event."""
-    return type(node.extra_fields).__name__ == "_ExtraFields_Kineto"
+    return node.kind == RUNTIME
 
 
 def _is_annotation(event, name, spans):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from .node import CALL_IN_C
+
 BACKWARD_PREFIX = "autograd::engine::evaluate_function: "
 
 
@@ -35,7 +37,7 @@ def _engine_calls(roots):
     found, pending = [], list(roots)
     while pending:
         node = pending.pop()
-        if "run_backward" in node.name and type(node.extra_fields).__name__ == "_ExtraFields_PyCCall":
+        if node.kind == CALL_IN_C and "run_backward" in node.name:
             found.append(node)
         else:
             pending.extend(node.children)

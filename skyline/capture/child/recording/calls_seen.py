@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from ..observed_calls import READS, ObservedCalls
+from .node import CALL
 from .tree_nodes import text_of
 
 _IN_C = re.compile(r"<built-in (?:function|method) (\w+)(?: of (\w+) object)?")
@@ -64,12 +65,12 @@ class CallsSeen:
         self._roots = {}
         self._known = {}
 
-    def entered(self, node, fields, is_python, context):
+    def entered(self, node, context):
         """The observed call for the contexts below it, where only plumbing lies between it and the user's code.
 
         None as long as there is but plumbing, False inside of a library, else the call.
         """
-        if not is_python:
+        if node.kind != CALL:
             found = _IN_C.match(text_of(node, "name"))
             if found is None:
                 return None
@@ -78,9 +79,9 @@ class CallsSeen:
             if function == "print" and owner is None:
                 name = "print"
             return None if name is None else self.observed_calls.add(name, context.line)
-        if fields.module is not None:
+        if node.extra_fields.module is not None:
             return _ELSEWHERE
-        name = self._name_of(fields.callsite)
+        name = self._name_of(node.extra_fields.callsite)
         if name == _THROUGH:
             return None
         if name is None:

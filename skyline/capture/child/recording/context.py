@@ -36,8 +36,10 @@ class Context:
     def copy(self):
         """A context to change for the calls below."""
         other = Context.__new__(Context)
-        for name in Context.__slots__:
-            setattr(other, name, getattr(self, name))
+        other.line, other.call_line, other.module = self.line, self.call_line, self.module
+        other.phase, other.kind, other.function = self.phase, self.kind, self.function
+        other.step, other.root_call, other.asked = self.step, self.root_call, self.asked
+        other.in_loop_frame, other.checkpointed = self.in_loop_frame, self.checkpointed
         return other
 
     def on_line(self, line):

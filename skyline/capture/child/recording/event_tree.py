@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import sys
 
+from ..devices.backend import CPU
 from ..observed_calls import CHECKPOINT_FILE
 from .backward_thread import BACKWARD_PREFIX, nest_backward_thread
 from .calls_seen import CallsSeen
 from .context import CALL_US, FULL_OPERATOR_US, OPERATOR_US, Context, ForwardSource, Step
 from .line_samples import WORTH_SPLITTING_NS
-from .operator_lines import is_mark, is_operator
+from .node import ALLOCATION, CALL, CALL_IN_C, OPERATOR, RUNTIME, SPAN, nodes_of
+from .operator_lines import is_mark
 from .places import PlaceTable
 from .rows import clipped, coalesced, iterations_between, kept_bytes, settle_phases
 from .shapes import Shapes, multiplies, operator_flops
-from .tree_nodes import has_python_call, is_closure, is_user_span, named, reads_clock, start_ns, text_of
+from .tree_nodes import has_python_call, is_closure, reads_clock, spans_named, start_ns, text_of
 
 _DEEPEST = 20_000
 
@@ -36,8 +38,8 @@ class EventTree:
         self._full = full
         self._calls = CallsSeen() if full else None
         self._operator_cost_us = FULL_OPERATOR_US if full else OPERATOR_US
-        self._roots = roots
-        marks = sorted(named(roots, boundary), key=lambda node: node.start_time_ns)
+        self._roots = nodes_of(roots)
+        marks = sorted(spans_named(self._roots, boundary), key=start_ns)
         self._main_thread = marks[0].start_tid
         self._origin_ns = marks[0].end_time_ns
         self.iterations = iterations_between(marks, self.microseconds)
@@ -73,7 +75,7 @@ class EventTree:
         sys.setrecursionlimit(max(limit, _DEEPEST))
         try:
             main, others = [], []
-            for root in sorted(self._roots, key=lambda root: root.start_time_ns):
+            for root in sorted(self._roots, key=start_ns):
                 (main if root.start_tid == self._main_thread else others).append(root)
             self._nested, others = nest_backward_thread(main, others)
             for node in main:
@@ -114,25 +116,24 @@ class EventTree:
     # Walking.
 
     def _visit(self, node, context):
-        fields = node.extra_fields
-        kind = type(fields).__name__
-        if kind == "_ExtraFields_Allocation":
-            self._allocated(node, fields, context)
-        elif kind == "_ExtraFields_Kineto":
+        kind = node.kind
+        if kind == ALLOCATION:
+            self._allocated(node, context)
+        elif kind == RUNTIME:
             self._runtime(node, context)
-        elif kind in ("_ExtraFields_PyCall", "_ExtraFields_PyCCall"):
-            self._visit_call(node, fields, kind == "_ExtraFields_PyCall", context)
-        elif kind == "_ExtraFields_TorchOp" and not str(fields.scope).endswith("USER_SCOPE"):
-            self._visit_operator(node, fields, context)
+        elif kind in (CALL, CALL_IN_C):
+            self._visit_call(node, context)
+        elif kind == OPERATOR:
+            self._visit_operator(node, context)
         else:
-            # A span that someone opened (record_function): its end may lie beyond its parent's, so it only
-            # passes its context on.
+            # The end of a span may lie beyond its parent's, so it only passes its context on.
             if context.step is not None:
                 context.step.see_span(node.name)
             for child in node.children:
                 self._visit(child, context)
 
-    def _visit_call(self, node, fields, is_python, outer):
+    def _visit_call(self, node, outer):
+        fields, is_python = node.extra_fields, node.kind == CALL
         context = outer.copy()
         context.in_loop_frame = False
         line = self._places.line(fields.caller)
@@ -149,7 +150,7 @@ class EventTree:
         if own_line is not None:
             context.asked = None
         elif context.asked is None and self._calls is not None:
-            context.asked = self._calls.entered(node, fields, is_python, context)
+            context.asked = self._calls.entered(node, context)
         self._visit_children(node, context, own_line)
 
     def _enter_function(self, fields, context, is_own):
@@ -198,24 +199,23 @@ class EventTree:
         frame = node.extra_fields.callsite if own_line is not None else None
         children = node.children
         if self._nested:
-            children = [*children, *self._nested.get(getattr(node, "id", None), ())]
+            children = [*children, *self._nested.get(node.id, ())]
         children = sorted(children, key=start_ns)
         plain, run, numbers, marked, told = context, None, {}, [], None
         for index, child in enumerate(children):
-            fields = child.extra_fields
-            kind = type(fields).__name__
-            if kind == "_ExtraFields_Allocation":
-                self._allocated(child, fields, context)
+            kind = child.kind
+            if kind == ALLOCATION:
+                self._allocated(child, context)
                 continue
             if own_line is not None:
-                caller = getattr(fields, "caller", None)
-                if caller is not None:
+                if kind in (CALL, CALL_IN_C):
+                    caller = child.extra_fields.caller
                     line = self._line_in_frame(caller, numbers, line)
-                elif is_operator(child):
+                elif kind == OPERATOR:
                     if told is None:
                         told = self._told_lines(frame, children)
                     line = told.get(index, line)
-            if kind == "_ExtraFields_PyCCall" and self._is_plain(child, context):
+            if kind == CALL_IN_C and self._is_plain(child, context):
                 if own_line is not None and (plain is context or plain.line != line):
                     plain = context.on_line(line)
                 end_ns = max(cursor, child.end_time_ns)
@@ -232,10 +232,10 @@ class EventTree:
             self._python_run(run)
             run = None
             here = context if own_line is None else context.on_line(line)
-            if is_user_span(child):
+            if kind == SPAN:
                 self._visit(child, here)
                 continue
-            if own_line is not None and kind == "_ExtraFields_PyCall" and is_mark(fields):
+            if own_line is not None and kind == CALL and is_mark(child.extra_fields):
                 marked.append((caller.line_number, child))
             if child.start_time_ns > cursor:
                 self._python(cursor, child.start_time_ns, here, frame, int(not reads_clock(child)))
@@ -281,11 +281,11 @@ class EventTree:
 
     # Operators.
 
-    def _visit_operator(self, node, fields, context):
+    def _visit_operator(self, node, context):
         name = node.name
         if name.startswith(BACKWARD_PREFIX):
             name = name[len(BACKWARD_PREFIX) :]
-            context = self._backward_context(node, fields, context)
+            context = self._backward_context(node, context)
         if self._calls is not None:
             self._calls.operator(name, node, context)
         made = len(self._records)
@@ -296,7 +296,7 @@ class EventTree:
         if context.phase != "backward" and len(self._records) > made:
             self._own_sequence_numbers(node, ForwardSource(context, self._records[made:]))
 
-    def _backward_context(self, node, fields, context):
+    def _backward_context(self, node, context):
         """Backward work belongs where the forward operator stands whose number it carries.
 
         With hooks on a tensor only the inner function shows the number. A gradient that is added to its
@@ -304,10 +304,8 @@ class EventTree:
         """
         context = context.copy()
         context.phase = "backward"
-        numbers = [fields.sequence_number] + [
-            child.extra_fields.sequence_number
-            for child in node.children
-            if type(child.extra_fields).__name__ == "_ExtraFields_TorchOp"
+        numbers = [
+            one.extra_fields.sequence_number for one in (node, *node.children) if one.kind in (OPERATOR, SPAN)
         ]
         cause = next((self._causes[n] for n in numbers if n >= 0 and n in self._causes), None)
         if cause is not None:
@@ -324,9 +322,9 @@ class EventTree:
     def _visit_between(self, node, name, context):
         """An operator in which the person's own code runs: that has its own lines, the rest is the operator's."""
         cursor = node.start_time_ns
-        for child in sorted(node.children, key=lambda item: item.start_time_ns):
-            if type(child.extra_fields).__name__ == "_ExtraFields_Allocation":
-                self._allocated(child, child.extra_fields, context)
+        for child in sorted(node.children, key=start_ns):
+            if child.kind == ALLOCATION:
+                self._allocated(child, context)
                 continue
             self._operator(name, cursor, child.start_time_ns, context)
             self._visit(child, context)
@@ -353,21 +351,21 @@ class EventTree:
     def _absorb(self, node, context):
         """Allocations below an operator are taken in; its runtime calls, and how many operators it calls."""
         runtime_calls, inner = [], 0
+        launches = self._full and self._device_kind != CPU
         waiting = [(child, node) for child in node.children]
         while waiting:
             child, outer = waiting.pop()
-            kind = type(child.extra_fields).__name__
-            if kind == "_ExtraFields_Allocation":
-                self._allocated(child, child.extra_fields, context)
-            elif kind == "_ExtraFields_Kineto":
+            if child.kind == ALLOCATION:
+                self._allocated(child, context)
+            elif child.kind == RUNTIME:
                 runtime_calls.append(child)
-                if self._full and multiplies(outer):
+                if launches and multiplies(outer):
                     self._multiplied[child.correlation_id] = self._shapes.number(outer)
             else:
                 inner += 1
-                within = child if multiplies(child) or not multiplies(outer) else outer
+                within = outer if launches and multiplies(outer) and not multiplies(child) else child
                 waiting.extend((each, within) for each in child.children)
-        runtime_calls.sort(key=lambda call: call.start_time_ns)
+        runtime_calls.sort(key=start_ns)
         return runtime_calls, inner
 
     def _own_sequence_numbers(self, node, cause):
@@ -379,9 +377,8 @@ class EventTree:
         waiting = [node]
         while waiting:
             here = waiting.pop()
-            fields = here.extra_fields
-            if type(fields).__name__ == "_ExtraFields_TorchOp" and fields.sequence_number >= 0:
-                self._causes[fields.sequence_number] = cause
+            if here.kind in (OPERATOR, SPAN) and (number := here.extra_fields.sequence_number) >= 0:
+                self._causes[number] = cause
             waiting.extend(here.children)
 
     def _visit_thread(self, root):
@@ -390,12 +387,10 @@ class EventTree:
         waiting = [(root, Context())]
         while waiting:
             node, context = waiting.pop()
-            fields = node.extra_fields
-            kind = type(fields).__name__
-            if is_operator(node) or kind in ("_ExtraFields_Allocation", "_ExtraFields_Kineto"):
+            if node.kind in (OPERATOR, ALLOCATION, RUNTIME):
                 self._visit(node, context)
                 continue
-            line = self._places.line(fields.caller) if hasattr(fields, "caller") else None
+            line = self._places.line(node.extra_fields.caller) if node.kind in (CALL, CALL_IN_C) else None
             below = context if line is None else context.on_line(line)
             waiting.extend((child, below) for child in reversed(node.children))
         self._lane = "cpu:main"
@@ -485,7 +480,8 @@ class EventTree:
         self._records.append(record)
         return record
 
-    def _allocated(self, node, fields, context):
+    def _allocated(self, node, context):
+        fields = node.extra_fields
         if fields.device.type == self._device_kind:
             self._allocations.append(
                 {

@@ -3,39 +3,8 @@
 from __future__ import annotations
 
 from .activities import Activities, is_call, is_kineto
-from .tree_nodes import is_user_span, text_of
-
-
-class Nested:
-    """A node of the tree in another place; its own children, thread and, for a runtime call, times."""
-
-    __slots__ = (
-        "_node",
-        "children",
-        "correlation_id",
-        "end_time_ns",
-        "extra_fields",
-        "start_tid",
-        "start_time_ns",
-    )
-
-    def __init__(self, node, thread):
-        self._node = node
-        self.children = []
-        self.extra_fields = node.extra_fields
-        self.correlation_id = node.correlation_id
-        self.start_time_ns, self.end_time_ns = node.start_time_ns, node.end_time_ns
-        self.start_tid = thread
-
-    @property
-    def name(self):
-        """As of the profiler's node."""
-        return self._node.name
-
-    @property
-    def id(self):
-        """As of the profiler's node."""
-        return self._node.id
+from .node import ALLOCATION, SPAN, nodes_of
+from .tree_nodes import text_of
 
 
 def nested(roots, events):
@@ -48,11 +17,12 @@ def nested(roots, events):
     activities = Activities(events, calls, spans)
     threads = {}
     for node in nodes:
+        node.children = []
         if not is_kineto(node):
-            threads.setdefault(node.start_tid, ([], []))[0].append(Nested(node, node.start_tid))
+            threads.setdefault(node.start_tid, ([], []))[0].append(node)
         elif is_call(node) and not activities.is_on_device(node):
-            thread = activities.thread_of(node)
-            threads.setdefault(thread, ([], []))[1].append(Nested(node, thread))
+            node.start_tid = activities.thread_of(node)
+            threads.setdefault(node.start_tid, ([], []))[1].append(node)
     worked_for = {activity.correlation for activity in activities.work}
     found = []
     for own, called in threads.values():
@@ -63,14 +33,14 @@ def nested(roots, events):
 def _flat(roots):
     """All nodes, each after its parent; those that Kineto noted; the names of spans opened by hand."""
     nodes, calls, spans = [], [], set()
-    waiting = list(roots)[::-1]
+    waiting = nodes_of(roots)[::-1]
     while waiting:
         node = waiting.pop()
         nodes.append(node)
         waiting.extend(node.children[::-1])
         if is_kineto(node):
             calls.append(node)
-        elif is_user_span(node):
+        elif node.kind == SPAN:
             spans.add(text_of(node, "name"))
     return nodes, calls, spans
 
@@ -138,4 +108,4 @@ def _is_at_end(node, above):
 
 
 def _is_leaf(node):
-    return type(node.extra_fields).__name__ == "_ExtraFields_Allocation" or is_user_span(node)
+    return node.kind in (ALLOCATION, SPAN)

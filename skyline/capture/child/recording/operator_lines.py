@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import difflib
 
-from .tree_nodes import is_user_span, start_ns, text_of
+from .node import OPERATOR
+from .tree_nodes import start_ns, text_of
 
 _MOST_VARIANTS = 8
 _LONGEST_COMPARED = 2_000
@@ -42,7 +43,7 @@ class OperatorLines:
         seen = [
             (iteration_of(child), child.name, index)
             for index, child in enumerate(children)
-            if is_operator(child)
+            if child.kind == OPERATOR
         ]
         path, function = places.user_path(frame.file_name), text_of(frame, "function_name")
         told = self.tell((frame.file_name, function), seen)
@@ -97,17 +98,12 @@ def is_mark(fields):
     return text_of(callsite, "function_name") == _MARKER and callsite.file_name.endswith("line_marker.py")
 
 
-def is_operator(node):
-    """True if it is an operator, and no span that someone opened by hand."""
-    return type(node.extra_fields).__name__ == "_ExtraFields_TorchOp" and not is_user_span(node)
-
-
 def outermost_operators(node):
     """The operators that run below a node, without those that they call in turn; in order."""
     found, waiting = [], [node]
     while waiting:
         here = waiting.pop()
-        if is_operator(here):
+        if here.kind == OPERATOR:
             found.append(here)
         else:
             waiting.extend(here.children)

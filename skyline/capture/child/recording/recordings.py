@@ -48,10 +48,9 @@ class Recordings:
         self._full = None
         self._light = None
         self._unknown_share = 0.0
-        self._stopped = 0.0
+        self._stopped = self._reading_s = 0.0
         self._failure = None
         self._light_failure = ""
-        self._reading_ms = 0.0
         self._failures = 0
         self._recorder = self._full_recorder()
 
@@ -119,25 +118,31 @@ class Recordings:
                 self._unknown_share = enrich(trace, self._full["trace"])
         except Exception as error:
             return self._goes_on_after(error)
-        reading_s = (_cpu_clock() - self._stopped) / max(1, len(trace["iterations"]))
+        self._reading_s = (_cpu_clock() - self._stopped) / max(1, len(trace["iterations"]))
         if self._full is not None:
-            self._light, self._reading_ms = trace, 1e3 * reading_s
+            self._light = trace
             return False
         self._full = {"trace": trace}
         self.observed_calls = recorder.observed_calls if self._lines is not None else None
-        if self._lines is None:
-            return False
-        lightly = min(self._iterations, int(_READING_S / max(reading_s, 1e-6)))
-        if not lightly:
-            return False
+        lightly = min(self._iterations, self._readable)
+        if lightly:
+            self.record_times(lightly)
+        return lightly > 0
+
+    @property
+    def _readable(self):
+        """Most iterations of a light recording that the time for reading it allows."""
+        return 0 if self._lines is None else int(_READING_S / max(self._reading_s, 1e-6))
+
+    def record_times(self, iterations):
+        """A light recording of so many iterations is next, after the full one."""
         self._recorder = Recorder(
             self._device_kind,
-            lightly,
+            iterations,
             operator_lines=self._lines,
             full=False,
-            samples=recorder.has_long_stretches,
+            samples=self._recorder.has_long_stretches,
         )
-        return True
 
     def _full_recorder(self):
         return Recorder(self._device_kind, self._whole, self._marker, self._lines)
@@ -181,19 +186,18 @@ class Recordings:
         """
         if self._full is None:
             return None
-        result, trace = dict(self._full), self._full["trace"]
+        result = dict(self._full)
         if self._light is not None:
-            result["unknown_share"] = self._unknown_share
-            result["trace"] = trace = self._light
-        for record in trace["records"]:
-            record.pop("whole", None)
-        for allocation in trace["allocations"]:
-            allocation.pop("module", None)
-        marks = trace["iterations"]
+            result |= {
+                "unknown_share": self._unknown_share,
+                "trace": self._light,
+                "reading_ms": 1e3 * self._reading_s,
+            }
+        else:
+            result["readable"] = self._readable
+        marks = result["trace"]["iterations"]
         recorded_ms = [(mark["end_us"] - mark["start_us"]) / 1e3 for mark in marks]
-        return dict(
-            result, recorded_ms=recorded_ms, light_failure=self._light_failure, reading_ms=self._reading_ms
-        )
+        return dict(result, recorded_ms=recorded_ms, light_failure=self._light_failure)
 
     def write(self, path):
         """Leave the result, if there is any, in a file for the parent: it may be megabytes."""
@@ -235,8 +239,6 @@ class LightRecording:
     def read(self, loop):
         """Read what was recorded; nothing is to be recorded after it."""
         self._trace = self._recorder.read(loop, module_names())
-        for record in self._trace["records"]:
-            record.pop("whole", None)
         return False
 
     def end(self, loop):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import functools
 
+from .node import CALL, SPAN
+
 _CLOCKS = ("perf_counter", "monotonic", "function time>", "thread_time", "process_time")
 """A loop that waits for the clock takes as long as it does, however slow recording makes its calls."""
 
@@ -32,23 +34,17 @@ def _is_of_a_clock(name):
     return any(clock in name for clock in _CLOCKS)
 
 
-def is_user_span(node):
-    """True if it was opened by hand (record_function)."""
-    fields = node.extra_fields
-    return type(fields).__name__ == "_ExtraFields_TorchOp" and str(fields.scope).endswith("USER_SCOPE")
-
-
 def start_ns(node):
     """When it began, to sort by."""
     return node.start_time_ns
 
 
-def named(nodes, name):
-    """All nodes of a name, some levels down: looked for everywhere, without recursion."""
+def spans_named(nodes, name):
+    """All spans of a name, some levels down: looked for everywhere, without recursion."""
     waiting = list(nodes)
     while waiting:
         node = waiting.pop()
-        if text_of(node, "name") == name:
+        if node.kind == SPAN and text_of(node, "name") == name:
             yield node
         waiting.extend(node.children)
 
@@ -58,8 +54,7 @@ def has_python_call(node, is_wanted):
     waiting = list(node.children)
     while waiting:
         child = waiting.pop()
-        fields = child.extra_fields
-        if type(fields).__name__ == "_ExtraFields_PyCall" and is_wanted(fields.callsite.file_name):
+        if child.kind == CALL and is_wanted(child.extra_fields.callsite.file_name):
             return True
         waiting.extend(child.children)
     return False
