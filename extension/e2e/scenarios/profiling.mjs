@@ -3,7 +3,7 @@ import { seen, there, until } from "../workbench.mjs";
 
 export const title = "profiling";
 
-export async function run({ window, check }) {
+export async function run({ window, check, eventually }) {
   const { page } = window;
   await window.seesLens("Profile this training script");
   check("an invitation stands above the training loop", true);
@@ -45,10 +45,11 @@ export async function run({ window, check }) {
   check("the view has both bars", (await window.view.locator(".track").count()) === 2);
   const [rate, peak] = [await window.figure("throughput"), await window.figure("memory")];
   check(`with their figures: ${rate}, ${peak}`, /^[\d,.]+ samples\/s/.test(rate) && Number.parseFloat(rate) > 0 && /^[\d.]+ (k|M|G)B/.test(peak) && Number.parseFloat(peak) > 0);
-  const headline = (await window.lens("peak").innerText()).replaceAll("\u00a0", " ");
-  // Without the range: ` ±925`, or ` (335–857)` where it is wide.
-  check("the same as in the lens", [rate, peak].every((figure) => headline.includes(figure.split(/ [±(]/)[0])));
+  // The lens follows the view within a moment. Without the range: ` ±925`, or ` (335–857)` where it is wide.
+  const headline = async () => (await window.lens("peak").innerText()).replaceAll("\u00a0", " ");
+  const plain = [rate, peak].map((figure) => figure.split(/ [±(]/)[0]);
+  await eventually("the same as in the lens", () => headline().then((text) => plain.every((figure) => text.includes(figure))));
   check("and the batch size of the code", (await window.batchSizeShown()) === 32);
-  const rows = (await window.view.locator(".whatif").allInnerTexts()).filter((row) => !row.includes("in the code"));
-  check("each what-if has its change in time and in speed", rows.length > 2 && rows.every((row) => /(ms|µs)/.test(row) && /(%|×|not known)/.test(row)));
+  const rows = async () => (await window.view.locator(".whatif").allInnerTexts()).filter((row) => !row.includes("in the code"));
+  await eventually("each what-if has its change in time and in speed", () => rows().then((all) => all.length > 2 && all.every((row) => /(ms|µs)/.test(row) && /(%|×|not known)/.test(row))));
 }
