@@ -29,6 +29,8 @@ PACE = TurnPace(turn_s=0.3, least=0, most=24, turns_per_life=10, restarts=0, sto
 _LONGEST_STEP_MS = 6_000.0
 _MOST_ROUNDS, _LEAST_ROUNDS = 8, 2
 """Two rounds only where the machine is so busy that the budget is spent: their ratios give a wide range."""
+_ROUNDS_ALONE = 3
+"""Rounds of a run that has the device for itself."""
 _SHARE_OF_FREE_MEMORY = 0.5
 _MOST_LITERALS = 2
 """So many candidates are tried with other values."""
@@ -191,7 +193,7 @@ class _OtherSizes:
                 if follows and alone:
                     # A GPU's clock drifts less than the load of a machine, and there is no other way.
                     past = PastTurn(self._run.rows.median_ms)
-                    self._take_turns(past, {size: one}, self._budget.curve_s, _LEAST_ROUNDS)
+                    self._take_turns(past, {size: one}, self._budget.curve_s, _ROUNDS_ALONE)
                 elif follows:
                     one.share(Sharing.RELEASING)
                     self._launcher.say("curve", f"measuring batch size {size} in turns", 0.75)

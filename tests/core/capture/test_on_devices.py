@@ -217,7 +217,7 @@ def test_batch_sizes_take_turns_on_a_device_that_does_not_hold_them_all(
     assert "measuring batch size 512 in turns" not in said
     smaller, larger = trial.batch_trials(profile.trials).values()
     assert (smaller.choices.batch_size, larger.choices.batch_size) == (64, 512)
-    assert len(smaller.ratios) == len(larger.ratios) == 3
+    assert len(smaller.ratios) == len(larger.ratios) == 2, "the least: this curve has no time left"
     assert smaller.peak_bytes is not None
     assert larger.peak_bytes is not None
     assert smaller.peak_bytes < profile.peak_bytes < larger.peak_bytes
