@@ -85,7 +85,7 @@ def line_costs(baseline: Subject) -> tuple[LineCost, ...]:
     trace = baseline.script.trace
     book = _Book(trace.lines)
     tallies = book.by_place
-    previous = -1
+    opening, previous = None, None
     for task, time_us in zip(baseline.graph.tasks, baseline.billed_us, strict=True):
         if task.lane != baseline.lane and not time_us:
             continue
@@ -96,7 +96,11 @@ def line_costs(baseline: Subject) -> tuple[LineCost, ...]:
             tally.modules[task.module] += time_us  # type: ignore[assignment]
         if task.lane == baseline.lane:
             tally.calls += _is_arrival(task, billed, previous)
+            opening = billed if previous is None else opening
             previous = billed
+    if opening is not None and opening == previous and (tally := book.of(opening)).calls > 1:
+        # Iterations are cut within a call of the optimizer: its end at the very start is no call of its own.
+        tally.calls -= 1
     for record in trace.records:
         tally = book.of(record.line if record.line >= 0 else record.call_line)
         tally.flops += record.flops
@@ -125,7 +129,7 @@ def line_costs(baseline: Subject) -> tuple[LineCost, ...]:
     return (*sorted(rows, key=lambda row: (-row.self_ms, row.file, row.line)), rest)
 
 
-def _is_arrival(task: Task, line: int, previous: int) -> bool:
+def _is_arrival(task: Task, line: int, previous: int | None) -> bool:
     return line != previous and task.phase is not Phase.BACKWARD
 
 

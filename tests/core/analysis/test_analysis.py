@@ -45,6 +45,19 @@ def test_backward_work_is_billed_to_the_forward_line(analysis):
     assert forward.module == "Linear"
 
 
+def test_the_end_of_the_optimizers_call_at_the_very_start_is_no_call(profile):
+    trace = profile.trace
+    *_, last = sorted(trace.records, key=lambda record: record.start_us)
+    tail = replace(last, start_us=trace.iterations[0].start_us - 1.0, duration_us=0.5, iteration=0)
+    cut = replace(profile, trace=replace(trace, records=(tail, *trace.records)))
+    place = trace.lines[last.line if last.line >= 0 else last.call_line]
+
+    def calls(of):
+        return {(row.file, row.line): row.calls for row in analyse(of).lines}[place.file, place.line]
+
+    assert calls(cut) == calls(profile) >= 1
+
+
 def test_the_rest_comes_last_and_has_no_place(analysis):
     rest = analysis.lines[-1]
     assert (rest.file, rest.line) == ("", 0)
