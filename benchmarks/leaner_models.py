@@ -61,6 +61,7 @@ _WHOLE_SCRIPTS = (
     "unseen_whatifs_6",
     "unseen_whatifs_7",
     "unseen_whatifs_8",
+    "unseen_whatifs_9",
 )
 
 

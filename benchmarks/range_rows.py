@@ -14,8 +14,8 @@ import tomllib
 from skyline.interval import Interval
 
 _HELD_OUT = Path(__file__).with_name("held_out.toml")
-_WRITTEN_BEFORE = "2026-11-26T02:00"
-"""Later pages have ranges that hold the difference between processes."""
+_SPREADS = ((0.043, "2026-11-28T17:00"), (0.030, "2026-11-26T02:00"), (0.0, ""))
+"""The difference between processes that the ranges of pages hold, each since a date."""
 _STEADY = 0.05
 """A change whose null is further off was not measured."""
 
@@ -29,18 +29,23 @@ class Change:
     names: tuple[str, ...]
     predicted: Interval
     measured: float
-    complete: bool
-    """True if the range has the difference between processes in it already."""
+    spread: float
+    """The difference between processes, as a share, that the range has in it already."""
     provenance: str = ""
     """The basis of the prediction, where the page has it."""
 
     def ranged(self, spread: float) -> Interval:
-        """The range with the difference between processes, joined as the product does."""
-        said, more = self.predicted, 0.0 if self.complete else spread * self.predicted.value
+        """The range with that difference between processes, joined as the product does."""
+        said = self.predicted
+        more = spread**2 - self.spread**2
+
+        def joined(side: float) -> float:
+            return math.sqrt(max(0.0, side**2 + more * said.value**2))
+
         return Interval(
             said.value,
-            said.value - math.hypot(said.value - said.low, more),
-            said.value + math.hypot(said.high - said.value, more),
+            said.value - joined(said.value - said.low),
+            said.value + joined(said.high - said.value),
         )
 
 
@@ -49,14 +54,14 @@ def changes(results: Path, pages: Sequence[str]) -> list[Change]:
     found: list[Change] = []
     for page in pages:
         machine, figures = content(results, page)
-        complete = machine["when"] >= _WRITTEN_BEFORE
+        spread = next(share for share, since in _SPREADS if machine["when"] >= since)
         for script, row in with_null(figures):
             said = row.get("said")
             if said and abs(null_of(row) - 1) <= _STEADY:
                 ratio = Interval(said["ratio"], said["low"], said["high"])
                 names = tuple(said["names"])
                 measured, basis = row["measured"]["value"], said.get("provenance", "")
-                found.append(Change(page, script, names, ratio, measured, complete, basis))
+                found.append(Change(page, script, names, ratio, measured, spread, basis))
     return found
 
 

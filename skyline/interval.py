@@ -1,6 +1,6 @@
 """A number with its range of uncertainty, and the scatter of repeated measurements of one quantity.
 
-No normal distribution is assumed.
+No normal distribution is assumed, except for a series of fewer than six samples.
 """
 
 from __future__ import annotations
@@ -62,6 +62,9 @@ _TAIL = 0.025
 _NORMAL = 1.96
 """The same interval of the normal distribution, in standard deviations."""
 _RESAMPLES = 4000
+_FEW = {2: 6.36, 3: 1.34, 4: 0.74, 5: 0.56}
+"""Half of the 95 % interval of the median of so many normal samples, over their range (after Lord 1947, who has the
+mean; from 400,000 draws)."""
 
 
 def median(samples: Sequence[float]) -> float:
@@ -89,8 +92,15 @@ def interval_of(samples: Sequence[float]) -> Interval:
 
 
 def interval_of_series(samples: Sequence[float]) -> Interval:
-    """The same for samples in the order of measuring, one directly after the other: those that drift count as fewer."""
-    count, independent = len(samples), _independent(samples)
+    """The same for samples in the order of measuring, one directly after the other: those that drift count as fewer.
+
+    The whole range of fewer than six samples misses the median too often. Their logarithms are taken to be normal.
+    """
+    count = len(samples)
+    if count in _FEW and min(samples) > 0:
+        value, factor = median(samples), (max(samples) / min(samples)) ** _FEW[count]
+        return Interval(value, value / factor, value * factor)
+    independent = _independent(samples)
     if independent == count:
         return interval_of(samples)
     ordered = sorted(samples)

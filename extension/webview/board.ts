@@ -107,7 +107,10 @@ export class Board {
 
   /** The reason why no other batch size can be predicted. Empty if it can. */
   get #dead(): string {
-    return this.#scale ? "" : (this.#state?.profile?.batch_size.reason ?? "Other batch sizes were not measured, so there is no curve to predict from.");
+    if (this.#scale) return "";
+    const reason = this.#state?.profile?.batch_size.reason;
+    if (reason) return reason;
+    return this.#state?.progress ? "Other batch sizes are being measured." : "Other batch sizes were not measured, so there is no curve to predict from.";
   }
 
   /** The reason why the batch size cannot be written into the code, with its place. Empty if it can. */

@@ -44,6 +44,7 @@ export class Panel {
   readonly #diff = h("pre", { class: "diff", tabindex: 0, "aria-label": "Diff" });
   #data: PageData | null = null;
   #writes = false;
+  #measuring = false;
   #chosen = NOTHING;
   /** The batch size under a bar that is held. */
   #held: number | null = null;
@@ -76,8 +77,15 @@ export class Panel {
     return batchSize === this.#data?.profile.batch_size.value ? null : batchSize;
   }
 
+  /** Tell whether a measurement is under way that adds to the profile. */
+  measures(measuring: boolean): void {
+    if (measuring === this.#measuring) return;
+    this.#measuring = measuring;
+    this.#draw();
+  }
+
   #draw(): void {
-    const state = this.#data && stateOf(this.#data, this.#chosen);
+    const state = this.#data && stateOf(this.#data, this.#chosen, this.#measuring);
     if (!state) return;
     this.#held = null;
     if (asksNothing(this.#chosen)) this.#predicted.textContent = "";
@@ -206,7 +214,7 @@ async function ask<T>(name: string, question: Question): Promise<T | Told> {
 }
 
 /** The state in which the view shows a choice. */
-function stateOf({ profile, whatif }: PageData, { removes, ...applied }: Choice): ViewState {
+function stateOf({ profile, whatif }: PageData, { removes, ...applied }: Choice, measuring: boolean): ViewState {
   return {
     stage: "ready",
     script: { uri: profile.script, name: profile.script },
@@ -215,7 +223,7 @@ function stateOf({ profile, whatif }: PageData, { removes, ...applied }: Choice)
     command: "",
     isTrace: false,
     trouble: null,
-    progress: "",
+    progress: measuring ? "The script is being measured." : "",
     stale: false,
     trusted: true,
     profile,

@@ -34,14 +34,21 @@ async function redraw(): Promise<void> {
   window.scrollTo(0, top);
 }
 
-async function heard({ number, status }: { readonly number: number; readonly status: string }): Promise<void> {
+interface News {
+  readonly number: number;
+  readonly status: string;
+  readonly measuring: boolean;
+}
+
+async function heard({ number, status, measuring }: News): Promise<void> {
   if (String(number) !== document.querySelector("main")?.dataset.number) await redraw();
+  panel.measures(measuring);
   // Before the first profile the page itself says what is waited for.
   say("status", status || (document.getElementById("status")?.dataset.otherwise ?? ""));
 }
 
 const news = new EventSource("news");
-news.onmessage = ({ data }: MessageEvent<string>) => void heard(JSON.parse(data) as { number: number; status: string });
+news.onmessage = ({ data }: MessageEvent<string>) => void heard(JSON.parse(data) as News);
 news.onerror = () => say("status", "The connection to skyline serve is lost: start it again to go on.");
 document.addEventListener("click", ({ target }) => {
   if (target instanceof Element && target.closest("button[name=timeline]")) openTimeline((text) => say("told", text));

@@ -9,6 +9,7 @@ import logging
 import os
 import threading
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from skyline.browser.subject import ShownProfile
@@ -143,9 +144,10 @@ class FileFollower:
         by_hand = self._by_hand
         self._owed = self._by_git = self._by_hand = False
         self._note = ""
-        self._subject.say(f"{self._script.name} is being measured")
+        self._subject.say(f"{self._script.name} is being measured", measuring=True)
+        more = f"{self._script.name} is still being measured: other batch sizes and changes follow"
         try:
-            profile = measure(self._stop, self._subject.show, by_hand)
+            profile = measure(self._stop, partial(self._subject.show, status=more), by_hand)
         except Cancelled:
             return
         except SkylineError as error:

@@ -25,10 +25,11 @@ class Shown:
 
 @dataclass(frozen=True, slots=True)
 class News:
-    """The state of a page: its profile, and the progress or the error in words."""
+    """The state of a page: its profile, the progress or the error in words, and whether a measurement is under way."""
 
     number: int
     status: str
+    measuring: bool
 
 
 class ShownProfile:
@@ -37,6 +38,7 @@ class ShownProfile:
     def __init__(self) -> None:
         self._shown: Shown | None = None
         self._status = ""
+        self._measuring = False
         self._closed = False
         self._lock = threading.Lock()
         self._followers: list[Callable[[], None]] = []
@@ -58,20 +60,24 @@ class ShownProfile:
         with self._lock:
             return self._news()
 
-    def show(self, profile: Profile) -> None:
-        """Analyse a profile and show it in place of the one there was."""
+    def show(self, profile: Profile, *, status: str = "") -> None:
+        """Analyse a profile and show it in place of the one there was.
+
+        A measurement that goes on tells its ``status``.
+        """
         analysis = analyse(profile)
         report, whatifs = build.profile_report(analysis), build.whatif_report(analysis, None)
         with self._lock:
             number = self._shown.number + 1 if self._shown is not None else 1
-            self._shown, self._status = Shown(number, analysis, report, whatifs), ""
+            self._shown = Shown(number, analysis, report, whatifs)
+            self._status, self._measuring = status, bool(status)
             self._tell()
 
-    def say(self, status: str) -> None:
-        """Tell what is going on; the empty text: nothing."""
+    def say(self, status: str, *, measuring: bool = False) -> None:
+        """Tell the progress of a measurement, or a reason; the empty text: nothing."""
         with self._lock:
-            if status != self._status:
-                self._status = status
+            if (status, measuring) != (self._status, self._measuring):
+                self._status, self._measuring = status, measuring
                 self._tell()
 
     @contextmanager
@@ -96,4 +102,5 @@ class ShownProfile:
             follower()
 
     def _news(self) -> News:
-        return News(self._shown.number if self._shown is not None else 0, self._status)
+        number = self._shown.number if self._shown is not None else 0
+        return News(number, self._status, self._measuring)

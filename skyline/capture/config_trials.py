@@ -238,11 +238,11 @@ def config_trials(held: HeldRun, run: ScriptRun, budget: TrialBudget) -> tuple[T
 
     ``held`` is a run of the unchanged script. Formats in which the script fails are left out.
     """
-    step_ms, configs = run.rows.median_ms, _configs(run)
-    most_s = min(_MOST_S, max(_LEAST_S, _SHARE * budget.left_s))
-    plan = _plan(run.recording.reading_ms, step_ms, step_ms, most_s, _RECORDED_ROUNDS, configs)
-    if plan is None or len(configs) < 2:
+    configs = _configs(run)
+    found = _plan_within(run, configs, budget.left_s)
+    if found is None or len(configs) < 2:
         return ()
+    most_s, plan = found
     base, *variants = _turns(held, configs, run, plan)
     first, *others = _expendable([base, *variants])
     # The plan is made of what iterations took when they were timed; on a busier machine fewer rounds have to do.
@@ -357,6 +357,19 @@ def _configs(run: ScriptRun) -> list[Choices]:
 
 def _has_wide_products(trace: Trace) -> bool:
     return any(shape.operator in PRODUCTS and _WIDE_FORMAT in shape.dtypes for shape in trace.shapes)
+
+
+def _plan_within(run: ScriptRun, configs: Sequence[Choices], left_s: float) -> tuple[float, _Plan] | None:
+    """The time for the configs at the script's own batch size in s, and the plan that fits in it.
+
+    Slow iterations may have all that is left of the budget: no other batch size was quick enough to take a part of it.
+    """
+    step_ms = run.rows.median_ms
+    for most_s in (min(_MOST_S, max(_LEAST_S, _SHARE * left_s)), left_s):
+        plan = _plan(run.recording.reading_ms, step_ms, step_ms, most_s, _RECORDED_ROUNDS, configs)
+        if plan is not None:
+            return most_s, plan
+    return None
 
 
 def _plan(

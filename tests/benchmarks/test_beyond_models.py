@@ -8,7 +8,9 @@ import pytest
 
 from skyline.interval import Interval
 from skyline.whatif.beyond_model import BEYOND_MODEL
+from skyline.whatif.subject import BETWEEN_PROCESSES
 
+NOW = BETWEEN_PROCESSES.value
 pytest.importorskip("tomllib", reason="the lists of scripts are read by Python 3.11 and later")
 
 
@@ -38,7 +40,7 @@ def test_an_error_counts_beyond_the_modelled_half_and_for_each_change() -> None:
 
     def row(measured: float, *names: str) -> Change:
         said = Interval(0.5, 0.5 * math.exp(-0.03), 0.5 * math.exp(0.4))
-        return Change("page", "a.py", names, said, measured, True)
+        return Change("page", "a.py", names, said, measured, NOW)
 
     assert lacking(row(0.5 * math.exp(0.3), "amp")) == 0.0
     one = row(0.5 * math.exp(-0.05), "amp")
@@ -53,8 +55,8 @@ def test_rows_of_an_earlier_model_are_left_out() -> None:
     from range_rows import Change
 
     said = Interval.exact(0.9)
-    earlier = Change("unseen_whatifs_6", "a.py", ("amp=bf16", "compile=default"), said, 1.5, True)
-    later = Change("unseen_whatifs_7", "a.py", ("compile=default",), said, 1.0, True)
+    earlier = Change("unseen_whatifs_6", "a.py", ("amp=bf16", "compile=default"), said, 1.5, NOW)
+    later = Change("unseen_whatifs_9", "a.py", ("amp=bf16",), said, 1.0, NOW)
     assert kept([earlier, later]) == [later]
 
 
@@ -65,7 +67,7 @@ def test_single_changes_are_counted_by_their_basis() -> None:
     said = Interval(0.5, 0.4, 0.6)
 
     def rows(basis: str, count: int, measured: float, *names: str) -> list[Change]:
-        return [Change("page", "a.py", names or ("amp",), said, measured, True, basis)] * count
+        return [Change("page", "a.py", names or ("amp",), said, measured, NOW, basis)] * count
 
     together = rows("tried", 5, 0.9, "amp", "compile")
     few, tried, modelled = by_basis(

@@ -14,7 +14,7 @@ import pytest
 
 from skyline.browser import following
 from skyline.browser.following import FileFollower
-from skyline.browser.subject import ShownProfile
+from skyline.browser.subject import News, ShownProfile
 from skyline.errors import SkylineError
 from skyline.trace import store
 from skyline.trace.profile import Profile, SourceFile
@@ -40,6 +40,7 @@ class Project:
         self.measured: list[str] = []
         self.fails = False
         self.by_hand: list[bool] = []
+        self.while_measured: list[News] = []
         self._profile = profile
         self.git("init", "-q", "-b", "main")
         self.script.write_text(MAIN)
@@ -57,6 +58,8 @@ class Project:
 
     def measure(self, stop: threading.Event, early: Callable[[Profile], None], by_hand: bool) -> Profile:
         self.by_hand.append(by_hand)
+        early(replace(self._profile, script=str(self.script)))
+        self.while_measured.append(self.subject.news)
         text = self.script.read_text()
         self.measured.append(text)
         if self.fails:
@@ -109,6 +112,14 @@ def test_a_save_is_measured_and_what_git_writes_is_not(project: Project) -> None
     # Saved as it is, it is the person's.
     project.script.write_text(MAIN)
     project.until_measured(MAIN, "batch = 333\n", MAIN)
+
+
+def test_the_first_figures_say_that_more_follow(project: Project) -> None:
+    project.until_measured(MAIN)
+    (first,) = project.while_measured
+    assert first.measuring
+    assert "still being measured" in first.status
+    assert not project.subject.news.measuring
 
 
 def test_a_commit_does_not_stop_the_next_save(project: Project) -> None:

@@ -227,12 +227,12 @@ def test_news_wait_for_something_new(service: Service, profile: Profile) -> None
         request = f"GET /{service.token}/news HTTP/1.1\r\nHost: 127.0.0.1:{service.port}\r\n\r\n"
         connection.sendall(request.encode())
         stream = connection.makefile("rb")
-        assert next_news(stream) == {"number": 1, "status": ""}
-        service.subject.say("measuring")
-        assert next_news(stream) == {"number": 1, "status": "measuring"}
-        service.subject.say("measuring")
+        assert next_news(stream) == {"number": 1, "status": "", "measuring": False}
+        service.subject.say("measuring", measuring=True)
+        assert next_news(stream) == {"number": 1, "status": "measuring", "measuring": True}
+        service.subject.say("measuring", measuring=True)
         service.subject.show(profile)
-        assert next_news(stream) == {"number": 2, "status": ""}
+        assert next_news(stream) == {"number": 2, "status": "", "measuring": False}
         service.close()
         assert stream.read().endswith(b"0\r\n\r\n"), "it ends, and does not break off"
 

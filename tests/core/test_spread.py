@@ -58,3 +58,12 @@ def test_the_interval_of_drifting_samples_contains_their_median() -> None:
 
 def test_equal_samples_are_independent() -> None:
     assert interval_of_series([2.0] * 12) == Interval.exact(2.0)
+
+
+@pytest.mark.parametrize("count", [2, 3, 4, 5])
+def test_few_iterations_give_an_interval_that_holds_as_often(count: int) -> None:
+    """The whole range of three samples holds their median in three of four cases alone."""
+    chance = random.Random(count)
+    found = [interval_of_series([chance.lognormvariate(0, 0.05) for _ in range(count)]) for _ in range(2000)]
+    assert sum(one.low <= 1 <= one.high for one in found) > 0.93 * len(found)
+    assert all(0 < one.low <= one.value <= one.high for one in found)

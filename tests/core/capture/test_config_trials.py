@@ -12,7 +12,7 @@ from typing import Any, cast
 import pytest
 
 from skyline.capture import config_trials, turns
-from skyline.capture.config_trials import _bare_ms, _plan, operator_times
+from skyline.capture.config_trials import _bare_ms, _plan, _plan_within, operator_times
 from skyline.capture.events import StepRow
 from skyline.capture.turns import Turn, in_turns
 from skyline.trace.profile import Profile
@@ -191,6 +191,20 @@ def test_the_longer_an_iteration_is_the_fewer_are_tried() -> None:
     assert long.iterations < short.iterations
     assert _plan(0.0, 5_000.0, 20.0, 7.0, 2, ALL) is None
     assert _plan(0.0, 20.0, 5_000.0, 7.0, 2, ALL) is None, "the unchanged script takes turns too"
+
+
+@pytest.mark.parametrize(
+    ("step_ms", "left_s", "time_s"),
+    [(20.0, 20.0, 8.0), (20.0, 0.0, 5.0), (1_200.0, 20.0, 20.0), (1_200.0, 8.0, 0.0)],
+)
+def test_slow_iterations_are_tried_where_nothing_else_took_the_budget(
+    step_ms: float, left_s: float, time_s: float
+) -> None:
+    run: Any = SimpleNamespace(
+        recording=SimpleNamespace(reading_ms=0.0), rows=SimpleNamespace(median_ms=step_ms)
+    )
+    found = _plan_within(run, [UNCHANGED, Choices(threads=1)], left_s)
+    assert (found[0] if found is not None else 0.0) == time_s
 
 
 def test_reading_recorded_iterations_counts() -> None:

@@ -21,11 +21,10 @@ from skyline.trace.record import OperatorShape, Phase
 from skyline.whatif.base import Applicability, Grain, Scenario, Stage, Subject, UsualWhatIf
 from skyline.whatif.blocks import open_blocks
 from skyline.whatif.catalogue.host.compiling import (
-    BACKWARD_CALL_US,
-    FORWARD_CALL_US,
     KERNEL_CALL_US,
     call_scale,
     compiling_s,
+    graph_calls_us,
     shapes_change,
     without_calls,
 )
@@ -255,9 +254,10 @@ class Compile(UsualWhatIf):
             if told is not None:
                 durations[told.heads] = {LIKELY: told.likely, BEST: told.least}.get(case, told.most)
             masks_us = masks * mask_ns / 1e3 * gained(MASK_PART, threads)
-            return _compiled(graph, found, calls, mode, tuned, (durations + masks_us, gaps))
+            return _compiled(graph, found, calls_us, calls, mode, tuned, (durations + masks_us, gaps))
 
         recorded = subject.graph_of(self.grain)
+        calls_us = graph_calls_us(subject, recorded, found)
         calling = (_AS_ELSEWHERE if subject.on_gpu else _CALLING).scaled(call_scale(subject, recorded))
         likely = compiled(LIKELY, calling.value, _TUNED.value, MASK_NS.value)
         least = compiled(BEST, calling.low, _TUNED.low, MASK_NS.low)
@@ -351,6 +351,7 @@ def _mode(value: str, subject: Subject) -> str:
 def _compiled(
     graph: Graph,
     found: Regions,
+    calls_us: Times,
     calls: float,
     mode: str,
     tuned: float,
@@ -362,8 +363,7 @@ def _compiled(
     durable = found.host if on_gpu else found.host[kinds[found.host] != KIND[TaskKind.CPU]]
     durations[durable] = 0.0
     gaps[found.host] = 0.0
-    forward = np.isin(found.entries, found.heads)
-    own = calls * np.where(forward, FORWARD_CALL_US, BACKWARD_CALL_US)
+    own = calls * calls_us
     if mode == REDUCE_OVERHEAD:
         own = own + _REPLAY_US
     elif on_gpu:

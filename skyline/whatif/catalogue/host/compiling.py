@@ -6,6 +6,7 @@ from collections import Counter
 
 import numpy as np
 
+from skyline.graph.column import Times
 from skyline.graph.graph import Graph
 from skyline.graph.selection import select
 from skyline.graph.task import PHASE, TaskKind
@@ -24,6 +25,14 @@ _FORWARD_CALL = Constant.at(
     110.0, "a compiled forward graph: its guards, and tensors passed through autograd", EXAMPLES, XEON
 )
 _BACKWARD_CALL = Constant.at(170.0, "a compiled backward graph, called from autograd", EXAMPLES, XEON)
+FORWARD_CALL_ON_CPU = Constant.at(
+    220.0,
+    "benchmarks/compiled_iterations.py: 22 small operators of a recorded backward pass, each at its most; other work "
+    "of an iteration takes the caches from the guards",
+)
+PARAMETER = Constant.at(
+    7.2, "benchmarks/compiled_iterations.py: the guards of one parameter, in the same way"
+)
 _KERNEL_CALL = Constant.at(7.0, "an assumption: the launch of one kernel from generated code")
 FORWARD_CALL_US, BACKWARD_CALL_US = _FORWARD_CALL.value, _BACKWARD_CALL.value
 KERNEL_CALL_US = _KERNEL_CALL.value
@@ -35,6 +44,23 @@ _PER_OPERATOR_S = Constant.at(0.035, f"{_BENCHMARK}: for each operator that is t
 _PER_GRAPH_S = Constant.at(0.5, f"{_BENCHMARK}: for each graph after the first", machine=XEON)
 _RANGE = Constant(1.0, 0.4, 2.5, f"{_BENCHMARK}: warm caches and many cores, or a slow machine", machine=XEON)
 _TUNING = Constant.at(5.0, "an assumption: each kernel is tried out in several variants")
+_TRAINED = "AccumulateGrad"
+"""Each trained parameter has one in a backward pass."""
+
+
+def graph_calls_us(subject: Subject, graph: Graph, found: Regions) -> Times:
+    """Time in µs of calling each compiled graph of ``found.entries``, before ``call_scale``.
+
+    On a CPU the guards of a forward graph take longer with each trained parameter of its model.
+    """
+    forward = np.isin(found.entries, found.heads)
+    if subject.on_gpu:
+        return np.where(forward, FORWARD_CALL_US, BACKWARD_CALL_US)
+    steps = max(1, subject.steps)
+    parameters = len(select(graph, name=_TRAINED)) / steps
+    graphs = max(1.0, _compiled_share(found, subject, graph) * len(found.heads) / steps)
+    forward_us = FORWARD_CALL_ON_CPU.value + PARAMETER.value * parameters / graphs
+    return np.where(forward, forward_us, BACKWARD_CALL_US)
 
 
 def call_scale(subject: Subject, graph: Graph) -> float:
