@@ -6,6 +6,7 @@ import ast
 import json
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -107,3 +108,55 @@ def test_import_directions() -> None:
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "0 broken" in done.stdout
+
+
+PACKAGES = {
+    "skyline": "skyline",
+    "skyline_lsp": "lsp/skyline_lsp",
+    "skyline_tui": "tui/skyline_tui",
+    "skyline_predictors": "predictors/skyline_predictors",
+}
+
+
+def test_benchmarks_import_only_what_the_product_has() -> None:
+    """Type checks leave out what a script's own process imports, and a benchmark that takes minutes runs in no test."""
+    missing = [
+        f"{file.relative_to(REPOSITORY)}: {module}.{name}"
+        for file in sorted((REPOSITORY / "benchmarks").rglob("*.py"))
+        for module, name in imported_names(file)
+        if not defines(module, name)
+    ]
+    assert not missing
+
+
+def imported_names(file: Path) -> list[tuple[str, str]]:
+    return [
+        (node.module, one.name)
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.partition(".")[0] in PACKAGES
+        for one in node.names
+    ]
+
+
+@cache
+def names_in(file: Path) -> frozenset[str]:
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            names.add(node.name)
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            names.add(node.id)
+        elif isinstance(node, ast.Import | ast.ImportFrom):
+            names |= {one.asname or one.name for one in node.names}
+    return frozenset(names)
+
+
+def defines(module: str, name: str) -> bool:
+    package, *path = module.split(".")
+    place = (REPOSITORY / PACKAGES[package]).joinpath(*path)
+    if place.is_dir():
+        if (place / f"{name}.py").exists() or (place / name).is_dir():
+            return True
+        place /= "__init__"
+    file = place.with_suffix(".py")
+    return file.exists() and name in names_in(file)
