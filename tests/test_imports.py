@@ -123,13 +123,13 @@ def test_benchmarks_import_only_what_the_product_has() -> None:
     missing = [
         f"{file.relative_to(REPOSITORY)}: {module}.{name}"
         for file in sorted((REPOSITORY / "benchmarks").rglob("*.py"))
-        for module, name in imported_names(file)
+        for module, name in product_names(file)
         if not defines(module, name)
     ]
     assert not missing
 
 
-def imported_names(file: Path) -> list[tuple[str, str]]:
+def product_names(file: Path) -> list[tuple[str, str]]:
     return [
         (node.module, one.name)
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
