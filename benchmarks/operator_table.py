@@ -138,8 +138,9 @@ class TableStore:
         }
 
     def save(self) -> None:
-        """Write the file."""
-        content = json.dumps({"tables": self._tables, "rows": self._rows}, separators=(",", ":"))
+        """Write the file, without failures: the next run may have what they lacked."""
+        tables = {key: table for key, table in self._tables.items() if "why" not in table}
+        content = json.dumps({"tables": tables, "rows": self._rows}, separators=(",", ":"))
         self._path.write_bytes(lzma.compress(content.encode(), preset=6))
 
     def _written(self, rows: Iterable[tuple[Row, int]]) -> list[int]:
