@@ -23,7 +23,7 @@ _MOST_VALUES = 6
 """Number of values that are tried per what-if."""
 _VALUES_TOGETHER = 2
 """Number of values per what-if that are tried in combinations: the best ones by themselves."""
-_NOT_TRIED = f"the search ends after {_MOST_TRIED} combinations; others were not tried"
+_NOT_TRIED = f"the search ended after {_MOST_TRIED} combinations; other combinations were not tried"
 _SLOWER = 0.995
 
 

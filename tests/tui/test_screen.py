@@ -106,7 +106,7 @@ async def test_with_nothing_asked_there_is_nothing_to_write(opened_app, key: str
     async with made.app.run_test(size=SIZE) as pilot:
         await pilot.pause()
         await pilot.press(key)
-        assert "Nothing is asked yet" in made.toasts
+        assert "There is no change to predict yet" in made.toasts
 
 
 async def test_undo_without_an_apply_says_so(opened_app) -> None:

@@ -169,7 +169,11 @@ class NewsApp(CleanApp[None]):
         """Switch between live and staged."""
         self.live = not self.live
         self.query_one(Headline).show_mode(live=self.live, runs=self._talk.runs)
-        how = "a release or a toggle rewrites the file" if self.live else "only a rewrites the file"
+        how = (
+            "releasing a bar or toggling a what-if rewrites the file"
+            if self.live
+            else "only the key a rewrites the file"
+        )
         self.notify(f"{'Live' if self.live else 'Staged'}: {how}.")
 
     def _write(self, question: QuestionParams) -> None:

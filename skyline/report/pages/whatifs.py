@@ -38,7 +38,7 @@ from skyline.report.schema import BaselineReport, BestReport, EstimateReport, Wh
 _SEMANTICS = {
     "exact": ("green", "exact: same results", "that give the same results"),
     "numerics": ("yellow", "numerics: rounding differs", "that may differ in rounding"),
-    "convergence": ("yellow", "convergence: training takes another course", "that train the same network"),
+    "convergence": ("yellow", "convergence: training converges differently", "that train the same network"),
     "model": ("yellow", "model: another network is trained", "of any kind"),
 }
 """Tone, meaning, and the changes that a limit to it allows."""
@@ -275,7 +275,7 @@ def _made(estimate: EstimateReport, command: str = "can be made in your code") -
     if estimate.rewrite == "available":
         return (command,)
     reason = f" ({estimate.rewrite_reason})" if estimate.rewrite_reason else ""
-    return (f"{'refused' if estimate.rewrite == 'refused' else 'to be made by hand'}{reason}",)
+    return (f"{'refused' if estimate.rewrite == 'refused' else 'you have to make it by hand'}{reason}",)
 
 
 def best_section(best: BestReport, baseline: BaselineReport, script: str) -> Section:

@@ -39,7 +39,7 @@ def test_a_damaged_file_is_no_state(tmp_path: Path, content: bytes) -> None:
         load_undo(path)
     with pytest.raises(UsageError) as raised:
         load_state(path)
-    assert "Leave out --resume" in raised.value.hint
+    assert "Omit --resume" in raised.value.hint
 
 
 def test_a_missing_file_is_an_empty_state(tmp_path: Path) -> None:

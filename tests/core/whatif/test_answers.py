@@ -340,7 +340,7 @@ def having(**changes):
         ("replicas", having(prediction=PREDICTED), "ddp_bucket", "a profile that is predicted"),
         ("replicas", renamed("torch::autograd::AccumulateGrad", "x"), "network", "where gradients arrive"),
         ("replicas", renamed("python", "x"), "static_graph", ""),
-        ("gpu", renamed("mul_kernel", "triton_fused"), "compile", "compiled code runs already"),
+        ("gpu", renamed("mul_kernel", "triton_fused"), "compile", "the script already runs compiled code"),
     ],
 )
 def test_reasons(profile: Profile, name: str, change, asked: str, reason: str) -> None:

@@ -202,7 +202,7 @@ def test_parameters_that_go_unused_have_no_gradient_to_arrive(profile, whatif):
     ("fact", "said"),
     [
         (None, "no DistributedDataParallel"),
-        (replace(FACT, name="FullyShardedDataParallel"), "shares out the model"),
+        (replace(FACT, name="FullyShardedDataParallel"), "shards the model"),
         (replace(FACT, world_size=1), "one rank alone"),
         (replace(FACT, gradient_bytes=10 * LAYERS * LAYER_BYTES), "was not recorded"),
     ],

@@ -89,7 +89,7 @@ class TickTock(UsualWhatIf):
         if not subject.on_gpu:
             return Applicability.no("nothing ran on a GPU")
         if subject.levels is None:
-            return Applicability.no("the course of memory over an iteration was not recorded")
+            return Applicability.no("the memory over an iteration was not recorded")
         return Applicability(True)
 
     def transform(self, scenario: Scenario, value: str, subject: Subject) -> Scenario:
