@@ -135,12 +135,12 @@ def _sub_model(smaller: SubModelReport | None) -> str:
     width = smaller.kept_width
     ends = f"{units.format_share(width.low)} to {units.format_share(width.high)}"
     effect = (
-        f"would even the step ({units.format_ms(smaller.step_ms)})"
+        f"would equalise the ranks ({units.format_ms(smaller.step_ms)} per step)"
         if smaller.evens
-        else f"would take a step to {units.format_ms(smaller.step_ms)}: the rank is also late for other reasons"
+        else f"would change a step to {units.format_ms(smaller.step_ms)}: the rank is also late for other reasons"
     )
     return (
-        f" A sub-model of {units.format_share(width.value)} of the width ({ends}) on it alone {effect}; "
+        f" A sub-model of {units.format_share(width.value)} of the width ({ends}) on this rank alone {effect}; "
         "it changes convergence (FLuID)."
     )
 

@@ -30,7 +30,7 @@ class PinMemory(UsualWhatIf):
     stage: Stage = Stage.WAITING
 
     def detect(self, subject: Subject) -> Applicability:
-        """Applicable where copies from pageable memory hold the script."""
+        """Applicable where copies from pageable memory block the script."""
         if not subject.on_gpu:
             return Applicability.no("nothing ran on a GPU")
         if subject.profile is not None:

@@ -84,7 +84,7 @@ class TickTock(UsualWhatIf):
         return f"two waves of the training on the GPU, {value or 'a part'} of an iteration apart"
 
     def detect(self, subject: Subject) -> Applicability:
-        """Applicable to a run on a GPU whose course of memory was recorded."""
+        """Applicable to a run on a GPU whose memory over the iteration was recorded."""
         _ = subject.script
         if not subject.on_gpu:
             return Applicability.no("nothing ran on a GPU")
