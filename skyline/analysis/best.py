@@ -114,7 +114,7 @@ class Climb:
             left_out = (*left_out, _NOT_TRIED)
         found = self.ask(now)
         if not self.keeps(now):
-            reason = "no combination was found within the memory limit"
+            reason = "no combination fits within the memory limit"
             return Best(Question(), None, len(self.answers), self._said_limit, reason, left_out)
         return Best(self.question(now), found, len(self.answers), self._said_limit, left_out=left_out)
 

@@ -107,7 +107,7 @@ def gpu_recording(facts: dict[str, object]) -> Check:
         return Check(
             name, "warning", finding, "Iterations are timed; lines and phases are those of the host."
         )
-    finding = "PyTorch's profiler recorded no kernel of one that ran" + (f": {told}" if told else "")
+    finding = "PyTorch's profiler did not record a kernel that ran" + (f": {told}" if told else "")
     usual = (
         f"{_BY_KIND.get(kind, 'Check whether its backend reports its activities to Kineto.')} {_HOST_ONLY}"
     )

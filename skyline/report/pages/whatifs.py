@@ -285,7 +285,7 @@ def best_section(best: BestReport, baseline: BaselineReport, script: str) -> Sec
     left_out = tuple(said(*(f"left out: {one}" for one in best.left_out)))
     found = best.estimate
     if found is None or not best.choices:
-        reason = best.reason or "no change is predicted to be worth making"
+        reason = best.reason or "no change has a predicted gain"
         return Section((*left_out, Paragraph(reason)), *heading)
     words, before = " ".join(best.choices), units.format_ms(baseline.iteration_ms.value)
     facts = (

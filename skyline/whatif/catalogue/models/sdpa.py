@@ -1,4 +1,4 @@
-"""What if attention that is written out ran as one fused operator."""
+"""What if hand-written attention ran as one fused operator."""
 
 from __future__ import annotations
 
