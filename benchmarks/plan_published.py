@@ -125,9 +125,7 @@ def _options() -> argparse.Namespace:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--data", required=True, metavar="FOLDER")
-    parser.add_argument(
-        "--json", metavar="FILE", help="write the figures as JSON ('-': to stdout, without other output)"
-    )
+    parser.add_argument("--json", metavar="FILE", help="write the figures as JSON ('-': to stdout, alone)")
     parser.add_argument(
         "--fit", action="store_true", help="also fit the constants, leaving out sizes and GPUs"
     )

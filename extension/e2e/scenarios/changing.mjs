@@ -48,7 +48,7 @@ async function run(context, kind) {
   await window.runAgainEnded();
   check("the new profile has the change in it", /per iteration/.test(await view.locator(".stats").innerText()));
   await eventually("after the save and the new profile the switch is on", () => window.isOn("fused optimizer"));
-  await eventually("and Diff, Take back and Verify are there", async () => /Diff.*Undo.*Verify/s.test(await actions()));
+  await eventually("and Diff, Undo and Verify are there", async () => /Diff.*Undo.*Verify/s.test(await actions()));
   await measured(window, context, `a switch of the ${kind.name} script, saved and profiled`);
   await view.locator(".actions button", { hasText: "Diff" }).click();
   await there(page.locator(".monaco-diff-editor .line-insert, .monaco-diff-editor .char-insert").first());
@@ -101,7 +101,7 @@ async function savedByItself(bench, check, kind, folder) {
     check("an automatic save runs nothing", profiles() === before);
     const actions = async () => (await window.view.locator(".actions button").allInnerTexts()).join(" ");
     await until(async () => (await window.batchSizeShown()) === shown && /Diff.*Undo.*Verify/s.test(await actions()), `auto-save took the buttons away: ${await actions()}`);
-    check("auto-save leaves Diff, Take back and Verify", true);
+    check("auto-save leaves Diff, Undo and Verify", true);
     await window.focusEditor();
     await window.page.keyboard.press("Control+s");
     await until(runs, "a save by hand after the automatic one started no run");
@@ -111,7 +111,7 @@ async function savedByItself(bench, check, kind, folder) {
     check("a save by hand profiles again, and leaves them too", true);
     await window.view.locator(".actions button", { hasText: "Undo" }).click();
     await until(() => numberIn(kind, bench.read(`changing-${kind.name}/${kind.file}`)) === kind.own, "it was not taken back");
-    check("and Take back takes it back", true);
+    check("and Undo takes it back", true);
     await window.close();
   } finally {
     bench.setUser({ "files.autoSave": "off" });
