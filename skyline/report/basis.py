@@ -236,7 +236,7 @@ def recording_remarks(report: ProfileReport) -> tuple[str, ...]:
     error = units.format_share(report.replay_error)
     difference = "the difference between the simulated and the measured iteration"
     return (
-        f"A recorded iteration takes {units.format_ratio(report.overhead)} the time of the others.",
+        f"A recorded iteration takes {units.format_ratio(report.overhead)} the time of an unrecorded one.",
         f"Simulation error {error}: {difference}. Predictions start from the simulated one.",
     )
 
