@@ -72,7 +72,7 @@ def owners(distributions: Sequence[str]) -> Check:
     """Check that no other distribution installed its own ``skyline`` over ours."""
     others = sorted({name for name in distributions if name.lower() != "skyline-profiler"})
     if not others:
-        return Check("import name", "ok", "only skyline-profiler provides the package skyline")
+        return Check("import name", "ok", "only skyline-profiler provides this package")
     return Check(
         "import name",
         "failed",

@@ -33,7 +33,7 @@ COMMANDS = {
     "check": "check a script against its budget and base revision, for CI",
     "ledger": "list earlier predictions and their measurements",
     "show": "show a saved profile again",
-    "receive": "receive a project and profile it: started by skyline profile --host",
+    "receive": "receive a project and profile it, for skyline profile --host",
     "history": "show a script's step time over commits, and the lines that grew",
     "diff": "compare two saved profiles",
     "export": "write a profile for another viewer",
@@ -58,7 +58,7 @@ examples:
   skyline apply train.py num_workers=2       make the change
   skyline tui train.py                       do all of this interactively
 
-exit codes: 0 success, 1 the script failed, 2 usage, 3 nothing could be measured,
+exit codes: 0 success, 1 script failed, 2 wrong usage, 3 nothing could be measured,
 4 a limit was exceeded, 130 interrupted"""
 
 

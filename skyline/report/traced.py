@@ -194,7 +194,7 @@ def _notes(subject: Subject, recording: Recording, phases: PhaseTimes) -> tuple[
             "Collectives include the wait for other ranks. The trace of one rank cannot separate this wait; "
             "skyline ranks FOLDER can. What-ifs leave the other ranks unchanged."
         )
-    notes.append("A trace does not show the batch size, the memory by owner, and the cores of the machine.")
+    notes.append("A trace does not show the batch size, the memory by owner or the cores of the machine.")
     return tuple(notes)
 
 

@@ -250,7 +250,7 @@ async def test_a_change_of_code_that_was_edited_is_written_once_it_is_measured(o
         await pilot.press("]", "enter")
         await pilot.pause()
         assert made.session.applied == []
-        assert "written right after" in made.toasts
+        assert "writes this change afterwards" in made.toasts
         await made.session.profile()
         await pilot.pause()
         await pilot.pause()

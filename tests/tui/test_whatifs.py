@@ -236,4 +236,4 @@ async def test_space_switches_it_off_in_live_mode_alone(opened_app: Callable[...
         await pilot.press("m", "space")
         await pilot.pause()
         assert made.session.removed == ["compile"], "staged: nothing is written"
-        assert "m changes to live" in made.toasts
+        assert "Press m for live mode" in made.toasts

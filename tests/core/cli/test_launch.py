@@ -132,7 +132,7 @@ def test_the_configuration_of_accelerate_is_read(no_config_of_mine: Path) -> Non
 def test_a_configuration_for_a_plugin_is_refused(no_config_of_mine: Path) -> None:
     path = no_config_of_mine / "own.yaml"
     path.write_text("distributed_type: FSDP\nnum_processes: 2\n")
-    with pytest.raises(UsageError, match="--use-fsdp is not read"):
+    with pytest.raises(UsageError, match="--use-fsdp is not supported"):
         launch_of(["accelerate", "launch", "--config_file", str(path), "train.py"])
 
 

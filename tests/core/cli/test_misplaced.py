@@ -88,7 +88,7 @@ def test_watch_tells_of_its_options_behind_the_script(
 ) -> None:
     (tmp_path / "train.py").write_text("exit\n")
     ran = skyline("watch", *words, "--stop-on", "loss_not_finite")
-    assert "--stop-on after the script's name goes to the script" in ran.err
+    assert "--stop-on after the script's name is passed to the script" in ran.err
 
 
 def test_serve_tells_of_its_options_behind_the_script(skyline: Run, tmp_path: Path) -> None:
@@ -99,7 +99,7 @@ def test_serve_tells_of_its_options_behind_the_script(skyline: Run, tmp_path: Pa
         port = str(taken.getsockname()[1])
         ran = skyline("serve", "--saved", "--no-browser", "--port", port, "train.py", "--network", "open")
     assert ran.code == 2, "the port is taken, so that nothing is served"
-    assert "--network after the script's name goes to the script" in ran.err
+    assert "--network after the script's name is passed to the script" in ran.err
 
 
 @pytest.mark.parametrize("words", [["--gpu", "h100"], ["--gpu=h100"], ["--epochs", "1", "--gpu"]])

@@ -53,7 +53,7 @@ def test_what_the_script_knows_stays_its_own(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "said", "hint"),
     [
-        (["--gpu", "train.py"], "There is no script: train.py was taken for the value of --gpu", "t4,h100"),
+        (["--gpu", "train.py"], "The script is missing: train.py was read as the value of --gpu", "t4,h100"),
         (
             ["--gpu", "t4", "h100", "train.py"],
             "h100 is a GPU, and the name of the script is expected here",

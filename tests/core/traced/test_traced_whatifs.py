@@ -193,7 +193,7 @@ def test_a_model_that_does_not_hold_answers_nothing(gpu) -> None:
     for one in ranked(off):
         assert not one.applicable
         assert one.change_ms.value == 0
-        assert "does not hold" in (one.reason or "")
+        assert "does not fit this trace" in (one.reason or "")
 
 
 def test_what_bounds_the_step_stands_beside_the_answers(gpu, cpu) -> None:

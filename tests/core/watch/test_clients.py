@@ -339,7 +339,7 @@ def test_the_run_that_is_meant(live: LiveRun) -> None:
         assert "train-2, train-1" in several.value.hint
     assert live_run("train-1") == live
     assert live_run("/other/train.py") == second
-    with pytest.raises(UsageError, match=r"There is no run model\.py"):
+    with pytest.raises(UsageError, match=r"There is no active run model\.py"):
         live_run("model.py")
     for claim in claims:
         claim.release(ended=True)

@@ -307,7 +307,7 @@ def _assumptions(subject: Subject, chosen: tuple[str, ...], count: int, *, known
             "BatchNorm updates its running statistics twice in each step; the training itself stays the same"
         )
     if any("Dropout" in name for name in names):
-        said.append("the same random numbers are drawn again (preserve_rng_state)")
+        said.append("random numbers are repeated exactly (preserve_rng_state)")
     return tuple(said)
 
 
