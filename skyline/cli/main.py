@@ -58,7 +58,7 @@ examples:
   skyline apply train.py num_workers=2       make the change
   skyline tui train.py                       do all of this interactively
 
-exit codes: 0 success, 1 script failed, 2 wrong usage, 3 nothing could be measured,
+exit codes: 0 success, 1 script failed, 2 usage, 3 nothing could be measured,
 4 a limit was exceeded, 130 interrupted"""
 
 

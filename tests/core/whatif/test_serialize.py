@@ -192,7 +192,7 @@ def test_it_says_where_sub_batches_bring_nothing(profile):
     assert "as measured" in found.reason
     # Halves save 0.4 ms, which the copy into the group takes.
     even = detected_in(baseline(network(profile, half=0.48)), WHATIF)
-    assert "copies between groups" in even.reason
+    assert "copying between groups" in even.reason
 
 
 def test_reasons_where_it_cannot_be(profile, gpu_profile):
