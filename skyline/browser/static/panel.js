@@ -1,7 +1,7 @@
 /*
 Built by `make page`.
 Sources: src/view/plan-state.ts src/view/runs-state.ts webview/asker.ts webview/bar.ts webview/board.ts webview/curve.ts webview/dom.ts webview/panel.css webview/panel.ts webview/results.ts webview/scale.ts webview/served-page.ts webview/style.css webview/units.ts webview/whatifs.ts
-SHA-256: 57899912e99f77cd7c1b7439b6f43c3701764ad7b9fc4c08c95e083f4d07f587
+SHA-256: 4377058888b2b7b91f8ad5e000803a6e31a581a418f54fd72772fba971b34beb
 
 With uPlot 1.6.32:
 The MIT License (MIT)
