@@ -45,8 +45,8 @@ def _made() -> tuple[argparse.ArgumentParser, list[argparse.Action], list[argpar
         "profile",
         "[options] (SCRIPT | -m MODULE | LAUNCHER ...) [ARGS...]",
         "Run a training script until enough iterations are measured, and show where time\n"
-        "and memory go. Everything after SCRIPT is passed to the script. The script is not\n"
-        "changed; what it prints goes to stderr.",
+        "and memory go. Everything after SCRIPT is passed to the script. The script is\n"
+        "not changed, and its output goes to stderr.",
         _EXAMPLES,
     )
     capturing = add_options(command)
