@@ -150,7 +150,7 @@ def _advice(estimates: Sequence[Estimate]) -> tuple[str, Estimate | None]:
     nothing = f"No change that keeps convergence unchanged {gains}{f'; {maybe} may' if maybe else ''}."
     if not ordered:
         return nothing, None
-    return f"{nothing} If convergence may change: {_recommended(ordered[0])}", ordered[0]
+    return f"{nothing} Another change helps: {_recommended(ordered[0])}", ordered[0]
 
 
 def _recommended(one: Estimate) -> str:
@@ -163,7 +163,7 @@ def _recommended(one: Estimate) -> str:
 _MEANING = {
     "exact": "same results",
     "numerics": "rounding differs",
-    "convergence": "training changes",
+    "convergence": "convergence may change",
     "model": "another model",
 }
 

@@ -100,7 +100,7 @@ def _budget(options: argparse.Namespace) -> tuple[Path, Budget]:
     if script is None:
         raise UsageError(
             "No script is given, and [tool.skyline.budget] does not name one",
-            hint='Name one, or write script = "train.py" into [tool.skyline.budget] of pyproject.toml.',
+            hint='Give a script, or write script = "train.py" into [tool.skyline.budget] of pyproject.toml.',
         )
     given = {"base": options.base, "slower": options.slower}
     values = {

@@ -148,7 +148,7 @@ class HostConnection:
         install = f"Install it there: ssh {self.host} pipx install skyline-profiler=={__version__}"
         if not found:
             what = (
-                f"{self._skyline!r} on {self.host} is another program"
+                f"Skyline does not start with {self._skyline!r} on {self.host}"
                 if self._skyline
                 else f"Skyline is not installed on {self.host}"
             )

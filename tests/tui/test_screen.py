@@ -192,7 +192,13 @@ async def test_an_error_shows_its_line_and_its_end_and_the_numbers_stay(opened_a
         )
         made.session.say(profileId="profile-1", stale=True, error=trace, errorLine=11)
         await pilot.pause()
-        for part in ("train.py:11", "The script failed", "ValueError: bad shape", "182.0 ms", "last successful run"):
+        for part in (
+            "train.py:11",
+            "The script failed",
+            "ValueError: bad shape",
+            "182.0 ms",
+            "last successful run",
+        ):
             assert part in made.text, part
         assert "frame 3\n" not in made.text
         made.session.say(profileId="profile-1")
