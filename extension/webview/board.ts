@@ -214,7 +214,7 @@ export class Board {
     fill(
       this.#actions,
       inCode && button("Diff", { type: "diff" }, "Compare the code with and without Skyline's changes"),
-      inCode && button("Take back", { type: "takeBack" }, "Undo the latest change"),
+      inCode && button("Undo", { type: "takeBack" }, "Undo the latest change"),
       state.canVerify && state.trusted && button(state.verifying ? "Verifying…" : "Verify", state.verifying ? { type: "command", command: "skyline.cancelRun" } : { type: "verify" }, state.verifying ? "Cancel the measurement" : "Measure the change and compare it with its prediction. Takes minutes"),
       !state.isTrace && h("button", { class: "link", "data-key": "best", title: "The combination with the highest throughput that fits into this memory", onclick: () => this.post({ type: "best" }) }, "Find the best combination"),
     );

@@ -100,7 +100,7 @@ export class Panel {
       advised ? button(`Try ${advised}`, "secondary", () => this.#choose(questionOf(advised))) : null,
       some && button("Write into the code", "", () => void this.#tell("apply")),
       some && button("Reset", "secondary", () => this.#choose(NOTHING)),
-      this.#writes && button("Take back", "secondary", () => void this.#tell("revert")),
+      this.#writes && button("Undo", "secondary", () => void this.#tell("revert")),
     );
   }
 
@@ -209,7 +209,7 @@ async function ask<T>(name: string, question: Question): Promise<T | Told> {
     const response = await fetch(name, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(question) });
     return (await response.json()) as T | Told;
   } catch {
-    return { text: "skyline serve does not answer: start it again to go on." };
+    return { text: "skyline serve does not answer: start it again to continue." };
   }
 }
 

@@ -134,7 +134,7 @@ export class PlanPanel {
 
 /** The reason why a strategy cannot be written into the code now; empty if it can. */
 function hindrance(state: ViewState): string {
-  if (!state.trusted) return "The workspace is not trusted: Skyline writes no code.";
+  if (!state.trusted) return "The workspace is not trusted: Skyline does not write code.";
   return state.profile ? "" : "Skyline writes the code once the script is profiled.";
 }
 

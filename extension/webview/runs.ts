@@ -12,7 +12,7 @@ type Trial = TuneReport["trials"][number];
 const SVG = "http://www.w3.org/2000/svg";
 const WIDTH = 300;
 const HEIGHT = 60;
-const ALLOWED = { exact: "same results", numerics: "rounding may differ", convergence: "training may take another course", model: "another model" } as const;
+const ALLOWED = { exact: "same results", numerics: "rounding may differ", convergence: "training may converge differently", model: "another model" } as const;
 const MINUTES = [1, 5, 15, 60] as const;
 
 export function watched({ runs, script }: ViewState, post: Post): HTMLElement[] {
@@ -101,7 +101,7 @@ function outcome(report: TuneReport, post: Post): HTMLElement {
   const gain = (speedup: Interval | null | undefined): string => (speedup ? `${speedupWithRange(speedup)} samples/s` : "unknown");
   const spent = ` ${Math.round(report.spent_s)} s of ${Math.round(report.budget_s)} s used, ${report.ended}. `;
   if (report.outcome !== "faster" || !best) {
-    const words = { nothing: "No change here brings more than 2 %.", unverified: `Best so far: ${gain(best?.speedup)} with ${best?.changes.join(", ") ?? ""}, not verified.`, unmeasured: "Nothing was measured." }[report.outcome] ?? report.outcome;
+    const words = { nothing: "No change here gains more than 2 %.", unverified: `Best so far: ${gain(best?.speedup)} with ${best?.changes.join(", ") ?? ""}, not verified.`, unmeasured: "Nothing was measured." }[report.outcome] ?? report.outcome;
     return h("div", { class: "verified", role: "status" }, words, spent);
   }
   const sizes = best.changes.filter((one) => one.startsWith("batch_size=")).map((one) => Number(one.split("=", 2)[1]));

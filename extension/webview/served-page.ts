@@ -49,7 +49,7 @@ async function heard({ number, status, measuring }: News): Promise<void> {
 
 const news = new EventSource("news");
 news.onmessage = ({ data }: MessageEvent<string>) => void heard(JSON.parse(data) as News);
-news.onerror = () => say("status", "The connection to skyline serve is lost: start it again to go on.");
+news.onerror = () => say("status", "The connection to skyline serve was lost: start it again to continue.");
 document.addEventListener("click", ({ target }) => {
   if (target instanceof Element && target.closest("button[name=timeline]")) openTimeline((text) => say("told", text));
 });

@@ -70,7 +70,7 @@ class Doorway:
             return None
         start, length = found.end(), int(found.group(1))
         if length > LONGEST_INTRODUCTION:
-            raise NotAdmitted(f"its first message is too long ({length} bytes)")
+            raise NotAdmitted(f"its first message is too large ({length} bytes)")
         if len(self._data) < start + length:
             return None
         body = _without_token(bytes(self._data[start : start + length]), self._token)

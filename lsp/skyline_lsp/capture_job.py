@@ -80,7 +80,7 @@ class CaptureJob(Generic[Result]):
             profile = self._profile()
             if self._cancel.is_set():
                 return Outcome()
-            self._on_progress(Progress("analyse", "working out where the time goes", 0.97))
+            self._on_progress(Progress("analyse", "analysing the recording", 0.97))
             return Outcome(self._prepare(profile))
         except Cancelled:
             return Outcome()

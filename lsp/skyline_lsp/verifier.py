@@ -121,7 +121,7 @@ def _saved(script: Path, profile_id: str) -> Prepared:
     path = store.saved_as(script, profile_id)
     if path is None:
         raise UsageError(
-            "The profile from before the change no longer exists",
+            "The profile that was made before the change no longer exists",
             hint="Undo the change, profile the script, and make the change again.",
         )
     return prepare(store.load(path, script))

@@ -70,7 +70,7 @@ def evaluate(data: Path, split: str, names: list[str] | None = None) -> dict[str
     folder.check()
     predictors = all_predictors()
     for unknown in sorted(set(names or ()) - set(predictors)):
-        raise UsageError(f"there is no predictor {unknown!r}", hint=f"There are: {', '.join(predictors)}.")
+        raise UsageError(f"there is no predictor {unknown!r}", hint=f"Available: {', '.join(predictors)}.")
     tables: Tables = {}
     far: dict[str, list[dict[str, object]]] = {}
 

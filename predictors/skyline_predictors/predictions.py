@@ -96,4 +96,4 @@ def _named(name: str) -> OperatorPredictor:
     known = all_predictors()
     if name in known:
         return known[name]
-    raise UsageError(f"there is no predictor {name!r}", hint=f"There are: {', '.join(known)}.")
+    raise UsageError(f"there is no predictor {name!r}", hint=f"Available: {', '.join(known)}.")

@@ -172,15 +172,15 @@ def _crowded(profile: Profile) -> tuple[str, ...]:
     load = profile.load
     if load is None or not load.busy:
         return ()
-    kept = f"other programs kept {load.others_cores:.1f} of {load.cores} cores busy"
-    return (f"The machine was busy while this was measured: {kept}. Measure again when it is quiet.",)
+    kept = f"other programs used {load.others_cores:.1f} of {load.cores} cores"
+    return (f"The machine was busy during this measurement: {kept}. Measure again when it is idle.",)
 
 
 def _notes(profile: Profile) -> tuple[str, ...]:
     steps = profile.times.steps_ms
     if len(steps) > 1 and (spread := central_range(steps)) > _UNSTEADY:
         ratio = f"the longest iterations take {spread:.1f} times as long as the shortest"
-        notes = [f"{ratio}: the machine or the work is unsteady"]
+        notes = [f"{ratio}: the speed of the machine or the amount of work varies"]
         if profile.recorded_ms:
             notes.append(
                 "the overhead of recording is not conclusive: it compares recorded iterations with others, "
@@ -215,7 +215,7 @@ def _now_and_then(profile: Profile, lines: Sequence[LineCost], iteration_ms: flo
         if longest >= _WORTH_SAYING * iteration_ms:
             notes.append(
                 f"{Path(line.file).name}:{line.line} ran in {len(ran)} of {count} recorded iterations, "
-                f"{longest:.3g} ms at most: its cost per iteration depends on how often it really runs."
+                f"{longest:.3g} ms at most: its cost per iteration depends on how often it runs."
             )
     return notes[:_MOST]
 

@@ -23,7 +23,7 @@ _MOST_VALUES = 6
 """Number of values that are tried per what-if."""
 _VALUES_TOGETHER = 2
 """Number of values per what-if that are tried in combinations: the best ones by themselves."""
-_NOT_TRIED = f"the search ends after {_MOST_TRIED} combinations; others were not tried"
+_NOT_TRIED = f"the search ended after {_MOST_TRIED} combinations; other combinations were not tried"
 _SLOWER = 0.995
 
 
@@ -114,7 +114,7 @@ class Climb:
             left_out = (*left_out, _NOT_TRIED)
         found = self.ask(now)
         if not self.keeps(now):
-            reason = "no combination was found within the memory limit"
+            reason = "no combination fits within the memory limit"
             return Best(Question(), None, len(self.answers), self._said_limit, reason, left_out)
         return Best(self.question(now), found, len(self.answers), self._said_limit, left_out=left_out)
 

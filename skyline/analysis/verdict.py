@@ -111,7 +111,7 @@ def _gpu_bound(subject: Subject) -> tuple[str, CodeLine | None]:
     path, busy = subject.critical_path, busy_share(subject)
     works = f"The GPU works for {format_share(busy)} of the step"
     if busy >= _BUSY:
-        return f"{works}: its kernels set the pace.", None
+        return f"{works}: its kernels bound the step.", None
     causes = {
         "Python and kernel launches": path.cpu + path.launch,
         "data": path.data,
@@ -146,11 +146,11 @@ def _advice(estimates: Sequence[Estimate]) -> tuple[str, Estimate | None]:
     if same:
         return _recommended(same[0]), same[0]
     maybe = sum(one.speedup >= WORTH and one.semantics in _SAME_TRAINING for one in open_)
-    gains = f"{'surely ' if maybe else ''}gains {format_share(WORTH - 1)} or more"
-    nothing = f"No change that keeps the training as it is {gains}{f'; {maybe} may' if maybe else ''}."
+    gains = f"{'is certain to gain' if maybe else 'gains'} {format_share(WORTH - 1)} or more"
+    nothing = f"No change that keeps convergence unchanged {gains}{f'; {maybe} may' if maybe else ''}."
     if not ordered:
         return nothing, None
-    return f"{nothing} With another course of training: {_recommended(ordered[0])}", ordered[0]
+    return f"{nothing} Another change helps: {_recommended(ordered[0])}", ordered[0]
 
 
 def _recommended(one: Estimate) -> str:
@@ -163,7 +163,7 @@ def _recommended(one: Estimate) -> str:
 _MEANING = {
     "exact": "same results",
     "numerics": "rounding differs",
-    "convergence": "training changes",
+    "convergence": "convergence may change",
     "model": "another model",
 }
 

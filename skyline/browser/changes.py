@@ -95,19 +95,19 @@ class Changes:
         """Undo the latest change, where its files are still as it left them."""
         with self._lock:
             if not self._done:
-                return ChangeAnswer("There is nothing to take back.")
+                return ChangeAnswer("There is nothing to undo.")
             latest = self._done[-1]
             for one in latest:
                 if one.path.read_bytes() != one.after:
                     raise RewriteRefused(
                         f"{one.path.name} was edited since",
                         file=str(one.path),
-                        hint="Take the change back in your editor.",
+                        hint="Undo the change in your editor.",
                     )
             for one in latest:
                 self._write(one.path, one.before)
             self._done.pop()
-            return ChangeAnswer(f"Taken back in {', '.join(one.path.name for one in latest)}.")
+            return ChangeAnswer(f"Undone in {', '.join(one.path.name for one in latest)}.")
 
 
 def _planned(analysis: Analysis, question: Question, removes: Sequence[str]) -> RewritePlan:

@@ -223,7 +223,7 @@ class _OtherSizes:
             self.any_ran = True
             return followed_by(self._way, self._own_size, size, before, loader, one.ready.facts) or None
         one.close()
-        self.notes.append(f"Batch size {size} was left out: {reason}.")
+        self.notes.append(f"Batch size {size} was skipped: {reason}.")
         return False
 
 

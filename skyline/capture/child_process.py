@@ -76,7 +76,7 @@ class ChildProcess:
     ) -> None:
         if not HAS_GROUPS:
             raise CaptureImpossible(
-                "This system has no process groups and Unix sockets, with which a run is watched and ended.",
+                "This system lacks process groups and Unix sockets, and Skyline needs both to control a run.",
                 hint="On Windows, run Skyline in WSL. Saved profiles can be read here.",
             )
         self._timeout_s = timeout_s
@@ -276,7 +276,8 @@ class ChildProcess:
             self._check_alive()
             if time.monotonic() > deadline:
                 raise CaptureImpossible(
-                    "The interpreter did not start in time", hint="Is the machine overloaded?"
+                    "The interpreter did not start in time",
+                    hint="The machine may be overloaded: close other programs, and try again.",
                 )
         self._called = True
 
@@ -390,7 +391,8 @@ class ChildProcess:
 
 
 _LONGER = (
-    "Raise the limit with --timeout if it only needs longer. A script that evaluates, generates or serves needs "
+    "Raise the limit with --timeout if the script only needs more time. A script that evaluates, generates "
+    "or serves needs "
     "--inference."
 )
 
@@ -398,10 +400,10 @@ _LONGER = (
 def _why_gone(status: int) -> str:
     """The usual reason of a process that ended without a word, and the next step."""
     if status >= 0:
-        return "The script, or an extension, called os._exit: leave that out for the profiling run."
+        return "The script, or an extension, called os._exit: remove this call for the profiling run."
     if -status == signal.SIGKILL:
-        return "Most often the system ends it so for want of memory: try a smaller batch size."
-    return "It crashed in native code. This shows where: python -X faulthandler SCRIPT"
+        return "The usual cause is that the system ran out of memory: try a smaller batch size."
+    return "It crashed in native code. To see where: python -X faulthandler SCRIPT"
 
 
 def _arguments_refused(failed: Failed, message: str, output: str, *, shown: bool) -> ArgumentsRefused | None:

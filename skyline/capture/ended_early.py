@@ -31,7 +31,8 @@ def too_few(ended: Ended, *, least: int = LEAST_ITERATIONS, of: str = "training"
     if of == "inference":
         return CaptureImpossible(
             "The script ran to its end without calling a model",
-            hint="Looked for calls of a torch.nn.Module with parameters. Do its arguments start any?",
+            hint="Skyline looked for calls of a torch.nn.Module with parameters. Check that the arguments "
+            "of the script make it call its model.",
         )
     made, passes, fetches = ended.optimizers, ended.backward_calls, ended.fetches
     seen = (
@@ -40,8 +41,8 @@ def too_few(ended: Ended, *, least: int = LEAST_ITERATIONS, of: str = "training"
     )
     return CaptureImpossible(
         "The script ran to its end without a training step",
-        hint="Looked for a torch optimizer's step(), or backward() where there is no optimizer. "
-        f"Saw: {seen}. Is this the script that trains, and do its arguments start training?",
+        hint="Skyline looked for step() of a torch optimizer, or backward() without an optimizer. It saw: "
+        f"{seen}. Check that this is the script that trains, and that its arguments start the training.",
     )
 
 
@@ -75,7 +76,8 @@ def complaint(text: str) -> str:
 
 
 _MORE_ROOM = (
-    "Files of a profiled script go to the folder for temporary files: set TMPDIR to one with more room."
+    "Files of a profiled script go to the folder for temporary files: set TMPDIR to a folder with "
+    "more free space."
 )
 _NO_MODULE = (
     "The script's interpreter has no module {name}. Install it there, or name another interpreter: "
@@ -83,11 +85,11 @@ _NO_MODULE = (
 )
 _TORCHVISION = (
     "torchvision does not fit this PyTorch: install the torch and torchvision of one release, from one index. "
-    "The script fails so without Skyline as well."
+    "The script fails in the same way without Skyline."
 )
 _NO_GPU = "PyTorch finds no GPU here. Predict for one without running it: skyline profile --gpu h100 SCRIPT."
 _NO_LAUNCHER = (
-    "A launcher starts this script. Name it as well: skyline profile torchrun --nproc-per-node 2 SCRIPT. "
+    "A launcher starts this script. Write it before the script: skyline profile torchrun --nproc-per-node 2 SCRIPT. "
     "In an editor, set skyline.profile.launcher."
 )
 _NO_INPUT = (

@@ -114,13 +114,13 @@ class Guard:
         if written > self._scratch_bytes:
             return Excess(
                 f"The script wrote {_size(written)} of files, over the limit of {_size(self._scratch_bytes)}",
-                "What it writes is kept in the temporary folder until it ends: have it save less often for the "
-                "profiling run, or let it write where it likes with --side-effects allow.",
+                "Its files stay in the temporary folder until the run ends. Save less often in the "
+                "profiling run, or allow writes everywhere with --side-effects allow.",
             )
         if written > _LEAST_FREE_DISK_BYTES and _free_bytes(self._scratch) < _LEAST_FREE_DISK_BYTES:
             return Excess(
                 f"The temporary folder's disk is full; the script had written {_size(written)} of files there",
-                "Set TMPDIR to a folder with more room.",
+                "Set TMPDIR to a folder with more free space.",
             )
         return None
 

@@ -34,7 +34,7 @@ def resolve_interpreter(script: Path, asked: str | None) -> str:
         if path is None:
             raise CaptureImpossible(
                 f"There is no interpreter {asked!r}",
-                hint="Name an executable, as in --interpreter .venv/bin/python.",
+                hint="Name an executable, for example --interpreter .venv/bin/python.",
             )
         return path
     candidates = _candidates(script)
@@ -115,7 +115,7 @@ def module_file(name: str, directory: Path, interpreter: str | None = None) -> P
     Only where the folder does not have it is the interpreter asked, since that imports the packages around it.
     """
     if not all(part.isidentifier() for part in name.split(".")):
-        raise UsageError(f"{name!r} is not the name of a module", hint="As in: -m package.train")
+        raise UsageError(f"{name!r} is not the name of a module", hint="Example: -m package.train")
     stem = directory.joinpath(*name.split("."))
     for path in (stem / "__main__.py", stem.with_name(stem.name + ".py")):
         if path.is_file():

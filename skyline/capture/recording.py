@@ -117,15 +117,16 @@ def notes_on(recording: ChildRecording, device_kind: str) -> tuple[str, ...]:
     kernels_wanted = device_kind != "cpu" and not recording.trace.sampled
     if kernels_wanted and not any(record.kind in ON_DEVICE for record in recording.trace.records):
         notes.append(
-            "PyTorch's profiler recorded none of the GPU's work: lines and phases are those of the host, and findings "
-            "and what-ifs about the GPU are left out. skyline doctor says what to do."
+            "PyTorch's profiler recorded none of the GPU's work: lines and phases show times of the host, "
+            "and findings and "
+            "what-ifs about the GPU are omitted. skyline doctor shows the reason and the remedy."
         )
     if recording.trace.sampled:
         many = f" ({recording.operators_at_least:,} with a gradient)" if recording.operators_at_least else ""
         notes.append(
             f"An iteration runs too many operators{many} to record each: lines and phases are from samples of the "
             "script's thread, backward work is on the line of the backward pass, and findings and what-ifs about "
-            "operators are left out."
+            "operators are omitted."
         )
     if recording.light_failure:
         notes.append(

@@ -38,7 +38,7 @@ def make_scratch() -> Scratch:
     except OSError as error:
         raise CaptureImpossible(
             f"No temporary folder can be made: {error.strerror or error}",
-            hint="Set TMPDIR to a folder that can be written and has some room.",
+            hint="Set TMPDIR to a writable folder with free space.",
         ) from error
     # A disk without room takes a folder gladly, but nothing in it.
     probe = Path(folder.name) / "room"
@@ -50,7 +50,7 @@ def make_scratch() -> Scratch:
         folder.cleanup()
         raise CaptureImpossible(
             f"The temporary folder {place} cannot be written: {error.strerror or error}",
-            hint="Make room there, or set TMPDIR to another folder.",
+            hint="Free space there, or set TMPDIR to another folder.",
         ) from error
     return folder
 

@@ -103,8 +103,8 @@ def capture(
 _CALLS = 100
 """Calls of a model that are timed if they fit into the time for it: the 99th percentile is that of one call in 100."""
 _WITHOUT_TRAINING = (
-    "The script ended without a training step, so it was run again with each call of its model as an iteration; "
-    "--inference does so at once."
+    "The script ended without a training step, so Skyline ran it again with each call of its model as an iteration; "
+    "--inference does this immediately."
 )
 
 
@@ -407,7 +407,7 @@ class _Later:
         if ended.values is None:
             return replace(self, ended_after=ended.boundaries)
         seen = plural(ended.values.iterations, "iteration")
-        note = f"The script ended while the values in its tensors were looked at: they are those of {seen}."
+        note = f"The script ended while Skyline read the values of its tensors: they come from {seen}."
         return replace(self, ended_after=ended.boundaries, values=ended.values, notes=(note,))
 
 

@@ -33,8 +33,8 @@ _NO_HARDWARE = (
 _HARDWARE = (Path("/dev/nvidiactl"), Path("/dev/dxg"), Path("/dev/kfd"))
 """Files that the drivers of NVIDIA, of Windows for its Linux, and of AMD put there."""
 _GPU_IN_SIGHT = (
-    "The script fails without this machine's GPU, so that GPU was visible to it: what it does outside of the trace, "
-    "such as reading data, may have used it."
+    "The script fails without this machine's GPU, so that GPU was visible to it. Work outside the trace, such "
+    "as reading data, may have used it."
 )
 
 
@@ -194,7 +194,7 @@ def _notes(traced: _Traced, gpu: GpuTarget | None) -> tuple[str, ...]:
                 "and the other branch was not traced."
             )
     if traced.compiled:
-        notes.append("torch.compile was left out: the operators are those of the uncompiled model.")
+        notes.append("torch.compile was ignored: the operators are those of the uncompiled model.")
     if traced.samples_repeated:
         notes.append("The data set is slow to read: a few samples were read and repeated to fill the batch.")
     return tuple(notes)

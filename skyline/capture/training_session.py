@@ -59,8 +59,8 @@ def observe_training(
     """
     if request.ranks > 1:
         raise CaptureImpossible(
-            "Gradients are compared in scripts of one process",
-            hint="Leave --ranks out, or give the noise scale with --noise-scale.",
+            "Gradients can be compared only in scripts with one process",
+            hint="Omit --ranks, or give the noise scale with --noise-scale.",
         )
     launcher = ScriptLauncher(
         replace(request, longest_step_s=None),
@@ -92,7 +92,7 @@ def _warmed_up(
             child.keep_downloads()
             ready = msgspec.convert(event, Ready)
             if ready.facts.world_size > 1:
-                raise CaptureImpossible("Gradients are compared in scripts of one process")
+                raise CaptureImpossible("Gradients can be compared only in scripts with one process")
             return ready, startup_s, steps_ms
         if event["step_ms"] is not None:
             steps_ms.append(event["step_ms"])
@@ -183,7 +183,7 @@ class _Observation:
             raise CaptureImpossible(
                 f"The gradient noise scale cannot be measured: {found.discarded} of {count} gradients of {name} "
                 "are not finite",
-                hint="Does the loss become NaN?",
+                hint="Check whether the loss becomes NaN.",
             )
         self.done += count
         self.compared += count

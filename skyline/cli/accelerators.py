@@ -71,7 +71,7 @@ print(json.dumps(facts))
 """
 )
 
-_HOST_ONLY = "Until then only the host's time is known line by line."
+_HOST_ONLY = "Until then, times of lines are those of the host."
 _UNRECORDED = (
     (
         "INSUFFICIENT_PRIVILEGES",
@@ -82,16 +82,17 @@ _UNRECORDED = (
     ),
     (
         "MULTIPLE_SUBSCRIBERS",
-        "Another profiler has the GPU (Nsight, DCGM's profiling counters, a debugger): end it.",
+        "Another profiler uses the GPU (Nsight, DCGM's profiling counters, a debugger): stop it.",
     ),
 )
 _BY_KIND = {
     "cuda": (
-        "End other profilers (Nsight, DCGM's profiling counters), see that the CUPTI of torch's CUDA can be loaded "
-        "(nvidia-cuda-cupti), and that the driver lets you profile (NVreg_RestrictProfilingToAdminUsers=0)."
+        "Stop other profilers (Nsight, DCGM's profiling counters), check that the CUPTI for PyTorch's CUDA "
+        "can be loaded "
+        "(nvidia-cuda-cupti), and check that the driver allows profiling (NVreg_RestrictProfilingToAdminUsers=0)."
     ),
-    "rocm": "End other profilers (rocprof), and see that the roctracer library of ROCm can be loaded.",
-    "xpu": "See that the library of Intel's tracing interface (intel-pti) is installed with torch.",
+    "rocm": "Stop other profilers (rocprof), and check that the roctracer library of ROCm can be loaded.",
+    "xpu": "Check that the library of Intel's tracing interface (intel-pti) is installed with torch.",
 }
 
 
@@ -106,7 +107,7 @@ def gpu_recording(facts: dict[str, object]) -> Check:
         return Check(
             name, "warning", finding, "Iterations are timed; lines and phases are those of the host."
         )
-    finding = "PyTorch's profiler recorded no kernel of one that ran" + (f": {told}" if told else "")
+    finding = "PyTorch's profiler did not record a kernel that ran" + (f": {told}" if told else "")
     usual = (
         f"{_BY_KIND.get(kind, 'Check whether its backend reports its activities to Kineto.')} {_HOST_ONLY}"
     )

@@ -32,7 +32,9 @@ def make_parser() -> argparse.ArgumentParser:
         _EXAMPLES,
     )
     add_options(command)
-    command.add_argument("--fresh", action="store_true", help="profile the script again in any case")
+    command.add_argument(
+        "--fresh", action="store_true", help="profile the script again, even if its latest profile is valid"
+    )
     command.add_argument(
         "--diff", action="store_true", help="print the change as a unified diff, and write nothing"
     )

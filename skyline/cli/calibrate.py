@@ -58,7 +58,9 @@ def make_parser() -> argparse.ArgumentParser:
     command.add_argument(
         "--forget", metavar="NAME", help="measure nothing; remove the measurements of a device"
     )
-    command.add_argument("--json", metavar="FILE", help="write the outcome as JSON ('-': to stdout, alone)")
+    command.add_argument(
+        "--json", metavar="FILE", help="write the outcome as JSON ('-': to stdout, without other output)"
+    )
     command.add_argument("-q", "--quiet", action="store_true", help="print no progress and no notes")
     return command
 

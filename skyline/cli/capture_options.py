@@ -34,7 +34,7 @@ def add_options(
     parser: argparse.ArgumentParser,
     gpu: tuple[str, str] = (
         "NAME",
-        "predict for this GPU, which need not be here: nothing is executed (the list: skyline gpus)",
+        "predict for this GPU, which need not be present; nothing runs (to list all: skyline gpus)",
     ),
     budget: str = "--budget",
 ) -> list[argparse.Action]:
@@ -65,7 +65,7 @@ def add_options(
             "--warmup",
             type=natural,
             metavar="N",
-            help="iterations to leave out at the start (default: until times settle)",
+            help="warm-up iterations to exclude (default: until iteration times are stable)",
         ),
         group.add_argument(
             "--timeout", type=seconds, metavar="S", help="longest wait for one iteration, in seconds"
@@ -81,27 +81,28 @@ def add_options(
         group.add_argument(
             "--interpreter",
             metavar="PYTHON",
-            help="the Python that runs the script (default: its environment's)",
+            help="Python interpreter that runs the script (default: the one of its environment)",
         ),
         group.add_argument(
             "--ranks",
             type=positive,
             default=1,
             metavar="N",
-            help="processes that train together, as torchrun would start them; the first one is measured",
+            help="number of ranks to start, as torchrun would; rank 0 is measured",
         ),
         group.add_argument(
             "--evaluation",
             choices=("replay", "run"),
             default="replay",
-            help="replay (default): an evaluation pass that is repeated before or between the first steps runs twice, "
-            "then its last result is returned again; run: every pass runs",
+            help="evaluation before or between the first steps: replay (default) runs a repeated pass twice, then "
+            "returns its last result again; run executes every pass",
         ),
         group.add_argument(
             "--inference",
             action="store_true",
-            help="the script evaluates, generates or serves: an iteration is a call of its model (found out by itself "
-            "where the script ends without training)",
+            help="measure each call of the model as an iteration, for a script that evaluates, generates or "
+            "serves (automatic "
+            "if the script ends without training)",
         ),
         group.add_argument(
             "--side-effects",
@@ -120,13 +121,13 @@ def add_options(
             "--scratch-limit",
             type=gigabytes,
             metavar="GB",
-            help="limit of the files that the script writes (default: half of the free disk, 20 at most)",
+            help="limit of the files that the script writes (default: half of the free disk, at most 20)",
         ),
         group.add_argument(
             "-q",
             "--quiet",
             action="store_true",
-            help="print no progress and no notes of Skyline; what the script prints goes to stderr in any case",
+            help="print no progress and no notes of Skyline; the output of the script still goes to stderr",
         ),
     ]
 
@@ -135,8 +136,8 @@ def refuse_prediction(options: argparse.Namespace) -> None:
     """Raise UsageError for ``--gpu`` in a command that measures."""
     if options.gpu is not None:
         raise UsageError(
-            "--gpu predicts for a GPU that is not here: nothing can be measured on it",
-            hint=f"Leave it out, or predict with: skyline whatif --gpu {options.gpu} SCRIPT",
+            "--gpu predicts for a GPU that is not present, and this command measures",
+            hint=f"Remove --gpu, or predict with: skyline whatif --gpu {options.gpu} SCRIPT",
         )
 
 
@@ -152,7 +153,7 @@ def check_script(script: Path) -> None:
 
     if is_launcher([str(script)]):
         raise UsageError(
-            f"{script} starts scripts", hint="Name the script itself, as in: skyline show train.py"
+            f"{script} starts scripts", hint="Name the script itself, for example: skyline show train.py"
         )
     folder = script.parent
     names = [path.name for kind in ("*.py", "*.ipynb") for path in folder.glob(kind)]
@@ -250,20 +251,20 @@ def request_of(
     fill_in(options, script)
     launch: Launch | None = getattr(options, "launch", None)
     if options.gpu is not None and options.device == "cpu":
-        raise UsageError("--gpu and --device cpu contradict each other", hint="Leave one of them out.")
+        raise UsageError("--gpu and --device cpu contradict each other", hint="Use only one of them.")
     if options.gpu is not None and "," in options.gpu:
         raise UsageError(
             "--gpu takes one GPU here", hint=f"Compare several: skyline devices --gpu {options.gpu} {script}"
         )
     if options.gpu is not None and options.inference:
         raise UsageError(
-            "--gpu predicts training iterations, and --inference asks for calls of a model",
-            hint="Leave one of them out.",
+            "--gpu predicts training iterations, and --inference measures calls of a model",
+            hint="Use only one of them.",
         )
     if options.memory is not None and options.gpu is None:
         raise UsageError(
-            "--memory limits the memory of a predicted GPU, and none is named",
-            hint=f"Name one: skyline profile --gpu h100 --memory 24GB {script}",
+            "--memory limits the memory of a predicted GPU, and --gpu is missing",
+            hint=f"Add it: skyline profile --gpu h100 --memory 24GB {script}",
         )
     from skyline.capture.request import CaptureRequest
 

@@ -59,7 +59,7 @@ def make_parser() -> argparse.ArgumentParser:
         type=positive,
         default=_ROUNDS,
         metavar="N",
-        help=f"rounds of each start of both (default: {_ROUNDS}; 6 at least)",
+        help=f"rounds for each pair of processes (default: {_ROUNDS}; at least 6)",
     )
     command.add_argument(
         "--minutes",
@@ -70,7 +70,9 @@ def make_parser() -> argparse.ArgumentParser:
     )
     command.add_argument("--markdown", metavar="FILE", help="write the outcome as Markdown ('-': to stdout)")
     command.add_argument("--junit", metavar="FILE", help="write the outcome as JUnit XML")
-    command.add_argument("--json", metavar="FILE", help="write the outcome as JSON ('-': to stdout, alone)")
+    command.add_argument(
+        "--json", metavar="FILE", help="write the outcome as JSON ('-': to stdout, without other output)"
+    )
     command.add_argument("words", metavar="SCRIPT", nargs="*")
     return command
 
@@ -97,8 +99,8 @@ def _budget(options: argparse.Namespace) -> tuple[Path, Budget]:
     script = named or (folder / budget.script if budget.script else None)
     if script is None:
         raise UsageError(
-            "No script is named, and no [tool.skyline.budget] names one",
-            hint='Name one, or write script = "train.py" into [tool.skyline.budget] of pyproject.toml.',
+            "No script is given, and [tool.skyline.budget] does not name one",
+            hint='Give a script, or write script = "train.py" into [tool.skyline.budget] of pyproject.toml.',
         )
     given = {"base": options.base, "slower": options.slower}
     values = {
@@ -148,7 +150,9 @@ def _checked(
     notes: tuple[str, ...] = ()
     if revision is not None and (shared := revision.shared(found.base_modules)):
         said = f"The base imported {len(shared)} modules of the working tree, such as {Path(shared[0]).name}"
-        notes = (f"{said}: their changes are not compared. A package installed in editable mode does that.",)
+        notes = (
+            f"{said}: their changes are not compared. The cause is a package that is installed in editable mode.",
+        )
     named = "" if revision is None else f"{budget.base} ({revision.commit})"
     return check_report(str(script), named, found, notes)
 

@@ -190,7 +190,7 @@ def parse_question(names: Sequence[str], *, rewrites: bool = False) -> Question:
     seen: set[str] = set()
     for choice in choices:
         if choice.name in seen:
-            raise UsageError(f"{choice.name} is asked for twice", hint="Name each what-if once.")
+            raise UsageError(f"{choice.name} is given twice", hint="Name each what-if once.")
         seen.add(choice.name)
     sizes = [choice for choice in choices if choice.name == BATCH_SIZE]
     others = tuple(choice for choice in choices if choice.name != BATCH_SIZE)
@@ -215,7 +215,9 @@ def _check_known(name: str, rewrites: bool) -> None:
 
 def _batch_size(text: str) -> int:
     if not text.lstrip("+-").isdecimal():
-        raise UsageError(f"{text!r} is not a batch size", hint="Write a whole number, as in batch_size=64.")
+        raise UsageError(
+            f"{text!r} is not a batch size", hint="Write a whole number, for example batch_size=64."
+        )
     return whole_number(BATCH_SIZE, text)
 
 
@@ -269,11 +271,11 @@ def remarks(
     if "--gpu" in found and not re.fullmatch(r"[\d,]+", given or ""):
         name = given or "NAME"
         raise UsageError(
-            f"--gpu stands after {after}, so it would go to the script, which would really be run",
-            hint=f"Write {command} --gpu {name} SCRIPT; or -- before {after} if --gpu is its own.",
+            f"--gpu follows {after}, so it would be passed to the script, and the script would run here",
+            hint=f"Write {command} --gpu {name} SCRIPT. If the script has an option --gpu, write -- before {after}.",
         )
     return [
-        f"{name} after {after} goes to the script; Skyline's own options come before it" for name in found
+        f"{name} after {after} is passed to the script; put options of Skyline before it" for name in found
     ]
 
 

@@ -26,16 +26,18 @@ def make_parser() -> argparse.ArgumentParser:
     command = parser(
         "config",
         "[options] [SCRIPT|FOLDER]",
-        "The settings in force, and where each comes from. The command line wins over the\n"
-        "editor, the editor over [tool.skyline] of the nearest pyproject.toml, and that over\n"
-        "the default. Settings of an editor are not included.",
+        "Show the current settings, and the source of each. The command line overrides the\n"
+        "editor, the editor overrides [tool.skyline] of the nearest pyproject.toml, and that\n"
+        "overrides the default. Settings of an editor are not included.",
         _EXAMPLES,
     )
     command.add_argument("where", metavar="SCRIPT|FOLDER", nargs="?", default=".", help="whose settings")
     command.add_argument(
         "--set", metavar="KEY=VALUE", action="append", default=[], help="as on the command line"
     )
-    command.add_argument("--json", metavar="FILE", help="write them as JSON ('-': to stdout, alone)")
+    command.add_argument(
+        "--json", metavar="FILE", help="write them as JSON ('-': to stdout, without other output)"
+    )
     command.add_argument(
         "--schema",
         choices=("editor", "pyproject"),

@@ -53,7 +53,7 @@ def _made() -> tuple[argparse.ArgumentParser, list[argparse.Action], list[argpar
             "--grid", type=_grams, metavar="G", help="carbon dioxide of your electricity, in g per kWh"
         ),
         command.add_argument(
-            "--json", metavar="FILE", help="write the figures as JSON ('-': to stdout, alone)"
+            "--json", metavar="FILE", help="write the figures as JSON ('-': to stdout, without other output)"
         ),
         command.add_argument(
             "--format", choices=("text", "json"), default="text", help="what is printed (default: text)"
@@ -109,8 +109,8 @@ def _without_script(ours: Sequence[str]) -> None:
     last = ours[-1] if ours else ""
     if len(ours) > 1 and last.endswith(SCRIPT_SUFFIXES):
         raise UsageError(
-            f"There is no script: {last} was taken for the value of {ours[-2]}",
-            hint=f"As in: skyline devices --gpu t4,h100 {last}",
+            f"The script is missing: {last} was read as the value of {ours[-2]}",
+            hint=f"Example: skyline devices --gpu t4,h100 {last}",
         )
 
 
@@ -124,7 +124,7 @@ def _no_script(name: str, gpus: str | None) -> None:
         return
     every = ",".join([*(gpus.split(",") if gpus else []), name])
     raise UsageError(
-        f"{name} stands where the script's name belongs",
+        f"{name} is a GPU, and the name of the script is expected here",
         hint=f"Separate GPUs by commas, without spaces: skyline devices --gpu {every} SCRIPT",
     )
 
@@ -135,7 +135,9 @@ def _chosen(names: str | None) -> tuple[GpuSpec, ...]:
 
     wanted = [name.strip() for name in (names or "").split(",") if name.strip()]
     if names is not None and not wanted:
-        raise UsageError("--gpu names no GPU", hint="As in --gpu t4,h100. The whole list: skyline gpus")
+        raise UsageError(
+            "--gpu needs the name of a GPU", hint="Example: --gpu t4,h100. All GPUs: skyline gpus"
+        )
     return gpus_named(wanted)
 
 

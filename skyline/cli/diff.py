@@ -20,19 +20,19 @@ def make_parser() -> argparse.ArgumentParser:
     command = parser(
         "diff",
         "[options] BEFORE AFTER",
-        "Compare two saved profiles; a script stands for its latest one.",
+        "Compare two saved profiles. The name of a script means its latest profile.",
         _EXAMPLES,
     )
     command.add_argument("before", metavar="BEFORE")
     command.add_argument("after", metavar="AFTER")
     command.add_argument(
-        "--json", metavar="FILE", help="write the comparison as JSON ('-': to stdout, alone)"
+        "--json", metavar="FILE", help="write the comparison as JSON ('-': to stdout, without other output)"
     )
     command.add_argument(
         "--fail-over",
         type=_percent,
         metavar="PERCENT",
-        help="exit with 4 if it is slower by more than this and the noise",
+        help="exit with code 4 if AFTER is slower by more than this and by more than the noise",
     )
     return command
 

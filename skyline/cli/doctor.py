@@ -37,8 +37,10 @@ def make_parser() -> argparse.ArgumentParser:
     command.add_argument(
         "script", metavar="SCRIPT", nargs="?", help="the script whose environment is checked"
     )
-    command.add_argument("--interpreter", metavar="PYTHON", help="the Python that is to run the scripts")
-    command.add_argument("--json", metavar="FILE", help="write the checks as JSON ('-': to stdout, alone)")
+    command.add_argument("--interpreter", metavar="PYTHON", help="the Python that runs the scripts")
+    command.add_argument(
+        "--json", metavar="FILE", help="write the checks as JSON ('-': to stdout, without other output)"
+    )
     return command
 
 
@@ -70,7 +72,7 @@ def owners(distributions: Sequence[str]) -> Check:
     """Check that no other distribution installed its own ``skyline`` over ours."""
     others = sorted({name for name in distributions if name.lower() != "skyline-profiler"})
     if not others:
-        return Check("import name", "ok", "skyline belongs to skyline-profiler alone")
+        return Check("import name", "ok", "only skyline-profiler provides this package")
     return Check(
         "import name",
         "failed",
@@ -123,7 +125,7 @@ def _probe(interpreter: str) -> dict[str, object]:
     except subprocess.TimeoutExpired:
         return {"error": f"importing torch took longer than {_PROBE_TIMEOUT_S} s"}
     except (OSError, ValueError, IndexError) as error:
-        return {"error": f"it could not be asked: {error}"}
+        return {"error": f"it could not be started: {error}"}
 
 
 def _processor() -> Check:
@@ -159,9 +161,9 @@ def energy_check() -> Check:
     if found:
         sources = dict.fromkeys(f"{one.of} ({one.source})" for one in found)
         return Check("energy", "ok", f"measured by the counters of {', '.join(sources)}")
-    finding = "no counter of energy can be read here: none is shown"
+    finding = "no energy counter can be read here, so profiles show no energy"
     if os.path.isdir("/sys/class/powercap"):
-        finding += "; processors have one, which only root may read"
+        finding += "; the processor has one that only root can read"
     return Check("energy", "ok", f"{finding}. NVIDIA's needs nvidia-ml-py next to Skyline (extra: power)")
 
 
@@ -246,7 +248,7 @@ def _front_ends() -> Check:
     missing = [name for name, module in parts.items() if find_spec(module) is None]
     if missing == ["terminal interface"]:
         # So it is in the copy that an editor's extension brings.
-        remedy = "To have the terminal interface too: pipx install skyline-profiler."
+        remedy = "To add the terminal UI: pipx install skyline-profiler."
         return Check("front ends", "warning", "language server", remedy)
     if missing:
         return Check("front ends", "failed", f"missing: {', '.join(missing)}", "Reinstall skyline-profiler.")

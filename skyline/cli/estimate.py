@@ -34,8 +34,8 @@ def make_parser() -> argparse.ArgumentParser:
         "estimate",
         "[options] (SCRIPT | PROFILE) (--epochs N | --iterations N | --samples N) [-- ARGS...]",
         "Estimate time and cost of a training to the same loss, at each batch size. A larger\n"
-        "batch gives more samples a second and needs more samples: the noise of the gradients\n"
-        "says how many. It is measured while the script trains for a while.",
+        "batch processes more samples per second, and needs more samples. The noise of the\n"
+        "gradients determines how many. Skyline measures it while the script trains.",
         _EXAMPLES,
     )
     add_options(command)
@@ -47,8 +47,8 @@ def run(arguments: Sequence[str]) -> int:
     options, script_arguments = parse_after_names(arguments, make_parser(), names=False)
     if len([one for one in (options.epochs, options.iterations, options.samples) if one is not None]) != 1:
         raise UsageError(
-            "State the length of the training in one way",
-            hint="As in --epochs 90, --iterations 600000 or --samples 1e9. The script's own options come after --.",
+            "Give the length of the training with one option",
+            hint="Example: --epochs 90, --iterations 600000 or --samples 1e9. Put the options of the script after --.",
         )
     if options.epochs is not None:
         _refuse_epochs_without_loader(options.source)
@@ -104,7 +104,7 @@ def _add_own(command: argparse.ArgumentParser) -> None:
         "--price",
         type=amount,
         metavar="USD",
-        help="US dollars for an hour (default with --gpu: its list price)",
+        help="US dollars per hour (default with --gpu: its list price)",
     )
     group.add_argument(
         "--observe",
@@ -114,19 +114,23 @@ def _add_own(command: argparse.ArgumentParser) -> None:
         f"(default: {_OBSERVED_S:g}, or what is in the profile)",
     )
     group.add_argument(
-        "--noise-scale", type=amount, metavar="N", help="the critical batch size, in place of a measurement"
+        "--noise-scale", type=amount, metavar="N", help="the critical batch size, instead of measuring it"
     )
     group.add_argument(
         "--mtbf",
         type=amount,
         metavar="HOURS",
-        help="mean time between two failures of the training, for the interval between checkpoints "
-        "(default: 1145, of jobs on 8 GPUs)",
+        help="mean hours between two failures of the training, for the interval between checkpoints "
+        "(default: 1145, from jobs on 8 GPUs)",
     )
     group.add_argument(
-        "--fresh", action="store_true", help="profile and observe the script again in any case"
+        "--fresh",
+        action="store_true",
+        help="profile and observe the script again, even if its latest profile is valid",
     )
-    group.add_argument("--json", metavar="FILE", help="write the figures as JSON ('-': to stdout, alone)")
+    group.add_argument(
+        "--json", metavar="FILE", help="write the figures as JSON ('-': to stdout, without other output)"
+    )
     group.add_argument("--html", metavar="FILE", help="write the page as HTML")
     command.add_argument("source", metavar="SCRIPT", help="a script or a saved profile")
 

@@ -54,7 +54,9 @@ def make_parser() -> argparse.ArgumentParser:
         "  skyline gpus\n  skyline gpus a100\n  skyline profile --gpu h100 train.py",
     )
     command.add_argument("name", metavar="NAME", nargs="?", help="one GPU, in any usual spelling")
-    command.add_argument("--json", metavar="FILE", help="write the table as JSON ('-': to stdout, alone)")
+    command.add_argument(
+        "--json", metavar="FILE", help="write the table as JSON ('-': to stdout, without other output)"
+    )
     return command
 
 
@@ -103,7 +105,7 @@ def _print_one(spec: GpuSpec, prices: Sequence[Price]) -> None:
         share = f", ${price.usd_per_gpu_hour:.2f} for each of its {price.gpus}" if price.gpus > 1 else ""
         _print_wrapped(f"${price.usd_per_hour:g} an hour{share}: {place} ({_of(price)})")
     if not prices:
-        _print_wrapped("No price of it is known; docs/devices.md explains how to add one.")
+        _print_wrapped("Its price is not known; docs/devices.md explains how to add one.")
 
 
 def _of(price: Price) -> str:

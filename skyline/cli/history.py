@@ -25,7 +25,9 @@ def make_parser() -> argparse.ArgumentParser:
         "at which it became slower, and the lines that grew. Nothing is run.",
         _EXAMPLES,
     )
-    command.add_argument("--json", metavar="FILE", help="write the history as JSON ('-': to stdout, alone)")
+    command.add_argument(
+        "--json", metavar="FILE", help="write the history as JSON ('-': to stdout, without other output)"
+    )
     command.add_argument("--html", metavar="FILE", help="write the page with charts as HTML")
     command.add_argument("script", metavar="SCRIPT")
     return command

@@ -14,7 +14,7 @@ _EXAMPLES = """\
   skyline ledger                            every verification on this machine
   skyline ledger --script train.py          those of one script
   skyline ledger --whatif num_workers       those of one what-if
-  skyline ledger --forget 3f2a90c1          remove one for good"""
+  skyline ledger --forget 3f2a90c1          remove one permanently"""
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -28,7 +28,9 @@ def make_parser() -> argparse.ArgumentParser:
     )
     command.add_argument("--script", metavar="SCRIPT", help="those of this script")
     command.add_argument("--whatif", metavar="NAME", help="those of this what-if, alone or with others")
-    command.add_argument("--json", metavar="FILE", help="write them as JSON ('-': to stdout, alone)")
+    command.add_argument(
+        "--json", metavar="FILE", help="write them as JSON ('-': to stdout, without other output)"
+    )
     command.add_argument(
         "--forget", metavar="ID", nargs="+", help="remove these entries; 'all': every one shown"
     )

@@ -186,7 +186,7 @@ class SkylineMagics:
     def _apply(self, words: Sequence[str]) -> Shown | None:
         analysis = self._profiled(())
         if not words:
-            raise UsageError("Name a change to make, as in: %skyline apply batch_size=64")
+            raise UsageError("Name a change to make, for example: %skyline apply batch_size=64")
         from skyline.rewrite.context import as_profiled
         from skyline.rewrite.plan import diff, plan
         from skyline.source.cells import cells_of

@@ -27,13 +27,13 @@ COMMANDS = {
     "ranks": "find the rank of a distributed job that the others wait for",
     "apply": "make a change in the script",
     "verify": "measure a change and compare it with the prediction",
-    "watch": "run a training script for real, and report problems as it trains",
+    "watch": "run a whole training, and report problems while it runs",
     "tune": "search for the fastest combination of changes, by measuring",
     "sweep": "show time, memory and utilisation over the values of a setting",
     "check": "check a script against its budget and base revision, for CI",
     "ledger": "list earlier predictions and their measurements",
     "show": "show a saved profile again",
-    "receive": "take a project and profile it, for skyline profile --host",
+    "receive": "receive a project and profile it, for skyline profile --host",
     "history": "show a script's step time over commits, and the lines that grew",
     "diff": "compare two saved profiles",
     "export": "write a profile for another viewer",
@@ -53,12 +53,12 @@ COMMANDS = {
 _EXAMPLES = """\
 examples:
   skyline profile train.py --epochs 1        where does the time go?
-  skyline whatif train.py batch_size=64      what would a larger batch bring?
+  skyline whatif train.py batch_size=64      predict the gain of a larger batch
   skyline verify train.py num_workers=2      measure it, without changing a file
   skyline apply train.py num_workers=2       make the change
-  skyline tui train.py                       all of it, interactively
+  skyline tui train.py                       do all of this interactively
 
-exit codes: 0 fine, 1 the script failed, 2 usage, 3 nothing could be measured,
+exit codes: 0 success, 1 script failed, 2 usage, 3 nothing could be measured,
 4 a limit was exceeded, 130 interrupted"""
 
 
@@ -120,7 +120,7 @@ def _help() -> str:
     commands = "\n".join(f"  {name:<{width}}{summary}" for name, summary in COMMANDS.items())
     return (
         "usage: skyline COMMAND ...\n\n"
-        "How fast is this PyTorch training script, where does the time go, and what\nwould a change bring?\n\n"
+        "How fast is this PyTorch training script, where does the time go, and how much\nwould a change gain?\n\n"
         f"commands:\n{commands}\n\n"
         "options:\n  -h, --help     this text; skyline COMMAND --help for one command\n"
         f"  -V, --version  the version\n\n{_EXAMPLES}"

@@ -78,7 +78,7 @@ def _whole(text: str, *, least: int, most: int = _MOST) -> int:
     try:
         value = int(text)
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{_brief(text)} is not a whole number that can be used") from None
+        raise argparse.ArgumentTypeError(f"{_brief(text)} is not a valid whole number") from None
     if not least <= value <= most:
         raise argparse.ArgumentTypeError(f"must be {least} to {most:,}")
     return value

@@ -51,16 +51,19 @@ def make_parser() -> argparse.ArgumentParser:
 def run(arguments: Sequence[str]) -> int:
     options, script_arguments = parse_after_names(arguments, make_parser(), names=False)
     if options.nodes and options.gpus:
-        raise UsageError("--nodes and --gpus exclude each other", hint="Name one of them.")
+        raise UsageError("--nodes and --gpus exclude each other", hint="Use only one of them.")
     if options.preset is not None:
         return run_preset(options)
     if options.without:
-        raise UsageError("--without is for presets", hint="As in: --preset academic-bert --without amp")
+        raise UsageError("--without needs --preset", hint="Example: --preset academic-bert --without amp")
     if options.cluster is None:
-        raise UsageError("name a cluster", hint="As in: skyline plan --model llama3-8b --cluster dgx-h100")
+        raise UsageError(
+            "--cluster is missing", hint="Example: skyline plan --model llama3-8b --cluster dgx-h100"
+        )
     if (options.source is None) == (options.model is None):
         raise UsageError(
-            "name a script or a model", hint="As in: skyline plan --model llama3-8b --cluster dgx-h100"
+            "a script or --model is missing",
+            hint="Example: skyline plan --model llama3-8b --cluster dgx-h100",
         )
     names = [name for name in options.cluster.split(",") if name]
     if len(names) > 1:
@@ -176,12 +179,12 @@ def _add_own(command: argparse.ArgumentParser) -> None:
         type=_share,
         metavar="RATIO",
         help="also search strategies that exchange this share of the gradients, such as 0.01:\n"
-        "they change the course of the training",
+        "they change convergence",
     )
     group.add_argument(
         "--asynchronous",
         action="store_true",
-        help="also search pipelines that do not run empty at the end of a step: they change\n"
+        help="also search pipelines without a flush at the end of a step: they change\n"
         "the course of the training",
     )
     group.add_argument("--tokens", metavar="N", help="tokens to train on, such as 300B")
@@ -199,8 +202,12 @@ def _add_own(command: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--perfetto", nargs=2, metavar=("ROW", "FILE"), help="write the timeline of a row for ui.perfetto.dev"
     )
-    group.add_argument("--fresh", action="store_true", help="trace the script again in any case")
-    group.add_argument("--json", metavar="FILE", help="write the table as JSON ('-': to stdout, alone)")
+    group.add_argument(
+        "--fresh", action="store_true", help="trace the script again, even if its latest trace is valid"
+    )
+    group.add_argument(
+        "--json", metavar="FILE", help="write the table as JSON ('-': to stdout, without other output)"
+    )
     group.add_argument("--html", metavar="FILE", help="write the page as HTML")
     command.add_argument("source", metavar="SCRIPT", nargs="?", help="a script or a saved profile")
 
@@ -269,15 +276,17 @@ def run_preset(options: argparse.Namespace) -> int:
 
     for name, words in _OTHER_QUESTIONS.items():
         if getattr(options, name):
-            raise UsageError(f"{words} is no part of a preset", hint="Leave it out, or leave out --preset.")
+            raise UsageError(
+                f"{words} cannot be combined with --preset", hint="Remove it, or remove --preset."
+            )
     if options.precision != _PRECISION:
-        raise UsageError("a preset has its own number formats", hint="Leave amp out with --without amp.")
+        raise UsageError("a preset has its own number formats", hint="Exclude amp with --without amp.")
     preset = preset_named(options.preset)
     cluster = cluster_named(options.cluster or preset.cluster)
     gpus = str(options.nodes * cluster.gpus_per_node) if options.nodes else options.gpus or ""
     sizes = cluster.sizes(gpus)
     if len(sizes) > 1:
-        raise UsageError("a preset takes one number of GPUs", hint="As in: --gpus 8")
+        raise UsageError("a preset takes one number of GPUs", hint="Example: --gpus 8")
     tokens = read_count(options.tokens) if options.tokens else None
     left_out = [name for name in (options.without or "").split(",") if name]
     report = preset_report(preset, sizes[0], predictor_for(cluster.gpu), left_out, tokens)

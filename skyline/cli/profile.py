@@ -45,17 +45,17 @@ def _made() -> tuple[argparse.ArgumentParser, list[argparse.Action], list[argpar
         "profile",
         "[options] (SCRIPT | -m MODULE | LAUNCHER ...) [ARGS...]",
         "Run a training script until enough iterations are measured, and show where time\n"
-        "and memory go. Everything after SCRIPT is the script's own. The script is not\n"
-        "changed; what it prints goes to stderr.",
+        "and memory go. Everything after SCRIPT is passed to the script. The script is\n"
+        "not changed, and its output goes to stderr.",
         _EXAMPLES,
     )
     capturing = add_options(command)
     local = [
         command.add_argument(
-            "--json", metavar="FILE", help="write the profile as JSON ('-': to stdout, alone)"
+            "--json", metavar="FILE", help="write the profile as JSON ('-': to stdout, without other output)"
         ),
         command.add_argument(
-            "--output-dir", metavar="DIR", help="save here (default: .skyline beside the script)"
+            "--output-dir", metavar="DIR", help="save here (default: .skyline next to the script)"
         ),
         command.add_argument("--no-save", action="store_true", help="save nothing"),
         command.add_argument(
@@ -70,7 +70,9 @@ def _made() -> tuple[argparse.ArgumentParser, list[argparse.Action], list[argpar
             "comes back (default: the setting profile.host)",
         ),
         command.add_argument(
-            "--here", action="store_true", help="run the script on this machine, whatever the settings say"
+            "--here",
+            action="store_true",
+            help="run the script on this machine, even if the settings name a host",
         ),
         command.add_argument(
             "--host-skyline",
@@ -96,7 +98,9 @@ def run(arguments: Sequence[str]) -> int:
     if host is not None:
         measured = _on_host(host, script, launch, tuple(rest), without(ours, local), options)
     elif options.host_skyline is not None:
-        raise UsageError("--host-skyline needs --host", hint="As in: skyline profile --host gpubox train.py")
+        raise UsageError(
+            "--host-skyline needs --host", hint="Example: skyline profile --host gpubox train.py"
+        )
     else:
         fill_in(options, script, gpu=True)
         measured = run_capture(script, launch.arguments, options)

@@ -17,7 +17,7 @@ def host_in_force(options: argparse.Namespace, script: Path) -> str | None:
     """
     if options.here:
         if options.host is not None:
-            raise UsageError("--host and --here contradict each other", hint="Leave one of them out.")
+            raise UsageError("--host and --here contradict each other", hint="Use only one of them.")
         return None
     if options.host is not None:
         return options.host

@@ -27,7 +27,9 @@ def make_parser() -> argparse.ArgumentParser:
         _EXAMPLES,
     )
     command.add_argument("traces", metavar="FOLDER|FILE", nargs="+")
-    command.add_argument("--json", metavar="FILE", help="write the report as JSON ('-': to stdout, alone)")
+    command.add_argument(
+        "--json", metavar="FILE", help="write the report as JSON ('-': to stdout, without other output)"
+    )
     command.add_argument("--html", metavar="FILE", help="write the page as HTML")
     where = command.add_mutually_exclusive_group()
     where.add_argument(
@@ -82,7 +84,7 @@ def run(arguments: Sequence[str]) -> int:
     if options.rank is not None and not options.scale + options.whatif:
         raise UsageError("--rank needs --scale: it names the rank to scale", hint="Add --scale NAME=FACTOR.")
     if options.scale and options.whatif:
-        raise UsageError("--scale and --whatif are two questions", hint="Ask one at a time.")
+        raise UsageError("--scale and --whatif cannot be combined", hint="Use one of them at a time.")
     files = trace_files(options.traces)
     if options.cluster is not None:
         from skyline.job.workers import on_cluster
@@ -117,5 +119,5 @@ def _scaled(text: str) -> tuple[str, float]:
     name, _, factor = text.rpartition("=")
     value = float(factor)
     if not name or not 0 <= value < float("inf"):
-        raise argparse.ArgumentTypeError("must be a name and a factor, as in gemm=0.5")
+        raise argparse.ArgumentTypeError("must be a name and a factor, for example gemm=0.5")
     return name, value

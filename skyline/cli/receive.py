@@ -45,7 +45,7 @@ def run(arguments: Sequence[str]) -> int:
     if sys.stdin.isatty():
         raise UsageError(
             "This command is started over ssh by another machine",
-            hint="There: skyline profile --host HOST SCRIPT",
+            hint="On that machine: skyline profile --host HOST SCRIPT",
         )
     incoming, outgoing = _own_streams()
     try:

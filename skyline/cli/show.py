@@ -33,7 +33,9 @@ def make_parser() -> argparse.ArgumentParser:
     )
     command.add_argument("source", metavar="FILE|SCRIPT", nargs="?")
     command.add_argument("--format", choices=("text", "json", "html"), default="text", help="what to print")
-    command.add_argument("--json", metavar="FILE", help="write the profile as JSON ('-': to stdout, alone)")
+    command.add_argument(
+        "--json", metavar="FILE", help="write the profile as JSON ('-': to stdout, without other output)"
+    )
     command.add_argument(
         "--line", metavar="[FILE:]LINE", help="all details of one line: phases, memory, operations, calls"
     )

@@ -199,7 +199,7 @@ def check_runnable(profile: Profile) -> None:
 
     if hides_something(profile.arguments):
         raise UsageError(
-            f"{Path(profile.script).name} was profiled with a secret among its arguments, which is not kept",
+            f"{Path(profile.script).name} was profiled with a secret in its arguments, and secrets are not stored",
             hint="Give the arguments again, at the end of the command.",
         )
 

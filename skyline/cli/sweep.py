@@ -71,7 +71,7 @@ def make_parser() -> argparse.ArgumentParser:
         type=positive,
         default=_ROUNDS,
         metavar="N",
-        help=f"rounds of a measured point (default: {_ROUNDS}; 3 at least)",
+        help=f"rounds of a measured point (default: {_ROUNDS}; at least 3)",
     )
     group.add_argument(
         "--runs",
@@ -81,11 +81,13 @@ def make_parser() -> argparse.ArgumentParser:
         help=f"with --gpu cpu, values that also run here; the others are interpolated along the prediction (default: "
         f"{_RUNS}; 0: nothing runs)",
     )
-    group.add_argument("--json", metavar="FILE", help="write the figures as JSON ('-': to stdout, alone)")
+    group.add_argument(
+        "--json", metavar="FILE", help="write the figures as JSON ('-': to stdout, without other output)"
+    )
     group.add_argument("--html", metavar="FILE", help="write the page as HTML")
     command.add_argument("script", metavar="SCRIPT")
     command.add_argument(
-        "words", metavar="ARGS", nargs="*", help="arguments of the script; after -- in any form"
+        "words", metavar="ARGS", nargs="*", help="arguments of the script; after --, any arguments"
     )
     return command
 
@@ -113,7 +115,7 @@ def _settings(request: CaptureRequest, options: argparse.Namespace) -> tuple[Swe
         found = ", ".join(settable_names(request))
         raise UsageError(
             "Name a setting to vary: --vary NAME=VALUES",
-            hint=f"{request.script.name} sets: {found}." if found else "As in --vary HIDDEN=64:1024:64.",
+            hint=f"{request.script.name} sets: {found}." if found else "Example: --vary HIDDEN=64:1024:64.",
         )
     varied = [Varied.parse(one) for one in options.vary]
     if request.gpu:

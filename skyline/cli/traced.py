@@ -40,7 +40,7 @@ def ask(source: str, names: Sequence[str], json: str | None) -> int:
 def show(source: str, options: argparse.Namespace) -> int:
     """``skyline show TRACE``: the whole page, or ``skyline.trace/1``."""
     if options.line is not None:
-        raise UsageError(f"--line is for profiles: {source} is a PyTorch profiler trace")
+        raise UsageError(f"--line needs a profile, and {source} is a PyTorch profiler trace")
     if options.format == "html":
         write_data("-", exported(source, "html"))
         return int(ExitCode.OK)
@@ -70,7 +70,7 @@ def exported(source: str, form: str) -> bytes:
     """
     if form not in {"perfetto", "html", "json"}:
         raise UsageError(
-            f"{form} is for profiles: {source} is a PyTorch profiler trace",
+            f"{form} needs a profile, and {source} is a PyTorch profiler trace",
             hint="A trace can be exported with --format perfetto, html or json.",
         )
     subject = _read(source)

@@ -51,7 +51,9 @@ def make_parser() -> argparse.ArgumentParser:
         _EXAMPLES,
     )
     add_options(command, budget="--profile-budget")
-    command.add_argument("--fresh", action="store_true", help="profile the script again in any case")
+    command.add_argument(
+        "--fresh", action="store_true", help="profile the script again, even if its latest profile is valid"
+    )
     group = command.add_argument_group("the search")
     group.add_argument(
         "--budget",
@@ -64,7 +66,7 @@ def make_parser() -> argparse.ArgumentParser:
     group.add_argument(
         "--allow",
         choices=("numerics", "convergence", "model"),
-        help="numerics: rounding may differ; convergence: training may take another course, as with another batch "
+        help="numerics: rounding may differ; convergence: training may converge differently, as with another batch "
         "size; model: another model may be trained (default: only what gives the same results)",
     )
     group.add_argument(
@@ -84,10 +86,12 @@ def make_parser() -> argparse.ArgumentParser:
     group.add_argument("--apply", action="store_true", help="make the change, once it is verified")
     group.add_argument("--undo", action="store_true", help="restore the files that --apply changed")
     group.add_argument("--no-ledger", action="store_true", help="do not keep the trials in the ledger")
-    group.add_argument("--json", metavar="FILE", help="write the result as JSON ('-': to stdout, alone)")
+    group.add_argument(
+        "--json", metavar="FILE", help="write the result as JSON ('-': to stdout, without other output)"
+    )
     command.add_argument("script", metavar="SCRIPT")
     command.add_argument(
-        "words", metavar="ARGS", nargs="*", help="arguments of the script; after -- in any form"
+        "words", metavar="ARGS", nargs="*", help="arguments of the script; after --, any arguments"
     )
     return command
 
@@ -118,7 +122,7 @@ def _workers(text: str) -> str:
 
     if text.startswith("local:") and LOCAL.fullmatch(text) is None:
         raise argparse.ArgumentTypeError(
-            "must be the address of a Dask scheduler, or local:N such as local:2"
+            "must be the address of a Dask scheduler, or local:N, for example local:2"
         )
     return text
 

@@ -40,9 +40,11 @@ def make_parser() -> argparse.ArgumentParser:
         _EXAMPLES,
     )
     add_options(command)
-    command.add_argument("--fresh", action="store_true", help="profile the script again in any case")
     command.add_argument(
-        "--rounds", type=positive, default=8, metavar="N", help="rounds (default: 8; 6 at least)"
+        "--fresh", action="store_true", help="profile the script again, even if its latest profile is valid"
+    )
+    command.add_argument(
+        "--rounds", type=positive, default=8, metavar="N", help="rounds (default: 8; at least 6)"
     )
     command.add_argument(
         "--minutes",
@@ -51,9 +53,13 @@ def make_parser() -> argparse.ArgumentParser:
         metavar="M",
         help="start no round after M minutes (default: 15)",
     )
-    command.add_argument("--against", metavar="OTHER", help="measure this script against SCRIPT")
-    command.add_argument("--no-ledger", action="store_true", help="do not keep the result")
-    command.add_argument("--json", metavar="FILE", help="write the result as JSON ('-': to stdout, alone)")
+    command.add_argument(
+        "--against", metavar="OTHER", help="compare SCRIPT with this script, without a prediction"
+    )
+    command.add_argument("--no-ledger", action="store_true", help="do not store the result in the ledger")
+    command.add_argument(
+        "--json", metavar="FILE", help="write the result as JSON ('-': to stdout, without other output)"
+    )
     command.add_argument("script", metavar="SCRIPT")
     command.add_argument("names", metavar="NAME[=VALUE]", nargs="*")
     return command
@@ -68,13 +74,14 @@ def run(arguments: Sequence[str]) -> int:
     if options.against is not None:
         if options.names:
             raise UsageError(
-                "--against compares two scripts unchanged: it takes no what-ifs", hint="Leave one out."
+                "--against compares two unchanged scripts, and cannot be combined with what-ifs",
+                hint="Remove one of them.",
             )
         return _compare(options, script_arguments or (), effort)
     if not options.names:
         raise UsageError(
-            "Name a change to verify, as in fused_optimizer or num_workers=2",
-            hint=f"What applies is listed by: skyline whatif {options.script}",
+            "Name a change to verify, for example fused_optimizer or num_workers=2",
+            hint=f"List the changes that apply: skyline whatif {options.script}",
         )
     return _verify(options, script_arguments, effort)
 

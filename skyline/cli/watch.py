@@ -47,7 +47,7 @@ def _made() -> tuple[argparse.ArgumentParser, list[argparse.Action]]:
         "       skyline watch --attach [RUN] [--ask REQUEST]",
         "Run a training script to its end and report problems while it trains. The run is the\n"
         "real one: files are written, input and output are its own, the exit code is that of\n"
-        "the script. It continues if Skyline is killed. Everything after SCRIPT is the script's own.",
+        "the script. It continues if Skyline is killed. Everything after SCRIPT is passed to the script.",
         _EXAMPLES,
     )
     return command, _add_options(command)
@@ -73,7 +73,7 @@ def run(arguments: Sequence[str]) -> int:
         return attach(options.attach or "", options.ask, options_of, quiet=options.quiet)
     if options.webhook and not options.webhook.startswith(("http://", "https://")):
         raise UsageError(
-            f"--webhook {options.webhook} is not an address", hint="As in http://localhost:8000/alerts."
+            f"--webhook {options.webhook} is not an address", hint="Example: http://localhost:8000/alerts"
         )
     if not rest:
         raise UsageError("There is no script to watch", hint="Name one: skyline watch train.py")
@@ -92,30 +92,31 @@ def _add_options(command: argparse.ArgumentParser) -> list[argparse.Action]:
     add = command.add_argument
     return [
         add("--set", metavar="RULE.THRESHOLD=VALUE", action="append", default=[], help="set a threshold of a rule"),
-        add("--off", metavar="RULE", action="append", default=[], help="leave a rule out"),
+        add("--off", metavar="RULE", action="append", default=[], help="switch a rule off"),
         add("--stop-on", metavar="RULE", action="append", default=[],
-            help="if this rule holds, write a checkpoint and stop the run as Ctrl+C does"),
+            help="if this rule raises an alert, write a checkpoint and stop the run as Ctrl+C does"),
         add("--profile-on", metavar="RULE", action="append", default=[],
-            help="if this rule holds, keep a trace of three iterations"),
+            help="if this rule raises an alert, keep a trace of three iterations"),
         add("--pause-on", metavar="RULE", action="append", default=[],
-            help="if this rule holds, pause the run until you continue it"),
+            help="if this rule raises an alert, pause the run until you continue it"),
         add("--allow", metavar="REQUEST", action="append", default=[], choices=("pause", "profile", "stop"),
-            help="allow terminals that attach to ask for this: pause, profile or stop"),
+            help="allow attached terminals to request this: pause, profile or stop"),
         add("--attach", metavar="RUN", nargs="?", const="",
-            help="show a run that goes on: its name, its script, or nothing if it is the only one"),
+            help="show an active run, by its name or script; without RUN, the only active one"),
         add("--ask", metavar="REQUEST", choices=("pause", "continue", "profile", "stop"),
-            help="ask the run of --attach for this, and end: pause, continue, profile or stop"),
-        add("--notify", metavar="COMMAND", default="", help="run this command on each alert, which it reads as JSON"),
+            help="send this request to the run of --attach, and exit: pause, continue, profile or stop"),
+        add("--notify", metavar="COMMAND", default="", help="run this command on each alert, with the alert "
+            "as JSON on its stdin"),
         add("--webhook", metavar="URL", default="", help="send each alert to this address as JSON, by POST"),
         add("--overhead", metavar="SHARE", type=float,
-            help="largest share of the time that watching may take (default: 0.002)"),
+            help="largest share of the run time that watching may use (default: 0.002)"),
         add("--every", metavar="S", type=seconds, default=0.5,
             help="seconds between two records of the run (default: 0.5)"),
         add("--history", metavar="FILE", help="write the history here (default: in .skyline next to the script)"),
         add("--no-history", action="store_true", help="write no history"),
         add("--show", metavar="FILE", help="print a history instead"),
-        add("--interpreter", metavar="PYTHON", help="the Python to run the script with"),
-        add("--quiet", "-q", action="store_true", help="no status line, and no message but alerts"),
+        add("--interpreter", metavar="PYTHON", help="the Python that runs the script"),
+        add("--quiet", "-q", action="store_true", help="print alerts only, without a status line"),
     ]  # fmt: skip
 
 
@@ -221,7 +222,7 @@ def _command(words: Sequence[str], interpreter: str | None) -> tuple[list[str], 
     first = words[0]
     if first in {"-m", "--module"}:
         if len(words) < 2:
-            raise UsageError("-m needs the name of a module", hint="As in: skyline watch -m package.train")
+            raise UsageError("-m needs the name of a module", hint="Example: skyline watch -m package.train")
         return [resolve_interpreter(Path.cwd() / "script", interpreter), "-m", *words[1:]], None
     script = Path(first)
     if first.endswith(".ipynb"):
@@ -262,7 +263,7 @@ def rules_in_force(folder: Path, options: argparse.Namespace) -> tuple[dict[str,
     share = settings.overhead if options.overhead is None else options.overhead
     if not 0 < share <= 0.1:
         raise UsageError(
-            "--overhead must be a share above 0, and 0.1 at most", hint="As in --overhead 0.002."
+            "--overhead must be a share above 0 and at most 0.1", hint="Example: --overhead 0.002"
         )
     off = {*settings.off, *options.off}
     return {name: rule for name, rule in rules.items() if name not in off}, share
@@ -272,7 +273,7 @@ def _set(word: str) -> tuple[str, str, Any]:
     name, dot, rest = word.partition(".")
     threshold, equals, text = rest.partition("=")
     if not (dot and equals):
-        raise UsageError(f"--set {word}: no threshold", hint="As in --set loader_stalls.share=0.5.")
+        raise UsageError(f"--set {word} names no threshold", hint="Example: --set loader_stalls.share=0.5")
     try:
         value = float(text)
     except ValueError:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _KEYS = {"p": "pause", "c": "continue", "f": "profile", "s": "stop"}
 _LEAVE = "q"
 _ANSWER_WITHIN_S = 10.0
-_DETACHED = "skyline watch: detached; the run goes on"
+_DETACHED = "skyline watch: detached; the run continues"
 
 OptionsOf = Callable[[Sequence[str]], argparse.Namespace]
 
@@ -42,7 +42,7 @@ def attach(asked: str, request: str | None, options_of: OptionsOf, *, quiet: boo
     if request:
         claim.release(ended=False)
         raise UsageError(
-            f"Nobody watches {live.name} any more",
+            f"{live.name} is no longer watched",
             hint=f"Watch it again first: skyline watch --attach {live.name}",
         )
     return _taken_over(live, claim, options_of, quiet=quiet)
@@ -62,7 +62,7 @@ class _Line:
             self._socket.close()
             raise UsageError(
                 f"The watcher of {live.name} does not answer: {error.strerror or error}",
-                hint="It may just have ended: look again with skyline watch --attach.",
+                hint="The run may have ended. Check with: skyline watch --attach",
             ) from error
 
     def fileno(self) -> int:
@@ -115,7 +115,7 @@ def _joined(live: LiveRun, *, quiet: bool) -> int:
         except ConnectionError:
             status.close()
             raise UsageError(
-                f"The watcher of {live.name} has ended; the run goes on",
+                f"The watcher of {live.name} has ended; the run continues",
                 hint=f"Watch it again: skyline watch --attach {live.name}",
             ) from None
         finally:
@@ -181,7 +181,8 @@ def _taken_over(live: LiveRun, claim: Claim, options_of: OptionsOf, *, quiet: bo
             say(f"skyline watch: {live.name} has ended; alerts: {watching.watcher.alerts}", quiet=quiet)
     except OSError as error:
         raise UsageError(
-            f"{live.name} cannot be watched again: {error}", hint="It goes on unwatched, with its own output."
+            f"{live.name} cannot be watched again: {error}",
+            hint="The run continues without alerts, with its own output.",
         ) from error
     finally:
         claim.release(ended=ended)

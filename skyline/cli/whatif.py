@@ -44,8 +44,12 @@ def make_parser() -> argparse.ArgumentParser:
     )
     add_options(command)
     add_constraint_options(command)
-    command.add_argument("--fresh", action="store_true", help="profile the script again in any case")
-    command.add_argument("--json", metavar="FILE", help="write the answer as JSON ('-': to stdout, alone)")
+    command.add_argument(
+        "--fresh", action="store_true", help="profile the script again, even if its latest profile is valid"
+    )
+    command.add_argument(
+        "--json", metavar="FILE", help="write the answer as JSON ('-': to stdout, without other output)"
+    )
     command.add_argument("source", metavar="SOURCE")
     command.add_argument("names", metavar="NAME[=VALUE]", nargs="*")
     return command
@@ -60,7 +64,7 @@ def run(arguments: Sequence[str]) -> int:
             )
 
         if options.best:
-            raise UsageError("--best is for profiles: a trace does not show how much memory a change takes")
+            raise UsageError("--best needs a profile: a trace does not show the memory that a change takes")
         # Another GPU is a question like any other, for work that was measured on one.
         asked = [*options.names, *([] if options.gpu is None else [f"gpu={_known(options.gpu)}"])]
         return traced.ask(options.source, asked, options.json)
@@ -126,8 +130,8 @@ def _known(gpu: str) -> str:
     device = gpu_named(gpu)
     if device.is_processor:
         raise UsageError(
-            f"what-ifs are not predicted for {device.name}, which is a processor",
-            hint="Ask without --gpu to measure the script on this machine. skyline profile --gpu predicts the "
+            f"what-ifs cannot be predicted for {device.name}, which is a processor",
+            hint="Omit --gpu to measure the script on this machine. skyline profile --gpu predicts the "
             "unchanged script.",
         )
     return device.name
@@ -152,7 +156,7 @@ def add_constraint_options(command: argparse.ArgumentParser) -> None:
         "--semantics",
         choices=_CLASSES,
         help="exact: only what gives the same results; numerics: rounding may differ; convergence (default): "
-        "training may take another course, as with another batch size; model: another model may be trained",
+        "training may converge differently, as with another batch size; model: another model may be trained",
     )
     group.add_argument(
         "--rewritable", action="store_true", help="only what Skyline can change in the code itself"

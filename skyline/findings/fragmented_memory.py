@@ -29,7 +29,8 @@ class FragmentedMemory:
             return None
         return Finding.at(
             self.code,
-            f"PyTorch's allocator holds {format_bytes(lost)} that no tensor uses, {fragmentation(held):.0%} of its own",
+            f"PyTorch's allocator holds {format_bytes(lost)} that no tensor uses, {fragmentation(held):.0%} "
+            "of its reserved memory",
             subject.profile.loop_line,
             0.0,
             None,

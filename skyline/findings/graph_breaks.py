@@ -37,7 +37,7 @@ class GraphBreaks:
 
 
 def _reason(call: CallFact) -> str:
-    return str(call.options.get("reason") or "it does not say why")
+    return str(call.options.get("reason") or "PyTorch gives no reason")
 
 
 RULE = GraphBreaks()

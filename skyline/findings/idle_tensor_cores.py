@@ -52,8 +52,9 @@ class IdleTensorCores:
         lines = dearest_lines(graph, plain, graph.durations[plain])
         return Finding.at(
             self.code,
-            f"products in plain float32 keep the GPU busy for {plain_ms / total_ms:.0%} of the iteration: its tensor "
-            "cores idle",
+            f"matrix products in float32 without TF32 keep the GPU busy for {plain_ms / total_ms:.0%} of "
+            "the iteration: its tensor "
+            "cores are idle",
             lines[0][0] if lines else None,
             cost_ms,
             cure,

@@ -29,7 +29,7 @@ from skyline.whatif.recording import Recording
 from skyline.whatif.subject import Subject, shapes
 
 _SHARE = 0.02
-"""Share of the iteration, below which what-ifs are left out of short lists."""
+"""Share of the iteration, below which what-ifs are omitted from short lists."""
 _ROOM = 1 / 3
 """An assumption: the part of a multiprocessor's warps with which a kernel keeps the memory busy."""
 _LINES = 4

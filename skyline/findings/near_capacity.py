@@ -25,7 +25,7 @@ class NearCapacity:
         usable, peak = usable_bytes(subject.script), subject.peak
         if not usable or peak.total <= _SHARE * usable:
             return None
-        used, there = format_bytes(peak.total), f"{format_bytes(usable)} that tensors can have"
+        used, there = format_bytes(peak.total), f"{format_bytes(usable)} available to tensors"
         said = (
             f"of the {there}, {used} are in use at the peak"
             if peak.total <= usable

@@ -35,7 +35,7 @@ class OddSizes:
         others = f", and {len(layers) - 1} more" if len(layers) > 1 else ""
         return Finding.at(
             self.code,
-            f"{_sizes(first)}, which multiples of {_MULTIPLE} would suit better{others}",
+            f"{_sizes(first)}{others}: multiples of {_MULTIPLE} would be faster",
             first.module.created_line,
             cost_ms,
             cure,

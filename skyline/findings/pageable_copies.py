@@ -35,7 +35,10 @@ class PageableCopies:
         loader = training_loader(subject) if subject.profile is not None else None
         moves = [] if subject.profile is None else _moves(subject.script.calls)
         place = moves[0].line if moves else loader.created_line if loader is not None else None
-        evidence = [Evidence.at("copied here, and waited for", move.line) for move in moves[1:_LINES]]
+        evidence = [
+            Evidence.at("the script copies here, and waits for the copy", move.line)
+            for move in moves[1:_LINES]
+        ]
         if loader is not None and not loader.pin_memory:
             evidence.append(Evidence.at("this loader does not pin its batches", loader.created_line))
         return Finding.at(

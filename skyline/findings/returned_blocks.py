@@ -42,7 +42,9 @@ class ReturnedBlocks:
             cost_ms,
             "keep_memory",
             (
-                Evidence(f"a large block costs {subject.script.large_block_us_per_mb:.0f} µs per MB to get"),
+                Evidence(
+                    f"a large block costs {subject.script.large_block_us_per_mb:.0f} µs per MB to allocate"
+                ),
                 Evidence(f"start the script with {VARIABLES}"),
             ),
         )

@@ -21,7 +21,7 @@ robust for few samples with outliers among them."""
 _LONGER = 1.5
 _LEAST_SEEN = 12
 _MOST = 0.25
-"""Share of the iterations above which they are no outliers but another kind of iteration."""
+"""Share of the iterations above which they are not outliers but another kind of iteration."""
 _SHARE = 0.05
 _MOSTLY = 0.6
 _BY_CHANCE = 0.02

@@ -34,7 +34,7 @@ class UnevenRanks:
         model = job.alignment.ranks[job.evened.model]
         return Finding.at(
             self.code,
-            f"rank {slow.rank} keeps the others waiting: as fast as rank {model.rank}, a step would be "
+            f"rank {slow.rank} keeps the others waiting: if it were as fast as rank {model.rank}, a step would be "
             f"{cost_ms / step_ms:.0%} shorter",
             None,
             cost_ms,

@@ -45,7 +45,7 @@ class UnfusedOptimizer:
         way = "tensor by tensor" if one_by_one(subject) else "operator by operator"
         return Finding.at(
             self.code,
-            f"{now_ms / total_ms:.0%} of the iteration is {names} updating {way}; it has a fused form",
+            f"{now_ms / total_ms:.0%} of the iteration is {names} updating {way}; a fused form exists",
             place,
             saved,
             WHATIF.name,

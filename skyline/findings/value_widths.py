@@ -39,8 +39,8 @@ class NarrowValues:
         stored_bytes = _STORED_BITS * sum(one.numbers for one in every) / 8
         return Finding.at(
             self.code,
-            f"values of {plural(len(layers), 'layer')} need {_STORED_BITS * (1 - saved):.1f} of {_STORED_BITS} bits in "
-            "the mean",
+            f"values of {plural(len(layers), 'layer')} need {_STORED_BITS * (1 - saved):.1f} of {_STORED_BITS} bits on "
+            "average",
             place_of_module(subject, first.path),
             0.0,
             None,
@@ -79,7 +79,7 @@ def _words(values: Sequence[ValueWidths]) -> str:
         sum(one.numbers * getattr(one, name) for one in values) / count
         for name in ("in_eight_bits", "in_four_bits", "mean_bits")
     )
-    return f"{format_share(eight)} in 8 bits, {format_share(four)} in 4, {bits:.1f} bits in the mean"
+    return f"{format_share(eight)} in 8 bits, {format_share(four)} in 4, {bits:.1f} bits on average"
 
 
 RULE = NarrowValues()

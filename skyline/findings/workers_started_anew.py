@@ -43,8 +43,8 @@ class WorkersStartedAnew:
             "persistent_workers",
             (
                 Evidence(
-                    f"workers start {how}: {format_ms(each_ms.low)} to {format_ms(each_ms.high)}, by what was measured "
-                    "elsewhere"
+                    f"workers start {how}: {format_ms(each_ms.low)} to {format_ms(each_ms.high)}, measured on other "
+                    "machines"
                 ),
             ),
         )

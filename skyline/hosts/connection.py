@@ -148,9 +148,9 @@ class HostConnection:
         install = f"Install it there: ssh {self.host} pipx install skyline-profiler=={__version__}"
         if not found:
             what = (
-                f"{self._skyline!r} on {self.host} is no Skyline"
+                f"Skyline does not start with {self._skyline!r} on {self.host}"
                 if self._skyline
-                else f"{self.host} has no Skyline"
+                else f"Skyline is not installed on {self.host}"
             )
             raise UsageError(
                 what,

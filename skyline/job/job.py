@@ -55,7 +55,7 @@ def members(read: Iterable[RankTrace | Unread]) -> Members:
     if len(sizes) > 1:
         raise UsageError(
             f"these are traces of different jobs: of {_listed(sizes)} ranks",
-            hint="Name the files of one job, as in: skyline ranks run7/*.json.gz",
+            hint="Name the files of one job, for example: skyline ranks run7/*.json.gz",
         )
     found = _numbered(found, notes)
     traces = tuple(_latest(same, notes) for _, same in sorted(_by_rank(found).items()))

@@ -235,7 +235,7 @@ def _places(before: Graph, after: Graph, wanted: Indices) -> Indices:
     new_first, new_end = (np.searchsorted(new[in_new], origin, side=side) for side in ("left", "right"))
     if (origin < 0).any() or (old_end - old_first != new_end - new_first).any():
         raise UsageError(
-            "the change removes a collective or the end of a step: it cannot be asked of all ranks together"
+            "the change removes a collective or the end of a step: it cannot be predicted for all ranks together"
         )
     number = np.empty(len(old), np.int64)
     number[in_old] = np.arange(len(old))
@@ -354,7 +354,7 @@ def trace_files(named: Sequence[str]) -> tuple[Path, ...]:
         elif path.is_file():
             found[path.resolve()] = None
         else:
-            raise UsageError(f"{name} is not there", hint="Name a folder of traces, or trace files.")
+            raise UsageError(f"{name} does not exist", hint="Name a folder of traces, or trace files.")
     return tuple(found)
 
 

@@ -59,7 +59,7 @@ class Pool:
         except BrokenProcessPool as error:
             raise UsageError(
                 "a process that read a trace was ended from outside, most likely because memory ran out",
-                hint="Ask for fewer at a time, as in --processes 1.",
+                hint="Read fewer traces at a time, for example --processes 1.",
             ) from error
 
 
@@ -168,6 +168,6 @@ def connected(address: str) -> Generator[Any, None, None]:
 def no_distributed() -> UsageError:
     """The error for a cluster without Dask distributed."""
     return UsageError(
-        "a cluster is asked for, but Dask distributed is not installed",
+        "Dask distributed, which a cluster needs, is not installed",
         hint="pip install 'skyline-profiler[cluster]'",
     )

@@ -40,7 +40,7 @@ def accelerate(words: Sequence[str], folder: Path) -> Asked:
     if not words or words[0] != "launch":
         asked = f"accelerate {words[0]}" if words else "accelerate"
         raise UsageError(
-            f"{asked} starts no training", hint="As in: skyline profile accelerate launch train.py"
+            f"{asked} starts no training", hint="Example: skyline profile accelerate launch train.py"
         )
     return accelerate_launch(words[1:], folder)
 
@@ -56,8 +56,8 @@ def accelerate_launch(words: Sequence[str], folder: Path) -> Asked:
     for name, words_for in _ELSEWHERE.items():
         if name in options.values or name == _KINDS.get(kind):
             raise UsageError(
-                f"{name} is not read: a profile of {words_for} under accelerate is not possible yet",
-                hint="Profile the script without it, as in: accelerate launch --num_processes 2 train.py",
+                f"{name} is not supported: a profile of {words_for} under accelerate is not possible yet",
+                hint="Profile the script without it, for example: accelerate launch --num_processes 2 train.py",
             )
     ranks = options.number("--num-processes")
     if ranks is None:

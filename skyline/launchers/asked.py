@@ -37,7 +37,7 @@ class Options:
             return None
         if not value.isdigit() or int(value) < 1:
             message = f"{name} {value}: a number of processes is needed here"
-            raise UsageError(message, hint=f"As in {name} 2.")
+            raise UsageError(message, hint=f"Example: {name} 2")
         return int(value)
 
     def one_machine(self, name: str) -> None:

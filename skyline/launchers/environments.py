@@ -79,8 +79,8 @@ def environment_run(program: str, words: Sequence[str], folder: Path) -> Asked:
     given = [word for word in words[:count] if word != "--"]
     if any(name in options.values for name in ("--cwd", "--directory", "-C")):
         raise UsageError(
-            f"{tool} run is asked to change the folder, which a profile does not follow",
-            hint="Go to that folder first, and leave the option out.",
+            f"{tool} run has an option that changes the folder, and a profile does not support it",
+            hint="Change to that folder first, and omit the option.",
         )
     interpreter, variables = _told([program, *given], folder)
     return Asked(options.rest, variables=variables, interpreter=interpreter)
@@ -91,7 +91,7 @@ def _told(prefix: Sequence[str], folder: Path) -> tuple[str, tuple[tuple[str, st
     program = shutil.which(prefix[0])
     if program is None:
         raise UsageError(
-            f"{prefix[0]} is not on the path",
+            f"{prefix[0]} is not on the PATH",
             hint="Install it, or name the interpreter: skyline profile --interpreter .venv/bin/python train.py",
         )
     try:
@@ -105,12 +105,14 @@ def _told(prefix: Sequence[str], folder: Path) -> tuple[str, tuple[tuple[str, st
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise UsageError(f"`{shown}` did not answer: {error}", hint="Try it by itself first.") from error
+        raise UsageError(
+            f"`{shown}` did not answer: {error}", hint="Run this command without Skyline first."
+        ) from error
     lines = answer.stdout.strip().splitlines()
     if answer.returncode != 0 or not lines:
         said = answer.stderr.strip().splitlines()
         message = f"`{shown} python` failed: {said[-1] if said else f'status {answer.returncode}'}"
-        raise UsageError(message, hint="Try it by itself first.")
+        raise UsageError(message, hint="Run this command without Skyline first.")
     interpreter, environment = json.loads(lines[-1])
     return interpreter, _news(environment)
 

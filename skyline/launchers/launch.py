@@ -82,7 +82,9 @@ def launch_of(words: Sequence[str], folder: Path | None = None) -> Launch:
     first, rest = words[0], tuple(words[1:])
     if first in {"-m", "--module"}:
         if not rest:
-            raise UsageError("-m needs the name of a module", hint="As in: skyline profile -m package.train")
+            raise UsageError(
+                "-m needs the name of a module", hint="Example: skyline profile -m package.train"
+            )
         if rest[0] in _MODULES:
             return _below(_MODULES[rest[0]](rest[1:], where), where)
         return Launch("", rest[0], rest[1:])
@@ -126,5 +128,8 @@ def _python(words: Sequence[str], folder: Path) -> Launch:
         index += 1
     rest = words[index:]
     if rest and rest[0].startswith("-") and rest[0] != "-m":
-        raise UsageError(f"python {rest[0]} cannot be profiled", hint="Only -u and -m are read after python.")
+        raise UsageError(
+            f"python {rest[0]} cannot be profiled",
+            hint="Only the options -u and -m are supported after python.",
+        )
     return launch_of(rest, folder)

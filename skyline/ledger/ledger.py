@@ -243,7 +243,7 @@ class Ledger:
     def _hint(self, error: Exception) -> str:
         words = str(error)
         if "locked" in words:
-            return "Another program holds it; try again in a moment."
+            return "Another program is using it; try again in a moment."
         if "readonly" in words or "unable to open" in words:
             return "Name another folder for Skyline's data with SKYLINE_DATA_DIR."
         return f"Move it away to start a new ledger: mv {self.path} {self.path}.damaged"

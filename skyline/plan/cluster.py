@@ -84,7 +84,7 @@ class ClusterSpec:
             return [self]
         found = re.fullmatch(r"(\d{1,6})(?:\.\.(\d{1,6}))?", text.strip())
         if not found or int(found[1]) < 1 or (found[2] and int(found[2]) < int(found[1])):
-            raise UsageError(f"{text!r} is not a number of GPUs", hint="As in: 64, or 8..512")
+            raise UsageError(f"{text!r} is not a number of GPUs", hint="Example: 64 or 8..512")
         sizes = [int(found[1])]
         while found[2] and sizes[-1] * 2 <= int(found[2]):
             sizes.append(sizes[-1] * 2)
@@ -115,7 +115,7 @@ def cluster_named(name: str) -> ClusterSpec:
     if name.casefold() not in cluster_names():
         raise UsageError(
             f"no cluster {name} is known",
-            hint=f"There are: {', '.join(cluster_names())}; or give a .toml file.",
+            hint=f"Available: {', '.join(cluster_names())}; or give a .toml file.",
         )
     entry = files("skyline.plan").joinpath("clusters", f"{name.casefold()}.toml")
     return cluster_from(entry.read_text(encoding="utf-8"), name)

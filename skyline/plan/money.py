@@ -36,7 +36,7 @@ def read_budget_usd(text: str) -> float:
     """
     found = re.fullmatch(r"\$?([0-9][0-9,]*(?:\.[0-9]+)?)([kKM]?)", text.strip())
     if not found:
-        raise UsageError(f"{text!r} is not an amount of US dollars", hint="As in: --budget '$5000'")
+        raise UsageError(f"{text!r} is not an amount of US dollars", hint="Example: --budget '$5000'")
     return float(found[1].replace(",", "")) * _FACTORS[found[2].upper()]
 
 
@@ -48,7 +48,7 @@ def read_deadline_s(text: str) -> float:
     """
     found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)(min|h|d|w)", text.strip())
     if not found or float(found[1]) <= 0:
-        raise UsageError(f"{text!r} is not a time", hint="As in: --deadline 3d, 12h or 90min")
+        raise UsageError(f"{text!r} is not a time", hint="Example: --deadline 3d, 12h or 90min")
     return float(found[1]) * _UNITS_S[found[2]]
 
 
@@ -60,5 +60,5 @@ def read_count(text: str) -> float:
     """
     found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)([kKMBT]?)", text.strip())
     if not found or float(found[1]) <= 0:
-        raise UsageError(f"{text!r} is not a number of tokens or samples", hint="As in: --tokens 300B")
+        raise UsageError(f"{text!r} is not a number of tokens or samples", hint="Example: --tokens 300B")
     return float(found[1]) * _FACTORS[found[2].upper()]

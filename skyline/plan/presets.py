@@ -24,5 +24,5 @@ def preset_named(name: str) -> Preset:
     """
     made = _PRESETS.get(name)
     if made is None:
-        raise UsageError(f"no preset {name} is known", hint=f"There are: {', '.join(preset_names())}.")
+        raise UsageError(f"no preset {name} is known", hint=f"Available: {', '.join(preset_names())}.")
     return made()

@@ -334,7 +334,7 @@ def transformer_named(name: str, sequence: int | None = None) -> Transformer:
     for one in _known():
         if one.name == name.casefold():
             return one if sequence is None else msgspec.structs.replace(one, sequence=sequence)
-    raise UsageError(f"no model {name} is known", hint=f"There are: {', '.join(transformer_names())}.")
+    raise UsageError(f"no model {name} is known", hint=f"Available: {', '.join(transformer_names())}.")
 
 
 def transformer_from(data: bytes, where: str) -> Transformer:

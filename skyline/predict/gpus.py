@@ -184,7 +184,7 @@ def own_gpus(known: Sequence[GpuSpec]) -> tuple[GpuSpec, ...]:
     for entry in own_entries("gpu"):
         spec = _spec(entry, (*found, *known))
         if any(one.name == spec.name for one in found):
-            raise entry.wrong("it is there twice", "Give each GPU a name of its own.")
+            raise entry.wrong("it is listed twice", "Give each GPU a name of its own.")
         found.append(spec)
     return tuple(found)
 

@@ -57,7 +57,7 @@ def check_provider(provider: str) -> None:
     """Raise UsageError for a provider without known prices, with the known providers."""
     known = dict.fromkeys(price.provider for price in (*listed_prices(), *own_prices()))
     if provider.casefold() not in {name.casefold() for name in known}:
-        raise UsageError(f"no price of {provider} is known", hint=f"There are: {', '.join(known)}.")
+        raise UsageError(f"no price of {provider} is known", hint=f"Available: {', '.join(known)}.")
 
 
 @cache

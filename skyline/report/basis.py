@@ -236,7 +236,7 @@ def recording_remarks(report: ProfileReport) -> tuple[str, ...]:
     error = units.format_share(report.replay_error)
     difference = "the difference between the simulated and the measured iteration"
     return (
-        f"A recorded iteration takes {units.format_ratio(report.overhead)} the time of the others.",
+        f"A recorded iteration takes {units.format_ratio(report.overhead)} the time of an unrecorded one.",
         f"Simulation error {error}: {difference}. Predictions start from the simulated one.",
     )
 
@@ -251,8 +251,9 @@ def prediction_basis(report: ProfileReport) -> tuple[str, ...]:
         "Times of the host (Python, kernel launches): typical costs.",
         *loading_basis(report.prediction),
         (
-            f"Memory: every tensor as traced; {context} of the GPU's are left to the CUDA context and {fragments} to "
-            "fragments, both assumed."
+            f"Memory: every tensor as traced; {context} of the GPU's memory are reserved for the CUDA "
+            f"context and {fragments} for fragmentation; "
+            "both are assumptions."
         ),
     )
 
@@ -354,8 +355,8 @@ def measured_range(curve: tuple[CurvePointReport, ...]) -> str:
 
 PROVENANCE = {
     "measured": "this script ran with the change, on this machine",
-    "interpolated": "read between runs of this script with less and with more of the change",
-    "tried": "parts of this script ran with the change here; a simulation puts them together",
+    "interpolated": "interpolated between runs of this script with less and with more of the change",
+    "tried": "parts of this script ran with the change here; a simulation combines them",
     "modelled": "a model predicts it from the recorded work",
     "assumed": "a range from experience: a fact that a model needs is not known",
 }
@@ -383,7 +384,7 @@ def record_words(record: TrackRecord) -> str:
             f"median error {units.format_share_delta(record.median_error)}, ±{units.format_share(record.within)} in "
             f"{record.inside} of {cases}"
         ),
-        f"the interval held {record.held}",
+        f"the interval contained {record.held}",
     ]
     if record.scripts != record.cases:
         words.append(f"{record.scripts} script{'s' * (record.scripts != 1)}")

@@ -155,7 +155,7 @@ def notebook_notes(profile: Profile) -> tuple[str, ...]:
         return ()
     shown = ", ".join(f"{place} {_shortened(words)}" for place, words in left[:_MOST_SHOWN])
     more = f", and {len(left) - _MOST_SHOWN} more" if len(left) > _MOST_SHOWN else ""
-    return (f"Not run, as only IPython understands it: {shown}{more}.",)
+    return (f"Not run, because only IPython supports it: {shown}{more}.",)
 
 
 _MOST_SHOWN = 4

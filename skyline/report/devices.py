@@ -114,7 +114,7 @@ def _assumptions(devices: Sequence[DeviceReport], grid: float, *, default_grid: 
         f"({_percent(idle.low)} to {_percent(idle.high)}); host and cooling are not included."
     )
     source = (
-        ", the world's average of 2024 (Ember); --grid takes yours" if default_grid else ", as you gave it"
+        ", the world's average of 2024 (Ember); --grid sets yours" if default_grid else ", as you gave it"
     )
     said.append(f"Carbon dioxide at {grid:g} g/kWh{source}.")
     return tuple(said)

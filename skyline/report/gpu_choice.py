@@ -44,7 +44,7 @@ def gpu_choice(devices: Sequence[DeviceReport], span: Span) -> str:
     if fastest.as_is.busy_share < _WAITING:
         share = units.format_share(fastest.as_is.busy_share)
         sentences.append(
-            f"The {fastest.gpu} computes for {share} of the time: a larger batch or faster loading brings more than a "
+            f"The {fastest.gpu} computes for {share} of the time: a larger batch or faster loading gains more than a "
             "faster GPU."
         )
     return " ".join(sentences)

@@ -65,7 +65,7 @@ class Terms:
         if terms.units is None and (budget or deadline):
             raise UsageError(
                 "a budget or a deadline needs the amount of training",
-                hint="Give the number of tokens or samples, as in: 10B",
+                hint="Give the number of tokens or samples, for example 10B",
             )
         if terms.budget_usd is not None and cluster.usd_per_node_hour is None:
             raise UsageError(

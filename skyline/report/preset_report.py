@@ -105,7 +105,7 @@ def preset_report(
     names = [one.name for one in preset.measures]
     unknown = [name for name in left_out if name not in names]
     if unknown:
-        raise UsageError(f"{preset.name} has no measure {unknown[0]}", hint=f"There are: {', '.join(names)}.")
+        raise UsageError(f"{preset.name} has no measure {unknown[0]}", hint=f"Available: {', '.join(names)}.")
     found = ladder(preset, cluster, predictor, left_out)
     amount = tokens or preset.tokens
     rows = _rows(found, amount)

@@ -342,7 +342,7 @@ def _unused_words(name: str, points: Sequence[SweepPoint]) -> Iterator[str]:
         if point.work is not None
     }
     if len(points) > 2 and len(known) == 1:
-        yield f"Neither memory nor arithmetic changes with {name}: it may not be in force in this run."
+        yield f"Neither memory nor arithmetic changes with {name}: it may have no effect in this run."
 
 
 def _percent(change: float) -> str:
@@ -408,17 +408,18 @@ def _notes(swept: Swept) -> Iterator[str]:
     elif swept.ended:
         yield f"The sweep ended early, with {units.plural(swept.left, 'point')} left out: {swept.ended}"
     elif any(point.provenance.value == INTERPOLATED for point in swept.points) and _is_measured(swept):
-        yield "The time of the sweep was spent: some points are interpolated. Raise --budget to measure them."
+        yield "The time budget of the sweep ran out: some points are interpolated. Raise --budget to measure them."
     if not swept.interrupted and not swept.ended and swept.left:
         yield (
-            f"The time of the sweep was spent: {units.plural(swept.left, 'point')} left out. Raise --budget for them."
+            f"The time budget of the sweep ran out: {units.plural(swept.left, 'point')} left out. Raise "
+            "--budget to include them."
         )
     if swept.runs_failed:
         yield f"No value could run here, so that no time is measured: {swept.runs_failed}"
     if swept.others_cores >= _NOTICED_CORES:
-        yield f"Other programs kept {swept.others_cores:.1f} cores busy: times are longer than on a machine at rest."
+        yield f"Other programs used {swept.others_cores:.1f} cores: times are longer than on an idle machine."
     if any(point.fits == "too large" for point in swept.points):
-        yield "Points that are too large for the memory have the times that they would take if it were larger."
+        yield "Points that exceed the memory show the time of a device with enough memory."
     if swept.first is not None:
         yield from swept.first.notes
 

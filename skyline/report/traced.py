@@ -153,48 +153,52 @@ def _notes(subject: Subject, recording: Recording, phases: PhaseTimes) -> tuple[
     trace, found = recording.trace, recording.kineto.found
     if subject.replay_error > REFUSED_REPLAY:
         notes.append(
-            f"Simulated as recorded, a step comes out {units.format_share(subject.replay_error)} off. Something that "
-            "the trace does not show holds the step up, so nothing is predicted from it."
+            f"The simulation of the recorded step differs by {units.format_share(subject.replay_error)} "
+            "from the measurement. "
+            "Something outside the trace delays the step, so Skyline predicts nothing from it."
         )
     elif subject.replay_error > DOUBTFUL_REPLAY:
         notes.append(
-            f"Simulated as recorded, a step comes out {units.format_share(subject.replay_error)} off: take what is "
-            "simulated as a rough figure."
+            f"The simulation of the recorded step differs by {units.format_share(subject.replay_error)} "
+            "from the measurement: "
+            "simulated figures are rough."
         )
     if not recording.has_steps:
         notes.append(
-            "No steps are marked (profiler.step()), and batches or updates are too few to tell them: the whole "
+            "No steps are marked (profiler.step()), and there are too few batches or updates to detect them: the whole "
             "recording counts as one step."
         )
     elif recording.count < 2:
-        notes.append("A single step is counted: the scatter of steps is unknown. Record five or more.")
+        notes.append("A single step is counted: the variation between steps is unknown. Record five or more.")
     counted = recording.steps_ms[recording.counted]
     if min(counted) > 0 and max(counted) / min(counted) > _STEADY:
         notes.append(
-            f"The counted steps differ by {max(counted) / min(counted):.1f} times among themselves: the machine or the "
-            "work is unsteady."
+            f"The counted steps differ by {max(counted) / min(counted):.1f} times among themselves: the "
+            "speed of the machine or "
+            "the amount of work varies."
         )
     if recording.gpu_lags:
         notes.append(
-            f"The script ran ahead of the GPU: its steps took {units.format_ms(recording.iteration_ms.value)}, what "
-            f"they launched takes {units.format_ms(recording.running_ms.value)}. A run cannot go on like that; numbers "
-            "are about the latter."
+            f"The script ran ahead of the GPU: its steps took {units.format_ms(recording.iteration_ms.value)}, and the "
+            f"work that they launched takes {units.format_ms(recording.running_ms.value)}. A longer run "
+            "cannot do this: the figures "
+            "describe the launched work."
         )
     if before := found.get("work launched before the recording", 0):
         notes.append(
-            f"{before} pieces of GPU work were launched before the recording began; they stand where they were "
-            "measured, and the first step inherits them."
+            f"{before} pieces of GPU work were launched before the recording began; they keep their measured "
+            "times, and the first step includes them."
         )
     if phases.communication > 0 and (trace.world_size > 1 or trace.rank > 0):
         notes.append(
-            "Collectives hold the time they wait for other ranks, which one rank's trace cannot tell apart: "
-            "skyline ranks FOLDER does. What-ifs leave the other ranks as they were."
+            "Collectives include the wait for other ranks. The trace of one rank cannot separate this wait; "
+            "skyline ranks FOLDER can. What-ifs leave the other ranks unchanged."
         )
-    notes.append("Not known from a trace: batch size, memory by owner, cores of the machine.")
+    notes.append("A trace does not show the batch size, the memory by owner or the cores of the machine.")
     return tuple(notes)
 
 
-NOT_TOLD = "a trace does not tell the batch size"
+NOT_TOLD = "a trace does not show the batch size"
 _MOST_ROWS = 200
 
 

@@ -84,7 +84,7 @@ def amount_of(
     if not per_step or not profile.batch_size:
         raise CaptureImpossible(
             "The batch size of the run is not known, so samples cannot be counted",
-            hint="Does the script take its batches from a DataLoader, or name the batch size?",
+            hint="Take the batches from a DataLoader, or name the batch size in the script.",
         )
     if epochs is not None:
         if epoch is None:
@@ -96,7 +96,7 @@ def amount_of(
     total = iterations * per_step if iterations is not None else samples
     if total is None:
         raise UsageError(
-            "Say how long the training is to be", hint="As in --epochs 90, --iterations 1e6 or --samples 1e9."
+            "Give the length of the training", hint="Example: --epochs 90, --iterations 1e6 or --samples 1e9."
         )
     return Amount(total, total / epoch if epoch else None)
 

@@ -19,8 +19,8 @@ TUNE_SCHEMA = "skyline.tune/1"
 _EFFECTS = {
     "exact": "Training computes the same numbers, up to the order of sums.",
     "numerics": "Rounding differs.",
-    "convergence": "Training takes another course: compare the loss before you keep it.",
-    "model": "Another model is trained: compare what it achieves before you keep it.",
+    "convergence": "Training converges differently: compare the loss before you keep the change.",
+    "model": "Another model is trained: compare its results before you keep the change.",
 }
 
 
@@ -141,11 +141,11 @@ def sentences(report: TuneReport) -> tuple[str, ...]:
         return (f"{_gain(verified)}, measured against the unchanged script. {effect}",)
     if report.outcome == "unverified" and best is not None:
         why = report.ended if verified is None else f"the verification is uncertain: {verified.reason}"
-        again = f"Go on with: skyline tune {shlex.quote(report.script)} --resume"
+        again = f"Continue with: skyline tune {shlex.quote(report.script)} --resume"
         return (f"Best so far: {_gain(best)}, not verified ({why}).", again)
     if report.outcome == "unmeasured":
         return _unmeasured(report)
-    nothing = f"Nothing here brings more than {100 * (WORTH - 1):.0f} %."
+    nothing = f"No change here gains more than {100 * (WORTH - 1):.0f} %."
     if best is None or best.speedup is None or best.speedup.value < WORTH or verified is None:
         return (nothing,)
     said = "failed" if verified.speedup is None else f"gave {units.format_ratio_range(verified.speedup)}"

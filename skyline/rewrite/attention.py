@@ -75,7 +75,7 @@ def read_attention(
     scores = _peeled(module, reader, scores, found)
     first = _factors_of(module, scores)
     if first is None:
-        raise NotAttention("the scores are no product of queries and keys", scores)
+        raise NotAttention("the scores are not a product of queries and keys", scores)
     found.query, key, found.batched = first[0], first[1], batched or first[2]
     found.key, found.key_is_transposed = _turned(key)
     found.steps = reader.steps

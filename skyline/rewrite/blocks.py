@@ -279,7 +279,7 @@ def _onto_new_line(module: Module, start: int, text: str) -> TextEdit:
     gap = module.source.text[begin:start]
     if "\\" in gap:
         line, _ = module.source.position(start)
-        message = "The line goes on behind a backslash before the statement"
+        message = "The line before the statement continues with a backslash"
         raise RewriteRefused(message, file=module.path, line=line)
     return module.source.edit(module.source.span(begin, start), text)
 
@@ -327,7 +327,7 @@ def _are_simple(lines: Sequence[str]) -> bool:
 
 def _check_simple(module: Module, statement: ast.stmt, lines: Sequence[str]) -> None:
     if not _are_simple(lines):
-        message = "The statement stands on the line of its block's header, where no other block has room"
+        message = "The statement is on the line of its block's header, where no other block can be added"
         raise refusal(message, module, statement)
 
 

@@ -303,7 +303,7 @@ _ON = ("", "true", "1", "yes", "on")
 def check_switched_on(name: str, value: str) -> None:
     """Refuses anything but "on", for changes that are made or not."""
     if value.lower() not in _ON:
-        raise RewriteRefused(f"{value!r} is not a value for {name}", hint="Give the name alone.")
+        raise RewriteRefused(f"{value!r} is not a value for {name}", hint="Give the name without a value.")
 
 
 def whole_number(name: str, value: str, least: int = 1) -> int:

@@ -101,7 +101,9 @@ def _calls(
     distinct = {id(halves[id(call)].whole) if id(call) in halves else id(call) for _, call in every}
     if len(distinct) != 1:
         count = "No call" if not distinct else "More than one call"
-        message = f"{count} of the program makes a torch.nn.{name}: where `{layer.path}` is made is not known"
+        message = (
+            f"{count} of the program makes a torch.nn.{name}: the one that makes `{layer.path}` is not known"
+        )
         raise RewriteRefused(message, file=context.profile.script, hint=BY_HAND)
     return every
 
@@ -128,7 +130,7 @@ def argument(module: Module, call: ast.Call, name: str, position: int) -> ast.ex
     """
     spread = [*(each for each in call.args if isinstance(each, ast.Starred))]
     if spread or any(keyword.arg is None for keyword in call.keywords):
-        message = f"`{text_of(call)}` is given arguments that the code alone does not tell"
+        message = f"`{text_of(call)}` is given arguments that the code does not show"
         raise refusal(message, module, call, hint=BY_HAND)
     given = passed(call, name, position).value
     if given is None:
@@ -165,7 +167,7 @@ def comma_after(module: Module, node: ast.expr | ast.keyword) -> int:
     while token is not None and token.text == ")":
         token = tokens.after(token.end)
     if token is None or token.text != ",":
-        message = f"`{text_of(node)}` has no further argument behind it"
+        message = f"`{text_of(node)}` has no further argument after it"
         raise RewriteRefused(message, file=module.path, hint=BY_HAND)
     return token.start
 

@@ -84,11 +84,9 @@ def carry_out(
         try:
             entry = entry_named(name)
             if entry is None:
-                raise RewriteRefused(
-                    "There is no rewrite for this yet", hint="The change has to be made by hand."
-                )
+                raise RewriteRefused("There is no rewrite for this yet", hint="Make the change by hand.")
             if name in done:
-                raise RewriteRefused("It is asked for twice, with different values")
+                raise RewriteRefused("It is given twice, with different values")
             wanted = value or default(name)
             made = entry.carried_out(context, wanted)
             note = entry.notes if made.edits() != context.edits() else entry.notes_unchanged

@@ -77,7 +77,7 @@ def _without(context: RewriteContext, entry: RewriteEntry) -> RewriteContext:
     assert entry.remove is not None
     edits = entry.remove(context.again())
     if not edits:
-        message = f"Where {entry.name} is written is unknown"
+        message = f"The place where {entry.name} is written is unknown"
         raise RewriteRefused(message, hint="Remove it by hand.")
     made = context.edited(edits)
     for path in dict.fromkeys(edit.span.file for edit in edits):

@@ -87,7 +87,10 @@ def _check_ends(within: Iteration) -> None:
         if leaves and told & _OWN_LOSS:
             hint = "Decide by what all ranks know, with torch.distributed.all_reduce."
             raise refusal(
-                f"The loop goes on by `{text_of(node.test)}` of one rank", region.module, node, hint=hint
+                f"The end of the loop depends on `{text_of(node.test)}` of one rank",
+                region.module,
+                node,
+                hint=hint,
             )
 
 
@@ -103,7 +106,7 @@ def check_frozen(context: RewriteContext, site: ModelSite, within: Iteration) ->
         later = module is site.module and module.scope(node) is module.scope(site.statement)
         later = later and node.lineno > (site.statement.end_lineno or site.statement.lineno)
         if later or id(node) in inside:
-            message = f"`{text_of(node)}` is set behind the model, when its gradients are already registered"
+            message = f"`{text_of(node)}` is set after the model was made, when its gradients are already registered"
             raise refusal(message, module, node, hint="Set it before the optimizer is made.")
 
 

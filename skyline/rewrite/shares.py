@@ -185,7 +185,10 @@ def _shared_by_chance(context: RewriteContext, within: Iteration, site: ModelSit
     for module, call in context.program.nodes_of(ast.Call):
         later = module is site.module and call.lineno > (site.statement.end_lineno or site.statement.lineno)
         if later and last_name(call.func) in _SPLITS and id(call) not in training:
-            message = f"`{text_of(call)}` divides the data behind the model, where each rank has its own random numbers"
+            message = (
+                f"`{text_of(call)}` divides the data after the model was made, when each rank has its "
+                "own random numbers"
+            )
             raise refusal(message, module, call, hint="Divide it before the model is made.")
     torch = usable(site.module, "torch", site.statement, behind=True)
     distributed = usable(site.module, "torch.distributed", site.statement, behind=True)

@@ -46,8 +46,12 @@ class Budget(Limits, frozen=True, forbid_unknown_fields=True, kw_only=True):
     base: Annotated[str | None, Meta(description="Git revision to compare with, such as `origin/main`.")] = (
         None
     )
-    cpu: Annotated[Limits | None, Meta(description="Other limits where the script runs on a CPU.")] = None
-    cuda: Annotated[Limits | None, Meta(description="Other limits where the script runs on a GPU.")] = None
+    cpu: Annotated[
+        Limits | None, Meta(description="Limits that apply instead if the script runs on a CPU.")
+    ] = None
+    cuda: Annotated[
+        Limits | None, Meta(description="Limits that apply instead if the script runs on a GPU.")
+    ] = None
 
     def limits_on(self, device_kind: str) -> Limits:
         """The limits on a kind of device: its own ones, else the common ones."""

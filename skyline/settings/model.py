@@ -98,7 +98,10 @@ class ProfileSettings:
             extra=_BY_FOLDER,
             extra_json_schema={
                 "enumDescriptions": [
-                    "Once you have profiled that script; asked for again on another git branch, and after 30 days.",
+                    (
+                        "After you have profiled that script once. Skyline asks again on another git branch and "
+                        "after 30 days."
+                    ),
                     (
                         "Every training script, without asking, and on automatic saves too. In "
                         "`pyproject.toml` it means `afterFirst`."

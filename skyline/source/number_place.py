@@ -35,14 +35,14 @@ class AskedName:
         file, _, line = place.rpartition(":")
         if at and not line.isdecimal():
             raise UsageError(
-                f"{text!r} names no line behind @",
-                hint="As in --vary width@12=64,128 or width@model.py:12=64,128.",
+                f"{text!r} names no line after @",
+                hint="Example: --vary width@12=64,128 or width@model.py:12=64,128.",
             )
         owner, _, name = named.strip().lstrip("-").replace("-", "_").rpartition(".")
         if not name.isidentifier():
             raise UsageError(
                 f"{text!r} is not the name of a setting",
-                hint="Name a constant, option, field or keyword of the script, as in --vary n_embd=64:512:64.",
+                hint="Name a constant, option, field or keyword of the script, for example --vary n_embd=64:512:64.",
             )
         return cls(name, owner, file, int(line or 0))
 
@@ -183,7 +183,7 @@ def _unknown(asked: AskedName, places: Sequence[NumberPlace], script: str) -> Us
         listed = "; ".join(place.words for place in named[:_LISTED])
         return UsageError(
             f"{asked.name} is not set there",
-            hint=f"It is set in {listed}. As in --vary {asked.name}@{named[0].span.line}=…",
+            hint=f"It is set in {listed}. Example: --vary {asked.name}@{named[0].span.line}=…",
         )
     known = names(places)
     near = get_close_matches(asked.name, known, n=3, cutoff=0.5)
@@ -194,7 +194,7 @@ def _unknown(asked: AskedName, places: Sequence[NumberPlace], script: str) -> Us
         if known
         else ""
     )
-    more = "A number without a name has none here: give it one first, as in `width = 64`."
+    more = "A number without a name cannot be varied: give it a name first, for example `width = 64`."
     return UsageError(
         f"{PurePath(script).name} sets no number called {asked.name}",
         hint=f"{hint}\n{more}" if hint else more,

@@ -34,7 +34,7 @@ class SweepEffort:
 
     def __post_init__(self) -> None:
         if self.rounds < LEAST_ROUNDS:
-            raise UsageError(f"{self.rounds} rounds show no spread", hint=f"Ask for {LEAST_ROUNDS} at least.")
+            raise UsageError(f"{self.rounds} rounds show no spread", hint=f"Give at least {LEAST_ROUNDS}.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ def sweep(
     every = combinations(one.varied for one in settings)
     if len(every) > MOST_VALUES:
         raise UsageError(
-            f"these are {len(every):,} combinations; {MOST_VALUES:,} are the most", hint="Take larger steps."
+            f"these are {len(every):,} combinations; {MOST_VALUES:,} are the limit", hint="Take larger steps."
         )
     wanted = [every[index] for index in spread_out(len(every))]
     collected = Collected(len(wanted), effort.budget_s, progress, on_failure)

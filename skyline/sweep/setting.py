@@ -40,7 +40,7 @@ def swept_settings(request: CaptureRequest, varied: Sequence[Varied]) -> tuple[S
         if twin is not None:
             raise UsageError(
                 f"{one.name} and {twin.varied.name} are the same setting: {place.words}",
-                hint="Leave one of them out.",
+                hint="Use only one of them.",
             )
         text = script if place.span.file == script.path else SourceText.read(place.span.file)
         found.append(SweptSetting(one, place, text))

@@ -36,7 +36,7 @@ class Varied:
         name, equals, values = text.partition("=")
         if not equals or not values.strip():
             raise UsageError(
-                f"{text!r} has no values", hint=f"As in --vary {name or 'width'}=64:1024:64. {_FORMS}"
+                f"{text!r} has no values", hint=f"Example: --vary {name or 'width'}=64:1024:64. {_FORMS}"
             )
         return cls(AskedName.parse(name), values_of(values))
 
@@ -112,7 +112,7 @@ def _stepped(start: Number, stop: Number, step: Number, text: str) -> list[Numbe
 def _check(count: int, text: str) -> None:
     if count > MOST_VALUES:
         raise UsageError(
-            f"{text!r} has {count:,} values; {MOST_VALUES:,} are the most", hint="Take a larger step."
+            f"{text!r} has {count:,} values; {MOST_VALUES:,} are the limit", hint="Take a larger step."
         )
 
 

@@ -34,10 +34,10 @@ def kept_instead(profile: Profile) -> Profile | None:
     if now_ms <= _AS_GOOD * before_ms:
         return None
     note = (
-        f"The machine was busy when this was measured again ({profile.created}): other programs kept "
-        f"{profile.load.others_cores:.1f} of {profile.load.cores} cores busy, and an iteration took {now_ms:.4g} ms "
-        f"instead of {before_ms:.4g} ms. The earlier measurement is shown. An editor and the terminal view can show "
-        "the later one; skyline profile --replace measures again and shows the new one in any case."
+        f"The machine was busy during the new measurement ({profile.created}): other programs used "
+        f"{profile.load.others_cores:.1f} of {profile.load.cores} cores, and an iteration took {now_ms:.4g} ms "
+        f"instead of {before_ms:.4g} ms. The earlier measurement is shown. An editor and the terminal UI can show "
+        "the later one; skyline profile --replace measures again and always shows the new one."
     )
     return replace(earlier, notes=(*earlier.notes, note), set_aside=True)
 

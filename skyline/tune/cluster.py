@@ -37,7 +37,7 @@ _BACK_WITHIN_S = 20.0
 """Time for a supervisor (Dask's nanny) to start a lost worker again, when no other one is left."""
 _MOST_LOSSES = 2
 """A trial that has lost so many workers is dropped: most likely it is the trial that ends them."""
-_RESUME = "The trials until now are kept: start workers, and go on with --resume."
+_RESUME = "The finished trials are kept. Start workers, and continue with --resume."
 
 
 @contextmanager
@@ -202,7 +202,7 @@ class WorkerPool:
         try:
             return set(self._client.nthreads())
         except (OSError, TimeoutError, RuntimeError) as error:
-            raise CaptureImpossible(f"The Dask scheduler answers no more: {error}", hint=_RESUME) from error
+            raise CaptureImpossible(f"The Dask scheduler no longer answers: {error}", hint=_RESUME) from error
 
 
 @dataclass(frozen=True, slots=True)

@@ -95,9 +95,9 @@ def load_state(path: Path) -> TuneState | None:
     except FileNotFoundError:
         return None
     except (OSError, ValueError) as error:
-        raise UsageError(f"{path} cannot be read: {error}", hint="Leave out --resume.") from error
+        raise UsageError(f"{path} cannot be read: {error}", hint="Omit --resume.") from error
     if state.schema != TUNE_STATE_SCHEMA:
-        raise UsageError(f"{path} is of another version", hint="Leave out --resume.")
+        raise UsageError(f"{path} is of another version", hint="Omit --resume.")
     return state
 
 

@@ -27,7 +27,8 @@ class ReplacedFile:
         """Raise UsageError if the file is not what the change left."""
         if _digest(self.path) != self.after_sha256:
             raise UsageError(
-                f"{self.path} changed since: it is not restored", hint="Nothing was changed. Edit it by hand."
+                f"{self.path} was changed after skyline tune --apply: it is not restored",
+                hint="Nothing was changed. Edit the file by hand.",
             )
 
 
@@ -47,7 +48,7 @@ def load_undo(path: Path) -> tuple[ReplacedFile, ...]:
     try:
         return msgspec.json.decode(read_unpacked(path, _LARGEST_BYTES), type=tuple[ReplacedFile, ...])
     except FileNotFoundError:
-        raise UsageError("There is no change of skyline tune --apply to take back") from None
+        raise UsageError("There is no change of skyline tune --apply to undo") from None
     except (OSError, ValueError) as error:
         raise UsageError(f"{path} cannot be read: {error}") from error
 

@@ -59,7 +59,7 @@ def checked_out(script: Path, revision: str) -> Generator[BaseRevision, None, No
             if not old.is_file():
                 raise UsageError(
                     f"{script} does not exist in {revision}: there is nothing to compare with",
-                    hint="Leave out the base to check the other limits, or name a later revision.",
+                    hint="Omit the base to check the other limits, or name a later revision.",
                 )
             yield BaseRevision(old, commit[:9], root, repository)
         finally:
@@ -88,6 +88,6 @@ def run_git(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
             stdin=subprocess.DEVNULL,
         )
     except FileNotFoundError:
-        raise UsageError("git is not installed", hint="Install git, or leave out the base.") from None
+        raise UsageError("git is not installed", hint="Install git, or omit the base.") from None
     except subprocess.TimeoutExpired:
         raise UsageError(f"git {words[0]} took longer than {_LONGEST_S:.0f} s") from None

@@ -49,7 +49,8 @@ def change(
     for choice in question.choices:
         if choice.name in _STARTED_OTHERWISE:
             raise UsageError(
-                f"{choice.name} cannot be verified: the changed script is several processes, which torchrun starts",
+                f"{choice.name} cannot be verified: the changed script runs as several processes, which "
+                "torchrun starts",
                 hint="Apply it to a copy, and measure that: skyline profile torchrun --nproc-per-node 2 COPY",
             )
     read = as_profiled(analysis.profile)

@@ -41,9 +41,7 @@ class Effort:
 
     def __post_init__(self) -> None:
         if self.rounds < LEAST_ROUNDS_ASKED:
-            raise UsageError(
-                f"{self.rounds} rounds are too few", hint=f"Ask for at least {LEAST_ROUNDS_ASKED}."
-            )
+            raise UsageError(f"{self.rounds} rounds are too few", hint=f"Give at least {LEAST_ROUNDS_ASKED}.")
         if self.minutes <= 0:
             raise UsageError("The time limit must be more than 0 minutes")
 
@@ -71,7 +69,9 @@ class Measured:
     def notes(self) -> tuple[str, ...]:
         """Notes for the user about the runs."""
         if self.alone:
-            return ("The device has no memory for two runs of the script: each turn was a separate run.",)
+            return (
+                "The memory of the device is too small for two runs of the script: each turn was a separate run.",
+            )
         if not self.restarts:
             return ()
         times = "once" if self.restarts == 1 else f"{self.restarts} times"

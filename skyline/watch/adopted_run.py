@@ -55,6 +55,6 @@ def _own_folder(folder: Path) -> Path:
     ):
         raise UsageError(
             f"{folder} belongs to somebody else: the run cannot be watched again",
-            hint="It goes on unwatched, with its own output.",
+            hint="The run continues without alerts, with its own output.",
         )
     return folder

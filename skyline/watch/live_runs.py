@@ -140,13 +140,14 @@ def live_run(asked: str) -> LiveRun:
         return meant[0]
     if not runs:
         raise UsageError(
-            "No run goes on under skyline watch on this machine",
+            "No run is active under skyline watch on this machine",
             hint="Start one: skyline watch train.py. A run that has ended is shown by: skyline watch --show FILE.",
         )
     if not meant:
-        raise UsageError(f"There is no run {asked} that goes on", hint=f"These go on: {names}.")
+        raise UsageError(f"There is no active run {asked}", hint=f"Active runs: {names}.")
     raise UsageError(
-        "Several runs go on", hint=f"Name one, as in skyline watch --attach {meant[0].name}: {names}."
+        "Several runs are active",
+        hint=f"Name one, for example skyline watch --attach {meant[0].name}. Active runs: {names}.",
     )
 
 

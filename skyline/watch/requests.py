@@ -33,7 +33,7 @@ class Requests:
             )
         if asked == CONTINUE:
             self.go_on()
-            return self._done("a client asked the run to go on")
+            return self._done("a client asked the run to continue")
         known = {number: one for number, one in self.watcher.courses.items() if one.start is not None}
         if not known:
             return _refused("No training iteration was seen yet", "Ask again in a moment.")

@@ -22,7 +22,7 @@ class Provenance(str, Enum):
     INTERPOLATED = "interpolated"
     """Read between runs of this script with less and with more of this change."""
     TRIED = "tried"
-    """Parts of this script ran with this change, on this machine; a simulation puts them together."""
+    """Parts of this script ran with this change, on this machine; a simulation combines them."""
     MODELLED = "modelled"
     """Follows from the recorded work by a model with figures from elsewhere."""
     ASSUMED = "assumed"

@@ -76,7 +76,7 @@ class Choice:
         name, _, value = text.partition("=")
         if not name.strip():
             raise UsageError(
-                f"{text!r} is not a what-if", hint="Write NAME or NAME=VALUE, as in num_workers=2."
+                f"{text!r} is not a what-if", hint="Write NAME or NAME=VALUE, for example num_workers=2."
             )
         return cls(name.strip(), value.strip())
 

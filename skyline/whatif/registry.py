@@ -64,7 +64,7 @@ class PluginWhatIf:
         except Exception as error:
             return Applicability.no(f"{self.source} failed: {said(error)}")
         if not isinstance(found, Applicability):
-            return Applicability.no(f"{self.source} failed: it gave back no Applicability")
+            return Applicability.no(f"{self.source} failed: it returned no Applicability")
         return found
 
     def transform(self, scenario: Scenario, value: str, subject: Subject) -> Scenario:
@@ -76,7 +76,7 @@ class PluginWhatIf:
         except Exception as error:
             return replace(scenario, reason=f"{self.source} failed: {said(error)}")
         if not isinstance(changed, Scenario):
-            return replace(scenario, reason=f"{self.source} failed: it gave back no Scenario")
+            return replace(scenario, reason=f"{self.source} failed: it returned no Scenario")
         return changed
 
 

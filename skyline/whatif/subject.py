@@ -104,13 +104,13 @@ def product(first: Interval, second: Interval) -> Interval:
     return Interval(first.value * second.value, first.low * second.low, first.high * second.high)
 
 
-UNSEEN_GPU = "the profiler recorded none of the GPU's work; skyline doctor says what to do"
+UNSEEN_GPU = "the profiler recorded none of the GPU's work; skyline doctor shows the reason and the remedy"
 """Why rules and what-ifs about the GPU's work say nothing about such a profile."""
 
 SAMPLED = "an iteration has too many operators to record each"
 """Why rules and what-ifs about operators say nothing about such a profile."""
 
-NEEDS_PROFILE = "not known from a trace; profile the script for it: skyline profile SCRIPT"
+NEEDS_PROFILE = "a trace does not show this; profile the script: skyline profile SCRIPT"
 """Why what-ifs that look at more than operators say nothing about a trace."""
 
 DOUBTFUL_REPLAY = 0.05
@@ -269,7 +269,10 @@ class Subject:
         if self.recording is None or self.replay_error <= REFUSED_REPLAY:
             return ""
         error = format_share(self.replay_error)
-        return f"the simulation of a recorded step is {error} off: the model does not hold for this trace"
+        return (
+            f"the simulation of a recorded step differs by {error} from the measurement: the model does "
+            "not fit this trace"
+        )
 
     @property
     def samples(self) -> int | None:

@@ -73,9 +73,9 @@ def test_a_change_is_shown_written_and_taken_back(service: Service, here: Profil
     again = post(service, "apply", question)[1]
     assert not again["written"], "it is measured first"
 
-    assert post(service, "revert", {})[1]["text"] == "Taken back in train.py."
+    assert post(service, "revert", {})[1]["text"] == "Undone in train.py."
     assert script.read_bytes() == before
-    assert post(service, "revert", {})[1]["text"] == "There is nothing to take back."
+    assert post(service, "revert", {})[1]["text"] == "There is nothing to undo."
 
 
 def test_a_change_is_taken_out_together_with_another_one(service: Service, here: Profile) -> None:
@@ -89,7 +89,7 @@ def test_a_change_is_taken_out_together_with_another_one(service: Service, here:
     assert post(service, "apply", question)[1]["written"]
     assert script.read_text() == here.sources[0].text.replace("batch_size=16", "batch_size=64")
     assert "fused_optimizer was not found" in post(service, "apply", question)[1]["text"]
-    assert post(service, "revert", {})[1]["text"] == "Taken back in train.py."
+    assert post(service, "revert", {})[1]["text"] == "Undone in train.py."
     assert script.read_bytes() == fused
 
 

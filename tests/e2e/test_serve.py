@@ -161,8 +161,8 @@ def test_a_change_is_written_from_the_page(browser: Any, serve: Any, here: Profi
     browser.tell(press.format("Write into the code"))
     browser.until(f"{told}.includes('Written into train.py')")
     assert script.read_text() == before.replace("batch_size=16", f"batch_size={size}")
-    browser.tell(press.format("Take back"))
-    browser.until(f"{told}.includes('Taken back')")
+    browser.tell(press.format("Undo"))
+    browser.until(f"{told}.includes('Undone')")
     assert script.read_text() == before
     browser.tell(press.format("Reset"))
     assert browser.text(".predicted", browser.panel) == ""

@@ -69,10 +69,10 @@ async def test_a_described_model_needs_no_profile_and_its_rows_open_as_timelines
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"cluster": "dgx-z"}, r"no cluster dgx-z is known\. There are: .*dgx-h100.*or give a \.toml file"),
+        ({"cluster": "dgx-z"}, r"no cluster dgx-z is known\. Available: .*dgx-h100.*or give a \.toml file"),
         ({"cluster": "lab.toml"}, r"lab\.toml cannot be read"),
-        ({"model": "gpt9"}, r"no model gpt9 is known\. There are: "),
-        ({"gpus": "8..4"}, r"'8\.\.4' is not a number of GPUs\. As in: 64, or 8\.\.512"),
+        ({"model": "gpt9"}, r"no model gpt9 is known\. Available: "),
+        ({"gpus": "8..4"}, r"'8\.\.4' is not a number of GPUs\. Example: 64 or 8\.\.512"),
         ({"gpus": "12"}, "12 GPUs are not a whole number of nodes"),
         ({"budget": "$5"}, "needs the amount of training"),
         ({"globalBatch": 100_003}, "no strategy has this global batch"),

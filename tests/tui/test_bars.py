@@ -207,11 +207,11 @@ async def test_a_curve_with_one_point_says_why_there_is_nothing_to_drag(opened_a
     made = opened_app(alter=lambda profile: replace(profile, curve=profile.curve[:1]))
     async with made.app.run_test(size=SIZE) as pilot:
         await pilot.pause()
-        assert "no curve to drag along: 1 point on the curve" in made.text
+        assert "the bars cannot move: 1 point on the curve" in made.text
         await drag(pilot, "#memory-bar", 8, 14)
         await pilot.press("]")
         assert made.app.query_one(Controls).wanted is None
-        assert "no curve to drag along" in made.toasts
+        assert "the bars cannot move" in made.toasts
 
 
 async def test_a_question_survives_a_new_profile_of_another_edit(opened_app) -> None:
@@ -250,7 +250,7 @@ async def test_a_change_of_code_that_was_edited_is_written_once_it_is_measured(o
         await pilot.press("]", "enter")
         await pilot.pause()
         assert made.session.applied == []
-        assert "written right after" in made.toasts
+        assert "writes this change afterwards" in made.toasts
         await made.session.profile()
         await pilot.pause()
         await pilot.pause()

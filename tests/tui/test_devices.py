@@ -138,7 +138,7 @@ async def test_it_can_be_cancelled(opened_app: Callable[..., OpenedApp]) -> None
         await pilot.pause()
         assert "curve: tracing at batch size 64" in made.text
         await pilot.press("e")
-        assert "ask when that is done" in made.toasts
+        assert "try again when that is done" in made.toasts
         await pilot.press("escape")
         await pilot.pause()
         assert made.session.cancelled.is_set()

@@ -30,7 +30,7 @@ async def tried(desk: Any, pilot: Any, *keys: str) -> None:
     await pilot.press("space")
     await pilot.pause()
     assert "Trying a change writes it into" in desk.text
-    assert "Asked once." in desk.text
+    assert "You see this once." in desk.text
     # The page stays behind it.
     assert "Costliest lines" in desk.text
     assert desk.session.applied == []

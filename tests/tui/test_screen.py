@@ -106,7 +106,7 @@ async def test_with_nothing_asked_there_is_nothing_to_write(opened_app, key: str
     async with made.app.run_test(size=SIZE) as pilot:
         await pilot.pause()
         await pilot.press(key)
-        assert "Nothing is asked yet" in made.toasts
+        assert "There is no change to predict yet" in made.toasts
 
 
 async def test_undo_without_an_apply_says_so(opened_app) -> None:
@@ -192,7 +192,13 @@ async def test_an_error_shows_its_line_and_its_end_and_the_numbers_stay(opened_a
         )
         made.session.say(profileId="profile-1", stale=True, error=trace, errorLine=11)
         await pilot.pause()
-        for part in ("train.py:11", "The script failed", "ValueError: bad shape", "182.0 ms", "from before"):
+        for part in (
+            "train.py:11",
+            "The script failed",
+            "ValueError: bad shape",
+            "182.0 ms",
+            "last successful run",
+        ):
             assert part in made.text, part
         assert "frame 3\n" not in made.text
         made.session.say(profileId="profile-1")

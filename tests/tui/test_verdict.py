@@ -37,8 +37,8 @@ async def test_a_long_mean_iteration_is_told_below(opened_app, size, shown) -> N
 
 
 LONG = (
-    "No change that keeps the training as it is surely gains 2.0 % or more; 3 may. With another course of training: "
-    "Batch size 64: 1.52x (1.31–1.78x), measured; training changes."
+    "No change that keeps convergence unchanged is certain to gain 2.0 % or more; 3 may. Another change helps: "
+    "Batch size 64: 1.52x (1.31–1.78x), measured; convergence may change."
 )
 
 

@@ -89,5 +89,5 @@ async def test_nothing_asked_is_nothing_to_verify(opened_app: Callable[..., Open
     async with made.app.run_test(size=SIZE) as pilot:
         await pilot.pause()
         await pilot.press("v")
-        assert "Nothing is asked yet" in made.toasts
+        assert "There is no change to predict yet" in made.toasts
         assert made.session.verified == []

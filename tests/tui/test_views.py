@@ -220,7 +220,7 @@ async def test_the_times_over_the_commits(opened_app: Desks) -> None:
         assert "Step time, oldest commit first" in chart
         # The second of three columns of four cells is marked.
         assert chart.splitlines()[-1] == " " * 14 + "▲"
-        assert "222222222 (change 2): +50.0 % a sample" in rest.replace("\n", " ")
+        assert "222222222 (change 2): +50.0 % per sample" in rest.replace("\n", " ")
         assert "train.py:9" in rest
 
 

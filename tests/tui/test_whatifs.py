@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 SIZE = (120, 40)
 NOW = BaselineReport(Interval(100.0, 98.0, 102.0), None, Interval.exact(1e9), 0.004)
-WHY = "no DistributedDataParallel joins the gradients; with several ranks profile it so: --ranks 2"
+WHY = "the script does not use DistributedDataParallel; to profile several ranks: --ranks 2"
 
 
 def estimate(name: str, change: float, *, reason: str | None = None, values: int = 0) -> EstimateReport:
@@ -236,4 +236,4 @@ async def test_space_switches_it_off_in_live_mode_alone(opened_app: Callable[...
         await pilot.press("m", "space")
         await pilot.pause()
         assert made.session.removed == ["compile"], "staged: nothing is written"
-        assert "m changes to live" in made.toasts
+        assert "Press m for live mode" in made.toasts

@@ -247,7 +247,7 @@ class SkylineApp(NewsApp):
         elif isinstance(self._view, TuneView):
             asked = self._view.question
             if asked is None:
-                self.notify("There is no trial yet: t searches.", severity="warning")
+                self.notify("There is no trial yet: press t to search.", severity="warning")
             else:
                 self._write(asked)
         elif self._is_asked():
@@ -257,7 +257,8 @@ class SkylineApp(NewsApp):
         row = view.row
         if row is None or not row.whatifs:
             self.notify(
-                "Only data and sharded parallelism (ddp, fsdp) of a script is written.", severity="warning"
+                "Skyline writes the code for data and sharded parallelism (ddp, fsdp) of a script only.",
+                severity="warning",
             )
         else:
             self._write(QuestionParams(self._talk.uri, None, row.whatifs))
@@ -266,7 +267,7 @@ class SkylineApp(NewsApp):
         self._do("apply", self._talk.revert)
 
     def action_diff(self) -> None:
-        """Show the edits that apply would write; without a question, the edits written last."""
+        """Show the edits that apply would make; without a question, the edits made last."""
         if not self._bench.asks_nothing and not self._bench.is_applied:
             self._fetch("preview", "", self._preview, self._talk.session.preview, self._bench.question)
         elif self._last_written:
@@ -276,7 +277,7 @@ class SkylineApp(NewsApp):
 
     def _is_asked(self) -> bool:
         if self._bench.asks_nothing:
-            self.notify("Nothing is asked yet: drag a bar, or check a what-if first.")
+            self.notify("There is no change to predict yet: drag a bar, or check a what-if first.")
         return not self._bench.asks_nothing
 
     def action_fastest(self) -> None:
@@ -317,7 +318,7 @@ class SkylineApp(NewsApp):
     async def action_devices(self) -> None:
         await self.action_view("view-devices")
         if self.query_one(Status).busy or self._verifying is not None:
-            self.notify("The script is being measured: ask when that is done.", severity="warning")
+            self.notify("The script is being measured: try again when that is done.", severity="warning")
         else:
             asked = DevicesParams(self._talk.uri)
             self._fetch("devices", "", self.query_one(DevicesView).arrived, self._talk.session.devices, asked)

@@ -119,7 +119,7 @@ class Server:
         """Send a request and decode the answer; raises ServerRefused with the server's reason."""
         answer = await self.request_if_any(method, params, result)
         if answer is None:
-            raise ServerRefused(f"The server has no answer to {method}", hint="Measure the script first.")
+            raise ServerRefused(f"The server has no answer to {method}", hint="Profile the script first.")
         return answer
 
     async def request_if_any(self, method: str, params: object, result: type[T]) -> T | None:
@@ -130,7 +130,7 @@ class Server:
         try:
             return None if raw is None else msgspec.convert(raw, result)
         except msgspec.ValidationError as error:
-            hint = "The server and the terminal UI are of different versions: restart, or reinstall both."
+            hint = "The server and the terminal UI have different versions: restart, or reinstall both."
             raise ServerRefused(f"The answer to {method} cannot be read: {error}", hint=hint) from error
 
     async def execute(self, command: str, uri: str, options: Mapping[str, object] | None = None) -> None:

@@ -38,7 +38,7 @@ KEYS = (
         id="undo",
         tooltip="Undo the last change, also after edits elsewhere in the file",
     ),
-    Binding("d", "diff", "Diff", id="diff", tooltip="Show what apply would write"),
+    Binding("d", "diff", "Diff", id="diff", tooltip="Show the edits that apply would make"),
     Binding(
         "f",
         "fastest",
@@ -75,7 +75,7 @@ KEYS = (
         "mode",
         "Mode",
         id="mode",
-        tooltip="Live: a release or a toggle rewrites the file. Staged: only apply does",
+        tooltip="Live: releasing a bar or toggling a what-if rewrites the file. Staged: only apply rewrites it",
     ),
     Binding("r", "profile", "Measure", id="profile", tooltip="Measure the script again"),
     Binding(
@@ -142,7 +142,7 @@ HELP = """\
                    staged ○: only a does
   a                apply the batch size and the checked what-ifs
   u                undo the last change
-  d                show what apply would write, or wrote last
+  d                show the edits that apply would make, or made last
   f                find the fastest combination under limits
   v                verify: measure it in memory, for minutes
   o                open the line in $EDITOR; saving measures again
@@ -181,7 +181,7 @@ HELP = """\
   ± half the width of the range of a value
   exact            training computes the same numbers
   numerics, num.   results differ by rounding
-  convergence, conv.  training may take another course
+  convergence, conv.  training may converge differently
   model            another model is trained
   ● ○ ?            measured, between measured ones, beyond them
   !                extrapolated, or does not apply and why

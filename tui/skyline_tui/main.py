@@ -57,7 +57,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return ExitCode.USAGE
     if not sys.stderr.isatty():
         # Textual draws there: the screen would stay empty.
-        tell("skyline tui: this draws on stderr, which is redirected. Leave the redirection out.")
+        tell("skyline tui: this draws on stderr, which is redirected. Remove the redirection.")
         return ExitCode.USAGE
 
     # A program inherits an ignored signal from its parent and would then outlive its terminal.

@@ -169,7 +169,11 @@ class NewsApp(CleanApp[None]):
         """Switch between live and staged."""
         self.live = not self.live
         self.query_one(Headline).show_mode(live=self.live, runs=self._talk.runs)
-        how = "a release or a toggle rewrites the file" if self.live else "only a rewrites the file"
+        how = (
+            "releasing a bar or toggling a what-if rewrites the file"
+            if self.live
+            else "only the key a rewrites the file"
+        )
         self.notify(f"{'Live' if self.live else 'Staged'}: {how}.")
 
     def _write(self, question: QuestionParams) -> None:
@@ -256,7 +260,7 @@ class NewsApp(CleanApp[None]):
     def _propose(self, best: BestReport) -> None:
         """Show the combination as a question, which can be applied or dropped like any other."""
         if best.estimate is None or not best.choices:
-            text = best.reason or "No change within these limits is predicted to be worth making."
+            text = best.reason or "No change within these limits has a predicted gain."
             self.notify(text, title="Fastest combination")
             return
         self._bench.propose(best)
@@ -351,7 +355,7 @@ class NewsApp(CleanApp[None]):
         if not message.result.applied and self.stale and self.live:
             # The rewrite needs the profile of the current code: wait for the running measurement.
             self._later = message.question
-            self.notify("The code is being measured; this change is written right after.")
+            self.notify("The code is being measured; Skyline writes this change afterwards.")
             return
         if not message.result.applied:
             self._refused("Not rewritten", message.result)
@@ -381,7 +385,7 @@ class NewsApp(CleanApp[None]):
             self._once_agreed(lambda: self._do("apply", self._talk.remove, message.whatif))
         else:
             self.notify(
-                f"Staged: {message.whatif} stays in the code. m changes to live, then Space removes it."
+                f"Staged: {message.whatif} stays in the code. Press m for live mode, then Space to remove it."
             )
 
     def on_taken_out(self, message: messages.TakenOut) -> None:

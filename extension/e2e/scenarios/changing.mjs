@@ -48,7 +48,7 @@ async function run(context, kind) {
   await window.runAgainEnded();
   check("the new profile has the change in it", /per iteration/.test(await view.locator(".stats").innerText()));
   await eventually("after the save and the new profile the switch is on", () => window.isOn("fused optimizer"));
-  await eventually("and Diff, Take back and Verify are there", async () => /Diff.*Take back.*Verify/s.test(await actions()));
+  await eventually("and Diff, Undo and Verify are there", async () => /Diff.*Undo.*Verify/s.test(await actions()));
   await measured(window, context, `a switch of the ${kind.name} script, saved and profiled`);
   await view.locator(".actions button", { hasText: "Diff" }).click();
   await there(page.locator(".monaco-diff-editor .line-insert, .monaco-diff-editor .char-insert").first());
@@ -76,7 +76,7 @@ async function byTheVerdict(window, { check, eventually }) {
   await view.locator('[data-key="verdict change"]').click();
   await until(() => window.anyDirty(), "the recommended change was not written");
   await eventually("made by its button, the verdict's change is in the code", async () => /This change is in the code/.test(await verdict.innerText()));
-  await view.locator(".actions button", { hasText: "Take back" }).click();
+  await view.locator(".actions button", { hasText: "Undo" }).click();
   await eventually("and can be taken back", async () => !/This change is in the code/.test(await verdict.innerText()));
   await window.undoAll();
 }
@@ -100,18 +100,18 @@ async function savedByItself(bench, check, kind, folder) {
     }
     check("an automatic save runs nothing", profiles() === before);
     const actions = async () => (await window.view.locator(".actions button").allInnerTexts()).join(" ");
-    await until(async () => (await window.batchSizeShown()) === shown && /Diff.*Take back.*Verify/s.test(await actions()), `auto-save took the buttons away: ${await actions()}`);
-    check("auto-save leaves Diff, Take back and Verify", true);
+    await until(async () => (await window.batchSizeShown()) === shown && /Diff.*Undo.*Verify/s.test(await actions()), `auto-save took the buttons away: ${await actions()}`);
+    check("auto-save leaves Diff, Undo and Verify", true);
     await window.focusEditor();
     await window.page.keyboard.press("Control+s");
     await until(runs, "a save by hand after the automatic one started no run");
     await until(() => profiles() === before + 1, "the run left no profile", 300_000);
     await window.runEnded();
-    await until(async () => (await window.batchSizeShown()) === shown && /Diff.*Take back.*Verify/s.test(await actions()), `the new profile took the buttons away: ${await actions()}`);
+    await until(async () => (await window.batchSizeShown()) === shown && /Diff.*Undo.*Verify/s.test(await actions()), `the new profile took the buttons away: ${await actions()}`);
     check("a save by hand profiles again, and leaves them too", true);
-    await window.view.locator(".actions button", { hasText: "Take back" }).click();
+    await window.view.locator(".actions button", { hasText: "Undo" }).click();
     await until(() => numberIn(kind, bench.read(`changing-${kind.name}/${kind.file}`)) === kind.own, "it was not taken back");
-    check("and Take back takes it back", true);
+    check("and Undo takes it back", true);
     await window.close();
   } finally {
     bench.setUser({ "files.autoSave": "off" });
@@ -132,7 +132,7 @@ async function best(window, check, kind) {
   const size = /batch_size=(\d+)/.exec(said)?.[1] ?? kind.own;
   await until(async () => numberIn(kind, await window.codeOf(kind)) === Number(size), `the code does not have the batch size ${size}`);
   check("each of its choices is in the code", (await window.line("optim.Adam")).includes("fused=True") === said.includes("fused_optimizer"));
-  await view.locator(".actions button", { hasText: "Take back" }).click();
+  await view.locator(".actions button", { hasText: "Undo" }).click();
   await until(async () => (await window.codeOf(kind)).includes(`${kind.before}${kind.own})`) && !(await window.line("optim.Adam")).includes("fused"), "the combination was not taken back as a whole");
   check("and one click takes all of it back", true);
 }

@@ -48,7 +48,7 @@ async function writable(context, kind) {
       await until(async () => numberIn(kind, await code()) === kind.own, "one undo did not bring the number back");
       await eventually("one Ctrl+Z takes it back", async () => !(await window.anyDirty()));
     } else {
-      await view.locator(".actions button", { hasText: "Take back" }).click();
+      await view.locator(".actions button", { hasText: "Undo" }).click();
       await until(async () => numberIn(kind, await code()) === kind.own, "it was not taken back");
       check("and so does a button", true);
     }
@@ -82,7 +82,7 @@ async function withWhatIf(window, kind, code, { check, eventually, shot }) {
   await page.mouse.up();
   await until(async () => numberIn(kind, await code()) === shown, `${shown} was on show, and is not what was written`);
   check("the number is written beside the what-if", await fused());
-  const takeBack = view.locator(".actions button", { hasText: "Take back" });
+  const takeBack = view.locator(".actions button", { hasText: "Undo" });
   await takeBack.click();
   await until(async () => numberIn(kind, await code()) === kind.own, "the number was not taken back");
   check("taken back, the what-if is still in the code", await fused());
@@ -104,7 +104,7 @@ async function byKeys(window, kind, code, check) {
   await page.keyboard.press("Enter");
   await until(async () => numberIn(kind, await code()) === 2 * kind.own, "Enter did not write it");
   check("keys move by one, double, forget and write", true);
-  await view.locator(".actions button", { hasText: "Take back" }).click();
+  await view.locator(".actions button", { hasText: "Undo" }).click();
   await until(async () => numberIn(kind, await code()) === kind.own, "it was not taken back");
 }
 

@@ -52,7 +52,7 @@ export async function run({ bench, script, check, eventually, shot }) {
   const written = await window.batchSizeShown();
   await eventually(`let go, the cell holds ${written}`, async () => (await code()) === written);
   await eventually("and the notebook is unsaved", () => window.anyDirty());
-  await view.locator(".actions button", { hasText: "Take back" }).click();
+  await view.locator(".actions button", { hasText: "Undo" }).click();
   await eventually("it is taken back", async () => (await code()) === OWN);
 
   await window.toggle("fused optimizer", true);

@@ -112,9 +112,9 @@ export async function measured(window, { check, leftOut, shot }, what) {
 }
 
 async function takenBack(window, check, eventually) {
-  await window.view.locator(".actions button", { hasText: "Take back" }).click();
+  await window.view.locator(".actions button", { hasText: "Undo" }).click();
   await eventually("taken back, the result is gone with the change", async () => !(await newsOf(window)).includes("Verified") && !(await newsOf(window)).includes("It showed"));
-  check("and there is nothing left to take back", (await window.view.locator(".actions button", { hasText: "Take back" }).count()) === 0);
+  check("and there is nothing left to take back", (await window.view.locator(".actions button", { hasText: "Undo" }).count()) === 0);
 }
 
 async function coloured(window, { valid }, colour) {

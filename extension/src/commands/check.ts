@@ -31,7 +31,7 @@ export async function checkChange(session: Session, desk: Desk, runs: Remembered
 async function askRevision(name: string, branches: readonly string[]): Promise<string | undefined> {
   const typed: vscode.QuickPickItem = { label: "$(edit) Type a Revision…", alwaysShow: true };
   const last = { label: "HEAD", description: "the last commit: checks what is not committed" };
-  const rows = [last, { label: "HEAD~1", description: "the commit before it" }, ...branches.map((label) => ({ label })), typed];
+  const rows = [last, { label: "HEAD~1", description: "the commit before the last one" }, ...branches.map((label) => ({ label })), typed];
   const chosen = await vscode.window.showQuickPick<vscode.QuickPickItem>(rows, { title: `Check that ${name} is not slower than at`, placeHolder: "Both run in turns, for some minutes" });
   if (chosen !== typed) return chosen?.label;
   return (await vscode.window.showInputBox({ title: "Revision to compare with", placeHolder: "v1.2 or a commit" }))?.trim();

@@ -10,7 +10,7 @@ let last = "";
 export async function compareGpus(desk: Desk): Promise<void> {
   const typed = await vscode.window.showInputBox({
     title: "Compare GPUs",
-    prompt: "Names, separated by commas. Leave empty for the common ones. None of them has to be here.",
+    prompt: "Names of GPUs, separated by commas. Leave empty for common ones. The GPUs need not be present.",
     placeHolder: "h100, l4",
     value: last,
   });

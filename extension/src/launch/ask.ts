@@ -24,7 +24,7 @@ export async function askArguments(script: vscode.Uri, last: RunOptions | null):
   }
   const line = await vscode.window.showInputBox({
     title: `Arguments for ${name}`,
-    prompt: `As in a terminal, after the script's name, or the whole command: torchrun --nproc-per-node 2 ${name}. Leave empty to use the settings.`,
+    prompt: `The arguments after the script's name, or the whole command: torchrun --nproc-per-node 2 ${name}. Leave empty to use the settings.`,
     placeHolder: "--data data/train --epochs 1",
     value: asLine(last?.launcher?.length ? commandOf(last, script.fsPath) : (last?.args ?? [])),
     ignoreFocusOut: true,

@@ -238,7 +238,7 @@ describe("the page", () => {
     expect(sent.at(-1)).toEqual({ type: "toggle", whatif: "fused_optimizer", on: true });
     show({ applied: { batchSize: null, whatifs: ["fused_optimizer"] }, changes: [change("fused_optimizer", null, ["fused_optimizer"])], canVerify: true });
     expect(one('[data-key="whatif fused_optimizer"]').checked).toBe(true);
-    expect(all(".actions button").map((button) => button.textContent)).toEqual(expect.arrayContaining(["Diff", "Take back", "Verify"]));
+    expect(all(".actions button").map((button) => button.textContent)).toEqual(expect.arrayContaining(["Diff", "Undo", "Verify"]));
   });
 
   it("opens with the verdict, whose button makes the change", () => {
@@ -280,7 +280,7 @@ describe("the page", () => {
 
   it("keeps diff, take back and verify where a new profile has the change in it", () => {
     show({ changes: [change("batch size 64", 64, [], true)], canVerify: true });
-    expect(all(".actions button").map((button) => button.textContent)).toEqual(expect.arrayContaining(["Diff", "Take back", "Verify"]));
+    expect(all(".actions button").map((button) => button.textContent)).toEqual(expect.arrayContaining(["Diff", "Undo", "Verify"]));
     show();
     expect(all(".actions button").map((button) => button.textContent)).not.toContain("Verify");
   });

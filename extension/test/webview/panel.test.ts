@@ -18,7 +18,7 @@ let panel: PanelType;
 const served = (name: string, question: Question): unknown => {
   if (name === "simulate" || name === "curve") return answerTo(now, question.batchSize ?? now.profile.batch_size.value, question.whatifs, name === "curve");
   if (name === "best") return { choices: ["batch_size=64", "fused_optimizer"], estimate: null, reason: "Nothing is faster.", tried: 3 };
-  const told: Readonly<Record<string, unknown>> = { preview: { text: "", diff: DIFF }, apply: { text: "Written into train.py.", diff: DIFF }, revert: { text: "Taken back in train.py.", diff: "" } };
+  const told: Readonly<Record<string, unknown>> = { preview: { text: "", diff: DIFF }, apply: { text: "Written into train.py.", diff: DIFF }, revert: { text: "Undone in train.py.", diff: "" } };
   return told[name];
 };
 const all = (selector: string): HTMLElement[] => [...(panel.root.shadowRoot?.querySelectorAll<HTMLElement>(selector) ?? [])];
@@ -109,10 +109,10 @@ describe("the panel of the page", () => {
     await settled();
     expect(asked.at(-1)).toMatchObject({ name: "apply", question: { batchSize: 64, whatifs: [] } });
     expect(one(".told").textContent).toBe("Written into train.py.");
-    one('[data-key="Take back"]').click();
+    one('[data-key="Undo"]').click();
     await settled();
     expect(asked.at(-1)?.name).toBe("revert");
-    expect(one(".told").textContent).toBe("Taken back in train.py.");
+    expect(one(".told").textContent).toBe("Undone in train.py.");
   });
 
   it("forgets a choice on a click, and what a newer profile has in it", async () => {

@@ -85,7 +85,7 @@ describe("a search by trials", () => {
   });
 
   it.each([
-    ["nothing", "No change here brings more than 2 %."],
+    ["nothing", "No change here gains more than 2 %."],
     ["unverified", "not verified"],
     ["unmeasured", "Nothing was measured."],
   ])("with the outcome %s offers nothing", (outcome, words) => {

@@ -176,7 +176,7 @@ async def _revert(server: SkylineServer, uri: str) -> ApplyResult:
         if planned is None:
             return ApplyResult(False, CHANGED_SINCE)
         try:
-            return await _carry_out(server, state, f"Take back: {entry.label}", lambda found=planned: found)
+            return await _carry_out(server, state, f"Undo: {entry.label}", lambda found=planned: found)
         except UsageError as error:
             return ApplyResult(False, _reason(error))
     return ApplyResult(False, ALREADY_UNDONE if undone else NOTHING_APPLIED)

@@ -58,7 +58,7 @@ class GradientPass:
     def before_step(self, optimizer):
         """An optimizer is about to step: it finds no gradients."""
         if not any(optimizer is known for known in self._optimizers):
-            self.problem = "goes on with another optimizer, whose weights were not followed"
+            self.problem = "continues with another optimizer, whose weights were not observed"
         held = [(parameter, parameter.grad) for parameter in parameters_of(optimizer)]
         self._hidden[id(optimizer)] = held
         for parameter, _ in held:

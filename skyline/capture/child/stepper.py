@@ -275,8 +275,8 @@ class Stepper:
             return recordings.read(self._loop)
         except ProfilerFailed as error:
             self._fail(
-                f"PyTorch's profiler cannot give what it recorded ({error}).",
-                "Run it again; if that does not help, another version of PyTorch may.",
+                f"PyTorch's profiler failed to return its recording ({error}).",
+                "Run the command again. If it fails again, try another version of PyTorch.",
             )
 
     def _write(self, recordings):
@@ -285,7 +285,7 @@ class Stepper:
         except OSError as error:
             self._fail(
                 f"The recording cannot be written to the temporary folder: {error.strerror or error}",
-                "Set TMPDIR to a folder with more room.",
+                "Set TMPDIR to a folder with more free space.",
             )
 
     def _fail(self, message, hint):

@@ -106,7 +106,7 @@ def slower_text(one: StateReport) -> Iterator[str]:
     at = f"{commit_name(one)} ({one.subject})" if one.commit else f"the state of {when(one.created)}"
     changed = " with changes that are not committed" if one.changed else ""
     grown = "; ".join(map(_line, one.grown)) or "no single line grew"
-    yield f"{at}{changed}: {units.format_share_delta(one.change)} a sample. {grown}."
+    yield f"{at}{changed}: {units.format_share_delta(one.change)} per sample. {grown}."
 
 
 def _line(one: GrownLine) -> str:

@@ -42,7 +42,7 @@ _KERNELS = 3
 _ALWAYS = 1.0 - 1e-9
 _CELL = re.compile(r"(?:In ?)?\[?(\d+)\]?")
 _EXPLAINED = (
-    "Library code is billed to the line of your code that called it, backward work to the line whose forward operation "
+    "Library code counts for the line of your code that called it, backward work for the line whose forward operation "
     "caused it. “kept” is the memory that a line's results hold until their backward work is done."
 )
 

@@ -76,7 +76,7 @@ def _memory(report: ProfileReport, base: Path | None) -> list[Block]:
         for line in report.memory.at_peak
         if line.file
     ]
-    taken = f"most of it taken at {', '.join(lines[:_AT_PEAK])}" if lines else ""
+    taken = f"most of it allocated at {', '.join(lines[:_AT_PEAK])}" if lines else ""
     found = [Breakdown("peak memory", parts, units.format_bytes, form="words")] if parts else []
     return [*found, *said(taken)]
 

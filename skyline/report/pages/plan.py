@@ -54,7 +54,7 @@ def plan_page(report: PlanReport) -> Document:
 def _changing(report: PlanReport) -> Iterable[Paragraph]:
     """A sentence about the rows that change the training, whose labels may be cut."""
     rows = [str(row.rank) for row in report.rows if row.strategy.changes_convergence]
-    return said(f"Another course of training (changes convergence): rows {', '.join(rows)}.") if rows else ()
+    return said(f"These rows change convergence: {', '.join(rows)}.") if rows else ()
 
 
 def row_page(report: PlanReport, row: PlanRow | None) -> Document:

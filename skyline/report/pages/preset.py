@@ -26,7 +26,7 @@ def preset_page(report: PresetReport) -> Document:
     basis = f"{gpus_words(report.gpus)} of {report.cluster} ({report.gpu}), figures are {report.provenance}"
     meaning = (
         "gain: over the row before; alone: over the start; in the stack: all measures over all but this one. "
-        "convergence: the training takes another course."
+        "convergence: the training converges differently."
     )
     published = [f"{one.figure} ({one.source})" for one in report.published]
     return document(

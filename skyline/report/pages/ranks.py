@@ -106,12 +106,12 @@ def _straggler(report: RanksReport) -> str:
     found = report.straggler
     if found is None:
         if len(report.ranks) < 2:
-            return "one rank alone does not show which rank the others wait for"
-        return "none: no rank is waited for much more than the others"
+            return "the trace of one rank does not show which rank the others wait for"
+        return "none: no rank causes much more waiting than the others"
     one = next(one for one in report.ranks if one.rank == found.rank)
     late = (
         f"rank {found.rank} arrives last at {one.arrived_last} of {one.collectives} collectives, "
-        f"{units.format_ms(one.behind_ms)} per step behind the middle one of the others."
+        f"{units.format_ms(one.behind_ms)} per step after the median of the other ranks."
     )
     if found.gain_ms is None or found.step_ms is None:
         return f"{late} Its cost cannot be simulated: no other rank takes part in the same collectives."
@@ -135,12 +135,12 @@ def _sub_model(smaller: SubModelReport | None) -> str:
     width = smaller.kept_width
     ends = f"{units.format_share(width.low)} to {units.format_share(width.high)}"
     effect = (
-        f"would even the step ({units.format_ms(smaller.step_ms)})"
+        f"would equalise the ranks ({units.format_ms(smaller.step_ms)} per step)"
         if smaller.evens
-        else f"would take a step to {units.format_ms(smaller.step_ms)}: the rank is late for other reasons, too"
+        else f"would change a step to {units.format_ms(smaller.step_ms)}: the rank is also late for other reasons"
     )
     return (
-        f" A sub-model of {units.format_share(width.value)} of the width ({ends}) on it alone {effect}; "
+        f" A sub-model of {units.format_share(width.value)} of the width ({ends}) on this rank alone {effect}; "
         "it changes convergence (FLuID)."
     )
 

@@ -38,7 +38,7 @@ from skyline.report.schema import BaselineReport, BestReport, EstimateReport, Wh
 _SEMANTICS = {
     "exact": ("green", "exact: same results", "that give the same results"),
     "numerics": ("yellow", "numerics: rounding differs", "that may differ in rounding"),
-    "convergence": ("yellow", "convergence: training takes another course", "that train the same network"),
+    "convergence": ("yellow", "convergence: training converges differently", "that train the same network"),
     "model": ("yellow", "model: another network is trained", "of any kind"),
 }
 """Tone, meaning, and the changes that a limit to it allows."""
@@ -275,7 +275,7 @@ def _made(estimate: EstimateReport, command: str = "can be made in your code") -
     if estimate.rewrite == "available":
         return (command,)
     reason = f" ({estimate.rewrite_reason})" if estimate.rewrite_reason else ""
-    return (f"{'refused' if estimate.rewrite == 'refused' else 'to be made by hand'}{reason}",)
+    return (f"{'refused' if estimate.rewrite == 'refused' else 'you have to make it by hand'}{reason}",)
 
 
 def best_section(best: BestReport, baseline: BaselineReport, script: str) -> Section:
@@ -285,7 +285,7 @@ def best_section(best: BestReport, baseline: BaselineReport, script: str) -> Sec
     left_out = tuple(said(*(f"left out: {one}" for one in best.left_out)))
     found = best.estimate
     if found is None or not best.choices:
-        reason = best.reason or "no change is predicted to be worth making"
+        reason = best.reason or "no change has a predicted gain"
         return Section((*left_out, Paragraph(reason)), *heading)
     words, before = " ".join(best.choices), units.format_ms(baseline.iteration_ms.value)
     facts = (

@@ -51,7 +51,7 @@ def add_beside_workers(
         workers = behind(context, module, call, _WORKERS, _POSITION)
         if workers is None:
             message = f"`{name}` needs workers, and the DataLoader has none"
-            raise refusal(message, module, call, hint="Ask for num_workers=N together with it.")
+            raise refusal(message, module, call, hint="Combine it with num_workers=N.")
         if passed(call, _WORKERS, _POSITION).value is not None:
             written = _text(module, workers, name, text, where_workers)
             return add_keyword(module.source, call, f"{name}={written}") if written else ()
@@ -100,7 +100,7 @@ def _text(module: Module, workers: ast.expr, name: str, text: str, where_workers
             return text
         case ast.Constant():
             message = f"`{name}` needs workers, and `num_workers` is {workers.value!r}"
-            hint = "Ask for num_workers=N together with it."
+            hint = "Combine it with num_workers=N."
         case ast.Call() if qualified_name(module, workers.func) in _NEVER_NONE:
             return text
         case (

@@ -28,7 +28,9 @@ _SNIPPET = "model = model.to(memory_format=torch.channels_last)\nimages = images
 def rewrite(context: RewriteContext, value: str) -> tuple[TextEdit, ...]:
     """The model once it is complete, and each batch on its way into it."""
     if value.lower() not in ("", "true", "1", "yes", "on"):
-        raise RewriteRefused(f"{value!r} is not a value for channels_last", hint="Give the name alone.")
+        raise RewriteRefused(
+            f"{value!r} is not a value for channels_last", hint="Give the name without a value."
+        )
     if any(_names_layout(module, node) for module, node in context.program.nodes()):
         return ()
     try:

@@ -64,7 +64,9 @@ def _count(context: RewriteContext, value: str, groups: tuple[Blocks, ...]) -> i
     try:
         count, short = number_of_blocks(value, paths, start.levels, start.memory, start)
     except UsageError as error:
-        raise RewriteRefused(str(error), hint="Give all, a number of blocks, or the peak wanted.") from error
+        raise RewriteRefused(
+            str(error), hint="Give all, a number of blocks, or a target for the peak memory."
+        ) from error
     if short:
         raise RewriteRefused(short, file=context.profile.script)
     return count

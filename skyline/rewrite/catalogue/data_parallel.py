@@ -136,7 +136,9 @@ def _written(use: ModelUse, trains: bool, *, ended: bool) -> tuple[TextEdit, ...
     call, method = _called(module, parent)
     if call is not None and method in MOVES and parent.attr == method and not ended:
         hint = "Move it where it is made, before the optimizer."
-        raise refusal(f"`{text_of(call)}` moves the model behind its optimizer", module, call, hint=hint)
+        raise refusal(
+            f"`{text_of(call)}` moves the model after its optimizer was made", module, call, hint=hint
+        )
     if trains and call is not None and method not in _HARMLESS:
         hint = "Call the model itself, so that its gradients are exchanged."
         raise refusal(

@@ -39,7 +39,7 @@ def rewrite(context: RewriteContext, value: str) -> tuple[TextEdit, ...]:
         if len(each.args) > 1 and dotted(each.args[1]).rpartition(".")[2] == hook:
             return ()
         message = "A communication hook is registered already"
-        raise refusal(message, where, each, hint="A model has one: replace it there.")
+        raise refusal(message, where, each, hint="A model can have only one hook: replace it there.")
     name = _name_of(module, call)
     statement = statement_of(module, call)
     found = usable(module, f"{_HOOKS}:{hook}", statement, behind=True)

@@ -14,8 +14,8 @@ from skyline.whatif.catalogue.models.fuse_jobs import Jobs
 
 NAME = "fuse_jobs"
 _REASON = (
-    "The lines that print, save, schedule and evaluate are written for one run: which of them each of several runs "
-    "needs, and what differs between the runs, only you know"
+    "The lines that print, save, schedule and evaluate are written for one run: only you know which of them each of "
+    "several runs needs, and what differs between the runs"
 )
 _BY_HAND = """\
 models = [{made} for _ in range({count})]  # set the seed of each before

@@ -42,7 +42,8 @@ def _option(value: str) -> str:
     option = "foreach" if value.lower() == "foreach" else _VALUES.get(value.lower())
     if option is None:
         raise RewriteRefused(
-            f"{value!r} is not a value for fused_optimizer", hint="Give the name alone, or foreach."
+            f"{value!r} is not a value for fused_optimizer",
+            hint="Give the name without a value, or with foreach.",
         )
     return option
 

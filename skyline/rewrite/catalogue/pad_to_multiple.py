@@ -48,9 +48,10 @@ def rewrite(context: RewriteContext, value: str) -> tuple[TextEdit, ...]:
     }
     if not vocabulary:
         raise RewriteRefused(
-            "No vocabulary is to be padded; the sizes inside of a model meet other sizes, which Skyline cannot prove",
+            "No size of a vocabulary can be padded. Sizes inside a model depend on other sizes, and Skyline "
+            "cannot prove that all of them agree",
             file=context.profile.script,
-            hint="Change them by hand, all that must agree.",
+            hint="Change by hand all sizes that must agree.",
         )
     chosen = [one for one in layers if one.options.get(_ROWS[one.class_name][0]) in vocabulary]
     sites: list[_Site] = []

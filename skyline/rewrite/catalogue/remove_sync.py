@@ -188,7 +188,7 @@ def _check(loop: Iteration, sites: tuple[ReadingSite, ...], every: int) -> None:
             raise RewriteRefused(message, file=site.module.path, line=line, snippet=snippet)
         if not every:
             message = f"Line {line} reports in every iteration"
-            hint = "Say how often it should: remove_sync=10."
+            hint = "Give the interval: remove_sync=10."
             raise RewriteRefused(message, file=site.module.path, line=line, hint=hint)
         if site.kind == "value":
             _check_value(site, sites, snippet)

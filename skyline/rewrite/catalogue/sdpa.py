@@ -27,7 +27,7 @@ _SNIPPET = (
 def rewrite(context: RewriteContext, value: str) -> tuple[TextEdit, ...]:
     """Every attention that the run showed, or that the program holds, in one call each."""
     if value.lower() not in ("", "true", "1", "yes", "on"):
-        raise RewriteRefused(f"{value!r} is not a value for sdpa", hint="Give the name alone.")
+        raise RewriteRefused(f"{value!r} is not a value for sdpa", hint="Give the name without a value.")
     sites = _softmaxes(context)
     edits: list[TextEdit] = []
     problems: list[RewriteRefused] = []
@@ -48,7 +48,7 @@ def rewrite(context: RewriteContext, value: str) -> tuple[TextEdit, ...]:
         raise problems[0]
     if not edits and not _uses_it(context):
         raise RewriteRefused(
-            "No attention that is written out was found", file=context.profile.script, snippet=_SNIPPET
+            "No hand-written attention was found", file=context.profile.script, snippet=_SNIPPET
         )
     return tuple(edits)
 

@@ -314,7 +314,7 @@ def block_calls(context: RewriteContext, blocks: Blocks) -> BlockCalls:
     forward = _function_at(module, line)
     around = module.parents.get(forward)
     if not isinstance(around, ast.ClassDef):
-        raise RewriteRefused("The forward pass is no method of a class", file=module.path, line=line)
+        raise RewriteRefused("The forward pass is not a method of a class", file=module.path, line=line)
     check_forward(context, blocks)
     first = forward.args.args[0].arg if forward.args.args else "self"
     methods = tuple(

@@ -43,9 +43,7 @@ def _made_by(context: RewriteContext, layer: ModuleFact) -> tuple[Module, ast.Ca
         ]
         if len(calls) != 1:
             count = "No call" if not calls else "More than one call"
-            message = (
-                f"{count} of the program makes a torch.nn.{name}: where `{layer.path}` is made is not known"
-            )
+            message = f"{count} of the program makes a torch.nn.{name}: the one that makes `{layer.path}` is not known"
             raise RewriteRefused(message, file=context.profile.script)
         return calls[0]
     module, line = context.place(layer.created_line)

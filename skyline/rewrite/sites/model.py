@@ -120,7 +120,7 @@ def _complete(
             return _at_top(module, text, owner)
     if isinstance(owner, ast.Attribute) and function is not None and depth < _DEPTH_LIMIT:
         return _in_class(module, function, text, owner)
-    raise refusal(f"Where `{text}` is made is unknown", module, at)
+    raise refusal(f"The place where `{text}` is made is unknown", module, at)
 
 
 def _makes(statement: ast.stmt, text: str) -> tuple[bool, ast.expr | None]:
@@ -175,14 +175,14 @@ def _in_caller(
         found[made.module.path, made.text, made.statement.lineno] = made
     if len(found) != 1:
         count = "No call" if not found else "More than one call"
-        raise refusal(f"{count} of `{function.name}` tells where `{name}` is made", module, function)
+        raise refusal(f"{count} of `{function.name}` shows where `{name}` is made", module, function)
     return next(iter(found.values()))
 
 
 def _at_top(module: Module, text: str, owner: ast.expr) -> ModelSite:
     last = next((each for each in reversed(module.tree.body) if _makes(each, text)[0]), None)
     if last is None:
-        raise refusal(f"Where `{text}` is made is unknown", module, owner)
+        raise refusal(f"The place where `{text}` is made is unknown", module, owner)
     return ModelSite(module, last, text, _makes(last, text)[1])
 
 
@@ -198,6 +198,6 @@ def _in_class(module: Module, function: Function, text: str, owner: ast.Attribut
     ]
     methods = {id(method) for method, _ in stores}
     if len(methods) != 1:
-        raise refusal(f"Where `{text}` is made is unknown", module, owner)
+        raise refusal(f"The place where `{text}` is made is unknown", module, owner)
     statement = stores[-1][1]
     return ModelSite(module, statement, text, _makes(statement, text)[1])

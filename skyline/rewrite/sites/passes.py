@@ -184,7 +184,7 @@ def optimizer_calls(
         if "." in fact.name:
             line = fact.created_line
             raise RewriteRefused(
-                f"{fact.name} is no optimizer of PyTorch's",
+                f"{fact.name} is not a PyTorch optimizer",
                 file=line.file if line is not None else "",
                 line=line.line if line is not None else 0,
             )
@@ -279,7 +279,7 @@ def forward(context: RewriteContext, within: Iteration | None = None) -> Forward
             calls = [*found, *calls]
         names |= _read_names(statement)
     if first is None or last is None:
-        message = f"The call of the model behind `{loss}` was not found before `backward()`"
+        message = f"The call of the model that gives `{loss}` was not found before `backward()`"
         raise refusal(message, module, site.call)
     suite = suite_of(module, first)
     chosen = tuple(suite[suite.index(first) : suite.index(last) + 1])

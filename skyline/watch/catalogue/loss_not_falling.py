@@ -16,7 +16,7 @@ _START = 3
 class LossNotFalling:
     """Compares means of the loss: over the last ``windows`` windows with the start, and with the lowest before.
 
-    Runs with several optimizers are left out: losses of adversaries need not fall.
+    Runs with several optimizers are ignored: the losses of a GAN need not fall.
     """
 
     iterations: int = 500

@@ -11,7 +11,7 @@ from skyline.watch.rule import Alert
 
 @dataclass(frozen=True, slots=True)
 class LossNotFinite:
-    """Holds from the first window with such a loss on."""
+    """An alert from the first window with such a loss."""
 
     def check(self, course: Course) -> Alert | None:
         """Refers to the backward pass."""

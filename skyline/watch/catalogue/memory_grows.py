@@ -15,7 +15,7 @@ _BLOCKS = 8
 
 @dataclass(frozen=True, slots=True)
 class MemoryGrows:
-    """The medians of eight parts of the last ``readings`` readings grow, by ``share`` and ``mb`` in all.
+    """The medians of eight parts of the last ``readings`` readings grow, by ``share`` and ``mb`` in total.
 
     The first readings count only while there are no later ones: memory grows at every start.
     """

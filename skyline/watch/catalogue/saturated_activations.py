@@ -13,7 +13,7 @@ from skyline.watch.rule import Alert
 class SaturatedActivations:
     """The share of outputs with a slope below 1 % of the steepest, in each of the last ``samples`` samples.
 
-    Output layers are left out: a classifier that is sure of itself saturates its last function.
+    Output layers are ignored: a confident classifier saturates its last function.
     """
 
     share: float = 0.8

@@ -21,7 +21,7 @@ _WARM_UP = 4
 class ThroughputFalls:
     """Compares the last ``windows`` windows with the fastest earlier ones of that number, by their medians.
 
-    If other programs took the processors, it is a note and no alert.
+    If other programs took the processors, it is a note, not an alert.
     """
 
     slower: float = 0.3

@@ -14,7 +14,7 @@ from skyline.watch.rule import Alert
 class UnbalancedClasses:
     """The most frequent class relative to the rarest, over the targets of the sampled iterations.
 
-    Losses with class weights and targets that are parts of sequences, as of a language model, are left out.
+    Losses with class weights and targets that are parts of sequences, as of a language model, are ignored.
     """
 
     ratio: float = 10.0

@@ -12,7 +12,7 @@ from skyline.watch.rule import Alert
 class VanishingGradients:
     """The root mean square of a weight's gradient relative to the largest one, in the last ``samples`` samples.
 
-    Biases are left out: those before a normalization have no gradient by design.
+    Biases are ignored: those before a normalization have no gradient by design.
     """
 
     ratio: float = 1e-6

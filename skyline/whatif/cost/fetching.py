@@ -51,7 +51,7 @@ def with_workers(
         UsageError: the trace shows no batches being made by the script's thread.
     """
     if workers < 1:
-        raise UsageError(f"{workers} workers make no batches", hint="ask about 1 worker or more")
+        raise UsageError(f"{workers} workers make no batches", hint="give at least 1 worker")
     known = costs if costs is not None else FetchingCosts()
     graph = recorded.graph
     fetches = _fetches(recorded)

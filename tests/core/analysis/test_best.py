@@ -87,7 +87,7 @@ def test_what_it_did_not_try_is_said_and_never_taken_for_no_change(analysis, mon
     assert found.tried <= 4
     # Each part that was not asked by itself, and the search as a whole.
     assert sum("not tried" in one for one in found.left_out) > 2
-    assert found.left_out[-1].startswith("the search ends after")
+    assert found.left_out[-1].startswith("the search ended after")
 
 
 def test_a_gain_that_may_be_none_is_not_taken(analysis, monkeypatch) -> None:

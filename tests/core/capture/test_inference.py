@@ -95,7 +95,7 @@ def test_an_evaluation_is_found_out_and_run_again(measure: Measure) -> None:
     assert iteration.boundary == "model call"
     assert iteration.meaning == "one call of Sequential (serve.py line 13), without training"
     assert "inference" in iteration.styles
-    assert any("run again with each call of its model" in note for note in profile.notes)
+    assert any("Skyline ran it again with each call of its model" in note for note in profile.notes)
     assert profile.batch_size == 16
     assert profile.loop_line is not None
     assert profile.loop_line.line == 12

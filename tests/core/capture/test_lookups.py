@@ -230,10 +230,10 @@ def test_a_script_that_ends_early_keeps_what_was_seen(
     assert found.hot
     # Four before the recording, three behind it, and those until the end.
     assert meanwhile or len(profile.times.steps_ms) > 12
-    noted = [note for note in profile.notes if "ended while the values in its tensors" in note]
+    noted = [note for note in profile.notes if "ended while Skyline read the values of its tensors" in note]
     assert bool(noted) == meanwhile
     if meanwhile:
-        assert noted[0].endswith(f"they are those of {values.iterations} iterations.")
+        assert noted[0].endswith(f"they come from {values.iterations} iterations.")
 
 
 @pytest.mark.capture

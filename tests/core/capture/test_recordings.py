@@ -127,7 +127,7 @@ def test_a_profiler_that_fails_once_is_asked_again(
 def test_a_profiler_that_never_works_is_not_blamed_on_the_script(
     script: Callable[..., Path], run: Callable[..., Profile]
 ) -> None:
-    with pytest.raises(CaptureImpossible, match="profiler cannot give what it recorded") as raised:
+    with pytest.raises(CaptureImpossible, match="profiler failed to return its recording") as raised:
         run(script(FAILING_PROFILER.replace("{failing}", "range(10)")))
     assert "was not in the map" in raised.value.message
 

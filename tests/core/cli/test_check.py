@@ -81,7 +81,7 @@ def test_a_limit_of_memory_needs_no_base(skyline: Run, repository: Path) -> None
         (TABLE, ["nowhere.py"], "nowhere.py does not exist"),
         ("", ["train.py"], "There is no limit to check"),
         ("", ["train.py", "--slower", "3%"], "needs a base"),
-        ("", [], "No script is named"),
+        ("", [], "No script is given"),
         ("[tool.skyline.budget]\nslowr = '5%'\n", ["train.py"], "slowr"),
         ("[tool.skyline]\nbudget = 3\n", ["train.py"], "must be a table"),
     ],

@@ -77,7 +77,7 @@ def test_a_hidden_argument_is_asked_for_again(skyline: Run, saved: Path, script:
     script.write_text(script.read_text() + "# more\n")
     ran = skyline(command, "train.py", "batch_size=32")
     assert ran.code == 2
-    assert "was profiled with a secret among its arguments, which is not kept" in ran.err
+    assert "was profiled with a secret in its arguments, and secrets are not stored" in ran.err
     assert "at the end of the command" in ran.err
 
 

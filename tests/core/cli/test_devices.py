@@ -139,7 +139,7 @@ def test_a_script_that_asks_its_gpu_is_traced_for_each(skyline: Run, tmp_path: P
     ("words", "said"),
     [
         (["--gpu", "t4,h10", "train.py"], "no GPU called 'h10'"),
-        (["--gpu", ",", "train.py"], "--gpu names no GPU"),
+        (["--gpu", ",", "train.py"], "--gpu needs the name of a GPU"),
         (["--provider", "Acme", "train.py"], "no price of Acme is known"),
         (["--grid", "4000", "train.py"], "between 0 and 2000"),
         (["trian.py"], "Did you mean train.py?"),

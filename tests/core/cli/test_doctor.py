@@ -173,7 +173,7 @@ sys.modules["torch.profiler"] = profiler
             (0,),
             "CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED",
             "warning",
-            "Another profiler has the GPU",
+            "Another profiler uses the GPU",
         ),
     ],
 )

@@ -159,8 +159,8 @@ def test_the_profile_of_a_script_keeps_the_stated_training(skyline: Run, saved: 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ((), "in one way"),
-        (("--epochs", "2", "--samples", "5"), "in one way"),
+        ((), "with one option"),
+        (("--epochs", "2", "--samples", "5"), "with one option"),
         (("--epochs", "0"), "must be more than 0"),
         (("--epochs", "3"), "The length of an epoch is not known"),
     ],

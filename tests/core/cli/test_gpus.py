@@ -60,7 +60,7 @@ def test_a_gpu_and_the_cpu_contradict_each_other(skyline: Run, tmp_path: Path) -
     [
         (["--gpu", "h100", "--memory", "24"], "a number without a unit; write 24GB"),
         (["--gpu", "h100", "--memory", "24Gbit"], "Gbit is not a unit of memory here"),
-        (["--memory", "24GB"], "--memory limits the memory of a predicted GPU, and none is named"),
+        (["--memory", "24GB"], "--memory limits the memory of a predicted GPU, and --gpu is missing"),
     ],
 )
 def test_a_memory_that_cannot_be_used_says_why(

@@ -92,7 +92,7 @@ def test_the_commit_that_made_it_slower_and_the_line_that_grew(skyline: Run, rep
     assert grown["line"] == 5
     page = skyline("history", "train.py").out
     assert "change 1" in page
-    assert "+50.0 % a sample" in page
+    assert "+50.0 % per sample" in page
     assert "train.py:5 loss = slow(batch)" in page
 
 

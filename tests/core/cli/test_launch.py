@@ -71,7 +71,7 @@ def test_launch(words: str, launch: Launch) -> None:
         ("accelerate launch --config_file absent.yaml train.py", "does not exist"),
         ("deepspeed --num_nodes 2 train.py", "one machine"),
         ("deepspeed --include localhost:0 train.py", "number of processes"),
-        ("conda run -n nowhere --cwd / python train.py", "change the folder"),
+        ("conda run -n nowhere --cwd / python train.py", "changes the folder"),
     ],
 )
 def test_what_cannot_be_launched(words: str, message: str) -> None:
@@ -132,7 +132,7 @@ def test_the_configuration_of_accelerate_is_read(no_config_of_mine: Path) -> Non
 def test_a_configuration_for_a_plugin_is_refused(no_config_of_mine: Path) -> None:
     path = no_config_of_mine / "own.yaml"
     path.write_text("distributed_type: FSDP\nnum_processes: 2\n")
-    with pytest.raises(UsageError, match="--use-fsdp is not read"):
+    with pytest.raises(UsageError, match="--use-fsdp is not supported"):
         launch_of(["accelerate", "launch", "--config_file", str(path), "train.py"])
 
 
@@ -218,7 +218,7 @@ def test_uv_is_asked_for_its_interpreter_and_variables(
 
 def test_a_tool_that_is_absent_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(UsageError, match="poetry is not on the path"):
+    with pytest.raises(UsageError, match="poetry is not on the PATH"):
         launch_of(["poetry", "run", "python", "train.py"])
 
 

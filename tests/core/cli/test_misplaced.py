@@ -51,7 +51,7 @@ def test_an_option_behind_the_scripts_first_argument_is_told(
     own = ("--interpreter", "./no-python")
     words = (command, *BEFORE_ARGUMENTS[command], *own, *(["--"] if dashes else []), "--seed", "1")
     ran = skyline(*words, "--theme" if command == "tui" else "--timeout", "9")
-    told = "after the script's first argument goes to the script; Skyline's own options come before it"
+    told = "after the script's first argument is passed to the script; put options of Skyline before it"
     assert (told in ran.err) == (not dashes), ran.err
     assert ran.code != 0
 
@@ -63,7 +63,7 @@ def test_quiet_leaves_the_remark_out(skyline: Run, tmp_path: Path, command: str)
     (tmp_path / "train.py").write_text("SIZE = 1\n")
     words = (command, *BEFORE_ARGUMENTS[command], "--quiet", "--interpreter", "./no-python")
     ran = skyline(*words, "--seed", "1", "--timeout", "9")
-    assert "goes to the script" not in ran.err
+    assert "is passed to the script" not in ran.err
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_a_gpu_behind_the_arguments_does_not_run_the_script(
     (tmp_path / "train.py").write_text(ENDS_AT_ONCE)
     ran = skyline(*words, "--seed", "1", "--gpu", "h100")
     assert ran.code == 2
-    assert "--gpu stands after the script's first argument" in ran.err
+    assert "--gpu follows the script's first argument" in ran.err
     assert f"Write skyline {words[0]} --gpu h100 SCRIPT" in ran.err
     assert "ran with" not in ran.err
 
@@ -88,7 +88,7 @@ def test_watch_tells_of_its_options_behind_the_script(
 ) -> None:
     (tmp_path / "train.py").write_text("exit\n")
     ran = skyline("watch", *words, "--stop-on", "loss_not_finite")
-    assert "--stop-on after the script's name goes to the script" in ran.err
+    assert "--stop-on after the script's name is passed to the script" in ran.err
 
 
 def test_serve_tells_of_its_options_behind_the_script(skyline: Run, tmp_path: Path) -> None:
@@ -99,7 +99,7 @@ def test_serve_tells_of_its_options_behind_the_script(skyline: Run, tmp_path: Pa
         port = str(taken.getsockname()[1])
         ran = skyline("serve", "--saved", "--no-browser", "--port", port, "train.py", "--network", "open")
     assert ran.code == 2, "the port is taken, so that nothing is served"
-    assert "--network after the script's name goes to the script" in ran.err
+    assert "--network after the script's name is passed to the script" in ran.err
 
 
 @pytest.mark.parametrize("words", [["--gpu", "h100"], ["--gpu=h100"], ["--epochs", "1", "--gpu"]])
@@ -109,7 +109,7 @@ def test_a_gpu_behind_the_script_does_not_train_for_real(
     (tmp_path / "train.py").write_text(ENDS_AT_ONCE)
     ran = skyline("profile", "train.py", *words)
     assert ran.code == 2
-    assert "--gpu stands after the script's name" in ran.err
+    assert "--gpu follows the script's name" in ran.err
     assert "skyline profile --gpu" in ran.err
     assert "ran with" not in ran.err
 
@@ -158,5 +158,5 @@ def test_the_script_gets_the_option_and_the_person_a_remark(
     ran = skyline("profile", *(["--"] if dashes else []), "train.py", "--steps", "9")
     assert ran.code == 1
     assert "ran with --steps 9" in ran.err
-    told = "--steps after the script's name goes to the script; Skyline's own options come before it"
+    told = "--steps after the script's name is passed to the script; put options of Skyline before it"
     assert (told in ran.err) == (not dashes)

@@ -48,7 +48,10 @@ def test_what_a_person_reads(skyline: Run, job: Path) -> None:
     assert "If it were as fast as rank 2" in ran.out or "If it were as fast as rank 0" in ran.out
     assert "No trace of rank 3 of 4" in ran.out
     said = " ".join(ran.out.split())
-    assert "A sub-model of 71 % of the width (50 % to 71 %) on it alone would even the step (6.00 ms)" in said
+    assert (
+        "A sub-model of 71 % of the width (50 % to 71 %) on this rank alone would equalise the ranks (6.00 ms per step)"
+        in said
+    )
     assert "it changes convergence (FLuID)" in said
 
 

@@ -131,7 +131,7 @@ def test_a_whatif_with_a_wrong_value(skyline: Run, saved: Path, value: str) -> N
 
 
 def test_a_whatif_asked_twice(skyline: Run, saved: Path) -> None:
-    assert "asked for twice" in skyline("whatif", str(saved), "batch_size=8", "batch_size=9").err
+    assert "given twice" in skyline("whatif", str(saved), "batch_size=8", "batch_size=9").err
 
 
 def test_apply_prints_a_diff_and_writes_nothing(skyline: Run, saved: Path, script: Path) -> None:

@@ -194,7 +194,7 @@ def test_if_every_point_fails_the_script_says_why(skyline: Run, train: Path) -> 
         (("--vary", "HIDEN=1,2"), "Did you mean HIDDEN"),
         (("--vary", "HIDDEN"), "has no values"),
         (("--vary", "HIDDEN=1:2"), "is not a range"),
-        (("--vary", "HIDDEN=8:4096:1"), "1,000 are the most"),
+        (("--vary", "HIDDEN=8:4096:1"), "1,000 are the limit"),
         (("--vary", "HIDDEN=1:900:1", "--vary", "HEADS=1:9:1"), "combinations"),
         (("--vary", "HIDDEN=1,2", "--vary", "HIDDEN@5=3,4"), "are the same setting"),
         (("--vary", "HIDDEN=1,2", "--gpu", "h1000"), "no GPU called"),

@@ -53,9 +53,17 @@ def test_what_the_script_knows_stays_its_own(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "said", "hint"),
     [
-        (["--gpu", "train.py"], "There is no script: train.py was taken for the value of --gpu", "t4,h100"),
-        (["--gpu", "t4", "h100", "train.py"], "h100 stands where the script's name belongs", "--gpu t4,h100"),
-        (["h100", "train.py"], "h100 stands where the script's name belongs", "--gpu h100 SCRIPT"),
+        (["--gpu", "train.py"], "The script is missing: train.py was read as the value of --gpu", "t4,h100"),
+        (
+            ["--gpu", "t4", "h100", "train.py"],
+            "h100 is a GPU, and the name of the script is expected here",
+            "--gpu t4,h100",
+        ),
+        (
+            ["h100", "train.py"],
+            "h100 is a GPU, and the name of the script is expected here",
+            "--gpu h100 SCRIPT",
+        ),
         (["train.py", "--gpu", "t5"], "no GPU called 't5' is known", "Did you mean T4"),
         (["train.py", "--gpu", "zzzz"], "no GPU called 'zzzz' is known", "skyline gpus"),
         (["train.py", "--provider", "acme"], "no price of acme is known", "AWS"),

@@ -70,8 +70,8 @@ def test_a_trace_has_a_page(skyline, arguments) -> None:
     [
         (("whatif", GPU, "ampp"), "no what-if 'ampp'"),
         (("whatif", GPU, "num_workers=few"), "num_workers=few is not possible"),
-        (("show", GPU, "--line", "3"), "--line is for profiles"),
-        (("export", GPU, "--format", "speedscope", "-o", "-"), "speedscope is for profiles"),
+        (("show", GPU, "--line", "3"), "--line needs a profile"),
+        (("export", GPU, "--format", "speedscope", "-o", "-"), "speedscope needs a profile"),
         (("whatif", GPU, "--", "--epochs", "1"), "takes no arguments"),
         (("whatif", "--gpu", "h1000", GPU), "no GPU called 'h1000'"),
         (("apply", GPU, "amp"), "names no script"),

@@ -42,10 +42,10 @@ def opened(name: str, script: str = "/project/train.py") -> LedgerEntry:
     [
         (["train.py"], "Name a change to verify"),
         (["train.py", "no_such"], "no what-if 'no_such'"),
-        (["train.py", "amp", "--gpu", "h100"], "nothing can be measured on it"),
+        (["train.py", "amp", "--gpu", "h100"], "and this command measures"),
         (["train.py", "amp", "--rounds", "3"], "3 rounds are too few"),
         (["train.py", "amp", "--minutes", "0"], "--minutes: must be more than 0"),
-        (["train.py", "amp", "--against", "train.py"], "takes no what-ifs"),
+        (["train.py", "amp", "--against", "train.py"], "cannot be combined with what-ifs"),
         (["train.py", "--against", "nowhere.py"], "nowhere.py does not exist"),
     ],
 )

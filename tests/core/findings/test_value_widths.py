@@ -27,13 +27,13 @@ def network(gpu_script):
 
 
 def test_values_count_by_their_number(network, checked):
-    """4000 values of 4 bits and 1000 of 13: 5.8 bits in the mean; of 10 kB in 16 bits 6.4 kB go."""
+    """4000 values of 4 bits and 1000 of 13: 5.8 bits on average; of 10 kB in 16 bits 6.4 kB go."""
     many = replace(NARROW, numbers=3000)
     script = network(LayerWidths("Net.first", many, WIDE, NARROW))
     found = checked(RULE, script)
-    assert found.title == "values of 1 layer need 5.8 of 16 bits in the mean"
+    assert found.title == "values of 1 layer need 5.8 of 16 bits on average"
     assert (found.line, found.cost_ms, found.whatif) == (script.trace.lines[2].line, 0.0, None)
-    assert "inputs: 90 % in 8 bits, 75 % in 4, 4.0 bits in the mean; weights: 10 % in 8 bits" in (
+    assert "inputs: 90 % in 8 bits, 75 % in 4, 4.0 bits on average; weights: 10 % in 8 bits" in (
         found.evidence[0].text
     )
     assert "6.4 kB of 10.0 kB" in found.evidence[1].text

@@ -69,7 +69,7 @@ def test_files_of_a_folder(tmp_path):
     assert trace_files([str(inner)]) == tuple(expected)
     assert trace_files([str(tmp_path)]) == tuple(expected)
     assert trace_files([str(inner / "rank1.json.gz"), str(inner)]) == tuple(reversed(expected))
-    with pytest.raises(UsageError, match="is not there"):
+    with pytest.raises(UsageError, match="does not exist"):
         trace_files([str(tmp_path / "other")])
     (tmp_path / "empty").mkdir()
     with pytest.raises(UsageError, match="holds no trace"):

@@ -20,7 +20,7 @@ def test_what_the_even_job_would_gain(job_on_disk):
     assert found.code == "SKY502"
     # It computes half a millisecond longer than the others in each step.
     assert found.cost_ms == pytest.approx(0.5, abs=0.01)
-    assert found.title.startswith("rank 1 keeps the others waiting: as fast as rank ")
+    assert found.title.startswith("rank 1 keeps the others waiting: if it were as fast as rank ")
     assert "last at 3 of 3 collectives" in found.evidence[0].text
     assert ranks_report(job).findings == (found,)
 

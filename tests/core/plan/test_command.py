@@ -32,8 +32,8 @@ def test_table_json_and_timeline(tmp_path, capsys, monkeypatch):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ([], "name a script or a model"),
-        (["--model", "gpt2", "train.py"], "name a script or a model"),
+        ([], "a script or --model is missing"),
+        (["--model", "gpt2", "train.py"], "a script or --model is missing"),
         (["--model", "gpt2", "--gpus", "8..4"], "not a number of GPUs"),
         (["--model", "gpt2", "--gpus", "12"], "whole number of nodes"),
         (["--model", "gpt2", "--budget", "$5"], "needs the amount of training"),

@@ -141,13 +141,16 @@ def test_the_command(tmp_path, capsys, monkeypatch):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--preset", "academic-cat"], f"There are: {', '.join(preset_names())}"),
-        (["--preset", "academic-bert", "train.py"], "a script is no part of a preset"),
-        (["--preset", "academic-bert", "--global-batch", "8"], "--global-batch is no part of a preset"),
+        (["--preset", "academic-cat"], f"Available: {', '.join(preset_names())}"),
+        (["--preset", "academic-bert", "train.py"], "a script cannot be combined with --preset"),
+        (
+            ["--preset", "academic-bert", "--global-batch", "8"],
+            "--global-batch cannot be combined with --preset",
+        ),
         (["--preset", "academic-bert", "--precision", "bf16"], "own number formats"),
         (["--preset", "academic-bert", "--gpus", "4..8"], "one number of GPUs"),
-        (["--model", "gpt2", "--cluster", "dgx-a100", "--without", "amp"], "--without is for presets"),
-        (["--model", "gpt2"], "name a cluster"),
+        (["--model", "gpt2", "--cluster", "dgx-a100", "--without", "amp"], "--without needs --preset"),
+        (["--model", "gpt2"], "--cluster is missing"),
     ],
 )
 def test_wrong_usage_says_what_is_wrong(words, message, capsys):

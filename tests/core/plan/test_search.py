@@ -288,9 +288,9 @@ def test_pipelines_without_flushes_are_searched_where_they_are_asked_for(counted
     assert list(row.stage_memory_bytes[:-1]) == sorted(row.stage_memory_bytes[:-1], reverse=True)
     assert all(one.stage_memory_bytes == () for one in report.rows if one.strategy.pipeline == 1)
     changing = [str(one.rank) for one in report.rows if not one.strategy.schedule.flushes]
-    assert f"(changes convergence): rows {', '.join(changing)}." in str(plan_page(report))
+    assert f"These rows change convergence: {', '.join(changing)}." in str(plan_page(report))
     flushing = replace(report, rows=tuple(one for one in report.rows if one.strategy.schedule.flushes))
-    assert "Another course of training" not in str(plan_page(flushing))
+    assert "These rows change convergence" not in str(plan_page(flushing))
     shown = str(row_page(report, row))
     assert f"Memory of the stages: {format_bytes(row.stage_memory_bytes[0])}" in shown
     many = replace(row, stage_memory_bytes=(3e9,) * 8 + (2e9,))

@@ -125,7 +125,7 @@ def test_what_has_to_be_there_is_missed(write: Write, key: str):
         ("gpu = 3", "write [[gpu]]"),
         ("[[gpus]]\nname = 'X'", "gpus is not known"),
         ("[[gpu]\n", "is not TOML"),
-        (WHOLE + WHOLE, "it is there twice"),
+        (WHOLE + WHOLE, "it is listed twice"),
     ],
 )
 def test_a_file_that_is_no_table_is_refused(write: Write, text: str, said: str):

@@ -193,7 +193,9 @@ def test_it_says_that_it_is_predicted_for_what_and_on_what(traced: Profile, gpu:
     assert memory_remark(report) == "It fits into the memory of the X1."
     rests_on = " ".join(prediction_basis(report))
     assert "what was told of the X1" in rests_on
-    assert "600 MB of the GPU's are left to the CUDA context and 5 % to fragments" in rests_on
+    assert (
+        "600 MB of the GPU's memory are reserved for the CUDA context and 5 % for fragmentation" in rests_on
+    )
     too_large = timed(replace(traced, peak_bytes=20 * 2**30), gpu, Told(1.0, 1.0), HOST)
     assert "does not fit" in memory_remark(profile_report(analyse(too_large)))
 

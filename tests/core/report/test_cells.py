@@ -83,4 +83,6 @@ def test_exports_and_notes_of_a_notebook(profile: Profile) -> None:
     lines = (CodeLine(FILE, 5, "f"), *profile.trace.lines[1:])
     made = replace(profile, sources=(SOURCE,), trace=replace(profile.trace, lines=lines))
     assert by_cells(made).trace.lines[0] == CodeLine("In [2]", 1, "f")
-    assert notebook_notes(made) == ("Not run, as only IPython understands it: In [1]:1 %matplotlib inline.",)
+    assert notebook_notes(made) == (
+        "Not run, because only IPython supports it: In [1]:1 %matplotlib inline.",
+    )

@@ -44,7 +44,7 @@ def test_a_single_gpu_without_a_price() -> None:
 def test_a_gpu_that_waits() -> None:
     words = gpu_choice([on("H100", 4.0, 0.012, busy_share=0.2)], EPOCH)
     assert words.endswith(
-        "The H100 computes for 20 % of the time: a larger batch or faster loading brings more than a faster GPU."
+        "The H100 computes for 20 % of the time: a larger batch or faster loading gains more than a faster GPU."
     )
 
 

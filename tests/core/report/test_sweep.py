@@ -106,7 +106,7 @@ def test_notes_say_why_points_are_missing() -> None:
     assert "interrupted: 3 points left out" in report(STAIR, left=3, interrupted=True).notes[0]
     assert "Raise --budget" in report(STAIR, left=3).notes[0]
     assert "ended early" in report(STAIR, left=3, ended="the first run failed").notes[0]
-    assert "Other programs kept 1.5 cores busy" in report(STAIR, others_cores=1.5).notes[0]
+    assert "Other programs used 1.5 cores" in report(STAIR, others_cores=1.5).notes[0]
 
 
 def test_points_beyond_the_memory_are_marked() -> None:
@@ -122,7 +122,7 @@ def test_a_setting_that_reaches_nothing_is_remarked_on() -> None:
     ]
     first, last = report(same).series[0].sentences
     assert first == "The time hardly depends on width: it differs by 0 % over all values."
-    assert last == "Neither memory nor arithmetic changes with width: it may not be in force in this run."
+    assert last == "Neither memory nor arithmetic changes with width: it may have no effect in this run."
 
 
 def test_measured_times_within_each_others_ranges_are_said_to_be_alike() -> None:

@@ -163,5 +163,8 @@ def test_entries_records_and_reasons_are_listed(profile: Profile) -> None:
     assert "0.700" in discarded
     assert "missed" not in discarded
     assert "id2: discarded: noisy: it was loud" in text
-    assert "median error +3.1 %, ±5.0 % in 4 of 5 cases; the interval held 3; 2 scripts; 1 discarded" in text
+    assert (
+        "median error +3.1 %, ±5.0 % in 4 of 5 cases; the interval contained 3; 2 scripts; 1 discarded"
+        in text
+    )
     assert "nothing was verified yet" in shown(ledger_page, [], [])

@@ -267,7 +267,9 @@ def test_refused_with_the_reason_and_what_to_write(model, forward: str, said: st
 
 def test_a_value_that_is_none_is_refused(model) -> None:
     assert (
-        model(LOOP).reason("checkpointing=some").endswith("Give all, a number of blocks, or the peak wanted.")
+        model(LOOP)
+        .reason("checkpointing=some")
+        .endswith("Give all, a number of blocks, or a target for the peak memory.")
     )
     assert "some" in model(LOOP).reason("checkpointing=some")
 

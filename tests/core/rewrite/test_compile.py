@@ -167,5 +167,5 @@ def test_a_model_that_an_optimizer_of_keras_trains_is_refused(workshop):
         "keras.optimizers.Adam", 1, 2, 100, 800, {}, None, CodeLine(shop.profile.script, 3, "<module>")
     )
     shop = replace(shop, profile=replace(shop.profile, optimizers=(fact,)))
-    assert shop.reason("compile") == "keras.optimizers.Adam is no optimizer of PyTorch's."
+    assert shop.reason("compile") == "keras.optimizers.Adam is not a PyTorch optimizer."
     assert "keras.optimizers.Adam has no fused form" in shop.reason("fused_optimizer")

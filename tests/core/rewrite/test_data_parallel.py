@@ -215,7 +215,7 @@ REFUSED = [
     ("optimizer.step()", "optimizer.step(closure)", "calls the loss by itself"),
     ("for epoch", "other = torch.optim.SGD(model.parameters(), lr=1)\nfor epoch", "More than one"),
     ("for epoch", "plan = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer)\nfor epoch", "ReduceLROnPlateau"),
-    ("for epoch", "model.to('cuda')\nfor epoch", "moves the model behind its optimizer"),
+    ("for epoch", "model.to('cuda')\nfor epoch", "moves the model after its optimizer was made"),
     ("for epoch", "models = [model]\nfor epoch", "goes into"),
     ("for epoch", "model.weight.requires_grad = False\nfor epoch", "already registered"),
     ("nn.Linear(3, 1)", "nn.Linear(3, 1).to('cuda:1')", "device by number"),

@@ -276,6 +276,6 @@ def test_a_vocabulary_that_sets_something_else_stays(workshop, source, said):
 
 def test_other_sizes_are_left_to_the_person(workshop):
     planned = with_layers(workshop, LITERALS, embedding()).plan("pad_to_multiple=64")
-    assert "No vocabulary is to be padded" in planned.refused[0].reason
+    assert "No size of a vocabulary can be padded" in planned.refused[0].reason
     assert "// 64) * 64" in planned.refused[0].snippet
     assert "not a value" in with_layers(workshop, LITERALS, embedding(), head()).reason("pad_to_multiple=x")

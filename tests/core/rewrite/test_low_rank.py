@@ -149,8 +149,8 @@ MADE = "m = nn.Linear(64, 128)\n"
     [
         (MADE, (linear(inputs=4, outputs=4),), "No linear layer is known"),
         ("m = nn.utils.weight_norm(nn.Linear(64, 128))\n", (linear(),), "works on the weight of the layer"),
-        ("m = nn.Linear(*sizes)\n", (linear(),), "the code alone does not tell"),
-        ("m = nn.Linear(64, 128, **more)\n", (linear(),), "the code alone does not tell"),
+        ("m = nn.Linear(*sizes)\n", (linear(),), "the code does not show"),
+        ("m = nn.Linear(64, 128, **more)\n", (linear(),), "the code does not show"),
         ("m = nn.Linear(out_features=128, in_features=64)\n", (linear(),), "is not the first argument"),
         (MADE + MADE, (linear(),), "More than one call"),
         ("m = make(64, 128)\n", (linear(),), "No call"),

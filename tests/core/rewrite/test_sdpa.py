@@ -218,8 +218,8 @@ REFUSED = {
         f"        return F.softmax(({Q}) * torch.tensor(0.5), dim=-1) @ v\n",
         "`torch.tensor(0.5)` is not known to be a plain number",
     ),
-    "softmax over no dimension": (f"        return F.softmax({Q}) @ v\n", "No attention that is written out"),
-    "another softmax": (f"        return F.softmax({Q}, dim=1) @ v\n", "No attention that is written out"),
+    "softmax over no dimension": (f"        return F.softmax({Q}) @ v\n", "No hand-written attention"),
+    "another softmax": (f"        return F.softmax({Q}, dim=1) @ v\n", "No hand-written attention"),
 }  # fmt: skip
 
 

@@ -251,9 +251,9 @@ def test_a_model_that_its_optimizer_does_not_see_made(context, source: str, text
 @pytest.mark.parametrize(
     ("source", "said"),
     [
-        (AT_TOP.replace("model = Net()\n", ""), "Where `model` is made is unknown"),
-        (IN_METHODS.replace("self.net = Net()", "pass"), "Where `self.net` is made is unknown"),
-        (AT_TOP.replace("make():", "make(model):"), "No call of `make` tells where `model` is made"),
+        (AT_TOP.replace("model = Net()\n", ""), "The place where `model` is made is unknown"),
+        (IN_METHODS.replace("self.net = Net()", "pass"), "The place where `self.net` is made is unknown"),
+        (AT_TOP.replace("make():", "make(model):"), "No call of `make` shows where `model` is made"),
     ],
 )
 def test_a_model_whose_making_is_not_told(context, source: str, said: str) -> None:

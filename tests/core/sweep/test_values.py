@@ -40,7 +40,7 @@ def test_ranges_and_lists(text: str, values: tuple[float, ...]) -> None:
         ("64:128:x1", "does not grow"),
         ("0:128:x2", "does not grow"),
         ("64:128:/1", "no usable number of values"),
-        ("1:1000000000000:1", "1,000 are the most"),
+        ("1:1000000000000:1", "1,000 are the limit"),
         ("64:128:nan", "is not a number"),
         ("1:2:xx", "is not a number"),
     ],

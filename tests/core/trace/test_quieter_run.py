@@ -55,7 +55,7 @@ def test_the_quiet_measurement_stays_the_answer(first: Profile) -> None:
     kept = keep(noisy)
     assert kept.id == "first"
     assert kept.times == first.times
-    assert "other programs kept 1.5 of 2 cores busy" in kept.notes[-1]
+    assert "other programs used 1.5 of 2 cores" in kept.notes[-1]
     assert "skyline profile --replace" in kept.notes[-1]
     latest = store.latest(Path(first.script))
     assert latest is not None
@@ -81,7 +81,7 @@ def test_the_later_measurement_can_be_shown_all_the_same(first: Profile) -> None
 def test_a_busy_machine_is_told_in_the_headline_and_the_notes(first: Profile) -> None:
     analysis = analyse(again(first, 1.0, BUSY))
     assert headline(profile_report(analysis)).endswith(" · machine busy")
-    assert any("other programs kept 1.5 of 2 cores busy" in note for note in analysis.notes)
+    assert any("other programs used 1.5 of 2 cores" in note for note in analysis.notes)
     assert "busy" not in headline(profile_report(analyse(first)))
 
 

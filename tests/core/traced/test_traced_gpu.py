@@ -26,7 +26,7 @@ def on_v100(changed):
 
 def test_an_unnamed_gpu_is_asked_for(gpu, cpu) -> None:
     whatif = whatifs()["gpu"]
-    assert "not named" in whatif.detect(gpu).reason
+    assert "does not name its GPU" in whatif.detect(gpu).reason
     assert "nothing ran on a GPU" in whatif.detect(cpu).reason
 
 

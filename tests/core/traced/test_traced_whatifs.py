@@ -173,7 +173,7 @@ def test_together_is_simulated_and_not_added(gpu) -> None:
 def test_what_a_trace_does_not_tell(gpu) -> None:
     found = answer(gpu, "batch_size=64")
     assert not found.applicable
-    assert "not known from a trace" in (found.reason or "")
+    assert "a trace does not show this" in (found.reason or "")
     assert found.change_ms.value == 0
     assert found.throughput is None
 
@@ -193,7 +193,7 @@ def test_a_model_that_does_not_hold_answers_nothing(gpu) -> None:
     for one in ranked(off):
         assert not one.applicable
         assert one.change_ms.value == 0
-        assert "does not hold" in (one.reason or "")
+        assert "does not fit this trace" in (one.reason or "")
 
 
 def test_what_bounds_the_step_stands_beside_the_answers(gpu, cpu) -> None:

@@ -363,7 +363,7 @@ def test_a_worker_unlike_the_machine_of_the_profile_is_left_out(profile: Profile
 
 @pytest.mark.parametrize(
     ("later", "told"),
-    [({}, "No worker of the cluster is left"), (OSError("closed"), "scheduler answers no more")],
+    [({}, "No worker of the cluster is left"), (OSError("closed"), "scheduler no longer answers")],
 )
 def test_the_search_ends_where_nobody_is_left(
     monkeypatch: pytest.MonkeyPatch, later: object, told: str

@@ -22,10 +22,10 @@ def test_the_bytes_before_are_kept_whatever_they_are(tmp_path: Path) -> None:
     one.check()
     assert one.before == BEFORE
     script.write_bytes(b"batch_size = 64\r\n")
-    with pytest.raises(UsageError, match="changed since"):
+    with pytest.raises(UsageError, match="it is not restored"):
         one.check()
     script.unlink()
-    with pytest.raises(UsageError, match="changed since"):
+    with pytest.raises(UsageError, match="it is not restored"):
         one.check()
 
 
@@ -39,7 +39,7 @@ def test_a_damaged_file_is_no_state(tmp_path: Path, content: bytes) -> None:
         load_undo(path)
     with pytest.raises(UsageError) as raised:
         load_state(path)
-    assert "Leave out --resume" in raised.value.hint
+    assert "Omit --resume" in raised.value.hint
 
 
 def test_a_missing_file_is_an_empty_state(tmp_path: Path) -> None:

@@ -151,7 +151,7 @@ def test_attached_terminals_follow_and_ask(start: Any, attach: Any, tmp_path: Pa
     assert "has ended with" in told
     nobody = attach()
     assert nobody.returncode == 2
-    assert "No run goes on under skyline watch" in nobody.stderr
+    assert "No run is active under skyline watch" in nobody.stderr
     assert "skyline watch train.py" in nobody.stderr
 
 
@@ -206,7 +206,7 @@ def test_a_killed_watcher_is_replaced_and_the_run_is_as_it_was(
     watcher.wait()
     unheard = attach("--ask", "continue")
     assert unheard.returncode == 2
-    assert "Nobody watches" in unheard.stderr
+    assert "is no longer watched" in unheard.stderr
     known = len(history(tmp_path))
     with (tmp_path / "again.txt").open("w") as said:
         again = subprocess.Popen([*SKYLINE, "--attach"], cwd=tmp_path / "data", stderr=said, text=True)

@@ -326,7 +326,7 @@ def test_ended_runs_leave_nothing(live: LiveRun) -> None:
 
 
 def test_the_run_that_is_meant(live: LiveRun) -> None:
-    with pytest.raises(UsageError, match="No run goes on") as none:
+    with pytest.raises(UsageError, match="No run is active") as none:
         live_run("")
     assert "skyline watch train.py" in none.value.hint
     claims = [Claim.announce(live)]
@@ -334,12 +334,12 @@ def test_the_run_that_is_meant(live: LiveRun) -> None:
     second = replace(live, name="train-2", script="/other/train.py", process_started=live.process_started + 1)
     claims.append(Claim.announce(second))
     for asked in ("", "train.py", "train", str(os.getpid())):
-        with pytest.raises(UsageError, match="Several runs go on") as several:
+        with pytest.raises(UsageError, match="Several runs are active") as several:
             live_run(asked)
         assert "train-2, train-1" in several.value.hint
     assert live_run("train-1") == live
     assert live_run("/other/train.py") == second
-    with pytest.raises(UsageError, match=r"There is no run model\.py"):
+    with pytest.raises(UsageError, match=r"There is no active run model\.py"):
         live_run("model.py")
     for claim in claims:
         claim.release(ended=True)

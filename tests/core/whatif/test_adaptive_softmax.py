@@ -429,7 +429,7 @@ REPLICAS = ParallelFact("DistributedDataParallel", "gloo", 2, 25.0, False, False
         ({"trace": trace_of(shapes=(SHAPES[0], *[SHAPES[4]] * 5))}, "no cross entropy"),
         ({"modules": (TABLE, linear(own=False))}, "shares the weight"),
         ({"modules": (linear(), replace(TABLE, parameter_count=0))}, "shares the weight"),
-        ({"parallel": REPLICAS}, "replicas"),
+        ({"parallel": REPLICAS}, "replicated model"),
     ],
 )
 def test_where_it_does_not_apply(classifier, change, said):

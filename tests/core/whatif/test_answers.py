@@ -337,10 +337,10 @@ def having(**changes):
         ("cpu", having(batch_size=17), "grad_accumulation", "a batch of 17 samples has no equal parts"),
         ("cpu", having(optimizers=()), "fused_optimizer", "no PyTorch optimizer takes the step"),
         ("cpu", having(optimizers=()), "offload_optimizer", "nothing ran on a GPU"),
-        ("replicas", having(prediction=PREDICTED), "ddp_bucket", "a profile that is predicted"),
+        ("replicas", having(prediction=PREDICTED), "ddp_bucket", "a predicted profile"),
         ("replicas", renamed("torch::autograd::AccumulateGrad", "x"), "network", "where gradients arrive"),
         ("replicas", renamed("python", "x"), "static_graph", ""),
-        ("gpu", renamed("mul_kernel", "triton_fused"), "compile", "compiled code runs already"),
+        ("gpu", renamed("mul_kernel", "triton_fused"), "compile", "the script already runs compiled code"),
     ],
 )
 def test_reasons(profile: Profile, name: str, change, asked: str, reason: str) -> None:

@@ -1,4 +1,4 @@
-"""Attention that is written out: found by shapes, and what a fused operator leaves of it."""
+"""Hand-written attention: found by shapes, and what a fused operator leaves of it."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_the_chain_is_found_with_its_backward_pass(profile):
 def test_what_is_kept_goes_to_the_byte(profile):
     start = baseline(of_steps(profile, steps()))
     changed = SDPA.transform(Scenario.of(start, Grain.OPERATORS), "", start)
-    assert "the mask hides what comes later (is_causal=True)" in changed.assumptions
+    assert "the mask is causal (is_causal=True)" in changed.assumptions
     gone = start.memory.activations.value - changed.memory.activations.value
     assert gone == 4 * B * H * T * T
     # Dropout keeps its result and also a mask of bytes.
@@ -115,7 +115,7 @@ def test_what_is_kept_goes_to_the_byte(profile):
 
 def test_on_a_cpu_nothing_is_fused_with_dropout(profile):
     start = baseline(of_steps(profile, steps(dropout_us=80)))
-    assert "drops weights at random" in SDPA.detect(start).reason
+    assert "attention uses dropout" in SDPA.detect(start).reason
     scenario = Scenario.of(start, Grain.OPERATORS)
     assert SDPA.transform(scenario, "", start) is scenario
 
@@ -163,7 +163,7 @@ def test_a_hidden_half_is_cheaper(profile):
 def test_without_one_of_its_parts_it_is_none(profile, name):
     made = [one for one in steps() if one[0] != name]
     found = SDPA.detect(baseline(of_steps(profile, made)))
-    assert found.reason == "no attention that is written out was recorded"
+    assert found.reason == "no hand-written attention was recorded"
 
 
 def test_a_softmax_over_classes_is_none(profile):

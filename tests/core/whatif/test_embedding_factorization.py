@@ -109,7 +109,7 @@ def test_a_wider_table_costs_more(net):
     more = 256 * (ROWS + WIDTH) - WEIGHT
     assert changed.memory.parameters.value - before.memory.parameters.value == pytest.approx(4 * more)
     assert changed.memory.gradients.value > before.memory.gradients.value
-    assert any("parameters come to" in one for one in changed.assumptions)
+    assert any("parameters are added to" in one for one in changed.assumptions)
     assert changed.above_ms > 0
 
 

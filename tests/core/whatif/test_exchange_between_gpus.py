@@ -41,7 +41,7 @@ def test_half_the_data_takes_about_half_the_time(exchanging):
 def test_what_is_not_known_of_buckets_is_said(exchanging):
     found = detected_in(exchanging, whatifs()["ddp_bucket"])
     assert "not both recorded" in found.reason
-    assert "not searched for" in detected_in(exchanging, whatifs()["static_graph"]).reason
+    assert "does not search for" in detected_in(exchanging, whatifs()["static_graph"]).reason
 
 
 def layer(number: int, megabytes: float) -> ModuleFact:

@@ -191,7 +191,7 @@ def test_nothing_is_said_of_workers_that_keep_up(profile):
     ready = with_data(profile, (0.3,))
     found = WORKERS.detect(start_of(ready, loader=LoaderFact(16, 2, None, 1.0)))
     assert not found.applicable
-    assert "ready when the script asks for them" in found.reason
+    assert "ready when the script needs them" in found.reason
     assert "no DataLoader" in WORKERS.detect(baseline(replace(profile, loaders=()))).reason
 
 
@@ -392,7 +392,7 @@ def test_pinned_batches_are_copied_while_the_script_goes_on(gpu_profile):
     # The script does not wait for 0.3 ms any more, and calls for 10 µs; the GPU has 1.3 ms of work anyhow.
     assert step_ms == pytest.approx(start.simulated_ms - 0.3, abs=0.05)
     assert step_ms > 1.3
-    assert "all that is copied" in made.scenario.assumptions[-1]
+    assert "copies only its batch" in made.scenario.assumptions[-1]
 
 
 def test_what_is_pinned_already_or_never_copied(profile, gpu_profile):

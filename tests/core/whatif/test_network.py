@@ -49,7 +49,9 @@ def test_at_worst_all_of_it_is_waiting(exchanging):
 
 
 def test_nothing_to_shorten(exchanging, profile):
-    assert "no DistributedDataParallel" in detected_in(baseline(profile), whatifs()["network"]).reason
+    assert (
+        "does not use DistributedDataParallel" in detected_in(baseline(profile), whatifs()["network"]).reason
+    )
     for value in ("fast", "0.009", "1000.5", "nan"):
         with pytest.raises(UsageError, match="not possible"):
             answer(exchanging, [Choice("network", value)])

@@ -273,8 +273,8 @@ def test_reasons_where_there_are_no_branches(profile, gpu_profile):
 
     assert "no branch is independent" in reason(network(profile, code=CHAIN))
     assert "not in the profile" in reason(network(profile, known=False))
-    assert "there is one core" in reason(network(profile, cores=1, threads=1))
-    assert "runs on a CPU alone" in reason(gpu_profile)
+    assert "the machine has one core" in reason(network(profile, cores=1, threads=1))
+    assert "only for runs on a CPU" in reason(gpu_profile)
     helper = CODE.replace("self.head(", "self.finish(")
     assert "a method of its own, finish" in reason(network(profile, code=helper))
     # The code calls other modules than those that were recorded.

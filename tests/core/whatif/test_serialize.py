@@ -187,19 +187,19 @@ def test_batch_normalization_is_refused_with_the_cure(profile):
 def test_it_says_where_sub_batches_bring_nothing(profile):
     found = detected_in(baseline(network(profile, half=0.6)), WHATIF)
     assert found.reason.startswith(
-        "it brings nothing: in sub-batches of 8 the layers that stay in 6.0 MB take 1.20"
+        "it gains nothing: in sub-batches of 8 the layers that stay in 6.0 MB take 1.20"
     )
     assert "as measured" in found.reason
     # Halves save 0.4 ms, which the copy into the group takes.
     even = detected_in(baseline(network(profile, half=0.48)), WHATIF)
-    assert "copies between groups" in even.reason
+    assert "copying between groups" in even.reason
 
 
 def test_reasons_where_it_cannot_be(profile, gpu_profile):
     def reason(made):
         return detected_in(baseline(made), WHATIF).reason
 
-    assert "runs on a CPU alone" in reason(gpu_profile)
+    assert "only for runs on a CPU" in reason(gpu_profile)
     assert "stay in 20.0 MB already" in reason(network(profile, half=0.48, cache_bytes=20 * MB))
     assert "no layer with its weights fits" in reason(network(profile, cache_bytes=60 * KB))
     assert "no other batch size" in reason(replace(network(profile), trials=()))

@@ -178,5 +178,5 @@ def test_a_step_over_many_tensors_is_shared_out_by_size(recommender):
 
 def test_it_takes_no_value(recommender):
     start = baseline(recommender)
-    with pytest.raises(UsageError, match="name alone"):
+    with pytest.raises(UsageError, match="without a value"):
         WHATIF.transform(Scenario.of(start, Grain.OPERATORS), "half", start)

@@ -140,12 +140,12 @@ def test_what_fails_later_is_told_as_an_answer(outsiders, profile):
         known["blind"].detect(start).reason
         == "blind (from outsiders) failed: ZeroDivisionError: division by zero"
     )
-    assert "gave back no Applicability" in known["undecided"].detect(start).reason
+    assert "returned no Applicability" in known["undecided"].detect(start).reason
     together = compose(start, [Choice(name) for name in ("fine", "crashing", "empty", "fused_optimizer")])
     assert "crashing: crashing (from outsiders) failed: KeyError" in together.reason or (
         "crashing (from outsiders) failed: KeyError" in together.reason
     )
-    assert "it gave back no Scenario" in together.reason
+    assert "it returned no Scenario" in together.reason
     alone = compose(start, [Choice("fused_optimizer")])
     assert start.step_ms(together.scenario.graph) == pytest.approx(start.step_ms(alone.scenario.graph))
     assert "fine" in together.title

@@ -112,4 +112,4 @@ def test_reasons_where_it_cannot_be(profile, shared):
     assert "nothing ran on a GPU" in detected_in(baseline(profile), WHATIF).reason
     known = shared(300.0).script
     bare = replace(known, trace=replace(known.trace, allocations=()))
-    assert "course of memory" in detected_in(baseline(bare), WHATIF).reason
+    assert "memory over an iteration" in detected_in(baseline(bare), WHATIF).reason

@@ -401,7 +401,7 @@ def test_other_threads_beside_workers_take_what_they_took_there(tried, choices, 
     scenario = compose(start, [Choice.parse(one) for one in choices]).scenario
     now_ms = start.step_ms(compose(start, before).scenario.graph)
     assert start.step_ms(scenario.graph) == pytest.approx(expected * now_ms, rel=0.001)
-    assert any("workers at work" in one for one in scenario.assumptions)
+    assert any("while the loader's workers run" in one for one in scenario.assumptions)
 
 
 def test_other_threads_are_modelled_where_rounds_disagree_or_no_worker_ran(tried):
@@ -410,4 +410,4 @@ def test_other_threads_are_modelled_where_rounds_disagree_or_no_worker_ran(tried
     for rounds, workers in (((0.93,), 2), ((0.5, 0.93, 1.4), 2), (steady, 0)):
         start = with_workers(tried, rounds, (0.7,) * 3, (0.6,) * 3, workers=workers)
         scenario = compose(start, [Choice.parse("cpu_threads=1")]).scenario
-        assert not any("workers at work" in one for one in scenario.assumptions)
+        assert not any("while the loader's workers run" in one for one in scenario.assumptions)

@@ -137,7 +137,7 @@ def test_fused_on_the_cpu_needs_a_recent_pytorch(profile):
 
 
 def test_bf16_without_its_instructions_is_not_offered(profile):
-    assert AMP.detect(baseline(profile)).reason == "this CPU emulates bf16, it would be slower"
+    assert AMP.detect(baseline(profile)).reason == "this CPU emulates bf16, so that it would be slower"
 
 
 def test_bf16_shortens_products_and_leaves_the_rest(profile):

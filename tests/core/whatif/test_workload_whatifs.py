@@ -153,7 +153,7 @@ def test_no_more_blocks_than_it_takes(blocks):
 
 
 def test_nothing_to_recompute_is_said(profile):
-    assert "no blocks that repeat" in CHECKPOINTING.detect(baseline(profile)).reason
+    assert "no repeated blocks" in CHECKPOINTING.detect(baseline(profile)).reason
 
 
 def test_blocks_that_are_checkpointed_are_left(blocks):

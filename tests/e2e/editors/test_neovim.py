@@ -93,7 +93,7 @@ def test_the_bars_write_and_take_back(desk, neovim: str) -> None:
     assert desk.script.read_text() == text
     assert seen["commands"] == ["apply", "bars", "cancel", "profile", "report", "revert", "verify"]
     assert seen["changes"] == ["num_workers"], "names are completed in the bars, too"
-    assert "nothing is no command" in seen["told"]
+    assert "nothing is not a command" in seen["told"]
 
 
 @pytest.mark.capture

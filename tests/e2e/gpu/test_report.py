@@ -25,7 +25,7 @@ def ran(folder: Path, *words: str, **variables: str) -> subprocess.CompletedProc
     )
 
 
-@pytest.mark.parametrize(("cupti", "finding"), [(1, "records kernels"), (0, "recorded no kernel")])
+@pytest.mark.parametrize(("cupti", "finding"), [(1, "records kernels"), (0, "did not record a kernel")])
 def test_doctor_records_one_kernel(cupti: int, finding: str, gpu_python: Path, tmp_path: Path) -> None:
     text = ran(tmp_path, "doctor", "--interpreter", str(gpu_python), SIMULATED_GPU=f"cupti={cupti}").stdout
     assert re.search(r"devices +CPU, Simulated GPU", text)

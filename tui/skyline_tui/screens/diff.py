@@ -15,13 +15,13 @@ class Diff(Sheet):
     """The diff of a requested change; ``of_written`` shows that of a written one."""
 
     def __init__(self, preview: PreviewResult) -> None:
-        super().__init__("Edits that apply would write", Content("\n").join(preview_lines(preview)))
+        super().__init__("Edits that apply would make", Content("\n").join(preview_lines(preview)))
 
     @classmethod
     def of_written(cls, files: Sequence[RewrittenFile]) -> Sheet:
         """The last change of the files on disk."""
         lines = [line for file in files for line in diff_lines(file.diff)]
-        return Sheet("Edits written last", Content("\n").join(lines))
+        return Sheet("Edits made last", Content("\n").join(lines))
 
 
 def diff_lines(diff: str) -> list[Content]:
@@ -31,7 +31,7 @@ def diff_lines(diff: str) -> list[Content]:
 
 def preview_lines(preview: PreviewResult) -> list[Content]:
     """The edits that would be written; for refused ones, the reason and the code to write by hand."""
-    lines = diff_lines(preview.diff) or [Content("Nothing would be written.")]
+    lines = diff_lines(preview.diff) or [Content("Apply would make no edits.")]
     for refused in preview.refused:
         lines.append(
             Content.assemble(
@@ -39,7 +39,7 @@ def preview_lines(preview: PreviewResult) -> list[Content]:
             )
         )
         if refused.snippet:
-            lines.append(Content("  To write by hand:"))
+            lines.append(Content("  Code to insert by hand:"))
             lines += [Content(f"    {line}") for line in refused.snippet.splitlines()]
     return lines
 

@@ -31,7 +31,7 @@ from skyline_tui.screens.sheet import Sheet
 SEMANTICS = {
     "exact": "training computes the same numbers",
     "numerics": "results differ by rounding",
-    "convergence": "training may take another course: tune the learning rate again",
+    "convergence": "training may converge differently: tune the learning rate again",
     "model": "another model is trained: compare its results",
 }
 
@@ -96,7 +96,7 @@ def _lines(
     rewrite = {
         "available": "a applies it to the code",
         "refused": "refused",
-        "none": "this has to be done by hand",
+        "none": "you have to make this change by hand",
     }
     why = f": {estimate.rewrite_reason}" if estimate.rewrite_reason else ""
     lines.append(_row("rewrite", rewrite[estimate.rewrite] + why))

@@ -29,7 +29,9 @@ class FirstWrite(ModalScreen[Answer | None]):
     def compose(self) -> ComposeResult:
         with Vertical(classes="prompt") as frame:
             frame.border_title = "Live mode"
-            yield Label(f"Trying a change writes it into {self._name_of_file}; u undoes it. Asked once.")
+            yield Label(
+                f"Trying a change writes it into {self._name_of_file}; u undoes it. You see this once."
+            )
             yield Label("Enter  write, now and from now on")
             yield Label("m      staged: only a writes")
             yield Label("Esc    not now")

@@ -17,7 +17,7 @@ Allowed = Literal["exact", "numerics", "convergence", "model"]
 _ALLOWED: tuple[tuple[Allowed, str], ...] = (
     ("exact", "exact: only what gives the same results"),
     ("numerics", "numerics: rounding may differ too"),
-    ("convergence", "convergence: training may take another course"),
+    ("convergence", "convergence: training may converge differently"),
     ("model", "model: another model may be trained"),
 )
 

@@ -18,7 +18,8 @@ from skyline_tui.widgets.sort_table import SortTable, TableColumn
 
 _FITS = {Fit.FITS.value: "yes", Fit.UNSURE.value: "maybe", Fit.TOO_LARGE.value: "! no"}
 NOT_YET = (
-    "No GPU yet. e predicts the script on common GPUs, which need not be present: nothing is run, and it takes about a "
+    "No GPU yet. Press e to predict the script on common GPUs, which need not be present: nothing runs, and "
+    "it takes about a "
     "minute."
 )
 

@@ -49,9 +49,9 @@ class ComparisonList(RowList):
     def rows(self, width: int) -> Iterable[tuple[str, Content]]:
         """Changes of the code first."""
         if self._pending:
-            yield PENDING, Content("edits that apply would write")
+            yield PENDING, Content("edits that apply would make")
         if self._written:
-            yield WRITTEN, Content("edits written last")
+            yield WRITTEN, Content("edits made last")
         if len(self._saved) > 1:
             yield "head", Content.styled("now against the profile of:", MUTED)
         scale = units.time_scale(one.iteration_ms for one in self._saved)
@@ -63,7 +63,7 @@ class ComparisonList(RowList):
         if len(self._saved) > 1:
             yield COMMITS, Content("all of them over the commits")
         if not self._pending and not self._written and len(self._saved) < 2:
-            yield "empty", Content.styled("nothing to compare yet: ask a question, or measure twice", MUTED)
+            yield "empty", Content.styled("nothing to compare yet: try a change, or measure twice", MUTED)
 
 
 class DiffView(View):

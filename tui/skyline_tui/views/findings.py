@@ -124,7 +124,7 @@ class FindingsView(View):
     def on_option_list_option_selected(self, message: OptionList.OptionSelected) -> None:
         message.stop()
         if self.place is None:
-            self.notify("This finding belongs to no single line.")
+            self.notify("This finding has no single line.")
         else:
             self.post_message(self.PlaceChosen(*self.place))
 

@@ -22,8 +22,9 @@ from skyline_tui.views.view import View
 from skyline_tui.widgets.sort_table import SortTable, TableColumn
 
 NOT_YET = (
-    "No search yet. t searches for the fastest combination of changes: simulations propose, and each trial is measured "
-    "in turns with the unchanged script, in memory. No file is changed."
+    "No search yet. Press t to search for the fastest combination of changes: simulations propose "
+    "combinations, and each trial is "
+    "measured in turns with the unchanged script, in memory. No file is changed."
 )
 _BATCH = "batch_size="
 
@@ -173,7 +174,7 @@ def _outcome(report: TuneReport) -> list[Content]:
     first, *others = sentences(report)
     lines = [Content.styled(first, "bold"), *map(Content, others)]
     if report.outcome == "faster":
-        lines.append(Content(f"a on the best row writes it, as does: {report.command}"))
+        lines.append(Content(f"Press a on the best row to write it, or run: {report.command}"))
     if report.left_out:
         lines += [Content(""), Content.styled("Left out", "bold")]
         lines += [Content(f"· {one}") for one in report.left_out]
@@ -185,7 +186,7 @@ def _state(progress: TuneProgress, width: int) -> Content:
     if not progress.running:
         count = units.plural(len(progress.trials), "trial")
         return Content(
-            f"{count} of the last search for this profile. t searches, and can continue from them."
+            f"{count} of the last search for this profile. Press t to search again, or to continue from them."
         )
     room = max(10, min(40, width // 3))
     used = min(room, round(room * progress.spent_s / max(progress.budget_s, 1e-9)))

@@ -154,7 +154,7 @@ class WatchView(View):
     def on_option_list_option_selected(self, message: OptionList.OptionSelected) -> None:
         message.stop()
         if self.place is None:
-            self.notify("This alert belongs to no single line.")
+            self.notify("This alert has no single line.")
         else:
             self.post_message(self.PlaceChosen(*self.place))
 

@@ -108,14 +108,14 @@ class Controls(Vertical):
             return ""
         if profile.batch_size.value is None:
             return (
-                f"no batch size to move: {profile.batch_size.reason or 'it could not be found in the script'}"
+                f"the bars cannot move: {profile.batch_size.reason or 'it could not be found in the script'}"
             )
         if self._plain is None and self.measuring:
             return "measuring other sizes…"
         if self._plain is None:
             number = len(profile.curve)
             why = profile.batch_size.reason or "no other batch size could be run"
-            return f"no curve to drag along: {number or 'no'} point{'s' * (number != 1)} on the curve ({why})"
+            return f"the bars cannot move: {number or 'no'} point{'s' * (number != 1)} on the curve ({why})"
         return ""
 
     def show(self, profile: ProfileReport) -> None:

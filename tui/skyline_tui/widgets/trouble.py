@@ -19,7 +19,7 @@ class Trouble(Static):
 
     def __init__(self) -> None:
         super().__init__(id="trouble")
-        self.border_title = "! No newer numbers"
+        self.border_title = "! The last run failed"
         self.display = False
         self.message = ""
 
@@ -33,8 +33,8 @@ class Trouble(Static):
         shown = lines if len(lines) <= TAIL_LINES else [lines[0], "…", *lines[-TAIL_LINES + 2 :]]
         where = Content.styled(f"{script.name}:{line}  ", "bold") if line and not notebook else Content("")
         text = where + Content("\n".join(shown))
-        kept = "The numbers shown are from before." if has_profile else ""
-        todo = Content.styled(f"{kept} r measures again, o opens the editor".strip(), MUTED)
+        kept = "The figures shown are from the last successful run." if has_profile else ""
+        todo = Content.styled(f"{kept} Press r to measure again, o to open the editor".strip(), MUTED)
         self.update(Content("\n").join([text, todo]))
         self.display = True
 

@@ -69,7 +69,7 @@ def _switch(estimate: EstimateReport, width: int) -> Content:
     if estimate.removal == "available":
         said = "in the code; Space removes it"
     else:
-        said = f"in the code; {estimate.removal_reason or 'to be removed by hand'}"
+        said = f"in the code; {estimate.removal_reason or 'you have to remove it by hand'}"
     label = middle(label, max(width // 3, 8))
     lines = textwrap.wrap(said, max(width - len(label) - len(ON) - 3, 20))
     margin = "\n" + " " * (len(ON) + len(label) + 3)
@@ -324,7 +324,7 @@ class WhatIfs(RowList):
             if estimate.removal == "available":
                 self.post_message(self.SwitchedOff(estimate.name))
             else:
-                reason = estimate.removal_reason or "this has to be done by hand"
+                reason = estimate.removal_reason or "you have to make this change by hand"
                 self.notify(
                     f"It is in the code and cannot be removed: {reason}", title=name, severity="warning"
                 )

@@ -6,7 +6,7 @@ local M = {}
 local WIDTH = 78
 local BAR = 40
 local SPACE = vim.api.nvim_create_namespace("skyline")
-local KEYS = "h l batch size, [ ] by one · space tries a what-if · Enter writes · u takes back · p profiles · q closes"
+local KEYS = "h l batch size, [ ] by one · space tries a what-if · Enter writes · u undoes · p profiles · q closes"
 
 -- The open window: its buffers, the profile, the question, and the answer to it.
 local view
@@ -212,7 +212,7 @@ local function write()
   if not view.report then return end
   local asked = question()
   if asked.batchSize == vim.NIL and #asked.whatifs == 0 then return end
-  require("skyline").apply(view.source, asked, function() vim.notify("Skyline: written; u takes it back") end)
+  require("skyline").apply(view.source, asked, function() vim.notify("Skyline: written; u undoes it") end)
 end
 
 local function close()

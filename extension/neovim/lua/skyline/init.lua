@@ -78,11 +78,11 @@ local commands = {
   report = function(buffer) execute(buffer, "skyline.showReport") end,
   revert = function(buffer) M.revert(buffer) end,
   apply = function(buffer, words)
-    if #words == 0 then return warn("name a change, as in :Skyline apply batch_size=64") end
+    if #words == 0 then return warn("name a change, for example :Skyline apply batch_size=64") end
     M.apply(buffer, M.question(buffer, words))
   end,
   verify = function(buffer, words)
-    if #words == 0 then return warn("name a change, as in :Skyline verify num_workers=2") end
+    if #words == 0 then return warn("name a change, for example :Skyline verify num_workers=2") end
     local question = M.question(buffer, words)
     execute(buffer, "skyline.verify", { batchSize = question.batchSize, whatifs = question.whatifs })
   end,
@@ -100,7 +100,7 @@ function M.run_in(buffer, words)
   if command then
     command(buffer, vim.list_slice(words, 2))
   else
-    warn(words[1] .. " is no command; there are " .. table.concat(vim.fn.sort(vim.tbl_keys(commands)), ", "))
+    warn(words[1] .. " is not a command. Available: " .. table.concat(vim.fn.sort(vim.tbl_keys(commands)), ", "))
   end
 end
 

@@ -12,7 +12,10 @@ import subprocess
 from . import write_policy
 from .trackers import is_tracker_host
 
-REFUSED = "Skyline blocks other machines for a run that a save starts; profile by hand, or set skyline.network to open"
+REFUSED = (
+    "Skyline blocks connections to other machines in a run that a save starts; profile by hand, or "
+    "set skyline.network to open"
+)
 _HERE = ("localhost", "127.0.0.1", "::1", "0.0.0.0", "::", "")
 
 
@@ -86,7 +89,7 @@ def _watch_network(log, redirects, local, own):
         if name not in own:
             if redirects and is_tracker_host(name):
                 log.note("tracker", name, "held back")
-                raise socket.gaierror(socket.EAI_NONAME, "held back while the script is profiled")
+                raise socket.gaierror(socket.EAI_NONAME, "blocked while the script is profiled")
             if local and not _is_numeric_loopback(name):
                 log.note("network", name, "refused")
                 raise socket.gaierror(socket.EAI_NONAME, REFUSED)

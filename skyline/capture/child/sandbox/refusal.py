@@ -56,7 +56,7 @@ def explanation(error):
             return f"Skyline blocks writes of the run to {path}; run with --side-effects allow"
         if isinstance(error, subprocess.CalledProcessError):
             return (
-                "Skyline blocks writes of programs that the script starts outside its scratch folder, "
+                "Skyline blocks writes outside the scratch folder by programs that the script starts, "
                 "which may be the cause; run with --side-effects allow"
             )
         text = str(error)

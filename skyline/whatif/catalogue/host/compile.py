@@ -208,18 +208,19 @@ class Compile(UsualWhatIf):
             return Applicability.no(reason)
         graph = subject.graph_of(self.grain)
         if any(_COMPILED.search(name) for name in graph.tasks.names):
-            return Applicability.no("compiled code runs already")
+            return Applicability.no("the script already runs compiled code")
         if any("GraphLaunch" in name for name in graph.tasks.names):
-            return Applicability.no("CUDA graphs are in use: what is inside of them was not recorded")
+            return Applicability.no("CUDA graphs are in use, and the work inside them was not recorded")
         found = regions(subject, graph)
         if not len(found.host) and found.breaks:
             return Applicability.no(
-                "PyTorch compiles none of the model's operators: its layers are recurrent, or its loops read numbers"
+                "PyTorch compiles none of the model's operators: its layers are recurrent, or its loops "
+                "read values of tensors"
             )
         if not len(found.host):
             return Applicability.no(
                 "no operator of the model was recorded in a forward or backward pass: "
-                "a call of its forward method passes by the model; call model(x)"
+                "the script calls model.forward(x); call model(x) instead"
             )
         touched = graph.durations[found.fused].sum() + (graph.durations + graph.gaps)[found.host].sum()
         if float(touched) / 1e3 < _WORTH_ASKING * subject.steps * subject.iteration_ms.value:

@@ -74,8 +74,8 @@ def core_contention(scenario: Scenario, before: Graph, baseline: Subject, thread
     )
 
 
-_AS_TIMED = "the iteration takes what it took on that many threads, with the loader's workers at work"
-_AS_TRIED = "operators divide as in the script's own iterations on another number of threads"
+_AS_TIMED = "the iteration takes the time measured on that number of threads, while the loader's workers run"
+_AS_TRIED = "operators scale as in this script's iterations on another number of threads"
 _LEAST_ROUNDS = Constant.at(2.0, "one round has no scatter: it may have been disturbed")
 _MOST_SPREAD = Constant.at(
     0.1, "an assumption: rounds that differ by more tell less than the model of shared cores"
@@ -100,7 +100,7 @@ class CpuThreads(UsualWhatIf):
         if subject.on_gpu:
             return Applicability.no("the operators run on the GPU and not on CPU threads")
         if cores == 1 and now == 1:
-            return Applicability.no("there is one core")
+            return Applicability.no("the machine has only one core")
         if subject.thread_use.split <= 0:
             return Applicability.no("no operator is large enough to be split over threads")
         counts = {
@@ -167,7 +167,7 @@ class CpuThreads(UsualWhatIf):
             assumptions=(
                 f"{100 * subject.thread_use.split:.0f} % of the computing is in operators that are split over threads",
                 *((_AS_TRIED,) if tried else ()),
-                *(("more threads than cores bring nothing",) if asked > cores else ()),
+                *(("more threads than cores gain nothing",) if asked > cores else ()),
             ),
             provenance=Provenance.TRIED if tried else Provenance.MODELLED,
             unsure=subject.tried.spreads.get((asked, ""), 0.0) if subject.tried is not None else 0.0,

@@ -45,10 +45,12 @@ class CudaGraphs(UsualWhatIf):
             return Applicability.no("CUDA graphs are in use already")
         if np.isin(graph.tasks.phase[waits(graph, subject.lane)], [PHASE[one] for one in PASSES]).any():
             return Applicability.no(
-                "the forward or backward pass waits for the GPU: a graph cannot hold that"
+                "the forward or backward pass waits for the GPU: a CUDA graph cannot contain a wait"
             )
         if shapes_change(subject):
-            return Applicability.no("shapes differ from iteration to iteration: a graph holds one")
+            return Applicability.no(
+                "shapes differ from iteration to iteration: a CUDA graph has fixed shapes"
+            )
         host_ms = float((graph.durations + graph.gaps)[_in_passes(subject, graph)].sum()) / 1e3
         if host_ms < _WORTH_ASKING * subject.steps * subject.iteration_ms.value:
             return Applicability.no("the host's share of the passes is too small to matter")
@@ -64,7 +66,7 @@ class CudaGraphs(UsualWhatIf):
             assumptions=(
                 "shapes are the same in every step, and nothing in the passes depends on values on the GPU",
                 "kernels follow one another as closely as they do now",
-                "PyTorch's compiler records the graphs; kernels that it joins are not counted: ask for compile",
+                "PyTorch's compiler records the graphs; the gain of fused kernels is not included: see compile",
             ),
             one_off_s=_compiling_s(scenario, subject),
             memory=lambda memory: _with_pool(memory, subject.batch_bytes),

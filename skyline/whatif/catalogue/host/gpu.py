@@ -56,7 +56,7 @@ class OtherGpu(UsualWhatIf):
         here = gpu(subject)
         if here is None:
             return Applicability.no(
-                "the GPU of this trace is not named in it, or not known: see skyline gpus"
+                "the trace does not name its GPU, or the GPU is not known: see skyline gpus"
             )
         known = {spec.name for spec in gpus()}
         offered = tuple(one for one in _OFFERED if one in known and one != here.name)
@@ -90,7 +90,7 @@ class OtherGpu(UsualWhatIf):
             subject,
             *cases,
             assumptions=(
-                "the same kernels run, each at the recorded share of the rate that its GPU sustains"
+                "the same kernels run, and each reaches the recorded share of the GPU's sustained rate"
                 + unknown,
                 "the host, its bus and the exchange between GPUs are as recorded",
                 "the batch fits: see skyline profile --gpu for the memory",

@@ -32,7 +32,7 @@ class KeepMemory(UsualWhatIf):
             return Applicability.no("only the C library of Linux is known to return large blocks")
         if profile.large_block_us_per_mb <= 0:
             return Applicability.no(
-                "a new large block took no longer than a used one: the library keeps them already"
+                "a new large block took no longer than a used one: the C library already keeps them"
             )
         cost_ms = sum(getting_us(profile, lambda _: 1.0).values()) / 1e3
         if not cost_ms:
@@ -58,7 +58,7 @@ class KeepMemory(UsualWhatIf):
             graph,
             assumptions=(
                 f"started with {VARIABLES}",
-                "libraries hold memory in which some of the blocks find room already",
+                "libraries already hold memory that some of the blocks can use",
             ),
             memory=lambda memory: memory.more("other", Interval(0.0, 0.0, larger * largest)),
         )

@@ -58,8 +58,11 @@ def made_by_workers(scenario: Scenario, workers: int, recording: Recording) -> S
         above_ms=_NEVER_LESS_SURE * step_ms if recording.on_gpu else load_ms,
         assumptions=(
             f"a worker needs as long for a batch as the script does now, {answer.loading_us / 1e3:.1f} ms",
-            f"each worker has a core, and {answer.busy_workers:.1f} are busy at a time: no trace tells the cores",
-            "taking a batch from a worker costs what it did on another machine",
+            (
+                f"each worker has a core, and {answer.busy_workers:.1f} are busy at a time: the trace does not "
+                "show the cores"
+            ),
+            "the cost of taking a batch from a worker was measured on another machine",
         ),
     )
 
@@ -101,7 +104,7 @@ class NumWorkers(UsualWhatIf):
             if told is None:
                 return Applicability.no(
                     f"the batches of the DataLoader's {now} worker{'s' if now > 1 else ''} are ready when the script "
-                    "asks for them: more gain nothing; to ask about fewer, profile the script with num_workers=0"
+                    "needs them: more workers gain nothing; to predict fewer, profile the script with num_workers=0"
                 )
             load = told
         if load <= 0:

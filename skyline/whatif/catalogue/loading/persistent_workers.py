@@ -23,7 +23,7 @@ class PersistentWorkers(UsualWhatIf):
         if loader is None:
             return Applicability.no("no DataLoader delivers the batches")
         if not loader.num_workers:
-            reason = "the DataLoader has no workers; ask about num_workers together with it"
+            reason = "the DataLoader has no workers; combine this with num_workers"
             return Applicability(False, reason, only_with=("num_workers",))
         if loader.persistent_workers:
             return Applicability.no("the workers persist already")
@@ -48,7 +48,7 @@ class PersistentWorkers(UsualWhatIf):
             ),
             assumptions=(
                 f"starting the workers takes about {cost.value:.0f} ms in each epoch of {many:.0f} iterations",
-                "the iteration is the mean of all, the first of an epoch included",
+                "the iteration time is the mean of all iterations, including the first of an epoch",
             ),
         )
 

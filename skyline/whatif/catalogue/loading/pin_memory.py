@@ -30,7 +30,7 @@ class PinMemory(UsualWhatIf):
     stage: Stage = Stage.WAITING
 
     def detect(self, subject: Subject) -> Applicability:
-        """Applicable where copies from pageable memory hold the script."""
+        """Applicable where copies from pageable memory block the script."""
         if not subject.on_gpu:
             return Applicability.no("nothing ran on a GPU")
         if subject.profile is not None:
@@ -38,7 +38,7 @@ class PinMemory(UsualWhatIf):
             if loader is None:
                 return Applicability.no("no DataLoader delivers the batches")
             if loader.pin_memory and _never_waits(subject):
-                return Applicability.no("batches are pinned, and copied without waiting, already")
+                return Applicability.no("batches are already pinned, and copied without waiting")
         graph = subject.graph_of(self.grain)
         copies = _pageable(graph)
         if not len(copies):
@@ -75,9 +75,9 @@ class PinMemory(UsualWhatIf):
             likely,
             most,
             assumptions=(
-                "a thread of its own pins the batches and keeps up",
+                "a separate thread pins the batches fast enough",
                 *(("the bus carries 12 GB/s",) if known.any() else ()),
-                *(("all that is copied to the GPU in an iteration is its batch",) if subject.profile else ()),
+                *(("an iteration copies only its batch to the GPU",) if subject.profile else ()),
             ),
         )
 

@@ -45,7 +45,7 @@ class PrefetchFactor(UsualWhatIf):
             return Applicability.no("no DataLoader delivers the batches")
         now = present_setting(subject)
         if now.workers == 0:
-            reason = "the DataLoader has no workers; ask about num_workers together with it"
+            reason = "the DataLoader has no workers; combine this with num_workers"
             return Applicability(False, reason, values, "4", only_with=("num_workers",))
         default = str(2 * now.prefetch)
         offered = tuple(one for one in values if int(one) != now.prefetch)
@@ -58,7 +58,7 @@ class PrefetchFactor(UsualWhatIf):
         elif float(np.mean(waits_ms)) < worth_ms:
             reason = "the script waits for no batch"
         elif _at_most_saved_ms(subject, waits_ms) < worth_ms:
-            reason = "slow batches keep the workers busy all the time, so they cannot begin them any earlier"
+            reason = "slow batches keep the workers busy all the time, so no batch can start earlier"
         else:
             return Applicability(True, values=offered, default=default)
         return Applicability(False, reason, offered, default, only_with=("num_workers",))
@@ -82,7 +82,7 @@ class PrefetchFactor(UsualWhatIf):
             assumptions=(
                 f"the script waited for a batch in {np.count_nonzero(waits_ms)} of {len(waits_ms)} measured iterations",
                 "slow batches come one at a time",
-                "the change is that of the mean iteration: the median one does not wait",
+                "the change applies to the mean iteration: the median iteration does not wait",
             ),
         )
 

@@ -182,7 +182,7 @@ class Checkpointing(UsualWhatIf):
         if value in ("", _ALL):
             return "activation checkpointing of all blocks"
         if value == _FIT:
-            return "activation checkpointing of as many blocks as it takes to fit"
+            return "activation checkpointing of as many blocks as needed to fit into memory"
         if value.isdigit():
             return f"activation checkpointing of {value} block{'s' if value != '1' else ''}"
         return f"activation checkpointing for a peak of {value}"
@@ -192,7 +192,7 @@ class Checkpointing(UsualWhatIf):
         graph = subject.graph_of(Grain.OPERATORS)
         groups = repeated_blocks(subject.profile, graph.structure.modules)
         if not groups:
-            return Applicability.no("the model has no blocks that repeat, which could be computed again")
+            return Applicability.no("the model has no repeated blocks that could be recomputed")
         paths = open_blocks(subject.profile, graph.structure.modules)
         if not paths:
             return Applicability.no("the blocks of the model are checkpointed already")
@@ -267,14 +267,14 @@ def _target_bytes(value: str, subject: Subject) -> float | None:
         return None if subject.profile is None else usable_bytes(subject.script)
     match = _SIZE.fullmatch(value.strip())
     if match is None:
-        hint = "Give all, fit, a number of blocks, or the peak wanted: checkpointing=2GB."
+        hint = "Give all, fit, a number of blocks, or a target for the peak memory: checkpointing=2GB."
         raise UsageError(f"checkpointing={value} is not possible", hint=hint)
     base = 1024 if match[3] else 1000
     return float(match[1]) * base ** _POWERS[match[2].lower()]
 
 
 def _told(value: str, target: float) -> str:
-    return f"the {target / 1e9:.1f} GB that there are" if value == _FIT else value
+    return f"the {target / 1e9:.1f} GB that are available" if value == _FIT else value
 
 
 def _levels(subject: Subject) -> RecordedLevels | None:
@@ -307,7 +307,7 @@ def _assumptions(subject: Subject, chosen: tuple[str, ...], count: int, *, known
             "BatchNorm updates its running statistics twice in each step; the training itself stays the same"
         )
     if any("Dropout" in name for name in names):
-        said.append("random numbers are drawn again as they were (preserve_rng_state)")
+        said.append("random numbers are repeated exactly (preserve_rng_state)")
     return tuple(said)
 
 

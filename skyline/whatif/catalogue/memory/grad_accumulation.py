@@ -232,7 +232,7 @@ def _gradients_missing(subject: Subject, scale: float) -> float:
 
 
 def _assumptions(subject: Subject, part_size: int, curve: BatchCurve) -> tuple[str, ...]:
-    how = "measured" if curve.measured(part_size) else "read off the batch curve"
+    how = "measured" if curve.measured(part_size) else "taken from the batch curve"
     if subject.script.prediction is not None:
         how = "predicted"
     said = [

@@ -128,7 +128,7 @@ class Serialize(UsualWhatIf):
 
     def transform(self, scenario: Scenario, value: str, subject: Subject) -> Scenario:
         """Scale the work of each layer of a group, both passes of it."""
-        hint = f"Give the megabytes of a cache, as in {self.name}=16."
+        hint = f"Give the megabytes of a cache, for example {self.name}=16."
         cache_bytes = 1e6 * number(self.name, value, lambda one: 0 < one < 1e6, hint)
         plan = _planned(scenario, subject, cache_bytes)
         if isinstance(plan, str):
@@ -148,7 +148,7 @@ class Serialize(UsualWhatIf):
             *cases,
             assumptions=(
                 *_said(plan),
-                f"layers take in a sub-batch what they take in a batch of its size, {source}",
+                f"layers take the same time in a sub-batch as in a batch of its size, {source}",
                 "layers follow one another, and the parts of a group are copied into one tensor at its end",
                 *((OTHER_DRAWS,) if draws(scenario.graph) else ()),
             ),
@@ -165,7 +165,7 @@ def _why_not(subject: Subject) -> str:
     """Why no sub-batches are possible, or nothing is known of them; empty where they are."""
     profile, curve = subject.script, subject.curve
     if not subject.ran_on_cpu:
-        return "it is answered for runs on a CPU alone: the caches of GPUs are not modelled"
+        return "it is predicted only for runs on a CPU: the caches of GPUs are not modelled"
     mixing = mixes_samples(profile)
     if mixing:
         return (
@@ -412,10 +412,8 @@ def _brings_nothing(subject: Subject, plan: _Plan, cache_bytes: float) -> str:
         f"in sub-batches of {samples} the layers that stay in {size} take {ratio:.2f} times as long, {how}"
     )
     if ratio >= 1:
-        return f"it brings nothing: {taken}"
-    return (
-        f"it brings nothing: {taken}, and copies between groups and the adding up of gradients cost as much"
-    )
+        return f"it gains nothing: {taken}"
+    return f"it gains nothing: {taken}, and copying between groups and accumulating gradients cost as much"
 
 
 WHATIF = Serialize()

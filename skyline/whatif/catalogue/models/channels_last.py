@@ -82,7 +82,7 @@ class ChannelsLast(UsualWhatIf):
             return Applicability.no("its convolutions already use the channels-last layout")
         if subject.profile is None and not subject.on_gpu:
             return Applicability.no(
-                "the layout is not known from the trace of a CPU; profile the script for it"
+                "the trace of a CPU does not show the layout; profile the script to know it"
             )
         return Applicability(True)
 
@@ -146,7 +146,9 @@ def _on_gpu(
         likely, least, most = (
             scale(one, chosen, factor) for one, factor in zip((likely, least, most), factors, strict=True)
         )
-    assumed = ["convolutions gain up to 30 % or lose a little: a range, there is no model of it"]
+    assumed = [
+        "convolutions take between 30 % less and slightly more time: an assumed range, there is no model"
+    ]
     if len(conversions):
         count = len(conversions) / max(1, subject.steps)
         assumed.append(f"the {count:.0f} conversions between layouts in a step are no longer needed")

@@ -44,7 +44,7 @@ class CudnnBenchmark(UsualWhatIf):
             return Applicability.no("cudnn.benchmark is on already")
         if settings is not None and settings.deterministic:
             return Applicability.no(
-                "the script requires deterministic algorithms, and the fastest may be others"
+                "the script requires deterministic algorithms, and the fastest ones may not be deterministic"
             )
         if not len(select(subject.graph_of(self.grain), _CONVOLUTIONS)):
             return Applicability.no("no convolution ran on the GPU")
@@ -55,8 +55,8 @@ class CudnnBenchmark(UsualWhatIf):
         chosen = select(scenario.graph, _CONVOLUTIONS)
         ends = _FACTOR.ends
         cases = (scale(scenario.graph, chosen, factor) for factor in ends)
-        assumed = ["convolutions get up to 30 % shorter: a range, there is no model of it"]
-        assumed.append("batches keep their size and shape: each new one is tried again")
+        assumed = ["convolutions take up to 30 % less time: an assumed range, there is no model"]
+        assumed.append("batches keep their size and shape: cuDNN tries its algorithms again for each new one")
         if subject.profile is None:
             assumed.append("cudnn.benchmark is assumed to be off: a trace does not show it")
         return scenario.between(subject, *cases, assumptions=tuple(assumed), provenance=Provenance.ASSUMED)

@@ -65,7 +65,7 @@ class EmbeddingFactorization(UsualWhatIf):
 
     def title(self, value: str) -> str:
         """The change in a few words."""
-        return f"embeddings of {value or 'fewer'} numbers with a linear layer behind them"
+        return f"embeddings of dimension {value or 'n'}, each followed by a linear layer"
 
     def detect(self, subject: Subject) -> Applicability:
         """Applicable where narrower tables save something."""
@@ -77,7 +77,7 @@ class EmbeddingFactorization(UsualWhatIf):
         narrower = [one for one in _WIDTHS if one < widest and factored_tables(profile, one)]
         if not narrower:
             return Applicability.no(
-                "its tables have too few rows, or numbers in a row, to be smaller in two parts"
+                "its embeddings have too few rows, or too small a dimension, to shrink by factoring"
             )
         usual = max((one for one in narrower if one <= _USUAL.value * widest), default=narrower[0])
         graph = subject.graph_of(Grain.OPERATORS)
@@ -102,16 +102,18 @@ class EmbeddingFactorization(UsualWhatIf):
         less, whole = parameters(subject, layers)
         known = subject.on_gpu or product_rate(subject, scenario.graph)[1]
         change = (
-            f"{less:,} of {whole:,} parameters go" if less > 0 else f"{-less:,} parameters come to {whole:,}"
+            f"{less:,} of {whole:,} parameters go"
+            if less > 0
+            else f"{-less:,} parameters are added to {whole:,}"
         )
         return scenario.between(
             subject,
             *cases,
             assumptions=(
                 f"factored tables: {len(layers)} of {len(embeddings(subject.script))}; {change}",
-                "the new products reach the rate of those in the recording"
+                "the new matrix products reach the recorded rate"
                 if known
-                else "the rate of products is a range: the recording has none",
+                else "the rate of matrix products is an assumed range: the recording has none",
                 CAVEAT,
             ),
             memory=with_weights(subject, layers, FLOAT_BYTES.value * between * rows),

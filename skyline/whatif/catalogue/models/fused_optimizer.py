@@ -179,7 +179,7 @@ class FusedOptimizer(UsualWhatIf):
     def transform(self, scenario: Scenario, value: str, subject: Subject) -> Scenario:
         """Scale the optimizer's tasks to the fused time; the batch size leaves both as they are."""
         if value not in ("", "true", "fused", FOREACH):
-            hint = "Give the name alone, or fused_optimizer=foreach."
+            hint = "Give the name without a value, or fused_optimizer=foreach."
             raise UsageError(f"fused_optimizer={value} is not possible", hint=hint)
         if subject.recording is not None:
             if value == FOREACH:
@@ -200,7 +200,7 @@ class FusedOptimizer(UsualWhatIf):
                 subject,
                 *fused(subject.recording, form, scenario.graph),
                 assumptions=(
-                    f"about {form.tensors:.0f} tensors per step, told by the operators of the step",
+                    f"about {form.tensors:.0f} tensors per step, inferred from the operators of the step",
                     "this version of PyTorch has a fused form of the optimizer",
                 ),
             )

@@ -87,7 +87,7 @@ _CALLS = Constant(
     "from the code of the module: next to both products it takes apart, turns twice, joins and adds the bias, and each "
     "product of more than two dimensions is viewed before and behind",
 )
-CAVEAT = "training bears fewer free parameters; its loss is not predicted"
+CAVEAT = "training tolerates fewer free parameters; its loss is not predicted"
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +108,8 @@ class Structure:
             free = -1.0
         if blocks < _BLOCKS[0] or not 0 <= free <= _MOST_FREE.value or (colon and not free):
             raise UsageError(
-                f"kronecker={text}: a whole number from 2 on is wanted, with a share of free numbers behind a colon",
+                f"kronecker={text}: write a whole number of at least 2, and optionally a colon and a share "
+                "of free numbers",
                 hint="For example kronecker=4, or kronecker=4:0.01.",
             )
         return cls(blocks, free)
@@ -224,7 +225,7 @@ class Kronecker(UsualWhatIf):
             return Applicability.no(reason)
         possible = [blocks for blocks in _BLOCKS if kronecker_layers(profile, Structure(blocks))]
         if not possible:
-            return Applicability.no("no size of its linear layers and LSTMs has equal parts")
+            return Applicability.no("no size of its linear layers and LSTMs can be divided into equal parts")
         usual = max((one for one in possible if one <= _USUAL.value), default=possible[0])
         graph = subject.graph_of(Grain.OPERATORS)
         chosen = kronecker_layers(profile, Structure(usual))

@@ -50,7 +50,7 @@ class Cut:
         if not 0 < ratio < 1 or (colon and not 1 <= number <= 1024):
             raise UsageError(
                 f"{NAME}={value} is not possible",
-                hint=f"Give the share of channels to remove, as in {NAME}=0.3, and maybe a multiple: {NAME}=0.3:8.",
+                hint=f"Give the share of channels to remove, for example {NAME}=0.3, or also a multiple: {NAME}=0.3:8.",
             )
         return cls(ratio, number or 1)
 

@@ -1,4 +1,4 @@
-"""What if attention that is written out ran as one fused operator."""
+"""What if hand-written attention ran as one fused operator."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Sdpa(UsualWhatIf):
     """Takes all work on the matrices of pairs away and puts two fused operators in the place of the products."""
 
     name: str = "sdpa"
-    words: str = "scaled_dot_product_attention for attention that is written out"
+    words: str = "scaled_dot_product_attention in place of hand-written attention"
 
     def detect(self, subject: Subject) -> Applicability:
         """Applicable where product, softmax and product follow one another on matrices of all pairs."""
@@ -54,12 +54,12 @@ class Sdpa(UsualWhatIf):
             return Applicability(True)
         if sites:
             return Applicability.no(
-                "its attention drops weights at random: for that PyTorch has no fused operator on a CPU and would go "
-                "through the same steps"
+                "its attention uses dropout: PyTorch has no fused operator with dropout on a CPU, and would "
+                "run the same steps"
             )
         if any("scaled_dot_product" in name or "ScaledDotProduct" in name for name in graph.tasks.names):
             return Applicability.no("its attention is a fused operator already")
-        return Applicability.no("no attention that is written out was recorded")
+        return Applicability.no("no hand-written attention was recorded")
 
     def transform(self, scenario: Scenario, value: str, subject: Subject) -> Scenario:
         """Scale the products to the fused time, and all else between them to nothing."""
@@ -155,9 +155,9 @@ def _without_pairs(memory: Memory, sites: tuple[Site, ...], steps: int) -> Memor
 
 def _assumptions(sites: tuple[Site, ...]) -> tuple[str, ...]:
     sizes = {call.pairs for site in sites for call in site.calls}
-    made = ["one fused operator reads queries, keys and values once and keeps no matrix of all pairs"]
+    made = ["one fused operator reads queries, keys and values once and stores no attention matrix"]
     if any(pairs.causal for pairs in sizes):
-        made.append("the mask hides what comes later (is_causal=True)")
+        made.append("the mask is causal (is_causal=True)")
     return tuple(made)
 
 

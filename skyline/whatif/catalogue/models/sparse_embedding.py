@@ -72,7 +72,7 @@ class SparseEmbedding(UsualWhatIf):
         """The backward pass writes the touched rows, and the optimizer updates them."""
         if value.lower() not in ("", "true", "1", "yes", "on"):
             raise UsageError(
-                f"{self.name}={value} is not possible", hint=f"Give the name alone: {self.name}."
+                f"{self.name}={value} is not possible", hint=f"Give the name without a value: {self.name}."
             )
         chosen = sparse_tables(subject.script, scenario.batch_factor(subject))
         optimizer = subject.script.optimizers[0]

@@ -178,7 +178,7 @@ def _assumptions(subject: Subject, value: str) -> tuple[Provenance, tuple[str, .
     )
     if subject.on_gpu and len(select(subject.graph, kind=TaskKind.KERNEL, work=WorkClass.CONVOLUTION)):
         made.append(
-            "images are brought into the layout of the matrix units, unless channels_last is asked, too"
+            "images are converted to the layout of the matrix units, unless channels_last is applied too"
         )
     if value == "fp16":
         made.append("gradients are scaled: before each step all are checked, and the script waits for that")
@@ -193,14 +193,14 @@ def _assumptions(subject: Subject, value: str) -> tuple[Provenance, tuple[str, .
 def _assumptions_on_cpu(subject: Subject, value: str) -> tuple[Provenance, tuple[str, ...]]:
     tried = subject.tried
     if tried is not None and (tried.threads, _FORMATS[value]) in tried.times_us:
-        said = "operators take as long in bf16 as in the script's own iterations under autocast"
+        said = "operators take the bf16 times of the script's own iterations under autocast"
         return Provenance.TRIED, (said,)
     if subject.script.product_trials:
-        said = "products take as long in bf16 as when they were tried by themselves on this processor"
+        said = "matrix products take the bf16 times of separate trials on this processor"
         return Provenance.TRIED, (said,)
     if emulated(subject.cpu_features or ()):
         return Provenance.ASSUMED, (_EMULATES,)
-    return Provenance.ASSUMED, ("products take half their time in bf16, within a wide range",)
+    return Provenance.ASSUMED, ("matrix products take half their time in bf16, within a wide range",)
 
 
 def _possible(subject: Subject) -> tuple[str, ...]:
@@ -223,7 +223,7 @@ def _lacking(subject: Subject) -> str:
         return "this GPU has no units for 16-bit products"
     if subject.cpu_features is None:
         return "a trace does not show whether this CPU computes in bf16"
-    return "this CPU emulates bf16, it would be slower"
+    return "this CPU emulates bf16, so that it would be slower"
 
 
 def _narrow_already(subject: Subject) -> bool:

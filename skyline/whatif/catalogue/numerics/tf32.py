@@ -96,7 +96,7 @@ def _lacking(subject: Subject) -> str:
     if spec is not None and (spec.vendor != "NVIDIA" or not spec.tflops_tf32):
         return f"the {spec.name} has no TF32"
     if version == (0, 0) and spec is None:
-        return "the GPU is not known, and therefore not whether it has TF32"
+        return "the GPU is not known, so that its support of TF32 is not known"
     return ""
 
 

@@ -52,7 +52,10 @@ class DataParallel(BetweenWorkers):
             *cases,
             assumptions=(
                 workers.assumption(),
-                f"buckets of {DEFAULT_CAP_MB:g} MB, a ring of all workers, and no work that the exchange slows down",
+                (
+                    f"buckets of {DEFAULT_CAP_MB:g} MB, exchanged over a ring of all workers; the exchange "
+                    "slows down no other work"
+                ),
                 "all gradients are float32, and every worker loads its own data as fast as the script does",
             ),
             memory=lambda memory: _with_buckets(memory, total),

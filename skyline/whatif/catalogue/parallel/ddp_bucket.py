@@ -114,7 +114,7 @@ def _exchanged_between_gpus(subject: Subject, scenario: Scenario, cap_mb: float)
         above_ms=unsure_ms,
         assumptions=(
             "a bucket leaves when the backward pass of its last module has run, and the update waits for the last one",
-            "the links move as much per second as in the recorded all-reduces, waits for other ranks included",
+            "the links move as much per second as in the recorded all-reduces, including waits for other ranks",
         ),
     )
 

@@ -62,15 +62,15 @@ def exchange_of(baseline: Subject) -> ParallelFact | str:
     """The way in which the gradients of a profile are joined, or the reason why nothing is known of their exchange."""
     fact = baseline.script.parallel
     if fact is None:
-        return "no DistributedDataParallel joins the gradients; with several ranks profile it so: --ranks 2"
+        return "the script does not use DistributedDataParallel; to profile several ranks: --ranks 2"
     if fact.name != "DistributedDataParallel":
-        return f"{fact.name} shares out the model; only DistributedDataParallel is known here"
+        return f"{fact.name} shards the model; only DistributedDataParallel is supported here"
     if fact.world_size < 2:
-        return "one rank alone exchanges nothing; profile it with several: --ranks 2"
+        return "a single rank exchanges nothing; to profile several ranks: --ranks 2"
     if baseline.script.prediction is not None:
-        return "the exchange of gradients is not part of a profile that is predicted"
+        return "a predicted profile does not contain the exchange of gradients"
     if not baseline.on_gpu and not next(arrivals(baseline, baseline.operators), None):
-        return "where gradients arrive was not recorded"
+        return "the recording does not show where gradients arrive"
     return fact
 
 

@@ -63,7 +63,7 @@ class P3(BetweenWorkers):
             *cases,
             assumptions=(
                 workers.assumption(),
-                "the servers add up gradients and update parameters as fast as the link brings them",
+                "the servers add up gradients and update parameters as fast as the link delivers them",
                 "all gradients are float32, and every worker loads its own data as fast as the script does",
             ),
             provenance=Provenance.ASSUMED,

@@ -118,11 +118,11 @@ class ParallelBranches(UsualWhatIf):
         _ = subject.script
         if not subject.ran_on_cpu:
             return Applicability.no(
-                "it is answered for runs on a CPU alone: branches on a GPU share all of its units"
+                "it is predicted only for runs on a CPU: branches on a GPU share all of its units"
             )
         cores = cores_of(subject)
         if cores < 2:
-            return Applicability.no("there is one core, which no two branches can share")
+            return Applicability.no("the machine has one core, and two branches cannot share it")
         scenario = Scenario.of(subject, self.grain)
         found = _regions(subject, scenario.graph)
         if isinstance(found, str):

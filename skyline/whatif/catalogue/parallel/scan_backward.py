@@ -139,7 +139,7 @@ def _devices(name: str, value: str) -> int:
     devices = int(value) if value.isdecimal() and len(value) < 7 else 0
     if not 1 <= devices <= _MOST_DEVICES.value:
         raise UsageError(
-            f"{name}={value[:24]} is not possible" if value else f"{name} pays on several devices alone",
+            f"{name}={value[:24]} is not possible" if value else f"{name} gains only on several devices",
             hint=f"{name}=8 for layers that lie on 8 devices.",
         )
     return devices
@@ -167,7 +167,7 @@ def _chains(subject: Subject) -> list[_Chain] | str:
             return "the sizes of the layers were not recorded"
         if "attention" in shape.operator or (len(_weight(shape)) > 2 and not _is_convolution(shape)):
             named = shape.operator.rpartition("::")[2]
-            return f"its layers are no chain: {named} multiplies activations with each other"
+            return f"its layers do not form a chain: {named} multiplies activations with each other"
         layer = _layer(shape, 1 - zeros.get(path, 0.0))
         if layer is None:
             continue

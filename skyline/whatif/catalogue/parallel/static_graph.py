@@ -39,9 +39,9 @@ class StaticGraph(UsualWhatIf):
         if fact.static_graph:
             return Applicability.no("the graph is promised to be static already")
         if fact.find_unused_parameters is None:
-            return Applicability.no("it is not known whether unused parameters are searched for")
+            return Applicability.no("it is not known whether DDP searches for unused parameters")
         if not fact.find_unused_parameters:
-            return Applicability.no("unused parameters are not searched for: there is nothing to save")
+            return Applicability.no("DDP does not search for unused parameters: there is nothing to save")
         if _searching_share(subject.script.trace, fact.name) <= 0:
             return Applicability.no("the search for unused parameters takes no measurable time")
         return Applicability(True)

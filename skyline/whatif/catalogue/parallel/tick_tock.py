@@ -84,12 +84,12 @@ class TickTock(UsualWhatIf):
         return f"two waves of the training on the GPU, {value or 'a part'} of an iteration apart"
 
     def detect(self, subject: Subject) -> Applicability:
-        """Applicable to a run on a GPU whose course of memory was recorded."""
+        """Applicable to a run on a GPU whose memory over the iteration was recorded."""
         _ = subject.script
         if not subject.on_gpu:
             return Applicability.no("nothing ran on a GPU")
         if subject.levels is None:
-            return Applicability.no("the course of memory over an iteration was not recorded")
+            return Applicability.no("the memory over an iteration was not recorded")
         return Applicability(True)
 
     def transform(self, scenario: Scenario, value: str, subject: Subject) -> Scenario:

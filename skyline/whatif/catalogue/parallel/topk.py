@@ -86,7 +86,7 @@ class TopK(UsualWhatIf):
     def title(self, value: str) -> str:
         """The change in a few words."""
         ratio = value.partition(":")[0]
-        return f"exchange {ratio or 'a part'} of the gradients, the largest"
+        return f"exchange {ratio or 'a part'} of the gradients (the largest)"
 
     def detect(self, subject: Subject) -> Applicability:
         """Applicable where replicas exchange gradients, and to a script of one rank whose workers are named."""

@@ -17,7 +17,7 @@ def snippet(value: str) -> str:
 
 def rewrite(context: RewriteContext, value: str) -> tuple[TextEdit, ...]:
     if value:
-        raise RewriteRefused("freeze_embedding takes no value", hint="Give the name alone.")
+        raise RewriteRefused("freeze_embedding takes no value", hint="Give the name without a value.")
     paths = [
         one.path.partition(".")[2]
         for one in context.profile.modules
