@@ -1,7 +1,7 @@
 /*
 Built by `make page`.
-Sources: src/view/plan-state.ts src/view/runs-state.ts webview/asker.ts webview/bar.ts webview/board.ts webview/curve.ts webview/dom.ts webview/panel.css webview/panel.ts webview/results.ts webview/scale.ts webview/served-page.ts webview/style.css webview/units.ts webview/whatifs.ts
-SHA-256: 57899912e99f77cd7c1b7439b6f43c3701764ad7b9fc4c08c95e083f4d07f587
+Sources: src/view/plan-state.ts src/view/runs-state.ts webview/asker.ts webview/bar.ts webview/board.ts webview/curve.ts webview/dom.ts webview/results.ts webview/scale.ts webview/served-page.ts webview/served-panel.css webview/served-panel.ts webview/style.css webview/units.ts webview/whatifs.ts
+SHA-256: 30a70cf02a8782d261ce56f2f012ad8fce9fdedc669857343e3c0a8523e57671
 
 With uPlot 1.6.32:
 The MIT License (MIT)
