@@ -10,7 +10,6 @@ from pathlib import Path
 
 from skyline.errors import RewriteRefused
 from skyline.source import command_line
-from skyline.source.batch_names import is_batch_name, is_evaluation
 from skyline.source.batch_uses import BatchUse, Certainty, batch_uses
 from skyline.source.command_line import ArgumentInForce
 from skyline.source.knob import Knob, KnobKind, KnobSearch
@@ -18,7 +17,7 @@ from skyline.source.origin import Frame, Holder, HolderKind, Route
 from skyline.source.program import Module, Program, ReadSource
 from skyline.source.resolver import Origin, Resolver
 from skyline.source.scope import BindingKind
-from skyline.source.setting_names import Setting
+from skyline.source.setting_names import Setting, is_batch_name, is_evaluation
 from skyline.source.shared_use import other_use
 from skyline.source.text import SourceText, TextEdit, last_name, span_of, text_of
 

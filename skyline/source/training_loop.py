@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 import re
 
-from skyline.source.batch_names import is_evaluation, words
 from skyline.source.program import Module
+from skyline.source.setting_names import is_evaluation, words
 from skyline.source.text import Function, SourceSpan, SourceText, last_name, offsets_of
 
 Loop = ast.For | ast.AsyncFor | ast.While
