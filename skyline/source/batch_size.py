@@ -32,18 +32,9 @@ _TRIED = {
 }
 # Tools that set parameters and fields by name from the command line, without a declaration in the source.
 _NAME_MAPPERS = {
-    "fire",
-    "tyro",
-    "typer",
-    "simple_parsing",
-    "jsonargparse",
-    "hydra",
-    "HfArgumentParser",
-    "TrlParser",
-    "pyrallis",
-    "omegaconf",
-    "LightningCLI",
-}
+    "fire", "tyro", "typer", "simple_parsing", "jsonargparse", "hydra", "HfArgumentParser", "TrlParser",
+    "pyrallis", "omegaconf", "LightningCLI",
+}  # fmt: skip
 
 
 def find(script: SourceText, arguments: tuple[str, ...], read: ReadSource) -> KnobSearch:

@@ -12,17 +12,8 @@ from skyline.source.text import Function, SourceSpan, SourceText, last_name, off
 Loop = ast.For | ast.AsyncFor | ast.While
 # Objects with a ``step`` method that is not a training step.
 OTHER_STEPPERS = {
-    "scheduler",
-    "sched",
-    "lr",
-    "profiler",
-    "prof",
-    "env",
-    "environment",
-    "ema",
-    "game",
-    "warmup",
-}
+    "scheduler", "sched", "lr", "profiler", "prof", "env", "environment", "ema", "game", "warmup",
+}  # fmt: skip
 _BACKWARD, _STEP = "backward", "step"
 _DEPTH_LIMIT = 8
 
