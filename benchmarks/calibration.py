@@ -38,7 +38,7 @@ from skyline.capture.session import capture
 from skyline.errors import SkylineError
 from skyline.predict.gpus import gpu_named
 from skyline.predict.predicted_times import timed
-from skyline.predict.tracer import ScriptTracer
+from skyline.predict.shape_tracer import ScriptTracer
 from skyline_predictors.calibrated.predictor import Calibrated
 from skyline_predictors.processor import Processor
 

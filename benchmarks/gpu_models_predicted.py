@@ -33,7 +33,7 @@ from skyline.predict.gpu_spec import GpuSpec
 from skyline.predict.gpus import gpu_named
 from skyline.predict.predicted_times import timed
 from skyline.predict.registry import predictor_for, predictor_named
-from skyline.predict.tracer import ScriptTracer
+from skyline.predict.shape_tracer import ScriptTracer
 from skyline.trace.profile import Profile
 from skyline.trace.record import RecordKind
 

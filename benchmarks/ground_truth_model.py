@@ -23,7 +23,7 @@ from skyline.errors import SkylineError
 from skyline.predict.gpu_spec import GpuSpec
 from skyline.predict.predicted_times import timed
 from skyline.predict.registry import predictor_for
-from skyline.predict.tracer import ScriptTracer
+from skyline.predict.shape_tracer import ScriptTracer
 from skyline.trace.profile import Profile
 from skyline.verification.change import Change, change
 from skyline.whatif.question import Choice, Question

@@ -15,11 +15,11 @@ import vision_stand_in
 from fused_regions import Seen, fuse
 from operator_table import TRACED_BATCH, linear, symbolic
 
-from skyline.capture.child.tracing import held_storages
-from skyline.capture.child.tracing.autocast import Autocast
-from skyline.capture.child.tracing.facade import Facade
-from skyline.capture.child.tracing.tracer import OperatorTracer, layout_of
-from skyline.capture.child.tracing.virtual import VirtualTensor
+from skyline.capture.child.shape_tracing import held_storages
+from skyline.capture.child.shape_tracing.autocast import Autocast
+from skyline.capture.child.shape_tracing.facade import Facade
+from skyline.capture.child.shape_tracing.tracer import OperatorTracer, layout_of
+from skyline.capture.child.shape_tracing.virtual import VirtualTensor
 
 _DRAWING = ("normal_", "uniform_", "trunc_normal_", "random_", "erfinv_", "clamp_", "fill_", "zero_")
 _LITTLE = ("aten::embedding", "aten::index", "aten::index_select", "aten::gather")

@@ -28,7 +28,7 @@ from skyline.capture.request import CaptureRequest
 from skyline.capture.session import capture
 from skyline.capture.turns import in_turns, trial
 from skyline.errors import SkylineError
-from skyline.rewrite.plan import plan
+from skyline.rewrite.joint_edits import plan
 from skyline.source.text import SourceText
 from skyline.trace.trial import Choices, Trial, batch_trials
 from skyline.whatif.question import Choice, Question

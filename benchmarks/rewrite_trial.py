@@ -17,7 +17,7 @@ from variant_run import profile_of
 
 from skyline.errors import SkylineError, UsageError
 from skyline.rewrite.context import RewriteContext
-from skyline.rewrite.plan import RewritePlan, carry_out
+from skyline.rewrite.joint_edits import RewritePlan, carry_out
 from skyline.rewrite.registry import entries
 from skyline.rewrite.removal import present, taken_out
 from skyline.source.text import SourceText, TextEdit

@@ -30,7 +30,7 @@ from skyline.capture.request import CaptureRequest
 from skyline.capture.session import capture
 from skyline.capture.warm_pool import WarmPool
 from skyline.errors import SkylineError
-from skyline.rewrite.plan import plan
+from skyline.rewrite.joint_edits import plan
 from skyline.source.text import SourceText, TextEdit
 from skyline.source.written_change import WrittenChange
 from skyline.trace.profile import Profile

@@ -18,7 +18,7 @@ from skyline.capture.process import start_fresh
 from skyline.capture.request import CaptureRequest
 from skyline.graph.task import WorkClass, work_class
 from skyline.predict.gpus import gpu_named
-from skyline.predict.tracer import ScriptTracer
+from skyline.predict.shape_tracer import ScriptTracer
 from skyline.trace import store
 from skyline.trace.profile import Profile
 from skyline.trace.record import Record, RecordKind

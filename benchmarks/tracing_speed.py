@@ -90,7 +90,7 @@ def run_once(script: Path, arguments: tuple[str, ...]) -> Run:
     from skyline.predict.gpus import gpu_named
     from skyline.predict.predicted_times import timed
     from skyline.predict.registry import predictor_for
-    from skyline.predict.tracer import ScriptTracer
+    from skyline.predict.shape_tracer import ScriptTracer
     from skyline.trace.record import RecordKind
 
     spec = gpu_named(GPU)

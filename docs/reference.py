@@ -93,7 +93,7 @@ def thresholds() -> str:
         module = sys.modules[type(rule).__module__]
         _, _, title = _summary(module).partition(": ")
         rows = list(_constants(module))
-        parts.append(f"**[{rule.code}](rules/{rule.code}.md)**: {title}")
+        parts.append(f"**[{rule.code}](findings/{rule.code}.md)**: {title}")
         if rows:
             parts.append(_table(("constant", "value", "meaning and source"), rows))
     return "\n\n".join(parts)

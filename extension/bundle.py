@@ -59,7 +59,7 @@ WORK_WITHOUT_COMPILED = {"markupsafe", "watchdog"}
 LEFT_OUT = (
     "skyline_tui/*",
     # For `skyline serve`.
-    "skyline/browser/static/panel.js",
+    "skyline/browser/static/served-page.js",
     "*.data/*",
     "*.c",
     "*.pyc",

@@ -73,7 +73,7 @@ def test_the_guide_for_contributors_names_files_that_exist() -> None:
 
 
 def test_the_readme_counts_the_rules() -> None:
-    pages = list((REPOSITORY / "docs" / "rules").glob("SKY*.md"))
+    pages = list((REPOSITORY / "docs" / "findings").glob("SKY*.md"))
     assert f"[{len(pages)} rules](docs/findings.md)" in (REPOSITORY / "README.md").read_text(encoding="utf-8")
 
 
@@ -144,12 +144,14 @@ RULE_PARTS = ["Symptom", "Evidence", "Fix", "When to leave it alone"]
 
 
 def test_every_rule_has_a_page_and_every_page_a_rule() -> None:
-    pages = {path.stem for path in (REPOSITORY / "docs" / "rules").glob("*.md")}
+    pages = {path.stem for path in (REPOSITORY / "docs" / "findings").glob("*.md")}
     assert pages == {rule.code for rule in (*rules(), *job_rules())}
     listed = (REPOSITORY / "docs" / "findings.md").read_text(encoding="utf-8")
-    assert re.findall(r"^\| \[(SKY\d+)\]\(rules/SKY\d+\.md\) \|", listed, flags=re.MULTILINE) == sorted(pages)
+    assert re.findall(r"^\| \[(SKY\d+)\]\(findings/SKY\d+\.md\) \|", listed, flags=re.MULTILINE) == sorted(
+        pages
+    )
     for code in pages:
-        page = (REPOSITORY / "docs" / "rules" / f"{code}.md").read_text(encoding="utf-8")
+        page = (REPOSITORY / "docs" / "findings" / f"{code}.md").read_text(encoding="utf-8")
         assert page.startswith(f"# {code}: "), code
         assert re.findall(r"^\*\*(.+?)\.\*\*", page, flags=re.MULTILINE) == RULE_PARTS, code
 

@@ -52,8 +52,8 @@ def test_files_that_are_not_python_come_along(wheel: zipfile.ZipFile) -> None:
         for source in REPOSITORY.glob(f"skyline/{folder}/**/*"):
             if source.is_file() and source.suffix not in {".py", ".pyc"}:
                 assert source.relative_to(REPOSITORY).as_posix() in names
-    assert {"skyline/predict/prices.json", "skyline_predictors/devices.json"} <= names
-    assert "skyline/browser/static/panel.js" in names
+    assert {"skyline/predict/prices.json", "skyline_predictors/data_sheets.json"} <= names
+    assert "skyline/browser/static/served-page.js" in names
     assert any(name.startswith("skyline/report/") and name.endswith((".html", ".j2")) for name in names)
 
 

@@ -1,6 +1,6 @@
 /** The script of the page of `skyline serve`: it puts the panel in, and shows a newer profile as soon as there is one. */
 
-import { type PageData, Panel } from "./panel";
+import { type PageData, Panel } from "./served-panel";
 
 /** Of the page's other scripts. */
 declare function enhanceTables(): void;

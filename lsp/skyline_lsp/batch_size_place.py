@@ -6,9 +6,9 @@ import re
 
 from skyline.lazy_dataclass import dataclass
 from skyline.report.schema import KnobReport, ProfileReport
-from skyline.source.batch_names import is_batch_name
 from skyline.source.knob import KnobKind, SettingPlace
 from skyline.source.line_map import line_map
+from skyline.source.setting_names import is_batch_name
 from skyline.source.settings_file import entry_now
 from skyline.source.text import SourceSpan, SourceText
 

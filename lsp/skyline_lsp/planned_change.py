@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from skyline.errors import RewriteRefused, UsageError
 from skyline.lazy_dataclass import dataclass
 from skyline.report.protocol import Refusal
-from skyline.rewrite.plan import RewritePlan, diff, plan
+from skyline.rewrite.joint_edits import RewritePlan, diff, plan
 from skyline.rewrite.removal import removals
 from skyline.source.project import check_inside
 from skyline.source.settings_file import is_settings_file

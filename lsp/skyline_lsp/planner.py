@@ -12,9 +12,9 @@ from skyline.capture.request import Progress
 from skyline.errors import UsageError
 from skyline.plan.cluster import ClusterSpec, cluster_named
 from skyline.plan.layers import ModelWork
+from skyline.plan.script_layers import traced_program
 from skyline.plan.search import Request
 from skyline.plan.strategy import Precision
-from skyline.plan.traced import traced_program
 from skyline.plan.transformer import transformer_named
 from skyline.predict.gpu_profile import gpu_profile
 from skyline.predict.registry import predictor_for

@@ -10,7 +10,7 @@ import msgspec
 
 from skyline.predict.gpu_spec import GpuSpec
 
-TABLE = "devices.json"
+TABLE = "data_sheets.json"
 _MIB = 1 << 20
 
 

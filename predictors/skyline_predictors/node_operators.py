@@ -242,24 +242,10 @@ def _other_backward(node: GraphNode) -> Shapes:
 
 
 _JOINED = "~"
-_PASSIVE = frozenset(
-    {
-        "size",
-        "getattr",
-        "view",
-        "reshape",
-        "unsqueeze",
-        "expand",
-        "split",
-        "getitem",
-        "to",
-        "type",
-        "float",
-        "finfo",
-        "full",
-        "dim",
-    }
-)
+_PASSIVE = frozenset({
+    "size", "getattr", "view", "reshape", "unsqueeze", "expand", "split", "getitem", "to", "type", "float",
+    "finfo", "full", "dim",
+})  # fmt: skip
 """Calls of a compiled graph that leave all values where they are."""
 
 

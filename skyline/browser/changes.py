@@ -11,7 +11,7 @@ from skyline.errors import RewriteRefused
 from skyline.lazy_dataclass import dataclass
 from skyline.report.cells import with_cells
 from skyline.report.protocol import QuestionOptions
-from skyline.rewrite.plan import Refused, RewritePlan, diff, plan
+from skyline.rewrite.joint_edits import Refused, RewritePlan, diff, plan
 from skyline.rewrite.removal import removals
 from skyline.source.project import check_inside
 from skyline.source.text import SourceText

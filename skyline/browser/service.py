@@ -49,7 +49,7 @@ _JSON = "application/json"
 _PREDICTED = ("simulate", "curve", "best")
 _CHANGED = ("preview", "apply", "revert")
 """Questions by POST, as are the predictions; these need a server that writes."""
-_SCRIPTS = ("tables.js", "timeline.js", "panel.js")
+_SCRIPTS = ("tables.js", "timeline.js", "served-page.js")
 _STATIC = {**dict.fromkeys(_SCRIPTS, "text/javascript"), "live.css": "text/css"}
 _HEADERS = {
     "Cache-Control": "no-store",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from skyline.calibrate.plan import Design, Span
+from skyline.calibrate.case_order import Design, Span
 from skyline.lazy_dataclass import dataclass
 
 _Spans = tuple[Span, ...]

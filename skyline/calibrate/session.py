@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from skyline.calibrate.case import Case
+from skyline.calibrate.case_order import Design, ordered_cases
 from skyline.calibrate.designs import designs
 from skyline.calibrate.machine import TIMING, CalibratedDevice, processor
-from skyline.calibrate.plan import Design, plan
 from skyline.calibrate.store import CaseTime, alone, append, path_of, read
 from skyline.errors import CaptureImpossible, UsageError
 from skyline.lazy_dataclass import dataclass
@@ -177,7 +177,9 @@ def run_session(
         references: list[float] = []
         kept = looked = begin
         try:
-            for case in plan(_formats(process, device), _threads(machine), _designs(process, device)):
+            for case in ordered_cases(
+                _formats(process, device), _threads(machine), _designs(process, device)
+            ):
                 now = time.monotonic()
                 if now >= end or cancel.is_set() or repeated > _MOST_REPEATED:
                     break

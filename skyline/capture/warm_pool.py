@@ -17,28 +17,10 @@ _MOST_PARENTS = 2
 """Each keeps some 300 MB."""
 _READY_TIMEOUT_S = 60.0
 _READ_AT_IMPORT = (
-    "ATEN_",
-    "BLIS_",
-    "CONDA_",
-    "DNNL_",
-    "GOMP_",
-    "KINETO_",
-    "KMP_",
-    "LANG",
-    "LC_",
-    "LD_",
-    "MALLOC_",
-    "MKL_",
-    "NUMEXPR_",
-    "OMP_",
-    "ONEDNN_",
-    "OPENBLAS_",
-    "PATH",
-    "PYTHON",
-    "PYTORCH_",
-    "TORCH",
+    "ATEN_", "BLIS_", "CONDA_", "DNNL_", "GOMP_", "KINETO_", "KMP_", "LANG", "LC_", "LD_", "MALLOC_",
+    "MKL_", "NUMEXPR_", "OMP_", "ONEDNN_", "OPENBLAS_", "PATH", "PYTHON", "PYTORCH_", "TORCH",
     "VIRTUAL_ENV",
-)
+)  # fmt: skip
 """Prefixes of variables that matter while an interpreter starts and imports; the fork sets the others."""
 
 _Key = tuple[str, str, tuple[tuple[str, str], ...], bool]

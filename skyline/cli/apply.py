@@ -60,7 +60,7 @@ def run(arguments: Sequence[str]) -> int:
     subject = subject_of(options.script, script_arguments, options)
     from skyline.analysis.analyse import analyse
     from skyline.report.cells import with_cells
-    from skyline.rewrite.plan import diff, plan
+    from skyline.rewrite.joint_edits import diff, plan
     from skyline.rewrite.removal import removals
 
     analysis = analyse(subject.profile)

@@ -1,4 +1,4 @@
-"""Command lines: options, a script's own arguments, which stay as typed, and what-ifs."""
+"""Command lines: options, a launcher, a script's own arguments, which stay as typed, and what-ifs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 from skyline.bounded_read import LARGEST_TEXT_BYTES, read_bounded
 from skyline.cli.streams import say
-from skyline.cli.typed_launch import keep_launch, launched_script
 from skyline.errors import UsageError
 from skyline.lazy_dataclass import dataclass
 from skyline.whatif.question import BATCH_SIZE, Choice, Question, whole_number
@@ -127,7 +126,7 @@ def _launched_words(
     from skyline.launchers.launch import launch_of
 
     launch = launch_of(arguments[at:])
-    script, typed = str(launched_script(launch)), launch.typed
+    script, typed = str(_launched_script(launch)), launch.typed
     found = split_after_names([*arguments[:at], script, *typed], command, names=names)
     return replace(
         found,
@@ -135,6 +134,36 @@ def _launched_words(
         launch=launch,
         launcher=tuple(arguments[at : len(arguments) - len(typed) - (1 if launch.script else 2)]),
     )
+
+
+def read_launch(words: Sequence[str], options: argparse.Namespace) -> tuple[Path, Launch]:
+    """The script of a typed command, and the way it starts, which ``request_of`` finds in the options."""
+    from skyline.launchers.launch import launch_of
+
+    launch = launch_of(words)
+    keep_launch(options, launch)
+    return _launched_script(launch, options.interpreter), launch
+
+
+def _launched_script(launch: Launch, interpreter: str | None = None) -> Path:
+    """The file that a launch runs; a module's is looked for from here."""
+    if launch.script:
+        return Path(launch.script)
+    from skyline.capture.interpreter import module_file, resolve_interpreter
+
+    here = Path.cwd()
+    try:
+        return module_file(launch.module, here)
+    except UsageError:
+        python = interpreter or launch.interpreter
+        return module_file(launch.module, here, resolve_interpreter(here / "__main__.py", python))
+
+
+def keep_launch(options: argparse.Namespace, launch: Launch | None) -> None:
+    """Put a typed launch into the options. Its interpreter goes before the project's."""
+    options.launch = launch
+    if launch is not None:
+        options.interpreter = options.interpreter or launch.interpreter
 
 
 def _values_of(option: argparse.Action) -> int:

@@ -10,9 +10,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from skyline.cli.capture_options import add_options, request_of, running
-from skyline.cli.command_line import SCRIPT_SUFFIXES, misplaced, parser, say_misplaced, split_at_script
+from skyline.cli.command_line import (
+    SCRIPT_SUFFIXES,
+    keep_launch,
+    misplaced,
+    parser,
+    read_launch,
+    say_misplaced,
+    split_at_script,
+)
 from skyline.cli.streams import deliver, say
-from skyline.cli.typed_launch import keep_launch, read_launch
 from skyline.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:

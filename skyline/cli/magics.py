@@ -188,7 +188,7 @@ class SkylineMagics:
         if not words:
             raise UsageError("Name a change to make, for example: %skyline apply batch_size=64")
         from skyline.rewrite.context import as_profiled
-        from skyline.rewrite.plan import diff, plan
+        from skyline.rewrite.joint_edits import diff, plan
         from skyline.source.cells import cells_of
 
         read = as_profiled(analysis.profile)

@@ -15,7 +15,7 @@ from skyline.errors import ExitCode, UsageError
 if TYPE_CHECKING:
     from skyline.plan.cluster import ClusterSpec
     from skyline.plan.layers import ModelWork
-    from skyline.plan.traced import TracedProgram
+    from skyline.plan.script_layers import TracedProgram
     from skyline.report.plan import Plan
 
 _ALL_ROWS = 1000
@@ -241,7 +241,7 @@ def _model(
             "--sequence is for described models", hint="The script's own sequence length is traced."
         )
     from skyline.cli.subject import subject_of
-    from skyline.plan.traced import traced_program
+    from skyline.plan.script_layers import traced_program
 
     options.gpu = options.gpu or cluster.gpu.name
     program = traced_program(subject_of(options.source, arguments, options).profile)

@@ -14,10 +14,9 @@ from skyline.cli.capture_options import (
     save,
     terminable,
 )
-from skyline.cli.command_line import parser, say_misplaced, split_at_script, without
+from skyline.cli.command_line import parser, read_launch, say_misplaced, split_at_script, without
 from skyline.cli.project import fill_in, host_in_force
 from skyline.cli.streams import deliver, say
-from skyline.cli.typed_launch import read_launch
 from skyline.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:

@@ -12,11 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from skyline.cli.capture_options import Display, add_options, check_script, request_of, running
-from skyline.cli.command_line import parser, say_misplaced, split_at_script
+from skyline.cli.command_line import parser, read_launch, say_misplaced, split_at_script
 from skyline.cli.numbers import port
 from skyline.cli.project import fill_in
 from skyline.cli.streams import say, tell, write_whole
-from skyline.cli.typed_launch import read_launch
 from skyline.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:

@@ -226,7 +226,7 @@ def _on_workers(
 
 def _apply(analysis: Analysis, best: TuneTrial, options: argparse.Namespace, subject: LoadedProfile) -> None:
     """Make the change; the files as they were are kept for ``--undo``."""
-    from skyline.rewrite.plan import plan
+    from skyline.rewrite.joint_edits import plan
     from skyline.source.project import check_inside
     from skyline.source.text import SourceText
     from skyline.tune.space import question_of

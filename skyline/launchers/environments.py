@@ -17,39 +17,16 @@ _ASK = "import json, os, sys; print(); print(json.dumps([sys.executable, dict(os
 _OF_THE_SHELL = {"_", "PWD", "OLDPWD", "SHLVL", "PS1"}
 
 VALUED: Mapping[str, frozenset[str]] = {
-    "uv": frozenset(
-        {
-            *(
-                "-p",
-                "--python",
-                "--with",
-                "--with-editable",
-                "--with-requirements",
-                "-w",
-                "--extra",
-                "--no-extra",
-            ),
-            *("--group", "--no-group", "--only-group", "--env-file", "--package", "--project", "--directory"),
-            *("--index", "--default-index", "-i", "--index-url", "--extra-index-url", "-f", "--find-links"),
-            *("--cache-dir", "--config-file", "--color", "--resolution", "--prerelease", "--fork-strategy"),
-            *("-P", "--upgrade-package", "--refresh-package", "--reinstall-package", "--index-strategy"),
-            *(
-                "--keyring-provider",
-                "--link-mode",
-                "--exclude-newer",
-                "-C",
-                "--config-setting",
-                "--torch-backend",
-            ),
-            *(
-                "--no-build-package",
-                "--no-binary-package",
-                "--no-build-isolation-package",
-                "--python-platform",
-            ),
-            *("--allow-insecure-host", "--no-editable-package", "--no-sources-package"),
-        }
-    ),
+    "uv": frozenset({
+        "-p", "--python", "--with", "--with-editable", "--with-requirements", "-w", "--extra", "--no-extra",
+        "--group", "--no-group", "--only-group", "--env-file", "--package", "--project", "--directory",
+        "--index", "--default-index", "-i", "--index-url", "--extra-index-url", "-f", "--find-links",
+        "--cache-dir", "--config-file", "--color", "--resolution", "--prerelease", "--fork-strategy", "-P",
+        "--upgrade-package", "--refresh-package", "--reinstall-package", "--index-strategy",
+        "--keyring-provider", "--link-mode", "--exclude-newer", "-C", "--config-setting", "--torch-backend",
+        "--no-build-package", "--no-binary-package", "--no-build-isolation-package", "--python-platform",
+        "--allow-insecure-host", "--no-editable-package", "--no-sources-package",
+    }),
     "poetry": frozenset({"-C", "--directory", "-P", "--project"}),
     "pdm": frozenset({"-p", "--project"}),
     "pipenv": frozenset(),
@@ -59,7 +36,7 @@ VALUED: Mapping[str, frozenset[str]] = {
         {"-n", "--name", "-p", "--prefix", "--cwd", "-r", "--root-prefix", "-e", "--env"}
     ),
     "pixi": frozenset({"-e", "--environment", "--manifest-path", "--color", "--platform"}),
-}
+}  # fmt: skip
 """Options of each tool that take a value. The others before the command are flags."""
 
 

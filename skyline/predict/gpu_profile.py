@@ -17,7 +17,7 @@ from skyline.predict.largest_batch import largest_batch
 from skyline.predict.operator_time import OperatorPredictor
 from skyline.predict.predicted_times import timed
 from skyline.predict.registry import predictor_for
-from skyline.predict.tracer import ScriptTracer, TracedSizes
+from skyline.predict.shape_tracer import ScriptTracer, TracedSizes
 from skyline.source.line_map import same_code
 from skyline.trace import store
 from skyline.trace.profile import Profile

@@ -6,7 +6,7 @@ from skyline.capture.batch_way import ignored
 from skyline.interval import Interval
 from skyline.lazy_dataclass import dataclass
 from skyline.predict.interpolation import interpolated
-from skyline.predict.tracer import TracedSizes
+from skyline.predict.shape_tracer import TracedSizes
 
 _FACTORS = (2.0, 0.5)
 _MOST_TRACED = 64

@@ -14,11 +14,11 @@ from skyline.plan.layers import ModelWork
 from skyline.plan.money import Bill, bill, read_budget_usd, read_count, read_deadline_s
 from skyline.plan.pipeline_cut import stage_layers
 from skyline.plan.rank_memory import rank_memory
+from skyline.plan.script_layers import TracedProgram
 from skyline.plan.search import USABLE, Found, Request, StrategyRow, TooLarge, search
 from skyline.plan.step import StepTime
 from skyline.plan.strategy import Recompute, Sharding, Strategy
 from skyline.plan.timeline import strategy_graph
-from skyline.plan.traced import TracedProgram
 from skyline.plan.transformer import transformer_names
 from skyline.plan.work import work_of
 from skyline.predict.operator_time import OperatorPredictor

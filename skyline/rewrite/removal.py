@@ -9,7 +9,7 @@ from skyline.errors import RewriteRefused, SkylineError, UsageError
 from skyline.rewrite.blocks import remove
 from skyline.rewrite.context import ReadText, RewriteContext
 from skyline.rewrite.imports import added_at
-from skyline.rewrite.plan import Analysed, Refused, RewritePlan
+from skyline.rewrite.joint_edits import Analysed, Refused, RewritePlan
 from skyline.rewrite.registry import RewriteEntry, entries, entry_named
 from skyline.source.program import Module
 from skyline.source.text import SourceText, TextEdit, names_in, parse

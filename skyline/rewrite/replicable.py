@@ -12,7 +12,7 @@ from skyline.rewrite.sites.iteration import Iteration, framework
 from skyline.rewrite.sites.model import ModelSite
 from skyline.rewrite.sites.passes import backward, optimizer_calls, steps
 from skyline.source.arguments import qualified_name
-from skyline.source.batch_names import words
+from skyline.source.setting_names import words
 from skyline.source.text import TextEdit, dotted, last_name, offsets_of, text_of
 
 _SEVERAL = {

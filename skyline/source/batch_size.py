@@ -10,7 +10,6 @@ from pathlib import Path
 
 from skyline.errors import RewriteRefused
 from skyline.source import command_line
-from skyline.source.batch_names import is_batch_name, is_evaluation
 from skyline.source.batch_uses import BatchUse, Certainty, batch_uses
 from skyline.source.command_line import ArgumentInForce
 from skyline.source.knob import Knob, KnobKind, KnobSearch
@@ -18,7 +17,7 @@ from skyline.source.origin import Frame, Holder, HolderKind, Route
 from skyline.source.program import Module, Program, ReadSource
 from skyline.source.resolver import Origin, Resolver
 from skyline.source.scope import BindingKind
-from skyline.source.setting_names import Setting
+from skyline.source.setting_names import Setting, is_batch_name, is_evaluation
 from skyline.source.shared_use import other_use
 from skyline.source.text import SourceText, TextEdit, last_name, span_of, text_of
 
@@ -33,18 +32,9 @@ _TRIED = {
 }
 # Tools that set parameters and fields by name from the command line, without a declaration in the source.
 _NAME_MAPPERS = {
-    "fire",
-    "tyro",
-    "typer",
-    "simple_parsing",
-    "jsonargparse",
-    "hydra",
-    "HfArgumentParser",
-    "TrlParser",
-    "pyrallis",
-    "omegaconf",
-    "LightningCLI",
-}
+    "fire", "tyro", "typer", "simple_parsing", "jsonargparse", "hydra", "HfArgumentParser", "TrlParser",
+    "pyrallis", "omegaconf", "LightningCLI",
+}  # fmt: skip
 
 
 def find(script: SourceText, arguments: tuple[str, ...], read: ReadSource) -> KnobSearch:

@@ -8,10 +8,10 @@ from enum import IntEnum
 
 from skyline.lazy_dataclass import dataclass
 from skyline.source.arguments import passed
-from skyline.source.batch_names import batch_rank, is_batch_name, is_evaluation, is_training, words
 from skyline.source.program import Module, Program
 from skyline.source.resolver import evaluation_of
 from skyline.source.scope import default_of, parameters_of
+from skyline.source.setting_names import batch_rank, is_batch_name, is_evaluation, is_training, words
 from skyline.source.text import dotted, last_name, text_of
 
 _TRAINER_KEYWORDS = {"per_device_train_batch_size", "train_batch_size", "train_micro_batch_size_per_gpu"}

@@ -9,19 +9,8 @@ from skyline.source.program import Module, Program, ReadSource
 from skyline.source.text import SourceText
 
 _MAKE_NONE = (sys.stdlib_module_names - {"importlib", "runpy"}) | {
-    *(
-        "torch",
-        "torchaudio",
-        "torchvision",
-        "numpy",
-        "scipy",
-        "PIL",
-        "tqdm",
-        "matplotlib",
-        "einops",
-        "tiktoken",
-    )
-}
+    "torch", "torchaudio", "torchvision", "numpy", "scipy", "PIL", "tqdm", "matplotlib", "einops", "tiktoken",
+}  # fmt: skip
 """Packages that give a program no loader whose class it does not name."""
 
 

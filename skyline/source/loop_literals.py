@@ -5,10 +5,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from skyline.source.batch_names import means_something_else
 from skyline.source.batch_uses import SHAPED
 from skyline.source.knob import Knob, KnobKind
 from skyline.source.program import Module
+from skyline.source.setting_names import means_something_else
 from skyline.source.text import SourceText, last_name, span_of, text_of
 from skyline.source.training_loop import loop_of
 

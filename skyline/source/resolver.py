@@ -10,7 +10,6 @@ from functools import cached_property
 
 from skyline.lazy_dataclass import dataclass
 from skyline.source.arguments import call_sites, is_method, passed, position_of
-from skyline.source.batch_names import is_batch_name, is_evaluation, is_training
 from skyline.source.command_line import Option, options_of
 from skyline.source.knob import KnobKind
 from skyline.source.members import attribute, by_name, item, method_frame
@@ -28,6 +27,7 @@ from skyline.source.origin import (
 )
 from skyline.source.program import Module, Program
 from skyline.source.scope import Binding, BindingKind, NameScope, default_of, own_scope
+from skyline.source.setting_names import is_batch_name, is_evaluation, is_training
 from skyline.source.text import Function, last_name, literal_key, text_of
 
 # A program with circular references must still get an answer in interactive time.

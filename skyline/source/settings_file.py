@@ -8,7 +8,6 @@ from functools import lru_cache
 from pathlib import PurePath
 
 from skyline.errors import RewriteRefused, SkylineError
-from skyline.source.batch_names import is_training
 from skyline.source.knob import SettingPlace
 from skyline.source.setting_formats import (
     SettingEntry,
@@ -18,7 +17,7 @@ from skyline.source.setting_formats import (
     read_toml,
     read_yaml,
 )
-from skyline.source.setting_names import Setting, rank
+from skyline.source.setting_names import Setting, is_training, rank
 from skyline.source.text import SourceText, TextEdit
 
 

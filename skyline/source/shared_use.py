@@ -6,57 +6,22 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from skyline.source.batch_names import is_batch_name, means_something_else
 from skyline.source.batch_uses import is_loader
 from skyline.source.origin import Holder, HolderKind
 from skyline.source.program import Module, Program
 from skyline.source.scope import BindingKind, own_scope, parameters_of
+from skyline.source.setting_names import is_batch_name, means_something_else
 from skyline.source.text import Function, dotted, last_name, literal_key, text_of
 
 _HARMLESS = {
-    *(
-        "print",
-        "str",
-        "len",
-        "min",
-        "max",
-        "int",
-        "float",
-        "format",
-        "isinstance",
-        "abs",
-        "round",
-        "info",
-        "debug",
-    ),
-    *(
-        "warning",
-        "append",
-        "add_scalar",
-        "log",
-        "ceil",
-        "floor",
-        "write",
-        "divmod",
-        "repr",
-        "mark_step",
-        "update",
-    ),
-}
+    "print", "str", "len", "min", "max", "int", "float", "format", "isinstance", "abs", "round", "info",
+    "debug", "warning", "append", "add_scalar", "log", "ceil", "floor", "write", "divmod", "repr",
+    "mark_step", "update",
+}  # fmt: skip
 _TRANSPARENT = {"int", "float", "round", "abs"}
 _SHAPED = {
-    "rand",
-    "randn",
-    "randint",
-    "zeros",
-    "ones",
-    "empty",
-    "full",
-    "normal",
-    "view",
-    "reshape",
-    "expand",
-}
+    "rand", "randn", "randint", "zeros", "ones", "empty", "full", "normal", "view", "reshape", "expand",
+}  # fmt: skip
 
 
 @dataclass(slots=True)

@@ -5,24 +5,15 @@ from __future__ import annotations
 import ast
 import re
 
-from skyline.source.batch_names import is_evaluation, words
 from skyline.source.program import Module
+from skyline.source.setting_names import is_evaluation, words
 from skyline.source.text import Function, SourceSpan, SourceText, last_name, offsets_of
 
 Loop = ast.For | ast.AsyncFor | ast.While
 # Objects with a ``step`` method that is not a training step.
 OTHER_STEPPERS = {
-    "scheduler",
-    "sched",
-    "lr",
-    "profiler",
-    "prof",
-    "env",
-    "environment",
-    "ema",
-    "game",
-    "warmup",
-}
+    "scheduler", "sched", "lr", "profiler", "prof", "env", "environment", "ema", "game", "warmup",
+}  # fmt: skip
 _BACKWARD, _STEP = "backward", "step"
 _DEPTH_LIMIT = 8
 

@@ -13,7 +13,7 @@ from skyline.predict.gpu_spec import GpuSpec
 from skyline.predict.operator_time import OperatorPredictor
 from skyline.predict.predicted_times import group_times_us, timed
 from skyline.predict.registry import predictor_for
-from skyline.predict.tracer import ScriptTracer
+from skyline.predict.shape_tracer import ScriptTracer
 from skyline.sweep.collected import Collected
 from skyline.sweep.point import TimePart, Values, predicted_point
 from skyline.sweep.setting import SweptSetting, request_at, words

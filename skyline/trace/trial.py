@@ -98,16 +98,9 @@ def batch_trials(trials: Iterable[Trial]) -> dict[int, Trial]:
 
 
 PRODUCTS = (
-    "aten::linear",
-    "aten::conv1d",
-    "aten::conv2d",
-    "aten::conv3d",
-    "aten::matmul",
-    "aten::mm",
-    "aten::bmm",
-    "aten::addmm",
-    "aten::scaled_dot_product_attention",
-)
+    "aten::linear", "aten::conv1d", "aten::conv2d", "aten::conv3d", "aten::matmul", "aten::mm", "aten::bmm",
+    "aten::addmm", "aten::scaled_dot_product_attention",
+)  # fmt: skip
 """The operators of the trials."""
 
 

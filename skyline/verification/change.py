@@ -10,7 +10,7 @@ from skyline.capture.request import CaptureRequest
 from skyline.errors import RewriteRefused, SkylineError, UsageError
 from skyline.lazy_dataclass import dataclass
 from skyline.rewrite.context import RewriteContext, as_profiled
-from skyline.rewrite.plan import RewritePlan, diff, plan
+from skyline.rewrite.joint_edits import RewritePlan, diff, plan
 from skyline.rewrite.removal import removals
 from skyline.source.batch_size import with_argument
 from skyline.source.knob import KnobKind

@@ -73,7 +73,7 @@ def test_the_page_runs_no_script_but_ours(service: Service) -> None:
     assert "script-src 'self';" in headers["Content-Security-Policy"]
     assert headers["Referrer-Policy"] == "no-referrer"
     assert page.count("<script src=") == 3
-    for name in ("tables.js", "timeline.js", "panel.js", "live.css"):
+    for name in ("tables.js", "timeline.js", "served-page.js", "live.css"):
         assert name in page
         assert ask(service, f"/{service.token}/{name}")[0] == 200
     assert 'id="panel"' in page
@@ -89,7 +89,7 @@ def test_the_timeline_is_a_trace_for_perfetto(service: Service) -> None:
 
 
 @pytest.mark.parametrize(
-    "path", ["/", "/panel.js", "/x/", "/{token}", "/{token}x/", "/{token}/../", "/{token}/other"]
+    "path", ["/", "/served-page.js", "/x/", "/{token}", "/{token}x/", "/{token}/../", "/{token}/other"]
 )
 def test_nobody_else_is_answered(service: Service, path: str) -> None:
     assert ask(service, path.replace("{token}", service.token))[0] == 404

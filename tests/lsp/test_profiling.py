@@ -71,7 +71,7 @@ async def test_profile_look_predict_apply_and_take_back(editor, project: Path) -
     known = {types.DiagnosticSeverity.Information, types.DiagnosticSeverity.Warning}
     assert {finding.severity for finding in findings} <= known
     unfused = next(finding for finding in findings if finding.code == "SKY301")
-    assert unfused.code_description.href.endswith("/docs/rules/SKY301.md")
+    assert unfused.code_description.href.endswith("/docs/findings/SKY301.md")
     (evidence, *_) = unfused.related_information
     assert evidence.location.uri == train
     assert evidence.location.range.start.line == line_of(before, "optimizer.step()")

@@ -39,7 +39,7 @@ async def test_each_with_its_evidence_and_cure(
         assert made.app.query_one(FindingsView).display
         words = " ".join(made.text.split())
         for expected in ("SKY101", "21.9 ms per iteration", "train.py:8: 4 ms of an iteration", "num_workers",
-                         "docs/rules/SKY101.md"):  # fmt: skip
+                         "docs/findings/SKY101.md"):  # fmt: skip
             assert expected in words
         await pilot.press("down")
         await pilot.pause()

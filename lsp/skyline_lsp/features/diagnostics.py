@@ -21,7 +21,7 @@ from skyline_lsp.texts import Texts
 
 SOURCE = "skyline"
 RUN_FAILED = "run-failed"
-PAGES = "https://github.com/skyline-profiler/skyline/tree/main/docs/rules"
+PAGES = "https://github.com/skyline-profiler/skyline/tree/main/docs/findings"
 """Address of the rules' documentation pages."""
 
 

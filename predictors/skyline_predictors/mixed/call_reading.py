@@ -35,19 +35,9 @@ COLUMNS: dict[CallKind, tuple[str, ...]] = {
 }  # fmt: skip
 COLUMNS[CallKind.GROUPED] = COLUMNS[CallKind.DEPTHWISE] = (*COLUMNS[CallKind.CONVOLUTION], "groups")
 _STREAM = (
-    "moved",
-    "read",
-    "elements",
-    "element",
-    "last",
-    "mixed",
-    "backward",
-    "training",
-    "costly",
-    "row",
-    "taps",
-    "channels",
-)
+    "moved", "read", "elements", "element", "last", "mixed", "backward", "training", "costly", "row",
+    "taps", "channels",
+)  # fmt: skip
 """Of every other kind."""
 
 

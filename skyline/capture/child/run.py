@@ -77,7 +77,7 @@ def _ask_for_another(channel, names):
 def observe(request, claim):
     """Put all hooks in place in this process; gives what steps through the iterations."""
     if request.get("mode") == "shapes":
-        from .tracing.stepper import ShapeStepper
+        from .shape_tracing.stepper import ShapeStepper
 
         stepper = ShapeStepper(claim, request["gpu"])
         stepper.install()

@@ -9,7 +9,7 @@ import ast
 import re
 
 from skyline.errors import RewriteRefused
-from skyline.plan.traced import repeated_modules
+from skyline.plan.script_layers import repeated_modules
 from skyline.rewrite.blocks import insert_after, replace
 from skyline.rewrite.context import RewriteContext, refusal
 from skyline.rewrite.imports import free_name, usable
@@ -31,8 +31,8 @@ from skyline.rewrite.sites.model_uses import ModelUse, model_uses
 from skyline.rewrite.sites.passes import optimizer_calls
 from skyline.rewrite.sites.start import calls_of
 from skyline.source.arguments import call_sites, qualified_name
-from skyline.source.batch_names import words
 from skyline.source.program import Module
+from skyline.source.setting_names import words
 from skyline.source.text import Function, TextEdit, dotted, last_name, text_of
 
 NAME = "fsdp"

@@ -22,32 +22,10 @@ _NUMBERS = (
     "item", "float", "int", "len", "round", "sum", "tolist", "perf_counter", "time", "max", "min", "exp",
 )  # fmt: skip
 _KEEP_NOTHING = {
-    *sys.stdlib_module_names,
-    *(
-        "torch",
-        "torchvision",
-        "torchaudio",
-        "numpy",
-        "tqdm",
-        "matplotlib",
-        "sklearn",
-        "pandas",
-        "PIL",
-        "scipy",
-    ),
-    *(
-        "tensorboard",
-        "tensorboardX",
-        "wandb",
-        "rich",
-        "yaml",
-        "omegaconf",
-        "hydra",
-        "cv2",
-        "datasets",
-        "tiktoken",
-    ),
-}
+    *sys.stdlib_module_names, "torch", "torchvision", "torchaudio", "numpy", "tqdm", "matplotlib",
+    "sklearn", "pandas", "PIL", "scipy", "tensorboard", "tensorboardX", "wandb", "rich", "yaml",
+    "omegaconf", "hydra", "cv2", "datasets", "tiktoken",
+}  # fmt: skip
 """Packages that define no models."""
 _KEEPERS = ("append", "extend", "add", "update", "put", "setdefault", "insert")
 

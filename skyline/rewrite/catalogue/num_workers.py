@@ -29,7 +29,6 @@ from skyline.rewrite.sites.configured import (
 from skyline.rewrite.sites.given import behind, check_not_commanded
 from skyline.rewrite.sites.iteration import framework
 from skyline.source.arguments import calls_at, passed, qualified_name
-from skyline.source.batch_names import words
 from skyline.source.batch_uses import is_loader, loader_calls, purpose
 from skyline.source.knob import DEFAULTS, KnobKind
 from skyline.source.mapping import holds
@@ -37,7 +36,7 @@ from skyline.source.origin import Frame, Route
 from skyline.source.program import Module
 from skyline.source.resolver import Origin
 from skyline.source.scope import is_main_guard
-from skyline.source.setting_names import Setting
+from skyline.source.setting_names import Setting, words
 from skyline.source.shared_use import reads
 from skyline.source.text import TextEdit, offsets_of, text_of
 from skyline.trace.facts import LoaderFact

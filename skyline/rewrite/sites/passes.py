@@ -11,10 +11,10 @@ from skyline.rewrite.blocks import preceding, statement_of, suite_of
 from skyline.rewrite.context import RewriteContext, refusal
 from skyline.rewrite.sites.iteration import ROUTE, Iteration, Region, function_called, iteration
 from skyline.source.arguments import calls_at, qualified_name, torch_optimizer
-from skyline.source.batch_names import words
 from skyline.source.origin import Frame, Instance
 from skyline.source.program import Module
 from skyline.source.scope import own_scope
+from skyline.source.setting_names import words
 from skyline.source.text import Function, dotted, last_name
 from skyline.source.training_loop import OTHER_STEPPERS
 from skyline.trace.facts import OptimizerFact

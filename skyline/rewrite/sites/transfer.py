@@ -9,7 +9,7 @@ from skyline.rewrite.blocks import statement_of
 from skyline.rewrite.context import RewriteContext
 from skyline.rewrite.sites.iteration import Iteration, Region, iteration
 from skyline.source.arguments import qualified_name
-from skyline.source.batch_names import words
+from skyline.source.setting_names import words
 
 _DTYPES = {
     "float", "float16", "float32", "float64", "bfloat16", "half", "double", "int", "int8", "int16", "int32",

@@ -386,7 +386,7 @@ def test_a_traced_script_follows_the_loader(script: Write, tmp_path: Path, start
     base = trace_shapes(request, None, progress=lambda _: None, starter=starter)
     assert shown(base) == (16, None)
     from skyline.predict.gpus import gpu_named
-    from skyline.predict.tracer import ScriptTracer, TracedSizes
+    from skyline.predict.shape_tracer import ScriptTracer, TracedSizes
 
     tracer = ScriptTracer(request, gpu_named("t4"), lambda _: None, None, None, starter)
     traced = TracedSizes(tracer, base).at(32)

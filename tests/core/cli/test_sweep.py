@@ -157,7 +157,7 @@ def test_a_prediction_stays_where_the_script_cannot_run_here(skyline: Run, train
 def test_an_interruption_keeps_what_is_known(
     skyline: Run, train: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from skyline.predict.tracer import ScriptTracer
+    from skyline.predict.shape_tracer import ScriptTracer
 
     whole = ScriptTracer.trace
     traced: list[object] = []

@@ -10,9 +10,9 @@ from msgspec.json import encode
 from skyline.errors import Cancelled, UsageError
 from skyline.interval import Interval
 from skyline.plan.cluster import cluster_named, cluster_names
+from skyline.plan.script_layers import traced_program
 from skyline.plan.search import Request, search
 from skyline.plan.strategy import Recompute, Sharding
-from skyline.plan.traced import traced_program
 from skyline.plan.transformer import transformer_named
 from skyline.report.pages.plan import plan_page, row_page
 from skyline.report.plan import Terms, choices, ranked

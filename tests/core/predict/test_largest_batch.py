@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from skyline.predict.largest_batch import largest_batch
-from skyline.predict.tracer import TracedSizes
+from skyline.predict.shape_tracer import TracedSizes
 from skyline.source.knob import Knob
 from skyline.trace.profile import Profile
 

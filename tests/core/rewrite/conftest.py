@@ -13,7 +13,7 @@ import pytest
 
 from skyline.errors import UsageError
 from skyline.rewrite.context import RewriteContext
-from skyline.rewrite.plan import RewritePlan, plan
+from skyline.rewrite.joint_edits import RewritePlan, plan
 from skyline.rewrite.registry import entries
 from skyline.rewrite.removal import present, taken_out
 from skyline.source.batch_size import find

@@ -121,7 +121,7 @@ def test_an_edit_is_for_the_text_at_hand(workshop) -> None:
         profile = shop.profile
         baseline = None
 
-    from skyline.rewrite.plan import plan
+    from skyline.rewrite.joint_edits import plan
     from skyline.whatif.question import Question
 
     (edit,) = plan(Elsewhere(), Question(32), lambda path: other).edits

@@ -4,9 +4,9 @@ from itertools import islice
 import pytest
 
 from skyline.calibrate.case import Case
+from skyline.calibrate.case_order import ordered_cases
 from skyline.calibrate.designs import designs
 from skyline.calibrate.machine import CalibratedDevice
-from skyline.calibrate.plan import plan
 from skyline.calibrate.store import CaseTime, append, path_of
 from skyline.predict import registry
 from skyline.predict.gpus import gpu_named
@@ -23,7 +23,7 @@ SLOWER = 3.0
 
 def measured(device=DEVICE, times: float = SLOWER) -> tuple[CaseTime, ...]:
     """Every operator takes so many times what is predicted without measurements."""
-    cases = [case for case in islice(plan(("fp32",), (0,), designs("cpu")), 900) if shape_of(case)]
+    cases = [case for case in islice(ordered_cases(("fp32",), (0,), designs("cpu")), 900) if shape_of(case)]
     shapes = [shape for case in cases if (shape := shape_of(case))]
     base = Processor().predict(shapes, device)
     rows = [CaseTime(case, answer.time_us.value * times) for case, answer in zip(cases, base, strict=True)]
@@ -40,7 +40,7 @@ def calibrated() -> Calibrated:
 
 
 def shapes():
-    cases = islice(plan(("fp32",), (0,), designs("cpu")), 2000, 2200)
+    cases = islice(ordered_cases(("fp32",), (0,), designs("cpu")), 2000, 2200)
     return [shape for case in cases if (shape := shape_of(case))]
 
 

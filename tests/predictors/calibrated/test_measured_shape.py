@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 import skyline.calibrate
+from skyline.calibrate.case_order import ordered_cases
 from skyline.calibrate.designs import HOST, TRAINING, designs
-from skyline.calibrate.plan import plan
 from skyline_predictors.calibrated.family import family_of, features
 from skyline_predictors.calibrated.measured_shape import shape_of
 
@@ -16,7 +16,7 @@ WHOLE_STEPS = ("adam_loop", "adam_foreach", "adam_fused")
 NO_OPERATORS = (*HOST, *TRAINING)
 CASES = {
     case.op: case
-    for case in islice(plan(("fp32",), (0,), designs("cpu")), 400)
+    for case in islice(ordered_cases(("fp32",), (0,), designs("cpu")), 400)
     # PyTorch counts a convolution in groups as if every channel met every other on the way back.
     if case.op not in NO_OPERATORS and dict(case.sizes).get("groups", 1) == 1
 }

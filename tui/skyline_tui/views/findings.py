@@ -21,7 +21,7 @@ from skyline_tui.figures import ARROW, MUTED, tail
 from skyline_tui.views.view import Place, View
 from skyline_tui.widgets.row_list import RowList
 
-DOCUMENTATION = "docs/rules/{code}.md"
+DOCUMENTATION = "docs/findings/{code}.md"
 
 
 class FindingRows(RowList):

@@ -12,22 +12,10 @@ from .tree_nodes import text_of
 
 _BUILT_IN = re.compile(r"<built-in (?:function|method) (\w+)")
 _LIBRARIES = re.compile(r"(?:site|dist)-packages/(.*)$")
-_PLUMBING = frozenset(
-    (
-        "wrapper",
-        "wrapped",
-        "inner",
-        "decorate_context",
-        "decorate_fwd",
-        "decorate_bwd",
-        "_wrapped_call_impl",
-        "_call_impl",
-        "_fn",
-        "__torch_function__",
-        "_use_grad",
-        "_optimizer_step_code",
-    )
-)
+_PLUMBING = frozenset({
+    "wrapper", "wrapped", "inner", "decorate_context", "decorate_fwd", "decorate_bwd", "_wrapped_call_impl",
+    "_call_impl", "_fn", "__torch_function__", "_use_grad", "_optimizer_step_code",
+})  # fmt: skip
 """Functions that only pass a call on: what they call names the work better."""
 
 

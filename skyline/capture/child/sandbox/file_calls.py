@@ -16,16 +16,8 @@ from .. import variant
 from . import refusal
 
 _READING = (
-    "access",
-    "chdir",
-    "getxattr",
-    "listxattr",
-    "lstat",
-    "pathconf",
-    "readlink",
-    "stat",
-    "statvfs",
-)
+    "access", "chdir", "getxattr", "listxattr", "lstat", "pathconf", "readlink", "stat", "statvfs",
+)  # fmt: skip
 _CHANGING = ("chmod", "chown", "fchmod", "fchown", "lchown", "removexattr", "setxattr", "utime")
 _NOT_FOLLOWING = ("lchown", "lstat", "readlink")
 _SWEPT = ("bz2", "codecs", "gzip", "lzma", "pathlib", "shutil", "tarfile", "tempfile", "tokenize", "zipfile")

@@ -12,58 +12,22 @@ from .. import user_code
 
 _DEVICES = ("/dev/", "/proc/", "/sys/")
 _CACHE_VARIABLES = (
-    "HF_HOME",
-    "HF_HUB_CACHE",
-    "HF_DATASETS_CACHE",
-    "HUGGINGFACE_HUB_CACHE",
-    "TRANSFORMERS_CACHE",
-    "TORCH_HOME",
-    "TORCH_EXTENSIONS_DIR",
-    "TORCHINDUCTOR_CACHE_DIR",
-    "TRITON_CACHE_DIR",
-    "TRITON_HOME",
-    "CUDA_CACHE_PATH",
-    "NUMBA_CACHE_DIR",
-    "MPLCONFIGDIR",
-    "PYTHONPYCACHEPREFIX",
-)
+    "HF_HOME", "HF_HUB_CACHE", "HF_DATASETS_CACHE", "HUGGINGFACE_HUB_CACHE", "TRANSFORMERS_CACHE",
+    "TORCH_HOME", "TORCH_EXTENSIONS_DIR", "TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR", "TRITON_HOME",
+    "CUDA_CACHE_PATH", "NUMBA_CACHE_DIR", "MPLCONFIGDIR", "PYTHONPYCACHEPREFIX",
+)  # fmt: skip
 _SHARED = ("~/.cache", "~/Library/Caches")
 """Where all programs of a person keep their caches, browsers and Skyline itself among them."""
 _WITHIN_SHARED = (
-    "clip",
-    "comgr",
-    "datasets",
-    "flashinfer",
-    "fontconfig",
-    "huggingface",
-    "jax",
-    "kagglehub",
-    "keras",
-    "matplotlib",
-    "mesa_shader_cache",
-    "mesa_shader_cache_db",
-    "miopen",
-    "numba",
-    "nvidia",
-    "open_clip",
-    "tilelang",
-    "torch",
-    "torch_extensions",
-    "torch_geometric",
-    "triton",
-    "vllm",
-    "whisper",
-)
+    "clip", "comgr", "datasets", "flashinfer", "fontconfig", "huggingface", "jax", "kagglehub", "keras",
+    "matplotlib", "mesa_shader_cache", "mesa_shader_cache_db", "miopen", "numba", "nvidia", "open_clip",
+    "tilelang", "torch", "torch_extensions", "torch_geometric", "triton", "vllm", "whisper",
+)  # fmt: skip
 """The folders there of the libraries that training scripts use."""
 _CACHE_FOLDERS = (
-    "~/.triton",
-    "~/.nv",
-    "~/.config/matplotlib",
-    "~/.matplotlib",
-    "~/.keras",
-    "~/nltk_data",
+    "~/.triton", "~/.nv", "~/.config/matplotlib", "~/.matplotlib", "~/.keras", "~/nltk_data",
     "~/scikit_learn_data",
-)
+)  # fmt: skip
 _DOWNLOADERS = tuple(
     part.replace("/", os.sep)
     for part in (

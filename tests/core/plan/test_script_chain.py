@@ -10,12 +10,12 @@ from skyline.plan.layers import KnownPass
 from skyline.plan.pipeline_cut import cut, stage_layers
 from skyline.plan.placement import GraphLayer, LayerGraph, StageLimits, place
 from skyline.plan.rank_memory import largest_rank, rank_memory
+from skyline.plan.script_chain import chain_of
+from skyline.plan.script_layers import traced_program
 from skyline.plan.search import Request, search
 from skyline.plan.step import step_time
 from skyline.plan.strategy import Precision, Recompute, Strategy
 from skyline.plan.timeline import strategy_graph
-from skyline.plan.traced import traced_program
-from skyline.plan.traced_chain import chain_of
 from skyline.plan.work import work_of
 from skyline.report.pages.plan import row_page
 from skyline.report.plan import Terms, ranked

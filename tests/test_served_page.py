@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 
 EXTENSION = Path(__file__).resolve().parent.parent / "extension"
-BUILT = EXTENSION.parent / "skyline" / "browser" / "static" / "panel.js"
+BUILT = EXTENSION.parent / "skyline" / "browser" / "static" / "served-page.js"
 
 
 def test_it_is_built_from_the_sources_as_they_are() -> None:

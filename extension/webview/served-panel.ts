@@ -8,7 +8,7 @@ import { NO_RUNS } from "../src/view/runs-state";
 import { Asker } from "./asker";
 import { Board } from "./board";
 import { fill, h } from "./dom";
-import place from "./panel.css";
+import place from "./served-panel.css";
 import { best } from "./results";
 import style from "./style.css";
 import { change, countIn, rateUnit, timeUnit } from "./units";

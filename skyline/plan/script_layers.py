@@ -12,8 +12,8 @@ from math import ceil
 from skyline.errors import UsageError
 from skyline.lazy_dataclass import dataclass
 from skyline.plan.layers import KnownPass, LayerPart, Layers
+from skyline.plan.script_chain import chain_of, input_bytes
 from skyline.plan.strategy import Strategy
-from skyline.plan.traced_chain import chain_of, input_bytes
 from skyline.plan.waiting import decodes_images
 from skyline.trace.profile import Profile
 from skyline.trace.record import OperatorShape, Phase, RecordKind

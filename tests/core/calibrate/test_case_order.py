@@ -5,12 +5,12 @@ from math import log2
 from hypothesis import given
 from hypothesis import strategies as st
 
+from skyline.calibrate.case_order import ordered_cases
 from skyline.calibrate.designs import DEVICE_CALLS, designs
-from skyline.calibrate.plan import plan
 
 
 def cases(count: int, device: str = "cpu"):
-    return list(islice(plan(("fp32", "bf16"), (0, 1), designs(device)), count))
+    return list(islice(ordered_cases(("fp32", "bf16"), (0, 1), designs(device)), count))
 
 
 def test_every_operator_comes_once_before_one_comes_again():
@@ -50,7 +50,7 @@ def test_most_are_of_the_first_format_and_thread_count():
 
 def test_launching_and_waiting_are_measured_on_gpus_and_eight_bits_where_there_are():
     plain, eight = (
-        list(islice(plan(("fp32", "bf16"), (0,), designs("cuda", eight_bits=bits)), 3000))
+        list(islice(ordered_cases(("fp32", "bf16"), (0,), designs("cuda", eight_bits=bits)), 3000))
         for bits in (False, True)
     )
     assert set(DEVICE_CALLS) <= {case.op for case in plain}

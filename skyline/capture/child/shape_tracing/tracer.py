@@ -15,16 +15,10 @@ from .rows import COPY, WAIT, RecordRows
 from .virtual import Runner, VirtualTensor, meta_like
 
 _BRANCHES = re.compile(r"^\s*(if|elif|while|assert)\b|\bif\b.*\belse\b")
-_READS_LITTLE = frozenset(
-    (
-        "aten::embedding",
-        "aten::index",
-        "aten::index_select",
-        "aten::gather",
-        "aten::_embedding_bag",
-        "aten::_embedding_bag_forward_only",
-    )
-)
+_READS_LITTLE = frozenset({
+    "aten::embedding", "aten::index", "aten::index_select", "aten::gather", "aten::_embedding_bag",
+    "aten::_embedding_bag_forward_only",
+})  # fmt: skip
 """Operators that read of their first tensors no more than they give."""
 
 _ON_GPU = {
@@ -347,32 +341,13 @@ def _bytes(tensor):
     return min(tensor.numel() * tensor.element_size(), tensor.untyped_storage().nbytes())
 
 
-_NO_KERNEL = frozenset(
-    (
-        "aten::empty",
-        "aten::empty_like",
-        "aten::empty_strided",
-        "aten::new_empty",
-        "aten::new_empty_strided",
-        "aten::lift_fresh",
-        "aten::_unsafe_view",
-        "aten::lift",
-        "aten::empty_permuted",
-        "aten::_local_scalar_dense",
-        "aten::_reshape_alias",
-        "aten::resize_",
-        "aten::set_",
-        "aten::detach_",
-        "aten::is_same_size",
-        "aten::sym_size",
-        "aten::squeeze_",
-        "aten::unsqueeze_",
-        "aten::t_",
-        "aten::transpose_",
-        "aten::as_strided_",
-        "aten::_has_compatible_shallow_copy_type",
-    )
-)
+_NO_KERNEL = frozenset({
+    "aten::empty", "aten::empty_like", "aten::empty_strided", "aten::new_empty", "aten::new_empty_strided",
+    "aten::lift_fresh", "aten::_unsafe_view", "aten::lift", "aten::empty_permuted",
+    "aten::_local_scalar_dense", "aten::_reshape_alias", "aten::resize_", "aten::set_", "aten::detach_",
+    "aten::is_same_size", "aten::sym_size", "aten::squeeze_", "aten::unsqueeze_", "aten::t_",
+    "aten::transpose_", "aten::as_strided_", "aten::_has_compatible_shallow_copy_type",
+})  # fmt: skip
 _known = {}
 
 

@@ -1,7 +1,7 @@
 /*
 Built by `make page`.
-Sources: src/view/plan-state.ts src/view/runs-state.ts webview/asker.ts webview/bar.ts webview/board.ts webview/curve.ts webview/dom.ts webview/panel.css webview/panel.ts webview/results.ts webview/scale.ts webview/served-page.ts webview/style.css webview/units.ts webview/whatifs.ts
-SHA-256: d9e75f96b3eeb8d5f56ec5842ebab71e4f677bf65558b5c181a6fe7179f370dc
+Sources: src/view/plan-state.ts src/view/runs-state.ts webview/asker.ts webview/bar.ts webview/board.ts webview/curve.ts webview/dom.ts webview/results.ts webview/scale.ts webview/served-page.ts webview/served-panel.css webview/served-panel.ts webview/style.css webview/units.ts webview/whatifs.ts
+SHA-256: 91d6599013d3d856ff716067b75510048913437a1be315412815f5a681c5f295
 
 With uPlot 1.6.32:
 The MIT License (MIT)

@@ -12,7 +12,7 @@ import pytest
 from skyline.analysis.analyse import analyse
 from skyline.errors import RewriteRefused
 from skyline.rewrite.argument import add_keyword
-from skyline.rewrite.plan import diff, plan
+from skyline.rewrite.joint_edits import diff, plan
 from skyline.rewrite.registry import entries
 from skyline.source.text import SourceText, parse
 from skyline.trace.profile import Profile

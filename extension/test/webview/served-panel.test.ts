@@ -1,13 +1,13 @@
 // @vitest-environment jsdom
 import { beforeEach, describe, expect, it, vi } from "vitest";
 import type { Question } from "../../src/protocol";
-import type { Panel as PanelType } from "../../webview/panel";
+import type { Panel as PanelType } from "../../webview/served-panel";
 import { answerTo, recorded } from "../recorded";
 
 vi.mock("uplot", () => ({ default: class { over = document.createElement("div"); cursor = {}; destroy() {} setSize() {} redraw() {} } }));
 vi.mock("uplot/dist/uPlot.min.css", () => ({ default: "" }));
 vi.mock("../../webview/style.css", () => ({ default: "" }));
-vi.mock("../../webview/panel.css", () => ({ default: "" }));
+vi.mock("../../webview/served-panel.css", () => ({ default: "" }));
 
 const now = recorded("argparse");
 const DIFF = "--- a/train.py\n+++ b/train.py\n-batch_size=32\n+batch_size=64\n";
@@ -45,7 +45,7 @@ beforeEach(async () => {
   vi.stubGlobal("ResizeObserver", class { observe() {} });
   vi.stubGlobal("CSS", { escape: (text: string) => text.replace(/["\\]/g, "\\$&") });
   vi.stubGlobal("requestAnimationFrame", (run: () => void) => setTimeout(run, 0));
-  const { Panel } = await import("../../webview/panel");
+  const { Panel } = await import("../../webview/served-panel");
   panel = new Panel();
   document.body.replaceChildren(panel.root);
 });

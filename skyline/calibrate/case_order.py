@@ -29,7 +29,7 @@ class Design:
     """The number formats of this operator, if it has its own."""
 
 
-def plan(
+def ordered_cases(
     dtypes: tuple[str, ...], thread_counts: tuple[int, ...], designs: tuple[Design, ...]
 ) -> Iterator[Case]:
     """An endless sequence of cases, the first of each operator first. Secondary formats and thread counts alternate.

@@ -16,13 +16,13 @@ from ruamel.yaml import YAML
 from skyline.version import __version__
 
 REPOSITORY = Path(__file__).resolve().parent.parent
-FEATURE = REPOSITORY / "packages" / "devcontainer" / "src" / "skyline"
+FEATURE = REPOSITORY / "packaging-recipes" / "devcontainer" / "src" / "skyline"
 INSTALL = FEATURE / "install.sh"
 
 
 @pytest.fixture(scope="module")
 def recipe() -> dict[str, Any]:
-    text = (REPOSITORY / "packages" / "conda" / "recipe.yaml").read_text(encoding="utf-8")
+    text = (REPOSITORY / "packaging-recipes" / "conda" / "recipe.yaml").read_text(encoding="utf-8")
     return YAML(typ="safe").load(text)
 
 
@@ -52,7 +52,7 @@ def test_the_recipe_builds_and_starts_what_the_wheel_does(recipe: dict[str, Any]
     assert condition(backend) in map(condition, recipe["requirements"]["host"])
     (script,) = re.findall(r'^skyline = "([^"]+)"$', text, flags=re.MULTILINE)
     assert recipe["build"]["python"]["entry_points"] == [f"skyline = {script}"]
-    folder = REPOSITORY / "packages" / "conda" / recipe["source"]["path"]
+    folder = REPOSITORY / "packaging-recipes" / "conda" / recipe["source"]["path"]
     assert folder.resolve() == REPOSITORY
     assert (folder / recipe["about"]["license_file"]).is_file()
 

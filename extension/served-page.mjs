@@ -5,10 +5,10 @@ import { fileURLToPath } from "node:url";
 import { build } from "esbuild";
 
 const here = (name) => fileURLToPath(new URL(name, import.meta.url));
-const BUILT = here("../skyline/browser/static/panel.js");
+const BUILT = here("../skyline/browser/static/served-page.js");
 
 /** The script. It begins with its sources and their checksum, which a test without Node compares. */
-export async function panelScript() {
+export async function pageScript() {
   const { outputFiles, metafile } = await build({
     absWorkingDir: here("."),
     entryPoints: ["webview/served-page.ts"],
@@ -33,4 +33,4 @@ export async function panelScript() {
   return `/*\n${banner.join("\n")}\n*/\n${outputFiles[0].text}`;
 }
 
-if (process.argv[1] === here("panel.mjs")) writeFileSync(BUILT, await panelScript());
+if (process.argv[1] === here("served-page.mjs")) writeFileSync(BUILT, await pageScript());

@@ -1,0 +1,9 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { expect, it } from "vitest";
+
+it("of the page of skyline serve is the one that its sources give", async () => {
+  const { pageScript } = (await import(join(import.meta.dirname, "../served-page.mjs"))) as { readonly pageScript: () => Promise<string> };
+  const kept = readFileSync(join(import.meta.dirname, "../../skyline/browser/static/served-page.js"), "utf8");
+  expect((await pageScript()) === kept, "run `make page`").toBe(true);
+});
