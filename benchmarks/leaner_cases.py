@@ -55,7 +55,7 @@ class Case:
     """A what-if on a script: a path from the repository's root, or a name in ``corpus.toml``.
 
     ``settings`` make a public script small enough for a processor, in both forms. ``{parts}`` in an edit is the number
-    of sub-batches. Without ``edits`` shares of lookups or rows are compared.
+    of sub-batches. Without ``edits`` shares are compared, of lookups, rows, multiplications or bits.
     """
 
     whatif: str
@@ -69,6 +69,9 @@ class Case:
         return not self.script.endswith(".py")
 
 
+OF_TABLES = ("hot_embeddings", "stale_embeddings")
+OF_VALUES = ("zeros", "widths")
+"""Findings on the values of layers: SKY306 and SKY308."""
 _HEADS = """\
         self.kqv = nn.Linear(n_embd, 3 * head_size, bias=False)
 """
@@ -152,10 +155,15 @@ CASES = (
     ),
     *(
         Case(whatif, script, settings=settings)
-        for whatif in ("hot_embeddings", "stale_embeddings")
+        for whatif in OF_TABLES
         for script, settings in (
             ("examples/recommender.py", (("recommender.py", "epochs: int = 3", "epochs: int = 3000"),)),
             ("trans_e", ()),
         )
+    ),
+    *(
+        Case(whatif, script, settings=settings)
+        for whatif in OF_VALUES
+        for script, settings in (("examples/image_classifier.py", ()), ("mnist", ()))
     ),
 )

@@ -38,6 +38,7 @@ CHANGES = (
         "better_graph",
     ),
     *("serialize", "scan_backward", "hot_embeddings", "stale_embeddings"),
+    *("zeros", "widths"),
 )
 _NO_GAIN = "no gain"
 _GAIN = 0.02
@@ -51,7 +52,6 @@ SIGNS = (
 """The rule of both counts, as the page states it."""
 _WHOLE_SCRIPTS = (
     "leaner_rows",
-    "leaner_kronecker",
     "leaner_again",
     "leaner_scripts",
     "unseen_whatifs",
@@ -154,12 +154,11 @@ def _unchanged(said: Mapping[str, Any]) -> float:
 
 def _of_divided(found: Sequence[Mapping[str, Any]]) -> Iterator[LeanerRow]:
     for one in found:
-        if one["whatif"] == "serialize":
-            nothing = one["predicted"] == 1
-            yield LeanerRow(
-                "serialize", one["script"], "serialize", one["measured"], one["predicted"], one["low"], one["high"],
-                1.0, one["null"], "divided_models", nothing,
-            )  # fmt: skip
+        nothing = one["predicted"] == 1
+        yield LeanerRow(
+            one["whatif"], one["script"], one["whatif"], one["measured"], one["predicted"], one["low"], one["high"],
+            1.0, one["null"], "divided_models", nothing,
+        )  # fmt: skip
 
 
 def _of_curves(found: Sequence[Mapping[str, Any]]) -> Iterator[LeanerRow]:

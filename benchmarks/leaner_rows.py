@@ -5,8 +5,9 @@
 Each script of ``leaner_cases.py`` is profiled and the answer kept before anything else runs. Then both forms and the
 script itself a second time (the null) take turns. An answer that nothing is gained is kept as such: it is right where
 the form by hand gains nothing either. For ``hot_embeddings`` and ``stale_embeddings`` shares are compared in place of
-times: those in the profile with those of later iterations of a run of its own (``later_lookups.py``). Rows
-stay in the result file: ``--only`` adds some to it. ``better_graph`` needs the extra ``graph``.
+times: those in the profile with those of later iterations of a run of its own (``later_lookups.py``). For the findings
+on zeros and on bits of values, a profile's sample is compared with all values of later iterations (``later_zeros.py``).
+Rows stay in the result file: ``--only`` adds some to it. ``better_graph`` needs the extra ``graph``.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from pathlib import Path
 
 import msgspec
 from corpus_script import read_corpus
-from leaner_cases import CASES, Case, Edit
+from leaner_cases import CASES, OF_TABLES, OF_VALUES, Case, Edit
 from machine import Machine, warn_when_busy
 from result_file import RESULTS, table, write
 from whatifs import KEEPS_MEMORY, Row, Said, WhatIfScript, public
@@ -35,7 +36,7 @@ from skyline.analysis.estimate import estimate
 from skyline.capture.request import CaptureRequest
 from skyline.capture.session import capture
 from skyline.interval import Interval
-from skyline.trace.tensor_values import TableAccess, hot_at, steady_at
+from skyline.trace.tensor_values import LayerWidths, LayerZeros, TableAccess, hot_at, steady_at
 from skyline.verification.change import Change
 from skyline.whatif.catalogue.memory.hot_embeddings import usual_mb
 from skyline.whatif.question import Choice, Estimate, Question
@@ -45,6 +46,7 @@ NAME = "leaner_rows"
 NO_GAIN = "no gain"
 """In place of a provenance, where the answer is that the change does not apply or brings nothing."""
 LOOKUPS, ROWS = "share of lookups", "share of rows that change"
+FACTORS, BITS = "share of multiplications without a zero", "share of 16 bits that values need"
 """In place of a provenance, where a share is compared in place of times."""
 STALE = 0.001
 _PARTS = 4
@@ -53,6 +55,8 @@ _SUB_BATCH = re.compile(r"in sub-batches of (\d+)")
 _FIRST, _COUNT = 50, 100
 """Iterations of the run that counts lookups."""
 _COUNT_TIMEOUT_S = 900.0
+_VALUE_COUNT = 10
+"""Iterations of the run that looks at every value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +149,53 @@ def share_rows(cases: Sequence[Case], name: str, subject: WhatIfScript, working:
     ]
 
 
+def factor_share(layers: Sequence[LayerZeros]) -> float:
+    """Of the multiplications of the layers, those without a zero; of two factors the one with more zeros counts."""
+    zero = total = 0.0
+    for one in layers:
+        gradients = one.gradients or 0.0
+        pairs = (one.inputs, one.weights), (gradients, one.weights), (gradients, one.inputs)
+        zero += one.multiplications * sum(map(max, pairs))
+        total += 3 * one.multiplications
+    return 1 - zero / total
+
+
+def bit_share(layers: Sequence[LayerWidths]) -> float:
+    """Of 16 bits for each value of the layers, those that the values need."""
+    parts = [part for one in layers for part in (one.inputs, one.weights, one.gradients) if part is not None]
+    return sum(one.numbers * one.mean_bits for one in parts) / (16 * sum(one.numbers for one in parts))
+
+
+def value_rows(cases: Sequence[Case], name: str, subject: WhatIfScript, working: Path) -> list[Row]:
+    """Zeros and bits that a profile sampled, and those of all values in later iterations of a run of their own."""
+    request = replace(subject.request(working), batch_points=0, trials=False)
+    values = analyse(capture(request, progress=lambda _: None)).profile.values
+    if values is None or not values.zeros:
+        print(f"{name}: no zeros were counted", file=sys.stderr)
+        return []
+    said = {"zeros": (factor_share(values.zeros), FACTORS), "widths": (bit_share(values.widths), BITS)}
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder, "zeros.json")
+        counter = [str(ROOT / "benchmarks" / "later_zeros.py"), str(out), str(_FIRST), str(_VALUE_COUNT)]
+        command = [subject.interpreter or sys.executable, *counter, str(subject.script), *subject.arguments]
+        subprocess.run(command, cwd=working, timeout=_COUNT_TIMEOUT_S, check=True, stdout=subprocess.DEVNULL)
+        seen: dict[str, list[float]] = json.loads(out.read_text(encoding="utf-8"))
+    rows: list[Row] = []
+    for case in cases:
+        share, basis = said[case.whatif]
+        first, second = seen["factors" if case.whatif == "zeros" else "bits"]
+        rows.append(
+            Row(
+                name,
+                Said((case.whatif,), share, 0.0, 1.0, 1.0, 0.0, basis),
+                Interval.exact((first + second) / 2),
+                Interval.exact(first / second),
+                None,
+            )
+        )
+    return rows
+
+
 def timed_rows(case: Case, subject: WhatIfScript, working: Path, rounds: int) -> list[Row]:
     """The row of one script with the change by hand."""
     folder = subject.script.parent
@@ -169,10 +220,11 @@ def rows_of(cases: Sequence[Case], subject: WhatIfScript, working: Path | None, 
     """The rows of one script."""
     with tempfile.TemporaryDirectory() as parent:
         run = working or Path(parent)
-        shares = [case for case in cases if not case.edits]
-        found = (
-            share_rows(shares, subject.name, sized(shares[0], subject, Path(parent)), run) if shares else []
-        )
+        found: list[Row] = []
+        for kind, rows in ((OF_TABLES, share_rows), (OF_VALUES, value_rows)):
+            shares = [case for case in cases if case.whatif in kind]
+            if shares:
+                found += rows(shares, subject.name, sized(shares[0], subject, Path(parent)), run)
         for case in cases:
             found += timed_rows(case, subject, run, rounds) if case.edits else []
         return found
@@ -196,7 +248,9 @@ def page(rows: Sequence[Row]) -> str:
         f"{table(head, body)}\n\nRatios of iteration times, changed over unchanged. Where the basis is *{LOOKUPS}*, "
         "both figures are the share of the lookups that so many MB of the hottest rows answer, predicted by a profile "
         f"and counted in {_COUNT} later iterations. Where it is *{ROWS}*, they are the share of looked-up rows that a "
-        f"step changes by more than {STALE:g} of their norm. Their null is one half of the iterations over the other; "
+        f"step changes by more than {STALE:g} of their norm. Where it is *{FACTORS}* or *{BITS}*, the findings SKY306 "
+        f"and SKY308 sampled it in one iteration, and all values of {_VALUE_COUNT} later ones were counted. Their null "
+        "is one half of the iterations over the other; "
         "the load of the machine does not matter to them. *No gain* is an answer: it is right where the form by hand "
         "gains nothing."
         "\n\nNot here: `tick_tock` needs a GPU."

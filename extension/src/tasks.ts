@@ -1,4 +1,4 @@
-/** The task type `skyline`: profiles a script in the terminal, or checks it against a revision. The editor shows profiles too. */
+/** The task type `skyline`: profiles a script in the terminal, checks it against a revision, or sweeps a setting. The editor shows profiles too. */
 
 import * as vscode from "vscode";
 import { importsTorch } from "./editor/training-file";
@@ -10,6 +10,10 @@ export interface Definition extends vscode.TaskDefinition {
   readonly gpu?: string;
   /** A git revision: check the script against it instead of profiling it. */
   readonly base?: string;
+  /** A setting and its values, `hidden=64:1024:64`: sweep it instead of profiling the script. */
+  readonly vary?: string;
+  /** The file that the page of a sweep is written to. */
+  readonly page?: string;
 }
 
 export class TaskProvider implements vscode.TaskProvider {
@@ -33,11 +37,18 @@ export class TaskProvider implements vscode.TaskProvider {
 export async function skylineTask(session: Session, definition: Definition, folder: vscode.WorkspaceFolder | undefined): Promise<vscode.Task | undefined> {
   if (!vscode.workspace.isTrusted) return undefined;
   const script = folder ? vscode.Uri.joinPath(folder.uri, definition.script) : null;
-  const { base, gpu } = definition;
-  const words = base ? ["check", "--base", base] : gpu ? ["profile", "--gpu", gpu] : ["profile"];
-  const line = await session.commandLine(script, ...words, definition.script, ...(definition.args ?? []));
+  const { base, vary } = definition;
+  const line = await session.commandLine(script, ...wordsOf(definition), definition.script, ...(definition.args ?? []));
   if (!line) return undefined;
   const run = new vscode.ProcessExecution(line.command, [...line.args], folder ? { cwd: folder.uri.fsPath } : {});
-  const name = base ? `check ${definition.script} against ${base}` : `profile ${definition.script}`;
+  const name = base ? `check ${definition.script} against ${base}` : vary ? `sweep ${definition.script} over ${vary}` : `profile ${definition.script}`;
   return new vscode.Task(definition, folder ?? vscode.TaskScope.Workspace, name, "skyline", run);
+}
+
+/** The command with its options, before the script. */
+function wordsOf({ base, gpu, page, vary }: Definition): string[] {
+  if (base) return ["check", "--base", base];
+  const on = gpu ? ["--gpu", gpu] : [];
+  if (!vary) return ["profile", ...on];
+  return ["sweep", "--vary", vary, ...on, ...(page ? ["--html", page] : [])];
 }

@@ -14,6 +14,7 @@ class Task {
 }
 vi.mock("vscode", () => ({ ProcessExecution, Task, TaskScope: { Workspace: 2 }, Uri: { joinPath: (base: { path: string }, name: string) => ({ path: `${base.path}/${name}` }) }, workspace: { isTrusted: true } }));
 const { branchesOf } = await import("../src/commands/check");
+const { problemOf } = await import("../src/commands/sweep");
 const { skylineTask } = await import("../src/tasks");
 
 const folder = mkdtempSync(join(tmpdir(), "skyline-check-"));
@@ -43,9 +44,17 @@ describe("a task", () => {
   it.each([
     [{}, "profile train.py", ["profile", "train.py"]],
     [{ gpu: "h100", args: ["--lr", "1"] }, "profile train.py", ["profile", "--gpu", "h100", "train.py", "--lr", "1"]],
+    [{ vary: "hidden=64:256:64", gpu: "cpu", page: "/t/sweep.html" }, "sweep train.py over hidden=64:256:64", ["sweep", "--vary", "hidden=64:256:64", "--gpu", "cpu", "--html", "/t/sweep.html", "train.py"]],
+    [{ vary: "lr=1,2" }, "sweep train.py over lr=1,2", ["sweep", "--vary", "lr=1,2", "train.py"]],
     [{ base: "origin/main" }, "check train.py against origin/main", ["check", "--base", "origin/main", "train.py"]],
   ])("of %j", async (news, name, args) => {
     const task = await made(news);
     expect([task.name, task.execution.args, task.execution.options]).toEqual([name, args, { cwd: "/p" }]);
+  });
+});
+
+describe("the setting of a sweep", () => {
+  it.each([["hidden=64:1024:64", true], [" width@model.py:12=16:64:8 ", true], ["batch_size=8,16", true], ["hidden", false], ["hidden=", false], ["a=1 b=2", false], ["", false]])("is checked: %s", (text, good) => {
+    expect(problemOf(text) === undefined).toBe(good);
   });
 });

@@ -12,7 +12,13 @@ from skyline.interval import Interval
 from skyline.ledger.record import TrackRecord
 from skyline.memory.peak import ASSUMED_CONTEXT_BYTES, ASSUMED_FRAGMENTS, Fit, fit
 from skyline.report.batch_contents import rate_words
-from skyline.report.schema import CurvePointReport, EstimateReport, ProfileReport, WhatIfReport
+from skyline.report.schema import (
+    BaselineReport,
+    CurvePointReport,
+    EstimateReport,
+    ProfileReport,
+    WhatIfReport,
+)
 from skyline.source.knob import KnobKind
 from skyline.trace.profile import Prediction
 from skyline.whatif.question import TimeToLoss
@@ -95,6 +101,21 @@ def speedup_words(speedup: float, speedup_range: Interval | None) -> str:
     if not is_known(speedup_range):
         return f"{UNKNOWN} ({range_cell(speedup_range)})"
     return units.format_ratio_range(speedup_range)
+
+
+LEAST_SHARE = 0.02
+"""The share of the speed, or of the peak memory, that a change in a short list gains at least."""
+
+
+def is_listed(estimate: EstimateReport, baseline: BaselineReport) -> bool:
+    """True for a change of a short list: it is likely faster, or saves memory, by ``LEAST_SHARE`` or more.
+
+    A change of which nothing is known is listed, too.
+    """
+    if not is_known(estimate.speedup_range) or estimate.speedup >= 1 + LEAST_SHARE:
+        return True
+    saved = baseline.peak.value - estimate.peak.value
+    return estimate.peak_bytes is not None and 0 < baseline.peak.value * LEAST_SHARE <= saved
 
 
 NOT_CLEAR = "no clear gain"

@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from skyline.analysis.gpu_costs import busy_share
 from skyline.lazy_dataclass import dataclass
 from skyline.predict.gpu_spec import GpuSpec
-from skyline.predict.operator_time import TileUse
 from skyline.predict.predicted_times import in_allowed_format
-from skyline.predict.registry import tiling
+from skyline.predict.tile_shares import product_uses, tile_shares
 from skyline.trace.profile import Profile
 from skyline.trace.record import OperatorShape, Record, RecordKind
 
@@ -114,17 +113,5 @@ def _tiles(
     known: Sequence[tuple[int, OperatorShape]], device: GpuSpec | None
 ) -> tuple[float | None, float | None]:
     """The shares of tiles and of waves over all products, weighted by their arithmetic."""
-    predictor = tiling()
-    if device is None or device.is_processor or predictor is None or not known:
-        return None, None
-    distinct = list(dict.fromkeys(shape for _, shape in known))
-    uses: dict[OperatorShape, TileUse | None] = dict(
-        zip(distinct, predictor.tile_use(distinct, device), strict=True)
-    )
-    used = [(flops, use) for flops, shape in known if (use := uses[shape]) is not None]
-    total = sum(flops for flops, _ in used)
-    if not total:
-        return None, None
-    computed = sum(flops / use.filled for flops, use in used)
-    waited = sum(flops / use.busy for flops, use in used)
-    return total / computed, total / waited
+    shares = tile_shares(product_uses(known, device)) if device is not None else None
+    return (None, None) if shares is None else (shares.filled, shares.busy)

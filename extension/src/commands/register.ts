@@ -11,6 +11,7 @@ import { exportProfile } from "./export";
 import { compareGpus } from "./gpus";
 import { selectInterpreter } from "./interpreter";
 import { Reports } from "./report";
+import { sweepSetting } from "./sweep";
 import { showTrace } from "./trace";
 import { OpenSource } from "../editor/source";
 import { askArguments } from "../launch/ask";
@@ -40,6 +41,7 @@ export function registerCommands(
     register("comparePrevious", () => comparePrevious(session, desk)),
     register("compareGpus", async () => (await ready(desk)) && compareGpus(desk)),
     register("checkChange", async () => (await ready(desk)) && checkChange(session, desk, runs)),
+    register("sweepSetting", async () => (await ready(desk)) && sweepSetting(session, desk, runs)),
     register("showTrace", (given) => showTrace(desk, given)),
     register("showView", () => vscode.commands.executeCommand(`${ViewProvider.id}.focus`)),
     register("showChanges", () => diff.show()),

@@ -54,9 +54,7 @@ export class Reports implements vscode.Disposable {
   }
 
   #create(uri: vscode.Uri): Shown {
-    const options = { enableScripts: false, enableFindWidget: true, localResourceRoots: [] };
-    const title = `Report: ${path.basename(uri.fsPath)}`;
-    const panel = vscode.window.createWebviewPanel("skyline.report", title, vscode.ViewColumn.Active, options);
+    const panel = pagePanel(`Report: ${path.basename(uri.fsPath)}`);
     const shown = { panel, report: "" };
     this.#shown.set(uri.toString(), shown);
     panel.onDidDispose(() => this.#shown.delete(uri.toString()));
@@ -76,6 +74,19 @@ export class Reports implements vscode.Disposable {
       // Keep the report of the previous profile. Opening the report again shows the error.
     }
   }
+}
+
+/** Shows a page that stays as it is in a tab of its own. */
+export function showPage(title: string, report: string): void {
+  const shown = { panel: pagePanel(title), report };
+  const themes = vscode.window.onDidChangeActiveColorTheme(() => draw(shown));
+  shown.panel.onDidDispose(() => themes.dispose());
+  draw(shown);
+}
+
+function pagePanel(title: string): vscode.WebviewPanel {
+  const options = { enableScripts: false, enableFindWidget: true, localResourceRoots: [] };
+  return vscode.window.createWebviewPanel("skyline.report", title, vscode.ViewColumn.Active, options);
 }
 
 /** The report of a script's latest profile, passed in a temporary file: server and extension share a machine. */

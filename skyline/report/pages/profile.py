@@ -163,7 +163,7 @@ def profile_page(
         else None,
         lines_section(report, base, SHOWN_IN_FULL if full else SHOWN),
         curve_section(report, base),
-        *(whatif_sections(whatifs, reasons=full) if whatifs is not None and answers else ()),
+        *(whatif_sections(whatifs, reasons=full, short=not full) if whatifs is not None and answers else ()),
         findings_section(report.findings, base, full=full),
         paragraphs("Notes", report.notes),
         paragraphs("Basis of the prediction", prediction_basis(report), "basis"),

@@ -6,11 +6,13 @@ from collections.abc import Iterator, Sequence
 
 from skyline import units
 from skyline.report.basis import (
+    LEAST_SHARE,
     Direction,
     baseline_doubt,
     correction_words,
     direction,
     is_known,
+    is_listed,
     not_clear,
     one_off_words,
     range_cell,
@@ -81,25 +83,30 @@ def whatif_sections(
     detail: bool = False,
     of_trace: bool = False,
     reasons: bool = False,
+    short: bool = False,
 ) -> Iterator[Section]:
     """The table of what-ifs; ``detail`` adds what each assumes and whether the code can be rewritten.
 
-    A trace has no code, and does not tell what changes do to the memory.
+    A trace has no code, and does not tell what changes do to the memory. ``short`` names changes with little gain in
+    one line below the table.
     """
-    applicable = [one for one in report.estimates if one.applicable]
+    every = [one for one in report.estimates if one.applicable]
+    applicable = [one for one in every if is_listed(one, report.baseline)] if short else every
+    little = [one for one in every if one not in applicable]
     in_code = [one for one in report.estimates if one.present is not None]
     refused = [one for one in report.estimates if not one.applicable and one.present is None]
     per = "step relative to the recording" if of_trace else "iteration relative to the unchanged script"
     blocks: list[Block] = []
     if applicable:
         blocks += _table(applicable, report, of_trace=of_trace)
-    elif not refused and not in_code:
+    elif not little and not refused and not in_code:
         blocks += said("no what-if is known for this script", tone="")
     for one in applicable if not detail else ():
         if words := one_off_words(one.one_off_s, one.break_even_iterations):
             blocks.append(Paragraph(f"{one.spec} costs once: {words}"))
         if words := to_loss_words(one.to_loss):
             blocks.append(Paragraph(f"{one.spec} to the same loss (estimate): {words}"))
+    blocks += _little(little, script)
     remarks = [*_remarks(applicable, refused, in_code, script, reasons=reasons or detail), *_records(report)]
     heading = ("What-ifs", f"change per {per}", _EXPLAINED)
     if not detail:
@@ -112,6 +119,17 @@ def whatif_sections(
         yield _detail(report.combined, tuple(one.spec for one in applicable), script, of_trace=of_trace)
     if remarks:
         yield Section(tuple(remarks))
+
+
+def _little(estimates: Sequence[EstimateReport], script: str) -> list[Block]:
+    """Changes with little gain, with their speed; the table of all of them is one command away."""
+    if not estimates:
+        return []
+    named = ", ".join(f"{one.spec} {speedup_cell(one.speedup, one.speedup_range)}" for one in estimates)
+    return [
+        Paragraph(f"less than {LEAST_SHARE:.0%} faster: {named}".replace("%", " %"), "dim", "!"),
+        Paragraph(f"all figures: skyline whatif {script}", "dim", indent=2),
+    ]
 
 
 def _remarks(

@@ -19,7 +19,8 @@ from skyline.report.basis import (
     speedup_cell,
     speedup_words,
 )
-from skyline.report.pages.whatifs import whatifs_page
+from skyline.report.document import Paragraph, TextTable
+from skyline.report.pages.whatifs import whatif_sections, whatifs_page
 from skyline.report.schema import BestReport, EstimateReport, WhatIfReport
 from skyline.report.terminal import print_document
 from skyline.whatif.question import speedup_range
@@ -101,6 +102,45 @@ def test_a_range_that_tells_nothing_is_shown_as_not_known(whatif_report: WhatIfR
     assert "not known" in row
     assert "0.28–3.56x" in row
     assert "0.72" not in row
+
+
+def test_a_short_list_names_changes_with_little_gain_in_one_line(whatif_report: WhatIfReport) -> None:
+    first = whatif_report.estimates[0]
+    peak = whatif_report.baseline.peak.value
+
+    def made(
+        name: str, speedup: float, saved: float = 0.0, ends: tuple[float, float] | None = None
+    ) -> EstimateReport:
+        low, high = ends or (speedup, speedup)
+        return replace(
+            first,
+            name=name,
+            value="",
+            speedup=speedup,
+            speedup_range=Interval(speedup, low, high),
+            peak_bytes=Interval.exact(peak - saved),
+        )
+
+    estimates = (
+        made("gains", 1.02),
+        made("little", 1.019),
+        made("slower", 0.8, 0.019 * peak),
+        made("saves", 0.8, 0.02 * peak),
+        made("unsure", 0.9, ends=(0.3, 3.0)),
+    )
+    report = replace(whatif_report, estimates=estimates, combined=None)
+    [section] = whatif_sections(report, short=True)
+    table, *others = section.blocks
+    assert isinstance(table, TextTable)
+    assert [row.cells[0].text for row in table.rows] == ["gains", "saves", "unsure"]
+    words = [one.text for one in others if isinstance(one, Paragraph)]
+    assert words[0] == "less than 2 % faster: little 1.02x, slower 0.80x"
+    assert words[1] == "all figures: skyline whatif SCRIPT"
+    [whole] = whatif_sections(report)
+    assert isinstance(whole.blocks[0], TextTable)
+    assert len(whole.blocks[0].rows) == len(estimates)
+    [none] = whatif_sections(replace(report, estimates=estimates[1:3]), short=True)
+    assert not any(isinstance(one, TextTable) for one in none.blocks)
 
 
 def test_twice_the_batch_in_less_than_twice_the_time_is_a_gain() -> None:

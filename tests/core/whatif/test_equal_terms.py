@@ -224,6 +224,55 @@ def test_the_cheapest_of_all_forms_is_found(library, name) -> None:
     assert total(terms, cheapest(terms, price)) == pytest.approx(least(terms))
 
 
+def by_program(terms):
+    """The least price of all forms by an integer program, as Tensat extracts them: nodes, and an order of classes."""
+    optimize = pytest.importorskip("scipy.optimize")
+    nodes = [
+        (name, node, us)
+        for name, each in terms.classes.items()
+        for node in each
+        if (us := node_us(terms, name, node, price)) < inf
+    ]
+    names = {name: place for place, name in enumerate(terms.classes)}
+    size, most = len(nodes) + len(names), len(names) + 1.0
+    rows, low = [], []
+
+    def held(coefficients, least_of_it):
+        row = [0.0] * size
+        for place, value in coefficients:
+            row[place] += value
+        rows.append(row)
+        low.append(least_of_it)
+
+    def members(name):
+        return [(place, 1.0) for place, (of, *_) in enumerate(nodes) if of == name]
+
+    for root in {terms.of_term[one] for one in terms.block.needed}:
+        held(members(root), 1.0)
+    for place, (name, node, _) in enumerate(nodes):
+        for child in set(node.children):
+            held([*members(child), (place, -1.0)], 0.0)
+            order = [(len(nodes) + names[name], 1.0), (len(nodes) + names[child], -1.0), (place, -most)]
+            held(order, 1.0 - most)
+    prices = [us for _, _, us in nodes] + [0.0] * len(names)
+    solved = optimize.milp(
+        prices,
+        integrality=[1] * len(nodes) + [0] * len(names),
+        bounds=optimize.Bounds(0.0, [1.0] * len(nodes) + [most] * len(names)),
+        constraints=optimize.LinearConstraint(rows, low, inf),
+        options={"mip_rel_gap": 0.0, "time_limit": 60.0},
+    )
+    assert solved.status == 0, solved.message
+    return solved.fun
+
+
+@pytest.mark.parametrize("name", BLOCKS)
+def test_the_search_finds_what_an_integer_program_finds(library, name) -> None:
+    """The search takes no solver and far less time; the program knows the optimum of larger graphs, too."""
+    terms = saturated(BLOCKS[name]())
+    assert total(terms, cheapest(terms, price)) == pytest.approx(by_program(terms), rel=1e-6)
+
+
 def test_eight_layers_of_one_input_become_one_though_each_alone_is_cheaper_by_itself(library) -> None:
     [found] = savings(saturated(one_input(8, rows=1)), PRICES)
     assert found.change is Change.MERGED

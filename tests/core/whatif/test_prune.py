@@ -12,8 +12,10 @@ from skyline.analysis.estimate import answer
 from skyline.errors import UsageError
 from skyline.predict.gpus import gpu_named
 from skyline.predict.registry import predictor_for
+from skyline.predict.tile_shares import product_uses, tile_shares
 from skyline.trace.facts import ModuleFact, ParallelFact, TorchSettings
 from skyline.trace.record import BareTimes, IterationMark, OperatorShape, Phase, Record, RecordKind, Trace
+from skyline.units import format_share
 from skyline.whatif.base import Grain, Provenance, Scenario
 from skyline.whatif.baseline import baseline
 from skyline.whatif.catalogue.models.prune import WHATIF
@@ -258,6 +260,25 @@ def test_matrix_units_mind_sizes_that_pruning_makes_odd(on_gpu):
     assert not any("SKY303" in one for one in rounded.assumptions)
     subject = baseline(on_gpu)
     assert subject.step_ms(rounded.graph) < subject.step_ms(after.graph)
+
+
+def test_tiles_and_waves_are_told_before_and_after(on_gpu):
+    """Each product weighs by its arithmetic; the shares are those of the installed predictor."""
+    _, after = changed(on_gpu, "0.5")
+    (words,) = (one for one in after.assumptions if "tiles" in one)
+    spec = gpu_named("A100-SXM4-80GB")
+    model = pruned(on_gpu, Cut(0.5))
+    now, then = [], []
+    for (_, _, _, _, module, _, flops), shape in zip(WORK, on_gpu.trace.shapes, strict=True):
+        layer = model.layers.get(PATHS[module]) if module >= 0 else None
+        if flops and layer is not None:
+            now.append((float(flops), shape))
+            smaller = model.shape(shape, layer)
+            then.append((float(smaller.flops), smaller))
+    before, left = (tile_shares(product_uses(each, spec)) for each in (now, then))
+    assert f"fill {format_share(left.filled)} of their tiles, now {format_share(before.filled)}" in words
+    assert f"{format_share(left.busy)} of the multiprocessors' time has a tile" in words
+    assert f"now {format_share(before.busy)}" in words
 
 
 def test_depthwise_and_grouped_convolutions():

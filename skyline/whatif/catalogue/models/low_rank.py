@@ -31,6 +31,7 @@ _USUAL = Constant.at(
     "an assumption: the rank to offer over the narrower side of the largest weight; a fifth to a half of it stays",
 )
 _RECURRENT = ("LSTM", "GRU", "RNN")
+_TABLES = ("Embedding", "EmbeddingBag")
 CAVEAT = "training tolerates fewer free parameters; its loss is not predicted"
 
 
@@ -109,7 +110,10 @@ def _split(layers: Sequence[Factored], rank: int) -> tuple[Factored, ...]:
 def _why_none(profile: Profile) -> str:
     if halves(profile):
         return "its linear layers are split already"
-    return next(iter(_staying(profile)), "the model trains no linear layer with a weight of its own")
+    none = "the model trains no linear layer with a weight of its own"
+    if any(one.class_name in _TABLES and one.library for one in profile.modules):
+        none += "; embedding_factorization is for its embeddings"
+    return next(iter(_staying(profile)), none)
 
 
 def _staying(profile: Profile) -> tuple[str, ...]:
@@ -117,11 +121,10 @@ def _staying(profile: Profile) -> tuple[str, ...]:
     named = sorted(
         {one.class_name for one in profile.modules if one.class_name in _RECURRENT and one.library}
     )
-    return (
-        (f"{', '.join(named)} multiplies inside of one operator, which takes whole weights only",)
-        if named
-        else ()
-    )
+    if not named:
+        return ()
+    other = "; kronecker is for LSTM" if "LSTM" in named else ""
+    return (f"{', '.join(named)} multiplies inside of one operator, which takes whole weights only{other}",)
 
 
 def _changed(subject: Subject, graph: Graph, layers: tuple[Factored, ...], larger: float, end: End) -> Graph:

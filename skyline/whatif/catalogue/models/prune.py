@@ -14,6 +14,9 @@ from skyline.graph.selection import select
 from skyline.graph.task import WORK, TaskKind, WorkClass
 from skyline.interval import ENDS, Interval
 from skyline.lazy_dataclass import dataclass
+from skyline.predict.operator_time import TileUse
+from skyline.predict.predicted_times import in_allowed_format
+from skyline.predict.tile_shares import product_uses, tile_shares
 from skyline.trace.record import PASSES, OperatorShape, Phase
 from skyline.units import format_ms, format_share
 from skyline.whatif.base import Applicability, Scenario, Semantics, Subject, UsualWhatIf
@@ -40,6 +43,8 @@ _STEPS = tuple(step / 5 for step in range(6))
 _MOST_CALL = Constant.at(
     0.5, "an assumption: at least half of a short operator's time is work on its numbers"
 )
+_TILE = 64
+"""The multiple of the cure for tiles: the side of the smaller square tiles of the libraries."""
 CAVEAT = (
     "test accuracy alone does not show the cost of pruning: measure out-of-distribution data, noise and calibration "
     "too (Liebenwein and others, Lost in Pruning, 2021)"
@@ -203,23 +208,43 @@ class _Work:
         """By the predictor at both sizes, with its tiles and waves; longer for sizes that 16 bytes do not divide."""
         size = element_bytes(self.subject.script)
         changing = np.isin(kernels.kernels, self.tasks)
-        called = dict(zip(self.tasks.tolist(), self.calls, strict=True))
-        after: list[OperatorShape] = []
         longer: list[Interval] = []
-        for task, shape, changes in zip(
-            kernels.kernels.tolist(), kernels.shapes, changing.tolist(), strict=True
-        ):
-            _, path, is_product = called[task] if changes else (None, "", False)
+        for path, is_product in self._kernel_layers(kernels):
             layer = model.layers.get(path)
-            after.append(model.shape(shape, layer) if changes else shape)
             odd = layer is not None and is_product and size
             longer.append(_longer(layer, size) if layer is not None and odd else Interval.exact(1.0))
-        factors = kernels.factors(kernels.shapes, after)
+        factors = kernels.factors(kernels.shapes, self._shapes_after(kernels, model))
         cases = (
             np.where(changing, found * np.array([getattr(one, end) for one in longer], np.float64), 1.0)
             for found, end in zip(factors, ENDS, strict=True)
         )
         return Factors(*cases)
+
+    def _kernel_layers(self, kernels: PredictedKernels) -> list[tuple[str, bool]]:
+        """Of each kernel the path of its module, empty where sizes do not change it, and whether it is a product."""
+        called = dict(zip(self.tasks.tolist(), self.calls, strict=True))
+        found = (called.get(task) for task in kernels.kernels.tolist())
+        return [("", False) if one is None else one[1:] for one in found]
+
+    def _shapes_after(self, kernels: PredictedKernels, model: Pruned) -> list[OperatorShape]:
+        """Of each kernel its shape once pruned."""
+        changing = np.isin(kernels.kernels, self.tasks).tolist()
+        layers = self._kernel_layers(kernels)
+        return [
+            model.shape(shape, model.layers.get(path)) if changes else shape
+            for shape, (path, _), changes in zip(kernels.shapes, layers, changing, strict=True)
+        ]
+
+    def _tiles(self, kernels: PredictedKernels, model: Pruned | None = None) -> TileUse | None:
+        """Tiles and waves of the layers' products, now or once pruned, weighted by their arithmetic."""
+        sized = kernels.shapes if model is None else self._shapes_after(kernels, model)
+        layers = self._kernel_layers(kernels)
+        weighed = [
+            (float(shape.flops), in_allowed_format(shape, kernels.profile, kernels.spec))
+            for shape, (_, is_product) in zip(sized, layers, strict=True)
+            if is_product and shape.flops
+        ]
+        return tile_shares(product_uses(weighed, kernels.spec))
 
     def arithmetic(self, model: Pruned) -> float:
         """Arithmetic of the layers' products once pruned over that now."""
@@ -254,23 +279,47 @@ class _Work:
 
     def utilisation(self, model: Pruned, cut: Cut) -> tuple[str, ...]:
         """The fit of the remaining sizes to the units that multiply, with the cure for odd ones."""
-        on_processor = self.kernels is None
+        kernels = self.kernels
+        on_processor = kernels is None
         wanted = self.width if on_processor else EFFICIENT_FROM.get(element_bytes(self.subject.script), 0)
         layers = tuple(model.layers.values())
         odd = [one for one in layers if wanted and one.kept_outputs % wanted and not one.outputs % wanted]
+        plain = all(one.plain for one in layers)
+        tiles = () if kernels is None else self._tile_words(kernels, model, cut, plain=plain)
         if not odd:
-            return ()
+            return tiles
         rounded = Cut(cut.ratio, wanted)
-        cure = f": {NAME}={rounded} keeps multiples" if all(one.plain for one in layers) else ""
+        cure = f": {NAME}={rounded} keeps multiples" if plain else ""
         said = f"{len(odd)} of {len(layers)} layers get numbers of outputs that {wanted} does not divide, such as "
         if not on_processor:
-            return (f"{said}{odd[0].kept_outputs} (SKY303){cure}",)
+            return (f"{said}{odd[0].kept_outputs} (SKY303){cure}", *tiles)
         (now, then), (now_filled, then_filled) = (self._computed(model, one) for one in (1, wanted))
         filled = [
             format_share(one / all_of) for one, all_of in ((now, now_filled), (then, then_filled)) if all_of
         ]
         units = f", so that products fill {filled[1]} of vectors, now {filled[0]}" if filled else ""
         return (f"{said}{odd[0].kept_outputs}{units}{cure}",)
+
+    def _tile_words(
+        self, kernels: PredictedKernels, model: Pruned, cut: Cut, *, plain: bool
+    ) -> tuple[str, ...]:
+        """Tiles and waves before and after, with what rounding to whole tiles leaves; empty where not known."""
+        now, then = self._tiles(kernels), self._tiles(kernels, model)
+        if now is None or then is None:
+            return ()
+        words = (
+            f"products fill {format_share(then.filled)} of their tiles, now {format_share(now.filled)}; in their waves "
+            f"{format_share(then.busy)} of the multiprocessors' time has a tile, now {format_share(now.busy)}"
+        )
+        rounded = Cut(cut.ratio, _TILE)
+        if not plain or cut.multiple % _TILE == 0 or then.filled * then.busy >= now.filled * now.busy:
+            return (words,)
+        cured = self._tiles(kernels, pruned(self.subject.script, rounded))
+        if cured is None or cured.filled * cured.busy <= then.filled * then.busy:
+            return (words,)
+        return (
+            f"{words}; {NAME}={rounded} keeps {format_share(cured.filled)} and {format_share(cured.busy)}",
+        )
 
 
 def _longer(layer: PrunedLayer, size: int) -> Interval:

@@ -1,0 +1,317 @@
+"""Headline cases of papers on leaner models as curves of our predictions, next to the figures that the papers state.
+
+    python benchmarks/leaner_papers.py [--only prune_train hfta] [--without-runs]
+
+Curves on GPUs are predicted from shapes, and nothing runs there. Three need a profile of a run on this machine: the
+sub-batches of mini-batch serialization, and the lookups of the divided and stale embeddings; ``--without-runs`` leaves
+them out. No constant is fitted to a paper. Curves of an earlier run stay on the page where one is not drawn again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+from machine import Machine
+from predicted_whatifs import MODELS, traced
+from result_file import RESULTS, table, write
+
+from skyline.analysis.analyse import Analysis, analyse
+from skyline.analysis.estimate import estimate
+from skyline.capture.request import CaptureRequest
+from skyline.capture.session import capture
+from skyline.predict.checkpoint_interval import best_interval_s, lost_share
+from skyline.whatif.question import Choice, Estimate, Question
+
+NAME = "leaner_papers"
+HERE = Path(__file__).resolve().parent
+_RATIOS = ("0.1", "0.3", "0.5", "0.6", "0.7")
+_MEAN = re.compile(r"mean iteration takes .*?, ([\d.]+) % of now")
+_TILES = re.compile(
+    r"fill ([\d.]+) % of their tiles, now ([\d.]+) %; .* ([\d.]+) % of the .*?, now ([\d.]+) %"
+)
+_ON_GPU = (
+    ('device = "cuda" if torch.cuda.is_available() else "cpu"', 'device = "cuda"'),
+    ("model = Recommender().to(device)", "model = Recommender().to(device)\nmodel.tables.to('cpu')"),
+    ("table(categories[:, place])", "table(categories[:, place]).to(device)"),
+    ("dense.to(device), categories.to(device), labels", "dense.to(device), categories, labels"),
+)
+"""The tables of the recommender on the host, as in the baselines of FAE."""
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """Predictions over one value; ``published`` is what the paper states, ``differs`` why ours is another figure."""
+
+    name: str
+    title: str
+    head: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    published: str
+    differs: str
+
+
+def answers(analysis: Analysis, whatif: str, values: Sequence[str]) -> list[Estimate]:
+    """The answer to each value."""
+    return [estimate(analysis, Question(choices=(Choice(whatif, value),))) for value in values]
+
+
+def ratio(analysis: Analysis, answer: Estimate) -> str:
+    """The iteration over the unchanged one, with its range."""
+    if not answer.applicable:
+        return answer.reason or "does not apply"
+    now = analysis.baseline.iteration_ms.value
+    low, high = answer.iteration_ms.low / now, answer.iteration_ms.high / now
+    return f"{answer.iteration_ms.value / now:.2f} [{low:.2f}, {high:.2f}]"
+
+
+def speed(answer: Estimate) -> str:
+    """Samples per second over those of the unchanged script."""
+    return f"{answer.speedup:.2f}x" if answer.applicable else (answer.reason or "does not apply")
+
+
+def found(pattern: re.Pattern[str], answer: Estimate) -> tuple[str, ...]:
+    """The groups of a pattern in the assumptions of an answer; dashes where it is not there."""
+    matches = (pattern.search(one) for one in answer.assumptions)
+    match = next((one for one in matches if one), None)
+    return match.groups() if match else ("–",) * pattern.groups
+
+
+def resnet50() -> str:
+    """ResNet-50 in float32."""
+    return (
+        (MODELS / "resnet50.py").read_text(encoding="utf-8").replace("bfloat16)", "bfloat16, enabled=False)")
+    )
+
+
+def prune_train() -> Curve:
+    analysis = traced(resnet50(), "v100")
+    rows = [
+        (value, ratio(analysis, one), f"{found(_MEAN, one)[0]} %")
+        for value, one in zip(_RATIOS, answers(analysis, "prune", _RATIOS), strict=True)
+    ]
+    return Curve(
+        "prune_train",
+        "PruneTrain: ResNet-50 pruned gradually, V100, float32, batch 64",
+        ("`prune`", "iteration of the last model", "mean iteration of the training"),
+        tuple(rows),
+        "39 % less time for the whole training of ResNet-50, 40 % less arithmetic",
+        "Regularization chooses their channels, layer by layer, and most of them go early; their batch grows into the "
+        "free memory, and fewer bytes are exchanged between GPUs. Ours has one ratio for all layers, six equal "
+        "stretches, and one GPU with the same batch. Accuracy decides which ratio is possible; it is not predicted.",
+    )
+
+
+def flex_sa() -> Curve:
+    analysis = traced((MODELS / "resnet50.py").read_text(encoding="utf-8"), "a100")
+    rows = []
+    for value in _RATIOS:
+        plain, whole = answers(analysis, "prune", (value, f"{value}:64"))
+        tiles, tiles_now, busy, busy_now = found(_TILES, plain)
+        rounded = found(_TILES, whole)
+        rows.append(
+            (
+                value, f"{tiles} %", f"{busy} %", f"{rounded[0]} %", f"{rounded[2]} %", f"{tiles_now} and {busy_now} %",
+                ratio(analysis, plain), ratio(analysis, whole),
+            )
+        )  # fmt: skip
+    return Curve(
+        "flex_sa",
+        "FlexSA: tiles and waves of pruned ResNet-50, A100, bfloat16, batch 64",
+        (
+            *("`prune`", "tiles", "waves", "tiles, multiples of 64", "waves, multiples of 64"),
+            *("now", "iteration", "iteration, multiples of 64"),
+        ),
+        tuple(rows),
+        "an array that divides itself is used 37 % better than one large array, for pruned networks in training",
+        "Theirs is a simulated accelerator with one large systolic array. A GPU has many multiprocessors and small "
+        "tiles, so that other parts are lost. Rounding keeps more channels or fewer, and changes the arithmetic.",
+    )
+
+
+def hfta() -> Curve:
+    text = (HERE.parent / "examples" / "image_classifier.py").read_text(encoding="utf-8")
+    jobs = ("2", "4", "8", "16", "32")
+    columns = {gpu: traced(text, gpu) for gpu in ("v100", "a100")}
+    told = {gpu: answers(one, "fuse_jobs", jobs) for gpu, one in columns.items()}
+    rows = [(count, *(speed(told[gpu][place]) for gpu in columns)) for place, count in enumerate(jobs)]
+    return Curve(
+        "hfta",
+        "HFTA: the small residual network of the examples, fused runs against one after the other",
+        ("`fuse_jobs`", "V100", "A100"),
+        tuple(rows),
+        "up to 15.1 times the throughput of one job on each accelerator",
+        "Theirs is the best of six networks on GPUs and TPUs, measured with as many jobs as fit. Ours is another "
+        "network in float32, for a number of jobs; the launches of the host are the least time of its iteration.",
+    )
+
+
+def serialization() -> Curve:
+    with tempfile.TemporaryDirectory() as folder:
+        script = HERE / "divided_scripts" / "images.py"
+        analysis = analyse(
+            capture(CaptureRequest(script, working_directory=Path(folder)), progress=lambda _: None)
+        )
+    sizes = ("1", "2", "4", "8", "16", "32")
+    rows = [
+        (size, ratio(analysis, one))
+        for size, one in zip(sizes, answers(analysis, "serialize", sizes), strict=True)
+    ]
+    return Curve(
+        "serialization",
+        "Mini-batch serialization: a convolutional network with group normalization, on this processor",
+        ("`serialize`, MB", "iteration"),
+        tuple(rows),
+        "75 % less memory traffic, and 53 % more speed, together with an accelerator of their own",
+        "Their figures are those of an accelerator made for it. A processor's caches hold much of a batch without "
+        "being asked, its convolutions wait for arithmetic, and each sub-batch calls every operator again.",
+    )
+
+
+def mlet() -> Curve:
+    text = (HERE / "ground_truth_models" / "dlrm.py").read_text(encoding="utf-8")
+    text = text.replace("(4, 5_000, 16, 13) if args.small else (26, 200_000, 64, 13)", "(26, 20_000, 16, 13)")
+    text = text.replace('device = "cuda" if torch.cuda.is_available() else "cpu"', 'device = "cuda"')
+    analysis = traced(text, "v100")
+    values = ("4", "8", "32", "64", "128")
+    rows = [
+        (value, ratio(analysis, one), f"{one.peak.value / analysis.baseline.peak.total:.2f}")
+        for value, one in zip(values, answers(analysis, "embedding_factorization", values), strict=True)
+    ]
+    return Curve(
+        "mlet",
+        "MLET: the 26 tables of a recommender, 16 numbers wide, as two layers, V100",
+        ("`embedding_factorization`", "iteration", "peak memory"),
+        tuple(rows),
+        "25 % more training time on average with wider inner layers; tables of a quarter to an eighth of the width for "
+        "the same accuracy",
+        "Their tables are those of Criteo-Kaggle and Avazu, and the time is that of whole trainings. Here all tables "
+        "are smaller and on the GPU, with dense gradients, whose clearing and update grow with the inner width.",
+    )
+
+
+def fae() -> Curve:
+    plain = (HERE / "lookup_scripts" / "zipf_recommender.py").read_text(encoding="utf-8")
+    with tempfile.TemporaryDirectory() as folder:
+        script = Path(folder, "train.py")
+        script.write_text(plain, encoding="utf-8")
+        seen = analyse(capture(CaptureRequest(script, batch_points=0, trials=False), progress=lambda _: None))
+    text = plain
+    for old, new in _ON_GPU:
+        text = text.replace(old, new)
+    analysis = traced(text, "v100")
+    analysis = analyse(replace(analysis.profile, values=seen.profile.values))
+    sizes = ("1", "2", "4", "8", "16", "32")
+    rows = [
+        (size, speed(one))
+        for size, one in zip(sizes, answers(analysis, "hot_embeddings", sizes), strict=True)
+    ]
+    return Curve(
+        "fae",
+        "FAE: eight tables of 51 MB on the host, lookups by Zipf's law with exponent 1.05, V100",
+        ("`hot_embeddings`, MB", "speed"),
+        tuple(rows),
+        "2.3 times as fast as a processor alone, and 1.52 times as fast as a GPU with tables on its host",
+        "Their models are of production scale, and batches of hot samples alone run without the host. Ours are eight "
+        "small tables, and each batch is divided.",
+    )
+
+
+def cpr() -> Curve:
+    rows = []
+    for share in (1e-5, 1e-4, 1e-3, 3.4e-3, 1e-2):
+        best = best_interval_s(share, 1.0)
+        rows.append(
+            (
+                f"{100 * share:g} %",
+                f"{lost_share(best, share, share, 1.0):.2%}",
+                f"{share / best + share:.2%}",
+            )
+        )
+    return Curve(
+        "cpr",
+        "CPR: time lost at the best interval, by the time of a save over that between failures",
+        ("save over mean time between failures", "full recovery", "partial recovery, a bound"),
+        tuple(rows),
+        "8.2 to 8.5 % lost before, 0.53 to 0.68 % after",
+        "A save of a third of a per cent of the time between failures loses about as much as theirs before. The bound "
+        "here still saves at the interval of full recovery: CPR saves less often, by as much as the accuracy bears.",
+    )
+
+
+CURVES: dict[str, Callable[[], Curve]] = {
+    "prune_train": prune_train,
+    "flex_sa": flex_sa,
+    "hfta": hfta,
+    "serialization": serialization,
+    "mlet": mlet,
+    "fae": fae,
+    "cpr": cpr,
+}
+RUN_HERE = ("serialization", "fae")
+
+
+def page(curves: Sequence[Curve]) -> str:
+    """A section for each curve."""
+    parts = [
+        f"## {one.title}\n\n{table(list(one.head), [list(row) for row in one.rows])}\n\n"
+        f"The paper: {one.published}.\n\nWhy ours differs: {one.differs}"
+        for one in curves
+    ]
+    return (
+        "Predicted, not measured; ratios are over the unchanged script, with the range of the answer. P3 and BPPSA "
+        "have pages of their own: [P3](p3_curves.md), [BPPSA](scan_backward.md).\n\n" + "\n\n".join(parts)
+    )
+
+
+def kept(results: Path) -> dict[str, Curve]:
+    """The curves of the result file."""
+    path = results / f"{NAME}.json"
+    if not path.is_file():
+        return {}
+    figures = json.loads(path.read_text(encoding="utf-8"))["figures"]
+    known = [
+        Curve(**{**one, "head": tuple(one["head"]), "rows": tuple(map(tuple, one["rows"]))})
+        for one in figures
+    ]
+    return {one.name: one for one in known}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--only", nargs="*", choices=tuple(CURVES), default=list(CURVES))
+    parser.add_argument(
+        "--without-runs", action="store_true", help="leave out what needs a run on this machine"
+    )
+    parser.add_argument("--results", type=Path, default=RESULTS)
+    options = parser.parse_args()
+    machine = Machine.here()
+    curves = kept(options.results)
+    for name in options.only:
+        if options.without_runs and name in RUN_HERE:
+            continue
+        curves[name] = CURVES[name]()
+        print(name, *curves[name].rows, sep="\n  ", file=sys.stderr, flush=True)
+        drawn = [curves[one] for one in CURVES if one in curves]
+        figures = [asdict(one) for one in drawn]
+        write(
+            NAME,
+            "Headline cases of papers, predicted",
+            machine,
+            page(drawn),
+            figures,
+            results=options.results,
+        )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
