@@ -114,6 +114,7 @@ class ChildProcess:
             self._terminal.descriptor if self._terminal is not None else None,
             plain,
         )
+        self._interpreter = interpreter
         self._limits = limits
         self._called = False
         self.notes: tuple[str, ...] = ()
@@ -353,9 +354,8 @@ class ChildProcess:
                     return refused
             message = f"The script ended itself: {message}"
             traceback = "" if shown else printed
-        error = ScriptFailed(
-            message, traceback=traceback, hint=next_step(message), file=failed.file, line=failed.line
-        )
+        hint = next_step(message, self._interpreter)
+        error = ScriptFailed(message, traceback=traceback, hint=hint, file=failed.file, line=failed.line)
         error.files = failed.modules
         error.is_told = failed.status is None
         return error

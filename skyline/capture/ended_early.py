@@ -80,14 +80,17 @@ _MORE_ROOM = (
     "more free space."
 )
 _NO_MODULE = (
-    "The script's interpreter has no module {name}. Install it there, or name another interpreter: "
-    "--interpreter PYTHON."
+    "{interpreter} has no module {name}. Install it there, or name another interpreter: --interpreter PYTHON."
 )
 _TORCHVISION = (
     "torchvision does not fit this PyTorch: install the torch and torchvision of one release, from one index. "
     "The script fails in the same way without Skyline."
 )
 _NO_GPU = "PyTorch finds no GPU here. Predict for one without running it: skyline profile --gpu h100 SCRIPT."
+_NO_SERVER = (
+    "The script fetches data or a model, and the server could not be reached. Place the files where the script "
+    "looks for them, or run it with access to the network."
+)
 _NO_LAUNCHER = (
     "A launcher starts this script. Write it before the script: skyline profile torchrun --nproc-per-node 2 SCRIPT. "
     "In an editor, set skyline.profile.launcher."
@@ -99,6 +102,10 @@ _NEXT_STEPS = {
     r"No space left on device": _MORE_ROOM,
     r"ModuleNotFoundError: No module named '(?P<name>[\w.]+)'": _NO_MODULE,
     r"Torch not compiled with CUDA enabled|Found no NVIDIA driver|No CUDA GPUs are available": _NO_GPU,
+    # Not refused connections and unknown hosts in general: a rank that does not find the first one has them as well.
+    # A connection that Skyline refused has the next step in its own message.
+    r"urlopen error(?!.*Skyline)|NameResolutionError(?!.*Skyline)|couldn't connect to 'https?://"
+    r"|LocalEntryNotFoundError|Couldn't reach .+ on the Hub": _NO_SERVER,
     r"EOFError: EOF when reading a line": _NO_INPUT,
     r"operator torchvision::\w+ does not exist": _TORCHVISION,
     r"environment variable (RANK|WORLD_SIZE|MASTER_ADDR|MASTER_PORT) expected|KeyError: '(LOCAL_)?(RANK|WORLD_SIZE)'": (
@@ -107,10 +114,13 @@ _NEXT_STEPS = {
 }
 
 
-def next_step(message: str) -> str:
-    """The advice for an error of the script; empty where the cause is not known."""
+def next_step(message: str, interpreter: str = "The script's interpreter") -> str:
+    """The advice for an error of the script; empty where the cause is not known.
+
+    ``interpreter`` is the path of the Python that ran the script.
+    """
     for pattern, advice in _NEXT_STEPS.items():
         found = re.search(pattern, message)
         if found is not None:
-            return advice.format(**found.groupdict())
+            return advice.format(interpreter=interpreter, **found.groupdict())
     return ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from skyline.capture.child.sandbox.network_and_programs import REFUSED
 from skyline.capture.ended_early import next_step
 
 
@@ -16,6 +17,15 @@ from skyline.capture.ended_early import next_step
         ("AssertionError: Torch not compiled with CUDA enabled", "--gpu h100"),
         ("ValueError: environment variable RANK expected, but not set", "torchrun"),
         ("KeyError: 'LOCAL_RANK'", "skyline.profile.launcher"),
+        (
+            "RuntimeError: Error downloading train-images.gz: <urlopen error [Errno -2] Name or service not known>",
+            "server could not be reached",
+        ),
+        (
+            "OSError: We couldn't connect to 'https://huggingface.co' to load the files",
+            "could not be reached",
+        ),
+        ("ConnectionError: Couldn't reach 'imdb' on the Hub (ConnectError)", "could not be reached"),
         ("EOFError: EOF when reading a line", "from an argument"),
         ("RuntimeError: Found no NVIDIA driver on your system.", "--gpu h100"),
     ],
@@ -26,3 +36,22 @@ def test_a_known_cause_has_a_next_step(message: str, words: str) -> None:
 
 def test_an_unknown_one_has_none() -> None:
     assert next_step("ValueError: not a number") == ""
+
+
+def test_a_missing_module_names_the_interpreter_that_lacks_it() -> None:
+    advice = next_step("ModuleNotFoundError: No module named 'einops'", "/opt/env/bin/python")
+    assert advice.startswith("/opt/env/bin/python has no module einops.")
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "urllib.error.HTTPError: HTTP Error 404: Not Found",
+        "DistNetworkError: addresses of (node1, 29500) not found (gai error: -2 - Name or service not known)",
+        f"URLError: <urlopen error [Errno -2] {REFUSED}>",
+    ],
+)
+def test_a_server_that_answered_another_rank_and_a_refusal_of_skyline_are_no_lost_server(
+    message: str,
+) -> None:
+    assert next_step(message) == ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -40,6 +41,12 @@ def test_an_exception_comes_with_the_scripts_own_traceback(script: Write, run: R
     assert "in loss" in caught.value.traceback
     assert "skyline" not in caught.value.traceback
     assert caught.value.exit_code is ExitCode.SCRIPT_FAILED
+
+
+def test_a_missing_module_names_the_interpreter_that_ran_the_script(script: Write, run: Run) -> None:
+    with pytest.raises(ScriptFailed) as caught:
+        run(script("import torch\nimport a_module_that_nobody_has\n"))
+    assert caught.value.hint.startswith(f"{sys.executable} has no module a_module_that_nobody_has.")
 
 
 def test_a_write_that_the_kernel_refused_is_told_as_ours(script: Write, run: Run, tmp_path: Path) -> None:
