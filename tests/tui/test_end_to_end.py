@@ -43,7 +43,7 @@ SCRIPT = (
     b"        optimizer.zero_grad()\r\n"
     b"        loss.backward()\r\n"
     b"        optimizer.step()\r\n"
-    b"        time.sleep(0.01)\r\n"
+    b"        time.sleep(0.004)\r\n"
 )
 
 
