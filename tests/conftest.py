@@ -14,6 +14,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+import hypothesis
 import pytest
 
 if TYPE_CHECKING:
@@ -23,6 +24,10 @@ REPOSITORY = Path(__file__).resolve().parent.parent
 
 # More processes compute here than there are cores: threads of PyTorch that wait must not keep a core busy meanwhile.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+
+# An example has no time limit: on a busy machine the same example takes ten times as long in the next run.
+hypothesis.settings.register_profile("skyline", deadline=None)
+hypothesis.settings.load_profile("skyline")
 
 
 _PLACES = pytest.StashKey[dict[Path, int]]()

@@ -26,10 +26,11 @@ pytestmark = [pytest.mark.capture, pytest.mark.timeout(200)]
 WAIT_S = 120
 
 # Windows newlines, a byte order mark and a character beyond the first plane before the literal, so that
-# "byte for byte" and columns mean something.
+# "byte for byte" and columns mean something. An iteration is mostly a wait, as long for every batch: a larger batch has
+# a higher throughput however busy the machine is, so the right end of the bar is another batch size.
 SCRIPT = (
     b"\xef\xbb\xbf# \xf0\x9f\x9a\x80 a small one\r\n"
-    b"import torch\r\n"
+    b"import time, torch\r\n"
     b"from torch import nn\r\n"
     b"from torch.utils.data import DataLoader, TensorDataset\r\n"
     b"data = TensorDataset(torch.randn(4096, 32), torch.randn(4096, 1))\r\n"
@@ -42,6 +43,7 @@ SCRIPT = (
     b"        optimizer.zero_grad()\r\n"
     b"        loss.backward()\r\n"
     b"        optimizer.step()\r\n"
+    b"        time.sleep(0.004)\r\n"
 )
 
 

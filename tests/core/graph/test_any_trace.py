@@ -52,7 +52,7 @@ def event(draw):
     }
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(events=st.lists(event(), min_size=1, max_size=25))
 def test_any_trace_becomes_a_graph(tmp_path, events) -> None:
     path = tmp_path / "trace.json"

@@ -147,7 +147,7 @@ def jobs(draw, make_rank):
     return count, made
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.data())
 def test_clocks_change_nothing(make_rank, data):
     """Neither what the machines' clocks say nor when a trace's own clock starts moves anything but the offsets."""

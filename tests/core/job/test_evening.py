@@ -51,7 +51,7 @@ works = st.integers(2, 4).flatmap(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(works, st.lists(st.integers(-(10**7), 10**7), min_size=4, max_size=4))
 def test_a_job_is_simulated_as_it_ran(make_rank, own, shifts):
     alignment = job(make_rank, own, shifts)
@@ -60,7 +60,7 @@ def test_a_job_is_simulated_as_it_ran(make_rank, own, shifts):
     assert np.concatenate(ours.ends_us) == pytest.approx(np.concatenate(theirs.ends_us), abs=1e-3)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(works, st.data())
 def test_a_rank_that_works_as_another_does(make_rank, own, data):
     """The job comes out as one in which both do the same work."""

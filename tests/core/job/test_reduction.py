@@ -43,7 +43,7 @@ def points(rank, took):
     return [*starts[rank.exchange], *starts[rank.step_end]]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(ranks(), st.data())
 def test_arrivals_come_out_alike_however_long_collectives_take(rank, data):
     count = len(rank.exchange)

@@ -80,7 +80,7 @@ def problems(draw):
     return LayerGraph(tuple(made), tuple(edges)), StageLimits(room, held, draw(st.booleans()))
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(problems())
 def test_ideals_find_the_best_of_all_placements(problem):
     graph, limits = problem
@@ -91,7 +91,7 @@ def test_ideals_find_the_best_of_all_placements(problem):
         assert found.exact
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(problems())
 def test_the_integer_program_finds_the_best_of_all_placements(problem):
     pytest.importorskip("scipy")

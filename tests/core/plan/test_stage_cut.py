@@ -69,7 +69,7 @@ def problems(draw):
     return blocks, times, memory, float(draw(st.sampled_from([12, 20, 35, 60, 500])))
 
 
-@settings(deadline=None, max_examples=80)
+@settings(max_examples=80)
 @given(problems())
 def test_the_closed_form_finds_the_best_of_all_cuts(problem):
     blocks, times, memory, room = problem

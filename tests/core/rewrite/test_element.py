@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from skyline.errors import RewriteRefused
@@ -131,7 +131,6 @@ def calls(draw: st.DrawFn) -> str:
     return f"{header}y = {text}; z = 1".replace("\n", newline)
 
 
-@settings(deadline=None)
 @given(calls())
 @example("y = f(x)")
 @example("y = f(\n  x,  # why\n)")
@@ -144,7 +143,6 @@ def test_taking_out_what_was_added_gives_the_text_back(text: str) -> None:
     assert without(added) == text
 
 
-@settings(deadline=None)
 @given(calls())
 def test_two_that_were_added_come_out_in_either_order(text: str) -> None:
     module, call = call_of(text)

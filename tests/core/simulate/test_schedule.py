@@ -85,7 +85,7 @@ def test_nothing_takes_no_time(way):
     assert schedule(Graph(Structure(()), ())).makespan_us == 0
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(st.data())
 def test_where_every_lane_keeps_its_order_it_is_the_simulation(way, graphs, data):
     graph = data.draw(graphs())
@@ -95,7 +95,6 @@ def test_where_every_lane_keeps_its_order_it_is_the_simulation(way, graphs, data
     assert scheduled.before.tolist() == graph.structure.before.tolist()
 
 
-@settings(deadline=None)
 @given(st.data())
 def test_a_rule_chooses_between_lanes_and_changes_nothing_where_every_lane_keeps_its_order(graphs, data):
     graph = data.draw(graphs())
@@ -108,7 +107,7 @@ def test_a_rule_chooses_between_lanes_and_changes_nothing_where_every_lane_keeps
     assert picked.before.tolist() == graph.structure.before.tolist()
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(st.data())
 def test_a_schedule_obeys_lanes_and_dependencies(way, graphs, data):
     graph = data.draw(graphs())
@@ -131,7 +130,6 @@ def test_a_schedule_obeys_lanes_and_dependencies(way, graphs, data):
 
 
 @pytest.mark.xdist_group("numba")
-@settings(deadline=None)
 @given(st.data())
 def test_compiled_and_as_written_are_equal(graphs, data):
     pytest.importorskip("numba")

@@ -100,7 +100,7 @@ def test_the_critical_path_of_a_cpu_step_is_loading_and_computing(profile):
     assert (shares.data, shares.cpu) == pytest.approx((2 / 12, 10 / 12))
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(st.data())
 def test_bounds_of_the_makespan(way, graphs, data):
     graph = data.draw(graphs())
@@ -113,7 +113,7 @@ def test_bounds_of_the_makespan(way, graphs, data):
         assert timeline.starts[dependency.target] >= since[dependency.source] + dependency.lag_us - 1e-9
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(st.data())
 def test_the_critical_path_explains_the_whole_makespan(way, graphs, data):
     graph = data.draw(graphs())
@@ -123,7 +123,7 @@ def test_the_critical_path_explains_the_whole_makespan(way, graphs, data):
     assert sum(astuple(critical_path(timeline))) == pytest.approx(1.0)
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(st.data())
 def test_less_work_never_takes_longer(way, graphs, data):
     graph = data.draw(graphs())
@@ -133,7 +133,6 @@ def test_less_work_never_takes_longer(way, graphs, data):
 
 
 @pytest.mark.xdist_group("numba")
-@settings(deadline=None)
 @given(st.data())
 def test_small_graphs_arrays_and_compiled_code_agree_to_the_last_bit(graphs, data):
     graph = data.draw(graphs(backward=True))

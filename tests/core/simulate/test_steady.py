@@ -59,7 +59,7 @@ def test_a_schedule_of_ones_own_is_kept(chain, way):
     assert steady_step_ms(stitch(graph, 3)) == pytest.approx(0.005)
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(st.data())
 def test_it_is_the_later_steps_of_the_stitched_graph(way, graphs, data):
     graph = data.draw(graphs(most=6))

@@ -106,7 +106,7 @@ def test_the_document_itself_is_shown(tmp_path: Path) -> None:
 
 
 @given(place=st.sampled_from(list(places(DOCUMENT))), value=st.sampled_from(HOSTILE))
-@settings(deadline=None, max_examples=80, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=80, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_hostile_values_are_refused_or_shown(tmp_path: Path, place: Place, value: Any) -> None:
     """Any error but the project's own fails this."""
     path = tmp_path / "damaged.profile.json.gz"

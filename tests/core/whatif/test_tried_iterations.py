@@ -326,7 +326,6 @@ ON_ONE, NARROWED = Choice("cpu_threads", "1"), Choice("amp", "bf16")
 
 @settings(
     max_examples=25,
-    deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )

@@ -62,9 +62,7 @@ def outcome(content: bytes) -> None:
     assert all(str(note) for note in trace.notes)
 
 
-careful = settings(
-    deadline=None, max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+careful = settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 @careful
