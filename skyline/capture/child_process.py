@@ -344,7 +344,7 @@ class ChildProcess:
             return CaptureImpossible(
                 self._redactor.scrub(failed.message), hint=failed.hint, file=failed.file, line=failed.line
             )
-        traceback = self._redactor.scrub(failed.traceback)
+        traceback = raised = self._redactor.scrub(failed.traceback)
         message = self._redactor.scrub(failed.message)
         if failed.status is not None:
             printed, shown = self._redactor.scrub(self.output.tail()), self.output.passed_on
@@ -354,7 +354,7 @@ class ChildProcess:
                     return refused
             message = f"The script ended itself: {message}"
             traceback = "" if shown else printed
-        hint = next_step(message, self._interpreter)
+        hint = next_step(message, self._interpreter, traceback=raised)
         error = ScriptFailed(message, traceback=traceback, hint=hint, file=failed.file, line=failed.line)
         error.files = failed.modules
         error.is_told = failed.status is None

@@ -114,13 +114,16 @@ _NEXT_STEPS = {
 }
 
 
-def next_step(message: str, interpreter: str = "The script's interpreter") -> str:
+def next_step(message: str, interpreter: str = "The script's interpreter", *, traceback: str = "") -> str:
     """The advice for an error of the script; empty where the cause is not known.
 
-    ``interpreter`` is the path of the Python that ran the script.
+    ``interpreter`` is the path of the Python that ran the script. The ``traceback`` has the errors that caused this
+    one: libraries that import their parts late raise another error from the one that tells the cause.
     """
-    for pattern, advice in _NEXT_STEPS.items():
-        found = re.search(pattern, message)
-        if found is not None:
-            return advice.format(interpreter=interpreter, **found.groupdict())
+    errors = "\n".join(line for line in traceback.splitlines() if not line.startswith((" ", "Traceback")))
+    for text in (message, errors):
+        for pattern, advice in _NEXT_STEPS.items():
+            found = re.search(pattern, text)
+            if found is not None:
+                return advice.format(interpreter=interpreter, **found.groupdict())
     return ""

@@ -34,6 +34,20 @@ def test_a_known_cause_has_a_next_step(message: str, words: str) -> None:
     assert words in next_step(message)
 
 
+def test_a_cause_further_up_in_the_traceback_counts_and_quoted_code_does_not() -> None:
+    raised = (
+        "Traceback (most recent call last):\n  File 'model.py', line 3\n    raise RuntimeError({})\n{}\n\n"
+        "The above exception was the direct cause of the following exception:\n\n"
+        "ModuleNotFoundError: Could not import module 'Trainer'."
+    )
+    last, cause = (
+        "ModuleNotFoundError: Could not import module 'Trainer'.",
+        "operator torchvision::nms does not exist",
+    )
+    assert "one release" in next_step(last, traceback=raised.format("cause", f"RuntimeError: {cause}"))
+    assert next_step(last, traceback=raised.format(f"'{cause}'", "RuntimeError: another")) == ""
+
+
 def test_an_unknown_one_has_none() -> None:
     assert next_step("ValueError: not a number") == ""
 

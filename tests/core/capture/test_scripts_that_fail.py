@@ -49,6 +49,19 @@ def test_a_missing_module_names_the_interpreter_that_ran_the_script(script: Writ
     assert caught.value.hint.startswith(f"{sys.executable} has no module a_module_that_nobody_has.")
 
 
+def test_the_cause_of_an_error_of_a_library_has_its_next_step(script: Write, run: Run) -> None:
+    text = """
+    import torch
+    try:
+        raise RuntimeError("operator torchvision::nms does not exist")
+    except RuntimeError as error:
+        raise ImportError("a part cannot be imported") from error
+    """
+    with pytest.raises(ScriptFailed, match="a part cannot be imported") as caught:
+        run(script(text))
+    assert "torchvision does not fit" in caught.value.hint
+
+
 def test_a_write_that_the_kernel_refused_is_told_as_ours(script: Write, run: Run, tmp_path: Path) -> None:
     try:
         landlock.version()
