@@ -8,8 +8,6 @@ import { baselineDoubt, byteChange, direction, duration, isKnown, speedup, speed
 
 /** Has its own bars instead of a switch. */
 const BATCH_SIZE = "batch_size";
-/** The share of the speed, or of the peak memory, that a change in the short list gains at least, as in the reports. */
-const LEAST_SHARE = 0.02;
 const SEMANTICS = {
   exact: "trains exactly as before",
   numerics: "changes rounding",
@@ -30,7 +28,6 @@ export class WhatIfs {
   readonly #values = new Map<string, EstimateReport>();
   #profile = "";
   #state: ViewState | null = null;
-  #showLittle = false;
   #showRest = false;
 
   constructor(
@@ -49,14 +46,9 @@ export class WhatIfs {
     const replaced = (name: string): boolean => shown.some((one) => one.name === name) && state.applied.whatifs.some((whatif) => nameOf(whatif) === name);
     const there = known.filter((estimate) => estimate.present !== null && !replaced(estimate.name));
     const rest = known.filter((estimate) => !estimate.applicable && estimate.present === null);
-    const before = report?.baseline.peak_bytes?.value ?? 0;
-    const isOn = ({ name }: EstimateReport): boolean => state.applied.whatifs.some((whatif) => nameOf(whatif) === name);
-    const little = shown.filter((estimate) => !isOn(estimate) && !isListed(estimate, before));
-    const row = (estimate: EstimateReport): HTMLElement => this.#row(this.#values.get(estimate.name) ?? estimate, state, report);
     fill(
       this.root,
-      ...shown.filter((estimate) => !little.includes(estimate)).map(row),
-      little.length > 0 && this.#little(little.map(row)),
+      ...shown.map((estimate) => this.#row(this.#values.get(estimate.name) ?? estimate, state, report)),
       ...there.map((estimate) => this.#present(estimate, state)),
       rest.length > 0 && this.#rest(rest, state),
     );
@@ -156,27 +148,12 @@ export class WhatIfs {
     return h("div", { class: "refused", role: "alert" }, `Not rewritten: ${reason}`, snippet !== "" && h("pre", {}, snippet), snippet !== "" && h("div", { class: "actions" }, button("Copy", "copy"), button("Open beside", "open")));
   }
 
-  /** Changes with little gain, folded. */
-  #little(rows: readonly HTMLElement[]): HTMLElement {
-    const list = h("details", { class: "rest little", open: this.#showLittle }, h("summary", {}, `${rows.length} more gain less than 2 %`));
-    list.append(...rows);
-    list.addEventListener("toggle", () => (this.#showLittle = list.open));
-    return list;
-  }
-
   #rest(rest: readonly EstimateReport[], state: ViewState): HTMLElement {
     const list = h("details", { class: "rest", open: this.#showRest }, h("summary", {}, `${rest.length} more do not apply here`));
     list.append(...rest.map((estimate) => h("div", { class: "muted row" }, h("b", {}, estimate.name.replaceAll("_", " ")), ` ${estimate.reason ?? ""}`)));
     list.addEventListener("toggle", () => (this.#showRest = list.open));
     return state.profile ? list : h("span");
   }
-}
-
-/** True for a change that is likely faster or saves memory, or of which nothing is known. `before` is the peak in bytes, 0 if unknown. */
-function isListed(estimate: EstimateReport, before: number): boolean {
-  if (!isKnown(estimate.speedup_range) || estimate.speedup >= 1 + LEAST_SHARE) return true;
-  const saved = estimate.peak_bytes ? before - estimate.peak_bytes.value : 0;
-  return before > 0 && saved >= LEAST_SHARE * before;
 }
 
 /** The one-off cost of a change, such as compiling, and its break-even point. */

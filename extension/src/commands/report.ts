@@ -80,7 +80,7 @@ export class Reports implements vscode.Disposable {
 export function showPage(title: string, report: string): void {
   const shown = { panel: pagePanel(title), report };
   const themes = vscode.window.onDidChangeActiveColorTheme(() => draw(shown));
-  shown.panel.onDidDispose(() => themes.dispose());
+  shown.panel.onDidDispose(() => void themes.dispose());
   draw(shown);
 }
 

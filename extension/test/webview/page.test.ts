@@ -241,21 +241,6 @@ describe("the page", () => {
     expect(all(".actions button").map((button) => button.textContent)).toEqual(expect.arrayContaining(["Diff", "Undo", "Verify"]));
   });
 
-  it("folds changes with little gain, and keeps those in the list that save memory, are unknown or are in the code", () => {
-    const [first, ...others] = now.whatifs.estimates.filter(({ applicable, name }) => applicable && name !== "batch_size");
-    if (!first) throw new Error("no what-if");
-    const peak = now.whatifs.baseline.peak_bytes?.value ?? 0;
-    const made = (name: string, speedup: number, saved: number, low = speedup, high = speedup): typeof first => ({
-      ...first, name, value: "", values: [], present: null, speedup, speedup_range: { value: speedup, low, high }, peak_bytes: { value: peak - saved, low: peak - saved, high: peak - saved },
-    });
-    const estimates = [made("gains", 1.02, 0), made("little", 1.019, 0), made("slower", 0.8, 0.019 * peak), made("saves", 0.8, 0.021 * peak), made("unknown", 0.9, 0, 0.3, 3), made("made", 1, 0)];
-    show({ whatifs: { ...now.whatifs, estimates: [...estimates, ...others.filter(({ applicable }) => !applicable)] }, applied: { batchSize: null, whatifs: ["made"] } });
-    const names = (selector: string): (string | null)[] => all(selector).map((name) => name.textContent);
-    expect(names(".whatifs > .whatif .name")).toEqual(["gains", "saves", "unknown", "made"]);
-    expect(names(".little .name")).toEqual(["little", "slower"]);
-    expect(one(".little summary").textContent).toBe("2 more gain less than 2 %");
-  });
-
   it("opens with the verdict, whose button makes the change", () => {
     show();
     const verdict = now.whatifs.verdict;
