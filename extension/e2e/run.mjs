@@ -23,7 +23,6 @@ import * as reloading from "./scenarios/reloading.mjs";
 import * as removing from "./scenarios/removing.mjs";
 import { reported } from "./scenarios/report.mjs";
 import { savedByHand } from "./scenarios/saves.mjs";
-import { sweeping } from "./scenarios/sweeping.mjs";
 import { tasks } from "./scenarios/tasks.mjs";
 import * as twoFiles from "./scenarios/two-files.mjs";
 import * as untrusted from "./scenarios/untrusted.mjs";
@@ -38,7 +37,7 @@ const OUT = path.join(HERE, "out");
 /** Those that share one window and the profile that the first of them makes. */
 const SHARED = [editing, reloading, twoFiles];
 /** Those that open windows of their own; the one that waits longest comes first. */
-const ALONE = [pythonExtension, batchSize, ...savedByHand, ...fixedAll, ...dragged, interpreters, plain, ...atTheLines, ...reported, ...withArguments, modules, notebooks, ...tasks, ...furtherTasks, misfit, colours, removing, planning, sweeping];
+const ALONE = [pythonExtension, batchSize, ...savedByHand, ...fixedAll, ...dragged, interpreters, plain, ...atTheLines, ...reported, ...withArguments, modules, notebooks, ...tasks, ...furtherTasks, misfit, colours, removing, planning];
 /** Those that measure the same script twice, and compare: nothing else runs beside them. */
 const MEASURING = [...changed, ...verified];
 
