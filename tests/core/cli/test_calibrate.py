@@ -67,4 +67,4 @@ def test_a_what_if_on_the_processor_is_better_measured(skyline: Run, tmp_path: P
     (tmp_path / "train.py").write_text("print('never run')\n")
     ran = skyline("whatif", "--gpu", "cpu", "train.py", "amp=bf16")
     assert ran.code == 2
-    assert "without --gpu" in ran.err
+    assert "Omit --gpu" in ran.err
