@@ -21,7 +21,7 @@ from result_file import table
 from rows_command import run
 from torch import Tensor, nn
 
-from skyline.whatif.catalogue.host.compiling import BACKWARD_CALL_US, FORWARD_CALL_US
+from skyline.whatif.catalogue.host.compiling import BACKWARD_CALL, FORWARD_CALL
 from skyline.whatif.cost.operator_call import MOST_US
 
 _LENGTHS = (1, 2, 4, 8, 16, 32)
@@ -111,7 +111,7 @@ def page(rows: list[Row]) -> str:
         for row in rows
     ]
     forward, step, eager = (_line(rows, one) for one in ("forward_us", "step_us", "eager_step_us"))
-    graph_us = FORWARD_CALL_US + BACKWARD_CALL_US
+    graph_us = FORWARD_CALL.value + BACKWARD_CALL.value
     words = (
         f"A compiled graph takes {step[0]:.0f} µs in a step, {forward[0]:.0f} µs of them in the forward pass, and "
         f"{step[1]:.1f} µs for each layer ({step[1] / _PIECES:.1f} µs for each of its {_PIECES} pieces). "

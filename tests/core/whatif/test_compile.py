@@ -19,7 +19,7 @@ from skyline.whatif.baseline import baseline
 from skyline.whatif.catalogue.host.compile import _AS_ELSEWHERE, _CALLING
 from skyline.whatif.catalogue.host.compile import WHATIF as COMPILE
 from skyline.whatif.catalogue.host.compiling import (
-    BACKWARD_CALL_US,
+    BACKWARD_CALL,
     FORWARD_CALL_ON_CPU,
     PARAMETER,
     call_scale,
@@ -104,7 +104,7 @@ def test_a_group_takes_its_traffic_and_most_of_its_arithmetic(profile):
     # Forward: one input read, one output written, 8 MB; tanh takes 2000 µs beyond its own 8 MB.
     forward = 2000 + 800 + 0.75 * 2000 + FORWARD_CALL_ON_CPU.value
     # Backward: gradient in and out and what was kept, 12 MB.
-    backward = 1200 + 3000 + BACKWARD_CALL_US
+    backward = 1200 + 3000 + BACKWARD_CALL.value
     assert now_ms == pytest.approx((forward + backward + 1000) / 1e3, rel=0.01)
     assert changed.below_ms > 0
     assert changed.above_ms > 0
@@ -125,7 +125,7 @@ def test_the_call_of_a_graph_is_time_of_the_host_which_threads_do_not_divide(pro
     start = baseline(profile_of(profile))
     graph = start.graph_of(Grain.OPERATORS)
     _, changed = compiled_ms(start)
-    calls_us = start.steps * (FORWARD_CALL_ON_CPU.value + BACKWARD_CALL_US)
+    calls_us = start.steps * (FORWARD_CALL_ON_CPU.value + BACKWARD_CALL.value)
     assert float(changed.graph.gaps[regions(start, graph).host].sum()) == pytest.approx(calls_us)
 
 
@@ -138,7 +138,7 @@ def test_the_guards_of_a_graph_take_longer_with_each_trained_parameter(profile):
     forward = np.isin(found.entries, found.heads)
     assert forward.sum() == start.steps
     assert calls_us[forward] == pytest.approx(FORWARD_CALL_ON_CPU.value + 30 * PARAMETER.value)
-    assert calls_us[~forward] == pytest.approx(BACKWARD_CALL_US)
+    assert calls_us[~forward] == pytest.approx(BACKWARD_CALL.value)
 
 
 def test_the_way_from_operator_to_operator_is_part_of_a_call(profile):
@@ -187,7 +187,7 @@ def test_a_product_of_compiled_code_is_called_once(profile):
         between_nodes(profile_of(profile, chain, backward=[("MmBackward0", 2, small)] * count), 0)
     )
     now_ms = compiled_ms(start)[0]
-    graphs_us = 0.2 * (FORWARD_CALL_ON_CPU.value + BACKWARD_CALL_US)
+    graphs_us = 0.2 * (FORWARD_CALL_ON_CPU.value + BACKWARD_CALL.value)
     assert now_ms - start.iteration_ms.value == pytest.approx(graphs_us / 1e3, rel=0.05)
 
 

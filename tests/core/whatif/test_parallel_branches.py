@@ -193,6 +193,7 @@ def test_two_towers_on_free_cores_by_hand(profile, monkeypatch):
     script's operators takes by spinning.
     """
     monkeypatch.setattr("skyline.analysis.estimate.beyond_model", lambda *_: 0.0)
+    monkeypatch.setattr("skyline.analysis.estimate.process_spread", lambda *_: 0.0)
     found = asked(baseline(network(profile)), "2")
     assert found.iteration_ms.value == pytest.approx(DIVIDED_MS, rel=1e-3)
     # At best it sleeps; at worst a worker has half a core until it does, after 4 ms.

@@ -21,10 +21,10 @@ from skyline.whatif.subject import Subject
 
 # The constants of the model: µs of each call, and seconds of one processor core that compiling takes once.
 _BENCHMARK = "benchmarks/compile_cost.py"
-_FORWARD_CALL = Constant.at(
+FORWARD_CALL = Constant.at(
     110.0, "a compiled forward graph: its guards, and tensors passed through autograd", EXAMPLES, XEON
 )
-_BACKWARD_CALL = Constant.at(170.0, "a compiled backward graph, called from autograd", EXAMPLES, XEON)
+BACKWARD_CALL = Constant.at(170.0, "a compiled backward graph, called from autograd", EXAMPLES, XEON)
 FORWARD_CALL_ON_CPU = Constant.at(
     220.0,
     "benchmarks/compiled_iterations.py: 22 small operators of a recorded backward pass, each at its most; other work "
@@ -34,7 +34,6 @@ PARAMETER = Constant.at(
     7.2, "benchmarks/compiled_iterations.py: the guards of one parameter, in the same way"
 )
 _KERNEL_CALL = Constant.at(7.0, "an assumption: the launch of one kernel from generated code")
-FORWARD_CALL_US, BACKWARD_CALL_US = _FORWARD_CALL.value, _BACKWARD_CALL.value
 KERNEL_CALL_US = _KERNEL_CALL.value
 _START_S = Constant.at(
     12.0, f"{_BENCHMARK}: the compiler is loaded, and compiles PyTorch's headers once", machine=XEON
@@ -55,12 +54,12 @@ def graph_calls_us(subject: Subject, graph: Graph, found: Regions) -> Times:
     """
     forward = np.isin(found.entries, found.heads)
     if subject.on_gpu:
-        return np.where(forward, FORWARD_CALL_US, BACKWARD_CALL_US)
+        return np.where(forward, FORWARD_CALL.value, BACKWARD_CALL.value)
     steps = max(1, subject.steps)
     parameters = len(select(graph, name=_TRAINED)) / steps
     graphs = max(1.0, _compiled_share(found, subject, graph) * len(found.heads) / steps)
     forward_us = FORWARD_CALL_ON_CPU.value + PARAMETER.value * parameters / graphs
-    return np.where(forward, forward_us, BACKWARD_CALL_US)
+    return np.where(forward, forward_us, BACKWARD_CALL.value)
 
 
 def call_scale(subject: Subject, graph: Graph) -> float:
