@@ -25,6 +25,7 @@ import { reported } from "./scenarios/report.mjs";
 import { savedByHand } from "./scenarios/saves.mjs";
 import { tasks } from "./scenarios/tasks.mjs";
 import * as twoFiles from "./scenarios/two-files.mjs";
+import { sweeping } from "./scenarios/sweeping.mjs";
 import * as untrusted from "./scenarios/untrusted.mjs";
 import { verified } from "./scenarios/verifying.mjs";
 import { inLanes, lanesFor } from "./lanes.mjs";
@@ -37,7 +38,7 @@ const OUT = path.join(HERE, "out");
 /** Those that share one window and the profile that the first of them makes. */
 const SHARED = [editing, reloading, twoFiles];
 /** Those that open windows of their own; the one that waits longest comes first. */
-const ALONE = [pythonExtension, batchSize, ...savedByHand, ...fixedAll, ...dragged, interpreters, plain, ...atTheLines, ...reported, ...withArguments, modules, notebooks, ...tasks, ...furtherTasks, misfit, colours, removing, planning];
+const ALONE = [pythonExtension, batchSize, ...savedByHand, ...fixedAll, ...dragged, interpreters, plain, ...atTheLines, ...reported, ...withArguments, modules, notebooks, ...tasks, ...furtherTasks, misfit, colours, removing, planning, sweeping];
 /** Those that measure the same script twice, and compare: nothing else runs beside them. */
 const MEASURING = [...changed, ...verified];
 
