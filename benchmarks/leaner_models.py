@@ -51,7 +51,9 @@ SIGNS = (
     "shown to users as no clear gain. An answer that nothing is gained is clear."
 )
 """The rule of both counts, as the page states it."""
-SHARES = "Errors of shares are differences, in points: 0.02 instead of 0.01 is one point off, which the sums take as 1 %."
+SHARES = (
+    "Errors of shares are differences, in points: 0.02 for 0.01 is one point off, which the sums take as 1 %."
+)
 _WHOLE_SCRIPTS = (
     "leaner_rows",
     "leaner_again",

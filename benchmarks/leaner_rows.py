@@ -244,6 +244,12 @@ def rows_of(cases: Sequence[Case], subject: WhatIfScript, working: Path | None, 
         return found
 
 
+def error(row: Row) -> float:
+    """The predicted over the measured ratio, less one; of a share, which may be zero, the difference."""
+    share = row.said.provenance.startswith("share")
+    return row.said.ratio - row.measured.value if share else row.error
+
+
 def page(rows: Sequence[Row]) -> str:
     """A line for each row."""
     head = ["script", "what-if", "measured", "predicted", "null", "basis"]
@@ -318,7 +324,7 @@ def main() -> int:
         # A run that is stopped leaves what it measured.
         text = page(rows) + "".join(f"\n\nNo rows in this run: {one}." for one in failed)
         title = "Leaner models, changed by hand"
-        figures = [asdict(row) | {"valid": row.valid, "error": row.error} for row in rows]
+        figures = [asdict(row) | {"valid": row.valid, "error": error(row)} for row in rows]
         write(NAME, title, machine, text, figures, results=options.results)
         print(f"{name}: {len(found)} rows", flush=True)
     return 1 if failed else 0

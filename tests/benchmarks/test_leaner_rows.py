@@ -104,3 +104,15 @@ def test_steady_rows_are_told_right_behind_the_profile_and_at_the_end(tmp_path):
     subprocess.run(command, check=True)
     shares = json.loads(out.read_text(encoding="utf-8"))
     assert (shares["steady"], shares["steady_later"]) == (0.0, 1.0)
+
+
+def test_a_share_of_nothing_has_an_error():
+    from leaner_rows import ROWS, error
+    from whatifs import Row, Said
+
+    from skyline.interval import Interval
+
+    said = Said(("stale_embeddings=0.001",), 0.25, 0.0, 1.0, 1.0, 0.0, f"{ROWS}: 8 iterations")
+    assert error(Row("a.py", said, Interval.exact(0.0), Interval.exact(1.0), None)) == 0.25
+    timed = Said(("serialize",), 0.5, 0.4, 0.6, 1.0, 0.0, "modelled")
+    assert error(Row("a.py", timed, Interval.exact(2.0), Interval.exact(1.0), None)) == -0.75
