@@ -4,7 +4,7 @@
 
 From iteration FIRST on it counts COUNT iterations, and ends the script. The hottest rows are chosen in every other
 iteration, and their share is counted in the remaining ones; then the other way round. Rows that a step hardly changes
-are told for the first STEPS of these iterations and for the last ones. Needs torch alone, as the script does.
+are counted in the first STEPS of these iterations and in the last ones. Needs torch alone, as the script does.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""What counts in the errors of a curve: values that were answered before they were measured, and no others."""
+"""Errors of a curve are those of values that were answered before they were measured, and of no others."""
 
 from __future__ import annotations
 
