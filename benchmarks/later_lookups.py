@@ -1,10 +1,10 @@
 """Run a script, and count which rows of its embeddings later iterations look up, and how far a step changes them.
 
-    python benchmarks/later_lookups.py OUT FIRST COUNT MEGABYTES CHANGE SCRIPT [ARGUMENTS]
+    python benchmarks/later_lookups.py OUT FIRST COUNT STEPS MEGABYTES CHANGE SCRIPT [ARGUMENTS]
 
 From iteration FIRST on it counts COUNT iterations, and ends the script. The hottest rows are chosen in every other
-iteration, and their share is counted in the remaining ones; then the other way round. Needs torch alone, as the script
-does.
+iteration, and their share is counted in the remaining ones; then the other way round. Rows that a step hardly changes
+are counted in the first STEPS of these iterations and in the last ones. Needs torch alone, as the script does.
 """
 
 import json
@@ -24,14 +24,14 @@ _LEAST_BYTES = 1 << 20
 class Counter:
     """Lookups of all tables by row, in even and in odd iterations, and the rows that steps hardly change."""
 
-    def __init__(self, out: str, first: int, count: int, megabytes: float, change: float) -> None:
-        self._out, self._first, self._count = out, first, count
+    def __init__(self, out: str, first: int, count: int, steps: int, megabytes: float, change: float) -> None:
+        self._out, self._first, self._count, self._steps = out, first, count, steps
         self._bytes, self._change = 1e6 * megabytes, change
         self._iteration = 0
         self._tables: dict[torch.nn.Module, torch.Tensor] = {}
         self._seen: dict[torch.nn.Module, torch.Tensor] = {}
         self._before: dict[torch.nn.Module, torch.Tensor] = {}
-        self._rows = self._steady = 0
+        self._compared: list[tuple[int, int]] = []
 
     def look(self, module: torch.nn.Module, given: tuple[Any, ...]) -> None:
         """Count the indices that a table is called with."""
@@ -57,10 +57,13 @@ class Counter:
 
     def after_step(self, *_: object) -> None:
         """Compare them, and end the script after the last iteration."""
+        steady = rows = 0
         for module, before in self._before.items():
             moved = (module.weight.detach()[self._seen[module]] - before).norm(dim=1)  # type: ignore[operator,index]
-            self._steady += int((moved <= self._change * before.norm(dim=1)).sum())
-            self._rows += len(before)
+            steady += int((moved <= self._change * before.norm(dim=1)).sum())
+            rows += len(before)
+        if self._iteration >= self._first:
+            self._compared.append((steady, rows))
         self._seen, self._before = {}, {}
         self._iteration += 1
         if self._iteration >= self._first + self._count:
@@ -87,14 +90,19 @@ class Counter:
             "hot": sum(found) / 2,
             "first": found[0],
             "second": found[1],
-            "steady": self._steady / max(1, self._rows),
+            "steady": _share(self._compared[: self._steps]),
+            "steady_later": _share(self._compared[-self._steps :]),
             "bytes": float(sizes.sum()),
         }
 
 
+def _share(compared: list[tuple[int, int]]) -> float:
+    return sum(steady for steady, _ in compared) / max(1, sum(rows for _, rows in compared))
+
+
 def main() -> None:
-    out, first, count, megabytes, change, script, *arguments = sys.argv[1:]
-    counter = Counter(out, int(first), int(count), float(megabytes), float(change))
+    out, first, count, steps, megabytes, change, script, *arguments = sys.argv[1:]
+    counter = Counter(out, int(first), int(count), int(steps), float(megabytes), float(change))
     register_module_forward_pre_hook(counter.look)
     register_optimizer_step_pre_hook(counter.before_step)
     register_optimizer_step_post_hook(counter.after_step)

@@ -5,9 +5,10 @@ Reads the figures of ``pruning.py``, ``adaptive_softmax.py``, ``fused_jobs.py``,
 folder of result files. It measures nothing. Each row is a ratio of iteration times, changed over unchanged; of fused
 runs, the fused iteration over that of one run, and "no change" takes as many iterations as there are runs; of a curve,
 the time at its last value over that at its first one, of those that did not run for the answer. Rows of shares compare
-a share of lookups or of rows. An answer that nothing is gained has no error: it is right where the form by hand gains
-nothing. The range of a share that is not known goes from none to all, and counts neither as right nor as wrong. A row
-whose null departs from 1 by more than ``NULL_TOLERANCE`` is left out of the sums. Signs are counted twice (``SIGNS``).
+a share of lookups or of rows: their errors are differences of shares, as a ratio of two small ones says nothing. An
+answer that nothing is gained has no error: it is right where the form by hand gains nothing. The range of a share that
+is not known goes from none to all, and counts neither as right nor as wrong. A row whose null departs from 1 by more
+than ``NULL_TOLERANCE`` is left out of the sums. Signs are counted twice (``SIGNS``).
 """
 
 from __future__ import annotations
@@ -50,6 +51,9 @@ SIGNS = (
     "shown to users as no clear gain. An answer that nothing is gained is clear."
 )
 """The rule of both counts, as the page states it."""
+SHARES = (
+    "Errors of shares are differences, in points: 0.02 for 0.01 is one point off, which the sums take as 1 %."
+)
 _WHOLE_SCRIPTS = (
     "leaner_rows",
     "leaner_again",
@@ -81,16 +85,21 @@ class LeanerRow:
     page: str
     nothing: bool = False
     """True if the answer was that nothing is gained."""
+    share: bool = False
+    """True if shares of lookups, rows or values are compared, and not times."""
 
     @property
     def error(self) -> float:
-        """The predicted over the measured ratio, less one."""
-        return self.predicted / self.measured - 1
+        """The predicted over the measured ratio, less one; of a share, the difference."""
+        return self._off(self.predicted)
 
     @property
     def unchanged_error(self) -> float:
         """The error of the prediction that nothing changes."""
-        return self.unchanged / self.measured - 1
+        return self._off(self.unchanged)
+
+    def _off(self, said: float) -> float:
+        return said - self.measured if self.share else said / self.measured - 1
 
     @property
     def valid(self) -> bool:
@@ -112,7 +121,7 @@ class LeanerRow:
     @property
     def sign_seen(self) -> bool:
         """True if the effect is larger than the null's departure."""
-        return abs(self.measured / self.unchanged - 1) > max(abs(self.null - 1), 0.02)
+        return abs(self.measured / self.unchanged - 1) > max(abs(self.null - 1), _GAIN)
 
     @property
     def right_sign(self) -> bool:
@@ -143,13 +152,17 @@ def _of_scripts(found: Sequence[Mapping[str, Any]], page: str) -> Iterator[Leane
         yield LeanerRow(
             names[0], one["script"], said["names"][0], one["measured"]["value"],
             said["ratio"], said["low"], said["high"], _unchanged(said), one["null"]["value"], page,
-            said["provenance"].startswith(_NO_GAIN),
+            said["provenance"].startswith(_NO_GAIN), _is_share(said),
         )  # fmt: skip
+
+
+def _is_share(said: Mapping[str, Any]) -> bool:
+    return said["provenance"].startswith("share")
 
 
 def _unchanged(said: Mapping[str, Any]) -> float:
     # Of a share, the rule says what it would be without any skew, or without training.
-    return float(said["rule"]) if said["provenance"].startswith("share") else 1.0
+    return float(said["rule"]) if _is_share(said) else 1.0
 
 
 def _of_divided(found: Sequence[Mapping[str, Any]]) -> Iterator[LeanerRow]:
@@ -273,8 +286,8 @@ def body(found: Sequence[LeanerRow], missing: Sequence[str]) -> str:
             one.change,
             f"{one.measured:.3f}",
             "no gain" if one.nothing else f"{one.predicted:.3f} [{one.low:.3f}, {one.high:.3f}]",
-            "" if one.nothing else f"{one.error:+.1%}",
-            f"{one.unchanged_error:+.1%}",
+            "" if one.nothing else _off(one.error, one),
+            _off(one.unchanged_error, one),
             ("yes" if one.holds else "no") if one.bounded else "not known",
             _sign(one),
             f"{one.null:.3f}" + ("" if one.valid else " off"),
@@ -285,10 +298,14 @@ def body(found: Sequence[LeanerRow], missing: Sequence[str]) -> str:
     titles = [
         "what-if", "script", "change", "measured", "predicted", "error", "no change", "holds", "sign", "null", "page",
     ]  # fmt: skip
-    text = f"{table(head, sums)}\n\n{SIGNS}\n\n{table(titles, listed)}"
+    text = f"{table(head, sums)}\n\n{SIGNS} {SHARES}\n\n{table(titles, listed)}"
     if missing:
         text += f"\n\nNot there: {', '.join(missing)}."
     return text
+
+
+def _off(error: float, row: LeanerRow) -> str:
+    return f"{100 * error:+.1f} points" if row.share else f"{error:+.1%}"
 
 
 def _sign(row: LeanerRow) -> str:

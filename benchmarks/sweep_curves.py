@@ -1,12 +1,14 @@
 """Curves of ``skyline sweep`` on this processor: answered first (``--gpu cpu``), then measured in turns.
 
-A few values run for the answer (``--runs``); the errors are those of the others. Three questions for each curve: how
-far is a time off, how far is the shape of the curve off (both curves divided by their own geometric mean), and are the
-steps and the knee the same? Each curve is also predicted from shapes alone (``--runs 0``). Three baselines need no
-prediction: "line" is straight in logarithms between the same runs, "no change" takes one time for all values,
-"arithmetic" a time in proportion to the counted FLOP.
+A few values run for the answer (``--runs``); errors and shapes are those of the others, which were answered before
+they were measured. Three questions for each curve: how far is a time off, how far is the shape of the curve off (both
+curves divided by their own geometric mean), and are the steps and the knee the same? Each curve is also predicted from
+shapes alone (``--runs 0``). Three baselines need no prediction: "line" is straight in logarithms between the same runs,
+"no change" takes one time for all values, "arithmetic" a time in proportion to the counted FLOP. Values that ran are
+measured again: the difference is the noise of the machine, which no answer can be better than.
 
-A curve is given as ``"PATH [ARGUMENTS] :: NAME=VALUES"``; by default those of two examples.
+A curve is given as ``"PATH [ARGUMENTS] :: NAME=VALUES"``; by default those of two examples. ``--only`` takes some of
+them by a part of their name, and keeps the other curves of the result file.
 """
 
 from __future__ import annotations
@@ -18,13 +20,14 @@ import shlex
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from math import exp, log
 from pathlib import Path
 from statistics import fmean, median
 from typing import Any
 
+import msgspec
 import numpy as np
 from long_examples import long_examples
 from machine import Machine, warn_when_busy
@@ -34,6 +37,7 @@ CURVES = {
     "small_gpt.py": ("n_embd=32:256:32", "block_size=32:256:32", "n_layer=1:8:1"),
     "image_classifier.py": ("width=8:40:8",),
 }
+NAME = "sweep_curves"
 _MOST_S = 1800
 
 
@@ -103,15 +107,21 @@ class Curve:
             for guess, one in zip(guessed.tolist(), self.answered, strict=True)
         )
 
-    def shape_error(self, guessed: Sequence[float]) -> float:
-        """The median departure of a guessed shape from the measured one."""
-        own, true = _shape(guessed), _shape([one.measured_ms for one in self.points])
+    @property
+    def again(self) -> float | None:
+        """The median difference of two measurements of the values that ran; None without runs."""
+        apart = [abs(one.error) for one in self.points if one.provenance == "measured"]
+        return median(apart) if apart else None
+
+    def shape_error(self, guessed: Callable[[CurvePoint], float]) -> float:
+        """The median departure of a guessed shape from the measured one, of the points that did not run."""
+        own, true = _shape(map(guessed, self.answered)), _shape(one.measured_ms for one in self.answered)
         return median(abs(one / other - 1) for one, other in zip(own, true, strict=True))
 
 
-def _shape(values: Sequence[float]) -> list[float]:
-    mean = exp(fmean(log(value) for value in values))
-    return [value / mean for value in values]
+def _shape(values: Iterable[float]) -> list[float]:
+    logs = [log(value) for value in values]
+    return [exp(one - fmean(logs)) for one in logs]
 
 
 def swept(command: Sequence[str], vary: str, *options: str) -> dict[str, Any]:
@@ -158,9 +168,10 @@ def curve(command: Sequence[str], vary: str, rounds: int, runs: int) -> Curve:
         for value, one in seen.items()
         if value in said and value in shapes
     ]
-    name = f"{Path(command[0]).name} {vary}"
+    if all(one.provenance == "measured" for one in points):
+        raise SystemExit(f"{vary}: each value ran for the answer. Take more values, or fewer --runs.")
     failed = len(predicted["failed"]) + len(measured["failed"])
-    return Curve(name, tuple(points), _marks(predicted), _marks(measured), failed)
+    return Curve(_name(command, vary), tuple(points), _marks(predicted), _marks(measured), failed)
 
 
 def _series(report: dict[str, Any]) -> dict[float, dict[str, Any]]:
@@ -185,9 +196,10 @@ def body(curves: Sequence[Curve]) -> str:
             f"{one.inside} of {len(one.answered)}",
             f"{one.from_shapes:.1%}",
             "" if one.on_the_line is None else f"{one.on_the_line:.1%}",
-            f"{one.shape_error([point.predicted_ms for point in one.points]):.1%}",
-            f"{one.shape_error([max(1.0, point.flops) for point in one.points]):.1%}",
-            f"{one.shape_error([1.0] * len(one.points)):.1%}",
+            "" if one.again is None else f"{one.again:.1%}",
+            f"{one.shape_error(lambda point: point.predicted_ms):.1%}",
+            f"{one.shape_error(lambda point: max(1.0, point.flops)):.1%}",
+            f"{one.shape_error(lambda _: 1.0):.1%}",
             "; ".join(one.predicted) or "none",
             "; ".join(one.measured) or "none",
         ]
@@ -200,6 +212,7 @@ def body(curves: Sequence[Curve]) -> str:
         "measured within the range",
         "from shapes alone",
         "line between the runs",
+        "runs measured again",
         "of the shape",
         "shape by arithmetic",
         "shape by no change",
@@ -233,9 +246,10 @@ def body(curves: Sequence[Curve]) -> str:
         if one.failed:
             parts.append(f"{one.failed} points failed and are left out.")
     parts.append(
-        "Times are those of `skyline sweep --gpu cpu`, answered before the measurement. Values that ran for it are "
-        "measured again and count in the shape alone, which is the curve divided by its geometric mean; its error is "
-        "the median over the points. The line is straight between the runs, in logarithms."
+        "Times are those of `skyline sweep --gpu cpu`, answered before the measurement. Values that ran for it count "
+        "in no error; they are measured again, which shows the noise of the machine. The shape is the curve of the "
+        "other values divided by its geometric mean; its error is the median over them. The line is straight between "
+        "the runs, in logarithms."
     )
     return "\n\n".join(parts)
 
@@ -243,6 +257,9 @@ def body(curves: Sequence[Curve]) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("curves", nargs="*", help='as in "train.py --epochs 3 :: width=16:64:16"')
+    parser.add_argument(
+        "--only", nargs="*", default=[], metavar="NAME", help="only curves with one of these in their name"
+    )
     parser.add_argument("--rounds", type=int, default=5, help="rounds of a measured point")
     parser.add_argument("--runs", type=int, default=3, help="values that run for the answer")
     # The prediction is for the whole processor.
@@ -260,18 +277,34 @@ def main() -> int:
         if not wanted:
             paths = {Path(shlex.split(one)[0]).name: shlex.split(one) for one in long_examples(Path(folder))}
             wanted = [(paths[name], vary) for name, varied in CURVES.items() for vary in varied]
-        curves: list[Curve] = []
-        for command, vary in wanted:
-            curves.append(curve(command, vary, options.rounds, options.runs))
-            print(
-                f"{curves[-1].name}: {median(abs(one.error) for one in curves[-1].answered):.1%}",
-                file=sys.stderr,
-                flush=True,
-            )
-    figures = [asdict(one) for one in curves]
-    title = "Curves over a setting, predicted and measured"
-    print(write("sweep_curves", title, machine, body(curves), figures, results=options.results))
+        chosen = [
+            one for one in wanted if not options.only or any(part in _name(*one) for part in options.only)
+        ]
+        if not chosen:
+            parser.error(f"--only {' '.join(options.only)}: no curve has this in its name")
+        curves = kept(options.results) if options.only else []
+        for command, vary in chosen:
+            found = curve(command, vary, options.rounds, options.runs)
+            curves = [one for one in curves if one.name != found.name] + [found]
+            errors = [abs(one.error) for one in found.answered]
+            print(f"{found.name}: {median(errors):.1%}", file=sys.stderr, flush=True)
+            # A run that is stopped leaves what it measured.
+            figures = [asdict(one) for one in curves]
+            title = "Curves over a setting, predicted and measured"
+            write(NAME, title, machine, body(curves), figures, results=options.results)
+    print(body(curves))
     return 0
+
+
+def _name(command: Sequence[str], vary: str) -> str:
+    return f"{Path(command[0]).name} {vary}"
+
+
+def kept(results: Path) -> list[Curve]:
+    """The curves of the result file; without those of earlier versions, which had no runs."""
+    path = results / f"{NAME}.json"
+    figures = json.loads(path.read_text(encoding="utf-8"))["figures"] if path.is_file() else []
+    return [msgspec.convert(one, Curve) for one in figures if "shapes_ms" in one["points"][0]]
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ from skyline.lazy_dataclass import dataclass
 from skyline.trace.kineto.container import head_of, is_trace
 
 if TYPE_CHECKING:
+    from skyline.predict.gpu_spec import GpuSpec
     from skyline.trace.profile import Profile
 
 
@@ -191,6 +192,19 @@ def _reusable(
         f"skyline: from the profile of {when(profile.created)} ({words}); --fresh profiles again", quiet=quiet
     )
     return found
+
+
+def measured_here(script: Path, arguments: tuple[str, ...], processor: GpuSpec) -> Profile | None:
+    """The newest measured profile, if it is of the script as it is, with these arguments, on this processor alone."""
+    found = _latest_of_kind(script, None, None, quiet=True)
+    profile = found.profile if found is not None else None
+    if profile is None or profile.arguments != _as_kept(arguments) or changed_sources(profile):
+        return None
+    of = profile.environment
+    alone = profile.iteration is None or profile.iteration.world_size == 1
+    # The number of threads is the script's own, as in runs here.
+    same = of.device.kind == "cpu" and not of.device.host and processor.full_name.startswith(of.device.name)
+    return profile if alone and same and profile.times.steps_ms else None
 
 
 def check_runnable(profile: Profile) -> None:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from skyline.sweep.point import FailedPoint
     from skyline.sweep.run import Swept
     from skyline.sweep.setting import SweptSetting
+    from skyline.trace.profile import Profile
 
 _EXAMPLES = """\
   skyline sweep train.py --vary HIDDEN=64:1024:64 --gpu h100   predicted, nothing is executed
@@ -127,6 +128,7 @@ def _swept(request: CaptureRequest, settings: Sequence[SweptSetting], options: a
     from skyline.sweep.run import SweepEffort, sweep
     from skyline.sweep.setting import words
 
+    saved = _saved(request)
     with running(quiet=options.quiet) as (display, starter):
 
         def on_failure(failed: FailedPoint) -> None:
@@ -139,8 +141,20 @@ def _swept(request: CaptureRequest, settings: Sequence[SweptSetting], options: a
             SweepEffort(options.sweep_budget_s, options.rounds, options.runs),
             progress=display.progress,
             on_failure=on_failure,
+            saved=saved,
             starter=starter,
         )
+
+
+def _saved(request: CaptureRequest) -> Profile | None:
+    from skyline.cli.subject import measured_here
+    from skyline.predict.gpus import gpu_named
+    from skyline.sweep.here import is_this_processor
+
+    device = gpu_named(request.gpu) if request.gpu else None
+    if device is None or not is_this_processor(device):
+        return None
+    return measured_here(request.script, request.arguments, device)
 
 
 def _show(report: SweepReport, options: argparse.Namespace) -> None:

@@ -8,8 +8,9 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from skyline import units
-from skyline.interval import Interval
+from skyline.interval import Interval, median
 from skyline.lazy_dataclass import dataclass
+from skyline.report.basis import when
 from skyline.sweep.cause import cause
 from skyline.sweep.curve import Faster, Knee, Step, faster, knee, steps
 
@@ -371,7 +372,13 @@ def _basis(swept: Swept, rounds: int) -> Iterator[str]:
             yield f"Data loading is not included: {said.without_loading}."
         elif said.loading:
             yield f"{said.loading} All points load at this rate per byte."
-        if ran:
+        if swept.saved is not None:
+            yield (
+                f"The times of each kind of operator are fitted to the saved profile of {when(swept.saved.created)}, "
+                f"which took {units.format_ms(median(swept.saved.times.steps_ms))} with the present values. Nothing "
+                "ran for this sweep."
+            )
+        elif ran:
             yield (
                 f"The script also ran here with {units.plural(ran, 'value')}, in up to {rounds} rounds of turns. The "
                 "times of each kind of operator are fitted to these runs; the ratio that remains is interpolated "
@@ -415,7 +422,8 @@ def _notes(swept: Swept) -> Iterator[str]:
             "--budget to include them."
         )
     if swept.runs_failed:
-        yield f"No value could run here, so that no time is measured: {swept.runs_failed}"
+        so = "" if swept.saved is not None else ", so that no time is measured"
+        yield f"No value could run here{so}: {swept.runs_failed}"
     if swept.others_cores >= _NOTICED_CORES:
         yield f"Other programs used {swept.others_cores:.1f} cores: times are longer than on an idle machine."
     if any(point.fits == "too large" for point in swept.points):

@@ -16,6 +16,7 @@ from skyline.sweep.interpolation import between_runs
 from skyline.sweep.measured import LEAST_ROUNDS, MeasuredPoints
 from skyline.sweep.point import FailedPoint, SweepPoint
 from skyline.sweep.predicted import predict_points
+from skyline.sweep.saved import fit_to_saved
 from skyline.sweep.setting import SweptSetting
 from skyline.sweep.values import MOST_VALUES, combinations, spread_out
 from skyline.trace.profile import Profile
@@ -56,6 +57,8 @@ class Swept:
     """The typical number of cores that other programs kept busy while points were measured."""
     runs_failed: str = ""
     """The reason why no value of a prediction could run here; empty where one did, or none was to."""
+    saved: Profile | None = None
+    """The saved profile that the points are fitted to, as nothing ran."""
 
 
 def sweep(
@@ -65,13 +68,15 @@ def sweep(
     *,
     progress: ProgressCallback,
     on_failure: Callable[[FailedPoint], None] = lambda failed: None,
+    saved: Profile | None = None,
     cancel: threading.Event | None = None,
     starter: Starter = start_fresh,
 ) -> Swept:
     """Take all points, those that cover the range first.
 
     A point that fails is noted and left out. An interruption keeps the points so far. If no point is known, the first
-    error is raised. Values between measured ones that the time did not suffice for are interpolated.
+    error is raised. Values between measured ones that the time did not suffice for are interpolated. A prediction for
+    this machine's processor is fitted to ``saved``, a profile with the present values, where none of its values ran.
     """
     every = combinations(one.varied for one in settings)
     if len(every) > MOST_VALUES:
@@ -83,7 +88,7 @@ def sweep(
     profiles: list[Profile] = []
     interrupted, ended = False, ""
     measuring: MeasuredPoints | None = None
-    here = RunsHere()
+    here, fitted = RunsHere(), False
     try:
         if request.gpu:
             gpu = gpu_named(request.gpu).limited(request.gpu_memory_bytes)
@@ -99,6 +104,17 @@ def sweep(
                     runs,
                     collected,
                     rounds=effort.rounds,
+                    progress=progress,
+                    cancel=cancel,
+                    starter=starter,
+                )
+            if saved is not None and is_this_processor(gpu):
+                fitted = fit_to_saved(
+                    saved,
+                    request,
+                    gpu,
+                    settings,
+                    collected,
                     progress=progress,
                     cancel=cancel,
                     starter=starter,
@@ -137,4 +153,5 @@ def sweep(
         ended,
         measuring.others_cores if measuring is not None else here.others_cores,
         here.failed,
+        saved if fitted else None,
     )

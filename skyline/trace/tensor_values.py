@@ -122,6 +122,8 @@ class TensorValues:
     """Of the layers that ran in the first iteration, at most 200."""
     widths: tuple[LayerWidths, ...] = ()
     """Of the same layers; empty in profiles of earlier versions."""
+    after: int | None = None
+    """The number of iterations of the run before these; None in profiles of earlier versions."""
 
     @property
     def basis(self) -> str:

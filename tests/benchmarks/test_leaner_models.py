@@ -99,3 +99,26 @@ def test_a_sign_is_clear_where_the_whole_range_lies_on_one_side(tmp_path: Path) 
     assert leaner_models.SIGNS in said
     signs = [[cell.strip() for cell in one.split("|")][9] for one in said.splitlines() if "a.py" in one]
     assert signs == ["wrong, not clear", "right, not clear", "right", "wrong", "wrong", ""]
+
+
+def test_small_shares_are_compared_by_their_difference(tmp_path: Path) -> None:
+    """0.0002 for 0.0003 is right to a hundredth of a point, and no error of a third."""
+    import leaner_models
+
+    share = _row("a.py", 0.0003)
+    share["said"] |= {
+        "names": ["stale_embeddings=0.001"],
+        "ratio": 0.0002,
+        "low": 0.0,
+        "high": 1.0,
+        "provenance": "share of rows that change: 8 iterations",
+    }
+    _page(tmp_path, "leaner_rows", [share])
+    ((row,), missing) = leaner_models.rows(tmp_path)
+    assert row.error == pytest.approx(-0.0001)
+    assert row.unchanged_error == pytest.approx(0.9997)
+    page = leaner_models.body([row], missing)
+    (line,) = [line for line in page.splitlines() if "| a.py" in line]
+    assert "-0.0 points" in line
+    assert "+100.0 points" in line
+    assert leaner_models.SHARES in page

@@ -75,9 +75,44 @@ def test_later_lookups_count_hot_and_steady_rows(tmp_path):
     script.write_text(LOOKUPS, encoding="utf-8")
     program = ROOT / "benchmarks" / "later_lookups.py"
     subprocess.run(
-        [sys.executable, str(program), str(out), "4", "8", "0.000256", "0.001", str(script)], check=True
+        [sys.executable, str(program), str(out), "4", "8", "2", "0.000256", "0.001", str(script)], check=True
     )
     shares = json.loads(out.read_text(encoding="utf-8"))
     assert shares["hot"] == shares["first"] == shares["second"] == 0.75
     assert shares["steady"] == 0.5
     assert shares["bytes"] == 8192 * 64 * 4
+
+
+SETTLING = """
+import torch
+table = torch.nn.Embedding(8192, 64)
+torch.nn.init.ones_(table.weight)
+step = torch.optim.SGD([table.weight], lr=1.0)
+for number in range(1000):
+    step.zero_grad()
+    # The row moves by its whole norm in steps 0 to 6, and not at all from then on.
+    (table(torch.tensor([7])) * float(number < 7)).sum().backward()
+    step.step()
+"""
+
+
+def test_steady_rows_are_told_right_behind_the_profile_and_at_the_end(tmp_path):
+    script, out = tmp_path / "train.py", tmp_path / "shares.json"
+    script.write_text(SETTLING, encoding="utf-8")
+    program = ROOT / "benchmarks" / "later_lookups.py"
+    command = [sys.executable, str(program), str(out), "4", "8", "3", "1", "0.001", str(script)]
+    subprocess.run(command, check=True)
+    shares = json.loads(out.read_text(encoding="utf-8"))
+    assert (shares["steady"], shares["steady_later"]) == (0.0, 1.0)
+
+
+def test_a_share_of_nothing_has_an_error():
+    from leaner_rows import ROWS, error
+    from whatifs import Row, Said
+
+    from skyline.interval import Interval
+
+    said = Said(("stale_embeddings=0.001",), 0.25, 0.0, 1.0, 1.0, 0.0, f"{ROWS}: 8 iterations")
+    assert error(Row("a.py", said, Interval.exact(0.0), Interval.exact(1.0), None)) == 0.25
+    timed = Said(("serialize",), 0.5, 0.4, 0.6, 1.0, 0.0, "modelled")
+    assert error(Row("a.py", timed, Interval.exact(2.0), Interval.exact(1.0), None)) == -0.75

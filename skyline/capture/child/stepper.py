@@ -330,9 +330,8 @@ class Stepper:
                 if self._begin_comparing(command):
                     return
             elif command["do"] == "values":
-                values = ValuesPass(
-                    self.observer.optimizers_in_use(), command["iterations"], command["seconds"]
-                )
+                optimizers = self.observer.optimizers_in_use()
+                values = ValuesPass(optimizers, command["iterations"], command["seconds"], self.boundaries)
                 self._begin_pass(values)
                 return
             else:

@@ -197,6 +197,8 @@ def test_the_training_goes_on_as_if_nothing_had_been_seen(
         check=True,
     ).stdout.splitlines()
     assert len(rows) > 20
+    assert values.after is not None
+    assert 0 < values.after <= len(rows) - values.iterations
     assert rows == plain[: len(rows)]
 
 

@@ -109,7 +109,7 @@ def test_an_iteration_that_does_not_end_counts_nothing() -> None:
     """Two iterations look up four rows each; the script ends in the third, behind its last step."""
     words = nn.Embedding(10_000, 32)
     optimizers = trains(words)
-    values = ValuesPass(optimizers, 64, 60.0)
+    values = ValuesPass(optimizers, 64, 60.0, 40)
     for first in (0, 4, 8):
         words(torch.arange(first, first + 4)).sum().backward()
         values.after_backward([])
@@ -118,7 +118,7 @@ def test_an_iteration_that_does_not_end_counts_nothing() -> None:
             values.after_step(optimizers[0][1])
             values.end_iteration()
     told = values.end()
-    assert (told["iterations"], told["problem"]) == (2, "")
+    assert (told["iterations"], told["after"], told["problem"]) == (2, 40, "")
     [row] = told["tables"]
     assert (row["lookups"], row["distinct_rows"]) == (4, 4)
 

@@ -154,6 +154,32 @@ def test_a_prediction_stays_where_the_script_cannot_run_here(skyline: Run, train
 
 
 @pytest.mark.capture
+def test_a_saved_profile_sets_a_prediction_right_where_nothing_runs(skyline: Run, train: Path) -> None:
+    """The present value, 64, is no point of the sweep: it is traced for the fit."""
+    vary = ("--gpu", "cpu", "--vary", "HIDDEN=128,256", "--runs", "0")
+    before = swept(skyline, *vary)
+    assert [one["provenance"] for one in before["series"][0]["points"]] == ["predicted"] * 2
+    profiled = skyline("profile", "--quiet", "train.py")
+    assert profiled.code == 0, profiled.err
+    after = swept(skyline, *vary)
+    points = after["series"][0]["points"]
+    assert [(one["values"], one["provenance"]) for one in points] == [
+        ([128], "interpolated"),
+        ([256], "interpolated"),
+    ]
+    assert "fitted to the saved profile of" in " ".join(after["basis"])
+    assert [one["iteration_ms"]["value"] for one in points] != [
+        one["iteration_ms"]["value"] for one in before["series"][0]["points"]
+    ]
+    # A profile of another text, or of other arguments, says nothing of this one.
+    other = swept(skyline, *vary, "--batch-size", "8")
+    assert [one["provenance"] for one in other["series"][0]["points"]] == ["predicted"] * 2
+    train.write_text(train.read_text(encoding="utf-8").replace("lr=0.1", "lr=0.2"), encoding="utf-8")
+    changed = swept(skyline, *vary)
+    assert [one["provenance"] for one in changed["series"][0]["points"]] == ["predicted"] * 2
+
+
+@pytest.mark.capture
 def test_an_interruption_keeps_what_is_known(
     skyline: Run, train: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -34,7 +34,7 @@ SHAPES = (
 
 def seen(steady=STEADY):
     table = TableAccess("Net.table", ROWS, 4 * WIDTH, 2000.0, 1000.0, POINTS, steady)
-    return TensorValues(8, (table,), POINTS)
+    return TensorValues(8, (table,), POINTS, after=40)
 
 
 @pytest.fixture
@@ -97,6 +97,7 @@ def test_at_best_all_rows_have_settled_and_at_worst_nothing_is_gained(script):
     assert scenario.above_ms == pytest.approx(4.0 - gradient, rel=1e-6)
     assert (found.provenance, found.semantics) == ("assumed", "convergence")
     assert "50 % of the rows that an iteration looks up, and 60 % of the lookups" in found.assumptions[0]
+    assert found.assumptions[0].endswith("by 8 iterations at this point of the training, after 40 others")
     assert "does not show how many rows settle later" in found.assumptions[1]
     assert "a bound" in found.assumptions[2]
 

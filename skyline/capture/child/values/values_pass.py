@@ -26,17 +26,19 @@ _LEAST = 2
 class ValuesPass:
     """One iteration; with large embeddings so many, or as many as begin within ``seconds``, but two at least.
 
-    Zeros are counted, and bits of values, in the first one. ``done`` is the number of iterations that have ended.
+    Zeros are counted, and bits of values, in the first one. ``done`` is the number of iterations that have ended,
+    ``after`` that of the run before the pass.
     """
 
     event = "values"
 
-    def __init__(self, optimizers, iterations, seconds):
+    def __init__(self, optimizers, iterations, seconds, after=None):
         modules = trained_modules(optimizers)
         self._tables = large_tables(modules)
         self.remaining = iterations if self._tables else 1
         self.problem = ""
         self.done = 0
+        self._after = after
         self._deadline = _clock() + seconds
         self._lookups = Lookups(self._tables)
         self._changes = RowChanges(self._tables, self._lookups)
@@ -72,7 +74,7 @@ class ValuesPass:
         except Exception as error:
             # The script goes on.
             self._lookups.problem = f"{type(error).__name__}: {error}"
-        return {"iterations": self.done, "problem": self._lookups.problem, **told}
+        return {"iterations": self.done, "after": self._after, "problem": self._lookups.problem, **told}
 
     def _told(self, accesses):
         told = access_shares(self._tables, accesses, self.done)

@@ -9,7 +9,7 @@ from skyline.graph.task import TaskKind
 from skyline.lazy_dataclass import dataclass
 from skyline.trace.record import Phase
 from skyline.trace.tensor_values import TableAccess, steady_at
-from skyline.units import format_share
+from skyline.units import format_share, plural
 from skyline.whatif.base import (
     Applicability,
     Grain,
@@ -96,6 +96,7 @@ class StaleEmbeddings(UsualWhatIf):
         shares = f"{format_share(rows)} of the rows that an iteration looks up"
         shares = f"{shares}, and {format_share(lookups)} of the lookups"
         seen = f"by {values.basis} at this point of the training"
+        seen = seen if values.after is None else f"{seen}, after {plural(values.after, 'other')}"
         return scenario.between(
             subject,
             likely,
