@@ -186,7 +186,7 @@ async function together(bench) {
 
 /** Nothing left of a failed attempt: no window, and no folder whose profiles the next one would find. */
 async function cleared(bench) {
-  for (const page of bench.pages()) await page.context().close();
+  for (const page of [...bench.pages(), ...bench.popUps()]) await page.close();
   bench.forgetUnsaved();
   const workspaces = bench.path("workspaces");
   for (const name of fs.existsSync(workspaces) ? fs.readdirSync(workspaces) : []) {

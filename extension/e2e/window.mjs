@@ -255,6 +255,6 @@ export class Window {
   }
 
   close() {
-    return this.page.context().close();
+    return this.page.close();
   }
 }

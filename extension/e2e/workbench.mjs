@@ -14,6 +14,8 @@ const START_TIMEOUT_MS = 240_000;
 const ACTION_TIMEOUT_MS = 120_000;
 /** Of each look at a condition. */
 const MOST_COUNTED_MS = 2500;
+/** What a page leaves in the browser, but for the files of the workbench, which are those of every window. */
+const LEFT_BEHIND = "cookies,local_storage,indexeddb,file_systems,service_workers,cache_storage";
 
 const USER_SETTINGS = {
   "workbench.startupEditor": "none",
@@ -41,7 +43,10 @@ const USER_SETTINGS = {
 /** Everything of one run, below one folder that goes away with it. */
 export class Workbench {
   #server = null;
+  /** One profile for all windows: each new one would read and compile the workbench's 12 MB of code again. */
   #browser = null;
+  /** A page that stays open: the browser ends with its last one. */
+  #keeper = null;
   #log = "";
   #settings = {};
   #pages = new Set();
@@ -76,7 +81,15 @@ export class Workbench {
     bench.#server = spawn(process.execPath, [...base, ...flags], { env, detached: true, stdio: ["ignore", "pipe", "pipe"] });
     for (const stream of [bench.#server.stdout, bench.#server.stderr]) stream.on("data", (data) => (bench.#log += data));
     await until(() => fetch(`http://127.0.0.1:${bench.port}/healthz`).then((answer) => answer.ok), "the workbench did not start", START_TIMEOUT_MS);
-    bench.#browser = await chromium.launch({ executablePath: browserPath(), args: ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"] });
+    bench.#browser = await chromium.launchPersistentContext(bench.path("browser"), {
+      executablePath: browserPath(),
+      args: ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"],
+      permissions: ["clipboard-read", "clipboard-write"],
+      // Without a GPU, a spinner that turns while a script is measured keeps half a core busy.
+      reducedMotion: "reduce",
+    });
+    bench.#browser.setDefaultTimeout(ACTION_TIMEOUT_MS);
+    bench.#keeper = bench.#browser.pages()[0] ?? (await bench.#browser.newPage());
     return bench;
   }
 
@@ -102,9 +115,9 @@ export class Workbench {
 
   /** A window on a folder, with a file open in it. */
   async open(folder, file, { width = 1280, height = 860 } = {}) {
-    const context = await this.#browser.newContext({ viewport: { width, height }, permissions: ["clipboard-read", "clipboard-write"] });
-    context.setDefaultTimeout(ACTION_TIMEOUT_MS);
-    const page = await context.newPage();
+    if (this.#pages.size === 0) await this.#forgetPages();
+    const page = await this.#browser.newPage();
+    await page.setViewportSize({ width, height });
     this.#pages.add(page);
     page.on("close", () => this.#pages.delete(page));
     page.outside = [];
@@ -149,6 +162,18 @@ export class Workbench {
   /** The windows that are open. */
   pages() {
     return [...this.#pages];
+  }
+
+  /** Pages that a window has opened. */
+  popUps() {
+    return this.#browser.pages().filter((page) => page !== this.#keeper && !this.#pages.has(page));
+  }
+
+  /** Begin as in a new browser: no layout, no open editors, no state of the windows before. */
+  async #forgetPages() {
+    const session = await this.#browser.newCDPSession(this.#keeper);
+    await session.send("Storage.clearDataForOrigin", { origin: `http://127.0.0.1:${this.port}`, storageTypes: LEFT_BEHIND });
+    await session.detach();
   }
 
   /** Change the user's settings while the workbench runs. */

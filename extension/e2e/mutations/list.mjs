@@ -67,7 +67,7 @@ export const MUTATIONS = [
     "outcome: NOTHING, best: null, verified: null }", "outcome: NOTHING, best: null }", { vitest: "test/desk.test.ts", named: "goes with a new profile" }),
   unit(2, "d", "Take back drops the verification", "extension/src/scripts/desk.ts",
     "const verified = asksTheSame(known.code?.verify, code?.verify) ? known.verified : null;", "const verified = known.verified;", { vitest: "test/desk.test.ts", named: "goes when its change is taken back" }),
-  endToEnd(profiledText, "e", "verifying a switch"),
+  endToEnd(profiledText, "e", "verifying additions"),
 
   exactKind,
   endToEnd(exactKind, "b", "fix all argparse"),

@@ -1,6 +1,7 @@
 // A module without a training loop: the script that trains with it is found, shown and profiled.
 import * as fs from "node:fs";
 import * as path from "node:path";
+import { NO_TRIALS } from "../kinds.mjs";
 import { Window } from "../window.mjs";
 import { seen, until } from "../workbench.mjs";
 
@@ -10,7 +11,8 @@ const SPLIT = path.join(import.meta.dirname, "../scripts/split");
 
 export async function run({ bench, check }) {
   const read = (name) => fs.readFileSync(path.join(SPLIT, name), "utf8");
-  const files = Object.fromEntries(["train.py", "model.py", "data.py"].map((name) => [name, read(name)]));
+  const modules = Object.fromEntries(["train.py", "model.py", "data.py"].map((name) => [name, read(name)]));
+  const files = { ...modules, ".vscode/settings.json": JSON.stringify(NO_TRIALS) };
   const window = await Window.open(bench, bench.workspace("split-module", files), "data.py");
   const { page, view } = window;
   await window.showView();

@@ -1,5 +1,6 @@
 // A script on a cluster that is not here: the table, a row as a timeline, and its code.
 import * as path from "node:path";
+import { NO_TRIALS } from "../kinds.mjs";
 import { Window } from "../window.mjs";
 import { seen, until } from "../workbench.mjs";
 
@@ -15,7 +16,7 @@ function onGpu(script) {
 
 export async function run({ bench, script, check, measured, shot }) {
   // Predicted for the cluster's GPU: that trace answers the plan, too.
-  const settings = JSON.stringify({ "skyline.profile.onSave": "never", "skyline.gpu": "A100-80GB-SXM" });
+  const settings = JSON.stringify({ ...NO_TRIALS, "skyline.profile.onSave": "never", "skyline.gpu": "A100-80GB-SXM" });
   const folder = bench.workspace("planning", { "train.py": onGpu(script), ".vscode/settings.json": settings });
   const window = await Window.open(bench, folder, "train.py", { width: 1400, height: 1100 });
   await window.profileNow();

@@ -167,7 +167,7 @@ def with_bare(profile, factor):
 def made_up(test):
     """Runs a law on a few scripts that are made up, and on five hundred of them where there is time."""
     quiet = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
-    few = settings(max_examples=40, suppress_health_check=quiet, derandomize=True)
+    few = settings(max_examples=25, suppress_health_check=quiet, derandomize=True)
     many = settings(max_examples=500, suppress_health_check=quiet)
 
     @pytest.mark.parametrize(
