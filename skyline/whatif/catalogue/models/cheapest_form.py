@@ -1,9 +1,9 @@
 """The cheapest of all equal forms of a block, by an integer program, or by a search where that cannot be solved.
 
 The program follows Tensat (Yang and others, 2021, *Equality Saturation for Tensor Graph Superoptimization*, MLSys):
-each node is chosen or not, a chosen node needs one of each child's class, and the classes of a cycle have an order, without
-which a class could be computed from itself. A value that several nodes read is paid for once. HiGHS solves it through
-SciPy.
+each node is chosen or not, a chosen node needs one of each child's class, and the classes of a cycle have an order,
+without which a class could be computed from itself. A value that several nodes read is paid for once. HiGHS solves it
+through SciPy.
 """
 
 from __future__ import annotations
