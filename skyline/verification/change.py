@@ -23,8 +23,8 @@ _STARTED_OTHERWISE = ("data_parallel", "fsdp")
 """Changes after which the script is not started as it was."""
 _BY_HAND = {
     "fuse_jobs": "Write the lines that `skyline apply` prints into a copy, and measure it: "
-    "skyline verify SCRIPT --against COPY. An iteration of the copy is one of all N runs: below N times the script's, it "
-    "gains over one run after another. Losses of each run and N processes at once are compared by "
+    "skyline verify SCRIPT --against COPY. An iteration of the copy is one of all N runs: below N times the script's, "
+    "it gains over one run after another. Losses of each run and N processes at once are compared by "
     "benchmarks/fused_jobs.py in the sources."
 }
 """The next step for changes that no rewrite makes."""
