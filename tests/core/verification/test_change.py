@@ -107,3 +107,10 @@ def test_a_source_that_was_edited_since_is_refused(analysis: Analysis) -> None:
     path.unlink()
     with pytest.raises(UsageError, match=r"train\.py changed"):
         check_unchanged(analysis, request)
+
+
+def test_runs_that_are_fused_by_hand_have_a_command_that_measures_them(analysis: Analysis) -> None:
+    with pytest.raises(RewriteRefused) as refused:
+        change(analysis, Question(choices=(Choice("fuse_jobs", "2"),)), ())
+    assert "skyline verify SCRIPT --against COPY" in refused.value.hint
+    assert "benchmarks/fused_jobs.py" in refused.value.hint

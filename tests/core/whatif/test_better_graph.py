@@ -24,12 +24,13 @@ from skyline.trace.record import (
 )
 from skyline.whatif.base import Grain, Scenario
 from skyline.whatif.baseline import baseline
-from skyline.whatif.catalogue.models import better_graph
+from skyline.whatif.catalogue.models import better_graph, cheapest_form
 from skyline.whatif.catalogue.models.better_graph import WHATIF
 from skyline.whatif.catalogue.models.leaner_terms import may_gain
 from skyline.whatif.catalogue.models.product_terms import Op
 from skyline.whatif.catalogue.models.saturation import LIBRARY
 from skyline.whatif.catalogue.models.written_terms import blocks
+from skyline.whatif.constant import Constant
 from skyline.whatif.cost.thread_scaling import CALL_US
 from skyline.whatif.question import Choice
 
@@ -161,6 +162,14 @@ def test_the_answer_has_a_range_around_its_gain(library, script) -> None:
     assert found.reason is None
     assert found.speedup > 1
     assert found.semantics == "numerics"
+
+
+def test_an_answer_of_the_search_says_so(library, script, monkeypatch) -> None:
+    monkeypatch.setattr(cheapest_form, "_MOST_NODES", Constant.at(5, ""))
+    start = baseline(script())
+    changed = WHATIF.transform(Scenario.of(start, Grain.OPERATORS), "", start)
+    assert changed.assumptions[-1].startswith("Found by a search, so that a cheaper form may exist (")
+    assert changed.assumptions[-1].endswith("nodes, and the program takes 5)")
 
 
 def test_layers_of_different_inputs_have_no_other_form(script) -> None:

@@ -8,9 +8,19 @@ from math import inf, prod
 
 import pytest
 
+from skyline.whatif.catalogue.models import cheapest_form as solving
+from skyline.whatif.catalogue.models.cheapest_form import WITHOUT_SOLVER, cheapest_form
 from skyline.whatif.catalogue.models.leaner_terms import Change, may_gain, savings
 from skyline.whatif.catalogue.models.product_terms import Block, Op, Place, Term, size_of
-from skyline.whatif.catalogue.models.saturation import LIBRARY, cheapest, node_us, saturated
+from skyline.whatif.catalogue.models.saturation import (
+    LIBRARY,
+    EqualTerms,
+    Node,
+    cheapest,
+    node_us,
+    saturated,
+)
+from skyline.whatif.constant import Constant
 
 
 @pytest.fixture
@@ -271,6 +281,110 @@ def test_the_search_finds_what_an_integer_program_finds(library, name) -> None:
     """The search takes no solver and far less time; the program knows the optimum of larger graphs, too."""
     terms = saturated(BLOCKS[name]())
     assert total(terms, cheapest(terms, price)) == pytest.approx(by_program(terms), rel=1e-6)
+    assert total(terms, cheapest_form(terms, price).nodes) == pytest.approx(by_program(terms), rel=1e-6)
+
+
+def read_elsewhere():
+    """x + x·A, where other code reads x·A: one operator for both would multiply a second time."""
+    made = Written()
+    x = made.leaf(40, 6)
+    product = made(Op.PRODUCT, x, made.weight(6, 6))
+    return made.block(product, made(Op.SUM, x, product))
+
+
+def repeated():
+    """u = x·A, v = u·A, and u + v, v·B and v·C, which are all read."""
+    made = Written()
+    x, weight = made.leaf(1, 30), made.weight(30, 30)
+    first = made(Op.PRODUCT, x, weight)
+    second = made(Op.PRODUCT, first, weight)
+    ends = [made(Op.PRODUCT, second, made.weight(30, width)) for width in (6, 30)]
+    return made.block(second, made(Op.SUM, first, second), *ends)
+
+
+def test_other_code_that_reads_a_value_is_a_reader(library) -> None:
+    terms = saturated(read_elsewhere())
+    assert total(terms, cheapest(terms, price)) == pytest.approx(least(terms))
+
+
+def test_the_program_shares_values_that_the_search_computes_twice(library) -> None:
+    pytest.importorskip("scipy")
+    terms = saturated(repeated())
+    found = cheapest_form(terms, price)
+    assert not found.unproven
+    assert total(terms, found.nodes) == pytest.approx(by_program(terms), rel=1e-6)
+    assert total(terms, cheapest(terms, price)) > 1.2 * total(terms, found.nodes)
+
+
+def shared_by_three():
+    """Three values, which cost 10 each; or 1 each from two values in common, which cost 12 each."""
+    x = Term(Op.LEAF, (), (0,), (4, 4))
+    scaled = [Term(Op.SCALED, (0,), (number,), (4, 4)) for number in (10, 11, 12)]
+    classes = {
+        "x": (Node(Op.LEAF, (0,), ()),),
+        "s": (Node(Op.SCALED, (2,), ("x",)),),
+        "t": (Node(Op.SCALED, (3,), ("x",)),),
+        "a": (Node(Op.SCALED, (10,), ("x",)), Node(Op.SUM, (), ("s", "t"))),
+        "b": (Node(Op.SCALED, (11,), ("x",)), Node(Op.SUM, (), ("t", "s"))),
+        "c": (Node(Op.SCALED, (12,), ("x",)), Node(Op.PRODUCT, (), ("s", "t"))),
+    }
+    block = Block((x, *scaled), frozenset((1, 2, 3)), (), "float32")
+    return EqualTerms(block, classes, ("x", "a", "b", "c"))
+
+
+def by_hand(op, numbers, children, made):
+    if op is Op.SCALED:
+        return 12.0 if numbers[0] < 10 else 10.0
+    return 1.0
+
+
+def form_us(terms, nodes):
+    return sum(node_us(terms, name, node, by_hand) for name, node in nodes.items())
+
+
+def test_two_values_that_only_together_are_worth_their_price() -> None:
+    pytest.importorskip("scipy")
+    terms = shared_by_three()
+    assert form_us(terms, cheapest(terms, by_hand)) == 31.0
+    found = cheapest_form(terms, by_hand)
+    assert form_us(terms, found.nodes) == 28.0
+    assert found.unproven == ""
+    assert {node.op for name, node in found.nodes.items() if name in "abc"} == {Op.SUM, Op.PRODUCT}
+
+
+def test_no_value_is_computed_from_itself() -> None:
+    """Both values of a circle are cheap from each other, and expensive from elsewhere: one of them is paid for."""
+    pytest.importorskip("scipy")
+    terms = shared_by_three()
+    classes = {
+        "x": terms.classes["x"],
+        "a": (Node(Op.SCALED, (10,), ("x",)), Node(Op.SWAPPED, (0, 1), ("b",))),
+        "b": (Node(Op.SCALED, (11,), ("x",)), Node(Op.SWAPPED, (0, 1), ("a",))),
+        "c": terms.classes["c"][:1],
+    }
+    terms = EqualTerms(terms.block, classes, terms.of_term)
+    found = cheapest_form(terms, by_hand)
+    assert form_us(terms, found.nodes) == 1 + 10 + 1 + 10
+    assert {found.nodes[name].op for name in "ab"} == {Op.SCALED, Op.SWAPPED}
+
+
+def test_without_the_solver_the_search_answers_and_says_so(monkeypatch) -> None:
+    def missing(name):
+        raise ImportError(name)
+
+    monkeypatch.setattr(solving, "import_module", missing)
+    terms = shared_by_three()
+    found = cheapest_form(terms, by_hand)
+    assert found.nodes == cheapest(terms, by_hand)
+    assert found.unproven == WITHOUT_SOLVER
+
+
+def test_a_graph_of_too_many_nodes_is_searched(monkeypatch) -> None:
+    monkeypatch.setattr(solving, "_MOST_NODES", Constant.at(5, ""))
+    terms = shared_by_three()
+    found = cheapest_form(terms, by_hand)
+    assert found.nodes == cheapest(terms, by_hand)
+    assert found.unproven == "9 nodes, and the program takes 5"
 
 
 def test_eight_layers_of_one_input_become_one_though_each_alone_is_cheaper_by_itself(library) -> None:

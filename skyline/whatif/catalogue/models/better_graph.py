@@ -122,6 +122,8 @@ class BetterGraph(UsualWhatIf):
         told = [_told(subject, recorded, one) for one in found[:named]]
         if len(found) > named:
             told.append(f"{plural(len(found) - named, 'further change')} of this kind")
+        reasons = dict.fromkeys(one.unproven for one in found if one.unproven)
+        told += [f"Found by a search, so that a cheaper form may exist ({reason})" for reason in reasons]
         return scenario.between(subject, likely, least, most, assumptions=tuple(told))
 
 

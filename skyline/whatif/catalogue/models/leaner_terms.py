@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from enum import Enum
 
 from skyline.interval import ENDS, End
+from skyline.whatif.catalogue.models.cheapest_form import cheapest_form
 from skyline.whatif.catalogue.models.product_terms import Block, Op, Place
-from skyline.whatif.catalogue.models.saturation import EqualTerms, Node, Price, cheapest, node_us, saturated
+from skyline.whatif.catalogue.models.saturation import EqualTerms, Node, Price, node_us, saturated
 
 PRODUCTS = (Op.PRODUCT, Op.AFFINE)
 
@@ -42,6 +43,8 @@ class Saving:
     widest: tuple[int, int]
     """Rows and columns of the widest parameter that is made; (0, 0) without any."""
     share: Mapping[End, float]
+    unproven: str = ""
+    """The reason why a cheaper form of the block may exist; empty where the form is the cheapest of all."""
 
     @property
     def places(self) -> tuple[Place, ...]:
@@ -78,8 +81,8 @@ def may_gain(block: Block) -> bool:
 
 def savings(terms: EqualTerms, prices: Mapping[End, Price]) -> tuple[Saving, ...]:
     """The changes from the terms as they are written to their cheapest form, those that save nothing left out."""
-    form = cheapest(terms, prices["value"])
-    gone, made = _difference(terms, form)
+    form = cheapest_form(terms, prices["value"])
+    gone, made = _difference(terms, form.nodes)
     found: list[Saving] = []
     for group in _groups(terms, gone, made):
         leaving = tuple(one for one in gone if terms.of_term[one] in group)
@@ -87,9 +90,9 @@ def savings(terms: EqualTerms, prices: Mapping[End, Price]) -> tuple[Saving, ...
         share: dict[End, float] = {end: _share(terms, leaving, coming, prices[end]) for end in ENDS}
         if leaving and share["value"] > 0:
             change = _change(terms, leaving, coming)
-            found.append(
-                Saving(terms.block, change, leaving, tuple(coming.values()), _widest(terms, coming), share)
-            )
+            widest = _widest(terms, coming)
+            nodes = tuple(coming.values())
+            found.append(Saving(terms.block, change, leaving, nodes, widest, share, form.unproven))
     return tuple(found)
 
 

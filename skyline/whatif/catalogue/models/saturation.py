@@ -1,7 +1,8 @@
 """All equal forms of the terms of a block, by equality saturation, and the cheapest of them.
 
 Equality saturation over the graphs of networks follows Tensat (Yang and others, 2021, *Equality Saturation for Tensor
-Graph Superoptimization*, MLSys). Unlike there, the cheapest form is searched for without an integer program.
+Graph Superoptimization*, MLSys). ``cheapest_form.py`` has the integer program that it chooses the cheapest form by;
+the search here needs no solver.
 """
 
 from __future__ import annotations
@@ -260,14 +261,23 @@ def node_us(terms: EqualTerms, name: str, node: Node, price: Price) -> float:
     return price(node.op, node.numbers, children, traits[name])
 
 
+def priced(terms: EqualTerms, price: Price) -> dict[str, list[tuple[float, Node]]]:
+    """The nodes of each class with their prices, those left out whose size does not fit."""
+    return {
+        name: [(us, node) for node in nodes if (us := node_us(terms, name, node, price)) < inf]
+        for name, nodes in terms.classes.items()
+    }
+
+
 def cheapest(terms: EqualTerms, price: Price) -> dict[str, Node]:
-    """The nodes of the cheapest form of all needed terms, by class; a value that several read counts once.
+    """The nodes of a cheap form of all needed terms, by class; a value that several read counts once.
 
     Each class takes its cheapest node, first with the full price of everything below it. Then values that several nodes
-    read are taken as paid for, one after the other, wherever the whole becomes cheaper by it.
+    read are taken as paid for, one after the other, wherever the whole becomes cheaper by it. Where two of them are
+    worth their price only together, a cheaper form exists.
     """
-    search = _Search(terms, price)
     roots = tuple(dict.fromkeys(terms.of_term[one] for one in sorted(terms.block.needed)))
+    search = _Search(roots, priced(terms, price))
     best = search.form(roots, frozenset())
     paid: frozenset[str] = frozenset()
     while True:
@@ -287,16 +297,14 @@ class _Form:
 
 
 class _Search:
-    def __init__(self, terms: EqualTerms, price: Price) -> None:
-        self._priced = {
-            name: [(us, node) for node in nodes if (us := node_us(terms, name, node, price)) < inf]
-            for name, nodes in terms.classes.items()
-        }
+    def __init__(self, roots: Iterable[str], nodes: dict[str, list[tuple[float, Node]]]) -> None:
+        self._roots = roots
+        self._priced = nodes
 
     @cached_property
     def shared(self) -> tuple[str, ...]:
-        """Classes that several others read, those with the most readers first."""
-        readers: dict[str, set[str]] = {}
+        """Classes with several readers, those with the most first; other code that reads one is a reader, too."""
+        readers: dict[str, set[str]] = {name: {""} for name in self._roots}
         for name, priced in self._priced.items():
             for _, node in priced:
                 for child in node.children:
@@ -324,7 +332,7 @@ class _Search:
             chosen[name] = node
             total += us
             waiting += node.children
-        return _Form(total, chosen) if _is_acyclic(chosen) else _Form(inf)
+        return _Form(total, chosen) if is_acyclic(chosen) else _Form(inf)
 
     def _costs(self, paid: Collection[str]) -> dict[str, tuple[float, float, Node]]:
         """By class the cost with all below it, the own cost, and the node."""
@@ -343,7 +351,8 @@ class _Search:
         return costs
 
 
-def _is_acyclic(chosen: Mapping[str, Node]) -> bool:
+def is_acyclic(chosen: Mapping[str, Node]) -> bool:
+    """True if no class of a form is computed from itself."""
     left = {name: set(node.children) for name, node in chosen.items()}
     while left:
         ready = [name for name, below in left.items() if not below & left.keys()]
