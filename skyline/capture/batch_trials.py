@@ -18,7 +18,7 @@ from skyline.capture.child_process import ScriptEnded
 from skyline.capture.device_room import Sharing
 from skyline.capture.held_run import HeldRun, TurnPace
 from skyline.capture.script_launcher import ScriptLauncher
-from skyline.capture.size_costs import SizeCosts
+from skyline.capture.size_costs import ROUNDS, SizeCosts
 from skyline.capture.trial_budget import TrialBudget, Worth, kept_s
 from skyline.capture.turns import Expendable, PastTurn, TakesTurns, in_turns, trial, widened
 from skyline.errors import BudgetExceeded, ScriptFailed
@@ -333,7 +333,7 @@ def sizes_to_measure(
         fits = tensor_bytes(size, batch_size, fixed_bytes, peak_bytes) < free_bytes
         quick = size <= batch_size or 1e3 * costs.step_s * size / batch_size <= longest_step_ms
         enough_data = dataset_size is None or size <= dataset_size
-        affordable = costs.all_s([*chosen, size]) <= budget_s
+        affordable = costs.all_s([*chosen, size], ROUNDS if chosen else _LEAST_ROUNDS) <= budget_s
         if size != batch_size and size not in chosen and fits and quick and enough_data and affordable:
             chosen.append(size)
         if len(chosen) == count:
