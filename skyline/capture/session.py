@@ -314,14 +314,14 @@ class CaptureSession:
     ) -> ScriptRun:
         """The run with the times of further iterations, bare and recorded, in place of those of the first figures.
 
-        Where there is no time for the fewest, the first figures stay; fewer are recorded where there is time for fewer.
+        Without time for the fewest, the first figures stay; only as many are recorded as there is time for.
         """
         child, request, early = held.child, self._request, run.rows
         step_s = early.present_ms / 1e3
         if step_s * 1e3 <= LONG_MS and not budget.fits((LEAST_STEPS + 1) * step_s):
             return run
         try:
-            # Half of the time is for iterations that are recorded, and for those beside them.
+            # Half of the time is for recorded iterations, and for those before and after them.
             rows = first_steps(child, request, held.typical_ms, run.ready.last, budget.left_s / 2)
             run = replace(run, rows=rows)
             lightly, _ = iterations_to_record(request, run.rows)

@@ -1,4 +1,4 @@
-"""How long the trials of other batch sizes take, from what the script itself took under the load of the machine."""
+"""Expected durations of trials at other batch sizes, from those of the script under the load of the machine."""
 
 from __future__ import annotations
 

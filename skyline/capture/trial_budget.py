@@ -1,4 +1,4 @@
-"""The time from the first figures of a profile to its end, and which measurements are worth a part of it."""
+"""The time from the first figures of a profile to its end, and the parts of it that measurements keep."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class TrialBudget:
 
 @dataclass(frozen=True, slots=True)
 class Worth:
-    """What a group of trials is expected to change, and how long it takes.
+    """The expected change by a group of trials, and its time.
 
     ``change`` is the expected change of the speedups that they decide, as a difference of logarithms; ``takes_s`` the
     time of the least form of the group.
