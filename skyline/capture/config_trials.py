@@ -368,11 +368,15 @@ def worth_of_configs(run: ScriptRun, left_s: float) -> Worth:
     if found is None:
         return Worth(0.0, 0.0)
     most_s, _, some = found
+    step_ms, reading_ms = run.rows.present_ms, run.recording.reading_ms
+    least_s = replace(_PLANS[-1], recorded=_MOST_RECORDED[-1], recorded_rounds=1).took_s(
+        step_ms, step_ms, reading_ms, some
+    )
     formats = (
         any(one.number_format for one in some) * _FORMAT_CHANGE * _share_of_products(run.recording.trace)
     )
     threads = any(one.threads is not None for one in some) * _THREADS_CHANGE
-    return Worth(formats + threads, most_s)
+    return Worth(formats + threads, least_s, max(most_s, least_s))
 
 
 def _share_of_products(trace: Trace) -> float:

@@ -54,12 +54,13 @@ class TrialBudget:
 class Worth:
     """The expected change by a group of trials, and its time.
 
-    ``change`` is the expected change of the speedups that they decide, as a difference of logarithms; ``takes_s`` the
-    time of the least form of the group.
+    ``change`` is that of the speedups that they decide, as a difference of logarithms; ``takes_s`` the time of the
+    least form of the group, ``most_s`` that of its full form.
     """
 
     change: float
     takes_s: float
+    most_s: float = 0.0
 
     @property
     def per_second(self) -> float:
@@ -70,9 +71,11 @@ class Worth:
 def kept_s(later: Worth, sooner: Worth, left_s: float) -> float:
     """Seconds to keep for trials that come ``later``, because they change what the ones before them measure with.
 
-    All that they need where both fit in what is left, or where they change more per second; otherwise nothing.
+    Where the least of both fits in what is left, they have all that the least of the ``sooner`` ones leaves, for their
+    full form at most. Otherwise their least form, if it changes more per second, and else nothing.
     """
-    fits = later.takes_s <= left_s
-    both = later.takes_s + sooner.takes_s <= left_s
-    wanted = fits and later.change > 0 and (both or later.per_second > sooner.per_second)
-    return later.takes_s if wanted else 0.0
+    if later.change <= 0 or later.takes_s > left_s:
+        return 0.0
+    if later.takes_s + sooner.takes_s <= left_s:
+        return min(max(later.takes_s, later.most_s), left_s - sooner.takes_s)
+    return later.takes_s if later.per_second > sooner.per_second else 0.0

@@ -44,7 +44,8 @@ def test_further_iterations_have_a_part_of_the_budget(clock: SimpleNamespace) ->
 @pytest.mark.parametrize(
     ("later", "sooner", "kept"),
     [
-        (Worth(0.4, 6.0), Worth(0.25, 8.0), 6.0),  # both fit
+        (Worth(0.4, 3.0, 8.0), Worth(0.25, 6.0), 8.0),  # both fit, the later ones in full
+        (Worth(0.4, 3.0, 8.0), Worth(0.25, 12.0), 4.0),  # both fit
         (Worth(0.4, 6.0), Worth(0.25, 12.0), 6.0),  # more change per second
         (Worth(0.1, 10.0), Worth(0.25, 12.0), 0.0),  # less
         (Worth(0.4, 17.0), Worth(0.25, 40.0), 0.0),  # it does not fit at all
