@@ -234,7 +234,7 @@ def test_the_worth_of_configs_is_that_of_their_products(product_us: float, chang
     )
     assert worth_of_configs(run, 20.0).change == pytest.approx(change)
     assert worth_of_configs(run, 20.0).most_s == 8.0
-    assert 0.5 < worth_of_configs(run, 20.0).takes_s < 2.0
+    assert worth_of_configs(run, 20.0).takes_s < 2.0
     assert worth_of_configs(run, 0.0).per_second == 0.0, "nothing fits"
 
 
