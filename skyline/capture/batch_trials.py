@@ -132,6 +132,8 @@ class _OtherSizes:
         )
         self._slower = 1.0
         """Factor of the time that the last start took over that which was expected."""
+        self._slower_turns = 1.0
+        """The same for an iteration of the last run that was started."""
         self._untimely: list[int] = []
         """Sizes for which no time was left."""
         self._way = way
@@ -251,7 +253,7 @@ class _OtherSizes:
     ) -> None:
         # The runs are there: they may have what was kept for other trials.
         held = dict(held)
-        while held and not self._whole.fits(self._slower * self._costs.rounds_s([*held], least)):
+        while held and not self._whole.fits(self._slower_turns * self._costs.rounds_s([*held], least)):
             self._untimely.append(held.popitem()[0])
         if not held:
             return
@@ -261,12 +263,14 @@ class _OtherSizes:
             found = widened(trial(Choices(batch_size=size), done, number, peak_bytes=one.peak_bytes))
             if found.ratios:
                 self.trials.append(found)
+            elif time.monotonic() > budget.ends_s:
+                self._untimely.append(size)
 
     def _no_time(self) -> str:
         """The note on the sizes for which no time was left, with a budget that would do."""
         sizes = sorted({*self._untimely})
         total_s = self._whole.total_s
-        enough_s = 10 * math.ceil((total_s + self._slower * self._costs.all_s(sizes)) / 10)
+        enough_s = 10 * math.ceil((total_s + self._slower_turns * self._costs.all_s(sizes)) / 10)
         named = f"{'Batch size' if len(sizes) == 1 else 'Batch sizes'} {', '.join(map(str, sizes))}"
         known = "modelled, not measured" if self.trials else "not measured"
         return (
@@ -277,8 +281,8 @@ class _OtherSizes:
     def _warmed_up(self, size: int, one: HeldRun) -> bool | None:
         """True if a run at this size could be warmed up, with a note where not; None where its batch is another."""
         expected_s = self._costs.until_turns_s(size)
-        takes_s = expected_s + self._costs.rounds_s([*self.started, size], _LEAST_ROUNDS)
-        if not self._budget.fits(self._slower * takes_s):
+        rounds_s = self._costs.rounds_s([*self.started, size], _LEAST_ROUNDS)
+        if not self._budget.fits(self._slower * expected_s + self._slower_turns * rounds_s):
             self._untimely.append(size)
             one.close()
             return False
@@ -299,6 +303,7 @@ class _OtherSizes:
         else:
             before, loader = self._run.facts, self._run.in_force.loader
             self.any_ran = True
+            self._slower_turns = max(1.0, one.typical_ms / 1e3 / max(self._costs.iteration_s(size), 1e-6))
             return followed_by(self._way, self._own_size, size, before, loader, one.ready.facts) or None
         one.close()
         self.notes.append(f"Batch size {size} was skipped: {reason}.")

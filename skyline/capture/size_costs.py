@@ -31,12 +31,12 @@ class SizeCosts:
 
     def until_turns_s(self, size: int) -> float:
         """From the start of a run to its first turn: its setup, its warm-up, and the recording of its memory."""
-        return self.start_s + (self.warmup + 1 + _TAKEN_BY_RECORDING) * self._step_s(size)
+        return self.start_s + (self.warmup + 1 + _TAKEN_BY_RECORDING) * self.iteration_s(size)
 
     def rounds_s(self, sizes: Sequence[int], rounds: int) -> float:
         """So many rounds of turns, with the turns before the first one, which do not count."""
         own_s = max(_OWN_TURN_S, _OWN_LEAST * self.step_s) + self.step_s
-        turns_s = sum(max(_TURN_S, self._step_s(size)) + self._step_s(size) for size in sizes)
+        turns_s = sum(max(_TURN_S, self.iteration_s(size)) + self.iteration_s(size) for size in sizes)
         return (rounds + 1) * (own_s + turns_s) + own_s
 
     def all_s(self, sizes: Sequence[int], rounds: int = ROUNDS) -> float:
@@ -44,7 +44,8 @@ class SizeCosts:
         again_s = self.until_turns_s(self.own_size) if self.starts_again else 0.0
         return again_s + sum(map(self.until_turns_s, sizes)) + self.rounds_s(sizes, rounds)
 
-    def _step_s(self, size: int) -> float:
+    def iteration_s(self, size: int) -> float:
+        """An iteration at this size."""
         # Half of an iteration is taken not to become shorter with the batch; none of it to become longer than that.
         factor = size / self.own_size
         return self.step_s * (factor if factor >= 1 else (1 + factor) / 2)
