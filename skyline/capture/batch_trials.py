@@ -253,7 +253,7 @@ class _OtherSizes:
     ) -> None:
         # The runs are there: they may have what was kept for other trials.
         held = dict(held)
-        while held and not self._whole.fits(self._slower_turns * self._costs.rounds_s([*held], least)):
+        while held and not self._whole.fits(self._rounds_s([*held], least)):
             self._untimely.append(held.popitem()[0])
         if not held:
             return
@@ -265,6 +265,11 @@ class _OtherSizes:
                 self.trials.append(found)
             elif time.monotonic() > budget.ends_s:
                 self._untimely.append(size)
+
+    def _rounds_s(self, sizes: Sequence[int], rounds: int) -> float:
+        # A turn of quick iterations has its length whatever they take.
+        present = replace(self._costs, step_s=self._costs.step_s * self._slower_turns)
+        return present.rounds_s(sizes, rounds)
 
     def _no_time(self) -> str:
         """The note on the sizes for which no time was left, with a budget that would do."""
@@ -281,8 +286,8 @@ class _OtherSizes:
     def _warmed_up(self, size: int, one: HeldRun) -> bool | None:
         """True if a run at this size could be warmed up, with a note where not; None where its batch is another."""
         expected_s = self._costs.until_turns_s(size)
-        rounds_s = self._costs.rounds_s([*self.started, size], _LEAST_ROUNDS)
-        if not self._budget.fits(self._slower * expected_s + self._slower_turns * rounds_s):
+        rounds_s = self._rounds_s([*self.started, size], _LEAST_ROUNDS)
+        if not self._budget.fits(self._slower * expected_s + rounds_s):
             self._untimely.append(size)
             one.close()
             return False
