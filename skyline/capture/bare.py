@@ -15,7 +15,9 @@ from skyline.trace.record import BareTimes
 
 _SMALL_SPREAD = 0.015
 _TURN_S = 1.0
-_LEAST_STEPS = 3
+LEAST_STEPS = 3
+"""The fewest iterations that are timed, unless they are long."""
+_PRESENT = 5
 _RECORDED_MS = 3_000.0
 _FROM_IDLE = 5
 """Iterations with an idle device at their start: the median of five, since the host's time scatters."""
@@ -38,6 +40,11 @@ class BareRows:
     def median_ms(self) -> float:
         """The typical iteration so far."""
         return statistics.median(self.steps_ms)
+
+    @property
+    def present_ms(self) -> float:
+        """The typical iteration of the last few: under the load of the machine at present."""
+        return statistics.median(self.steps_ms[-_PRESENT:])
 
     def times(self) -> BareTimes:
         """The rows as they are kept in a profile."""
@@ -92,16 +99,17 @@ def first_steps(
     request: CaptureRequest,
     expected_ms: float,
     last: StepRow | None = None,
+    seconds: float = math.inf,
 ) -> BareRows:
-    """The least that a profile needs: ``request.steps`` iterations, fewer where they are slow.
+    """The least that a profile needs: ``request.steps`` iterations, fewer where they are slow or ``seconds`` are few.
 
     ``last`` is the last iteration of the warm-up: if it is long, it is all. The first iteration of a turn follows a
     pause and is dropped unless it is long.
     """
     if expected_ms > LONG_MS:
         return BareRows([last] if last is not None else list(run_bare(child, 1)))
-    affordable = int(request.settle_s * 1e3 / max(expected_ms, 0.01))
-    steps = max(min(_LEAST_STEPS, request.steps), min(request.steps, affordable))
+    affordable = int(min(request.settle_s, seconds) * 1e3 / max(expected_ms, 0.01))
+    steps = max(min(LEAST_STEPS, request.steps), min(request.steps, affordable))
     return BareRows(list(run_bare(child, steps + 1)[1:]))
 
 
@@ -113,7 +121,7 @@ def from_idle(child: ChildProcess, request: CaptureRequest, rows: BareRows) -> B
     """
     affordable = int(_RECORDED_MS / max(rows.median_ms, 0.01))
     count = min(_FROM_IDLE, affordable)
-    if request.recorded <= 1 or count < _LEAST_STEPS:
+    if request.recorded <= 1 or count < LEAST_STEPS:
         return None
     return BareRows(list(run_bare(child, count + 1, waiting=True)[1:])).times()
 
@@ -127,18 +135,23 @@ def iterations_to_record(request: CaptureRequest, rows: BareRows) -> tuple[int, 
 
 
 def beside_recording(
-    child: ChildProcess, request: CaptureRequest, into: BareRows, recorded: int
+    child: ChildProcess,
+    request: CaptureRequest,
+    into: BareRows,
+    recorded: int,
+    seconds: float = math.inf,
 ) -> tuple[float, ...]:
     """Bare iterations in ms from directly before and after the recorded ones, to set them against.
 
     Later measurements are added to ``into``. On a machine that drifts, the median over all bare iterations
-    would say less of what recording costs. Call it right after the recording.
+    would say less of what recording costs. Call it right after the recording. Where ``seconds`` or the time of the
+    request are too few, it is one iteration.
     """
     before = into.steps_ms[-recorded:]
     if into.median_ms > LONG_MS:
         into.rows += run_bare(child, 1)
         return (*before, into.steps_ms[-1])
-    slow = into.median_ms * recorded > request.settle_s * 1e3
+    slow = into.present_ms * recorded > min(request.settle_s, seconds) * 1e3
     rows = run_bare(child, 1 if slow else recorded + 1)
     rows = rows if slow else rows[1:]
     into.rows += rows

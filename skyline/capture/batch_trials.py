@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import field, replace
@@ -17,8 +18,9 @@ from skyline.capture.child_process import ScriptEnded
 from skyline.capture.device_room import Sharing
 from skyline.capture.held_run import HeldRun, TurnPace
 from skyline.capture.script_launcher import ScriptLauncher
-from skyline.capture.trial_budget import TrialBudget
-from skyline.capture.turns import Expendable, PastTurn, TakesTurns, in_turns, trial
+from skyline.capture.size_costs import ROUNDS, SizeCosts
+from skyline.capture.trial_budget import TrialBudget, Worth, kept_s
+from skyline.capture.turns import Expendable, PastTurn, TakesTurns, in_turns, trial, widened
 from skyline.errors import BudgetExceeded, ScriptFailed
 from skyline.lazy_dataclass import dataclass
 from skyline.source.knob import Knob
@@ -27,10 +29,12 @@ from skyline.trace.trial import Choices, Trial
 PACE = TurnPace(turn_s=0.3, least=0, most=24, turns_per_life=10, restarts=0, stopped=False)
 """Of a run at another batch size; one that ends has enough turns by then, or is left out."""
 _LONGEST_STEP_MS = 6_000.0
-_MOST_ROUNDS, _LEAST_ROUNDS = 8, 2
-"""Two rounds only where the machine is so busy that the budget is spent: their ratios give a wide range."""
-_ROUNDS_ALONE = 3
-"""Rounds of a run that has the device for itself."""
+_MOST_ROUNDS, _LEAST_ROUNDS = 8, 1
+"""One round only where the machine is so busy that the budget is spent: it has a wide range."""
+_ROUNDS_ALONE, _LEAST_ROUNDS_ALONE = 3, 2
+"""Rounds of a run that has the device for itself: none shows how far the script moved meanwhile."""
+_CHANGE, _SIZES_OF_A_CURVE = 0.25, 2
+"""Expected change of the speedup that a curve shows, as a difference of logarithms; so many sizes make one."""
 _SHARE_OF_FREE_MEMORY = 0.5
 _MOST_LITERALS = 2
 """So many candidates are tried with other values."""
@@ -60,16 +64,27 @@ def ways(run: ScriptRun) -> Sequence[BatchWay]:
 
 
 def measure_batch_sizes(
-    stack: ExitStack, launcher: ScriptLauncher, base: HeldRun, run: ScriptRun, budget: TrialBudget
+    stack: ExitStack,
+    launcher: ScriptLauncher,
+    base: HeldRun,
+    run: ScriptRun,
+    budget: TrialBudget,
+    later: Callable[[float], Worth] = lambda left_s: Worth(0.0, 0.0),
 ) -> BatchTrials:
-    """Measure other batch sizes in the first way that the run follows; the runs stay held until ``stack`` is closed."""
+    """Measure other batch sizes in the first way that the run follows; the runs stay held until ``stack`` is closed.
+
+    ``later`` is the worth of the trials that follow, given what is left: they may keep a part of the budget.
+    """
     failed: list[str] = []
     refused: list[str] = []
     for way in ways(run):
         size = way.value if isinstance(way, Knob) else run.batch_size
         assert size is not None
-        sizes = _OtherSizes(stack, launcher, base, run, budget, way, size)
-        if not sizes.measure():
+        sizes = _OtherSizes(stack, launcher, base, run, budget, way, size, later)
+        follows = sizes.measure()
+        if follows and not sizes.started:
+            return BatchTrials(replace(run, notes=(*run.notes, *refused, *failed, *sizes.notes)))
+        if not follows:
             (refused if isinstance(way, Knob) else failed).append(ignored(way))
             continue
         if not sizes.any_ran and not isinstance(way, Knob):
@@ -100,12 +115,27 @@ class _OtherSizes:
         budget: TrialBudget,
         way: BatchWay,
         own_size: int,
+        later: Callable[[float], Worth],
     ) -> None:
         self._stack = stack
         self._launcher = launcher
         self._base = base
         self._run = run
-        self._budget = budget
+        self._whole = self._budget = budget
+        self._later = later
+        self._costs = SizeCosts(
+            own_size,
+            run.rows.present_ms / 1e3,
+            max(0.0, run.ready.script_s - run.ready.warmup * run.rows.present_ms / 1e3),
+            run.ready.warmup,
+            starts_again=run.ended_after is not None,
+        )
+        self._slower = 1.0
+        """Factor of the time that the last start took over that which was expected."""
+        self._slower_turns = 1.0
+        """The same for an iteration of the last run that was started."""
+        self._untimely: list[int] = []
+        """Sizes for which no time was left."""
         self._way = way
         self._own_size = own_size
         self._made: dict[int, HeldRun] = {}
@@ -113,28 +143,45 @@ class _OtherSizes:
         self.trials: list[Trial] = []
         self.held: dict[int, HeldRun] = {}
         self.any_ran = False
+        self.started: list[int] = []
 
     def measure(self) -> bool:
         """True if the batch of the run follows; each size is then measured or has a note.
 
         Where not all runs fit on the device, they are there one at a time, and none of them is held afterwards.
         """
+        follows = self._measure()
+        if self._untimely and follows:
+            self.notes.append(self._no_time())
+        return follows
+
+    def _measure(self) -> bool:
         recording, count = self._run.recording, self._launcher.request.batch_points
         fixed_bytes, peak_bytes = recording.memory.total_bytes, recording.peak_bytes
         room = self._base.room
         host_bytes = int(psutil.virtual_memory().available * _SHARE_OF_FREE_MEMORY / max(1, count))
-        sizes = sizes_to_measure(
-            self._own_size,
-            count,
-            step_ms=self._run.rows.median_ms,
-            longest_step_ms=_LONGEST_STEP_MS,
-            fixed_bytes=fixed_bytes,
-            peak_bytes=peak_bytes,
-            free_bytes=host_bytes if room is None else room.tensor_bytes,
-            dataset_size=self._run.dataset_size,
-            start_s=self._start_s,
-            budget_s=self._budget.curve_s,
-        )
+
+        def within(budget_s: float) -> tuple[int, ...]:
+            return sizes_to_measure(
+                self._own_size,
+                count,
+                self._costs,
+                longest_step_ms=_LONGEST_STEP_MS,
+                fixed_bytes=fixed_bytes,
+                peak_bytes=peak_bytes,
+                free_bytes=host_bytes if room is None else room.tensor_bytes,
+                dataset_size=self._run.dataset_size,
+                budget_s=budget_s,
+            )
+
+        wanted = within(math.inf)
+        left_s = self._whole.left_s
+        curve = Worth(_CHANGE if wanted else 0.0, self._costs.all_s(wanted[:_SIZES_OF_A_CURVE]))
+        self._budget = self._whole.without(kept_s(self._later(left_s), curve, left_s))
+        sizes = within(self._budget.left_s)
+        self._untimely += [size for size in wanted if size not in sizes]
+        if not sizes:
+            return True
         self._launcher.say("curve", f"starting at batch sizes {', '.join(map(str, sizes))}", 0.6)
         launcher = self._launcher
         for size in sizes:
@@ -147,12 +194,6 @@ class _OtherSizes:
         if room is not None and sizes and room.sharing(list(peaks.values())) is not Sharing.TOGETHER:
             return self._one_by_one({size: room.sharing([peak]) for size, peak in peaks.items()})
         return self._together()
-
-    @property
-    def _start_s(self) -> float:
-        """Seconds from the start of the script's own run to its first iteration."""
-        ready = self._run.ready
-        return max(0.0, ready.script_s - ready.warmup * self._run.rows.median_ms / 1e3)
 
     def _together(self) -> bool:
         for one in self._made.values():
@@ -174,7 +215,7 @@ class _OtherSizes:
         self.held.update({size: one for size, one in self._made.items() if follow[size]})
         if self.held:
             self._launcher.say("curve", "measuring in turns", 0.75)
-            self._take_turns(Expendable(self._base), self.held, self._budget.curve_s, _MOST_ROUNDS)
+            self._take_turns(Expendable(self._base), self.held, self._budget, _MOST_ROUNDS)
         return True
 
     def _one_by_one(self, sharing: dict[int, Sharing]) -> bool:
@@ -193,25 +234,71 @@ class _OtherSizes:
                 if follows and alone:
                     # A GPU's clock drifts less than the load of a machine, and there is no other way.
                     past = PastTurn(self._run.rows.median_ms)
-                    self._take_turns(past, {size: one}, self._budget.curve_s, _ROUNDS_ALONE)
+                    self._take_turns(past, {size: one}, self._budget, _ROUNDS_ALONE, _LEAST_ROUNDS_ALONE)
                 elif follows:
                     one.share(Sharing.RELEASING)
                     self._launcher.say("curve", f"measuring batch size {size} in turns", 0.75)
-                    budget_s = self._budget.curve_s / (len(sharing) - number)
-                    self._take_turns(Expendable(self._base), {size: one}, budget_s, _MOST_ROUNDS)
+                    others = len(sharing) - number - 1
+                    budget = self._budget.without(self._budget.left_s * others / (others + 1))
+                    self._take_turns(Expendable(self._base), {size: one}, budget, _MOST_ROUNDS)
         return True
 
-    def _take_turns(self, base: TakesTurns, held: dict[int, HeldRun], budget_s: float, rounds: int) -> None:
-        deadline = time.monotonic() + budget_s
+    def _take_turns(
+        self,
+        base: TakesTurns,
+        held: dict[int, HeldRun],
+        budget: TrialBudget,
+        rounds: int,
+        least: int = _LEAST_ROUNDS,
+    ) -> None:
+        # The runs are there: they may have what was kept for other trials.
+        held = dict(held)
+        while held and not self._whole.fits(self._rounds_s([*held], least)):
+            self._untimely.append(held.popitem()[0])
+        if not held:
+            return
         variants = [Expendable(one) for one in held.values()]
-        done = in_turns(base, variants, rounds=rounds, least=_LEAST_ROUNDS, deadline=deadline)
+        done = in_turns(base, variants, rounds=rounds, least=least, deadline=budget.ends_s)
         for number, (size, one) in enumerate(held.items()):
-            found = trial(Choices(batch_size=size), done, number, peak_bytes=one.peak_bytes)
-            if len(found.ratios) >= _LEAST_ROUNDS:
+            found = widened(trial(Choices(batch_size=size), done, number, peak_bytes=one.peak_bytes))
+            if found.ratios:
                 self.trials.append(found)
+            elif time.monotonic() > budget.ends_s:
+                self._untimely.append(size)
+
+    def _rounds_s(self, sizes: Sequence[int], rounds: int) -> float:
+        # A turn of quick iterations has its length whatever they take.
+        present = replace(self._costs, step_s=self._costs.step_s * self._slower_turns)
+        return present.rounds_s(sizes, rounds)
+
+    def _no_time(self) -> str:
+        """The note on the sizes for which no time was left, with a budget that would do."""
+        sizes = sorted({*self._untimely})
+        total_s = self._whole.total_s
+        enough_s = 10 * math.ceil((total_s + self._slower_turns * self._costs.all_s(sizes)) / 10)
+        named = f"{'Batch size' if len(sizes) == 1 else 'Batch sizes'} {', '.join(map(str, sizes))}"
+        known = "modelled, not measured" if self.trials else "not measured"
+        return (
+            f"{named}: {known}, because the time for trials ({total_s:g} s) was too short. "
+            f"About {enough_s} s are enough (--budget {enough_s})."
+        )
 
     def _warmed_up(self, size: int, one: HeldRun) -> bool | None:
         """True if a run at this size could be warmed up, with a note where not; None where its batch is another."""
+        expected_s = self._costs.until_turns_s(size)
+        rounds_s = self._rounds_s([*self.started, size], _LEAST_ROUNDS)
+        if not self._budget.fits(self._slower * expected_s + rounds_s):
+            self._untimely.append(size)
+            one.close()
+            return False
+        self.started.append(size)
+        began_s = time.monotonic()
+        try:
+            return self._follows(size, one)
+        finally:
+            self._slower = max(1.0, (time.monotonic() - began_s) / max(expected_s, 1e-3))
+
+    def _follows(self, size: int, one: HeldRun) -> bool | None:
         try:
             one.warm_up()
         except ScriptEnded as ended:
@@ -221,6 +308,7 @@ class _OtherSizes:
         else:
             before, loader = self._run.facts, self._run.in_force.loader
             self.any_ran = True
+            self._slower_turns = max(1.0, one.typical_ms / 1e3 / max(self._costs.iteration_s(size), 1e-6))
             return followed_by(self._way, self._own_size, size, before, loader, one.ready.facts) or None
         one.close()
         self.notes.append(f"Batch size {size} was skipped: {reason}.")
@@ -234,41 +322,30 @@ def _without_literal(run: ScriptRun, refused: Sequence[str]) -> ScriptRun:
 
 _FACTORS = (2.0, 0.25, 4.0, 0.5, 8.0)
 """Spread wide, upward first: going up is what people ask about."""
-_LEAST_SIZES = 2
-_STEPS_OF_A_SIZE = 8
-"""Iterations of a slow script at another size: five to warm up, one in each of the least rounds and before them."""
 
 
 def sizes_to_measure(
     batch_size: int,
     count: int,
+    costs: SizeCosts,
     *,
-    step_ms: float,
     longest_step_ms: float,
     fixed_bytes: int,
     peak_bytes: int,
     free_bytes: int,
     dataset_size: int | None,
-    start_s: float,
     budget_s: float,
 ) -> tuple[int, ...]:
-    """Up to ``count`` sizes around the script's own that can be expected to fit in time and memory.
-
-    A run at another size takes ``start_s`` until its first iteration. The first sizes are chosen whatever they cost: a
-    curve needs them.
-    """
+    """Up to ``count`` sizes around the script's own that can be expected to fit in time and memory."""
     chosen: list[int] = []
-    spent_s = 0.0
     for factor in _FACTORS:
         size = max(1, round(batch_size * factor))
         fits = tensor_bytes(size, batch_size, fixed_bytes, peak_bytes) < free_bytes
-        quick = size <= batch_size or step_ms * size / batch_size <= longest_step_ms
+        quick = size <= batch_size or 1e3 * costs.step_s * size / batch_size <= longest_step_ms
         enough_data = dataset_size is None or size <= dataset_size
-        takes_s = start_s + _STEPS_OF_A_SIZE * step_ms * size / batch_size / 1e3
-        affordable = len(chosen) < _LEAST_SIZES or spent_s + takes_s <= budget_s
+        affordable = costs.all_s([*chosen, size], ROUNDS if chosen else _LEAST_ROUNDS) <= budget_s
         if size != batch_size and size not in chosen and fits and quick and enough_data and affordable:
             chosen.append(size)
-            spent_s += takes_s
         if len(chosen) == count:
             break
     return tuple(chosen)

@@ -17,8 +17,8 @@ from skyline.capture.bare import run_bare
 from skyline.capture.child_process import ChildProcess
 from skyline.capture.held_run import WARMS_AGAIN_MS, HeldRun, typical_ms
 from skyline.capture.recording import record_lightly
-from skyline.capture.trial_budget import TrialBudget
-from skyline.capture.turns import Expendable, Round, Turn, in_turns, trial
+from skyline.capture.trial_budget import TrialBudget, Worth
+from skyline.capture.turns import Expendable, Round, Turn, in_turns, trial, widened
 from skyline.lazy_dataclass import dataclass
 from skyline.trace.record import BareTimes, Phase, Record, RecordKind, Trace
 from skyline.trace.trial import PRODUCTS, UNCHANGED, Choices, OpTiming, Trial
@@ -161,12 +161,15 @@ _TIMES, _TIMES_ON_OTHERS = 1.0, 1.8
 """An iteration on the script's own threads, and on others, over an unchanged one: up to twice on one thread."""
 _FIRST_SETTLES = 4
 """Factor on the settling iterations of the first turn under autocast: the allocator meets blocks of other sizes."""
-_LEAST_S, _MOST_S, _RECORDED_ROUNDS = 5.0, 8.0, 2
-"""Seconds, at least where the budget is spent already, and at most."""
-_LEAST_S_ELSEWHERE, _MOST_S_ELSEWHERE, _RECORDED_ROUNDS_ELSEWHERE = 1.5, 2.5, 1
+_MOST_S, _RECORDED_ROUNDS = 8.0, 2
+"""Seconds at most, unless iterations are so slow that the fewest take longer."""
+_MOST_S_ELSEWHERE, _RECORDED_ROUNDS_ELSEWHERE = 2.5, 1
 """The same at another batch size."""
 _SHARE = 0.6
 """Share of the budget that is left for the script's own batch size; the two others have half of the rest each."""
+_FORMAT_CHANGE, _THREADS_CHANGE = 0.4, 0.1
+"""Expected difference between the logarithms of a speedup predicted and tried: of products in 16 bits, times their
+share of the iteration; of other threads."""
 _MOST_RECORDED = (2, 1)
 """Iterations recorded in a turn: two where there is time to read them."""
 
@@ -238,11 +241,10 @@ def config_trials(held: HeldRun, run: ScriptRun, budget: TrialBudget) -> tuple[T
 
     ``held`` is a run of the unchanged script. Formats in which the script fails are left out.
     """
-    configs = _configs(run)
-    found = _plan_within(run, configs, budget.left_s)
-    if found is None or len(configs) < 2:
+    found = _plan_within(run, _configs(run), budget.left_s)
+    if found is None:
         return ()
-    most_s, plan = found
+    most_s, plan, configs = found
     base, *variants = _turns(held, configs, run, plan)
     first, *others = _expendable([base, *variants])
     # The plan is made of what iterations took when they were timed; on a busier machine fewer rounds have to do.
@@ -259,16 +261,18 @@ def config_trials_elsewhere(
     """The configs of ``own`` at the smallest and at the largest batch size that is quick enough.
 
     Where there is no time for all of them, those on the script's own threads: gains of 16 bits differ more by batch.
+    None where no time is left.
     """
     size = run.batch_size or 0
     ordered = sorted(held.items())
     found: list[Trial] = []
-    most_s = min(_MOST_S_ELSEWHERE, max(_LEAST_S_ELSEWHERE, budget.left_s / 2))
+    share_s = budget.left_s / 2
     for outermost in (
         [one for one in ordered if one[0] < size],
         [one for one in ordered if one[0] > size][::-1],
     ):
         for batch_size, other in outermost:
+            most_s = min(_MOST_S_ELSEWHERE, share_s, budget.left_s)
             trials = _trials_at(batch_size, other, base, run, [one.choices for one in own], most_s)
             found += trials
             if trials:
@@ -280,19 +284,18 @@ def _trials_at(
     batch_size: int, held: HeldRun, base: HeldRun, run: ScriptRun, configs: Sequence[Choices], most_s: float
 ) -> list[Trial]:
     """All configs at another batch size, in turns with the unchanged script; empty where one could not be measured."""
-    reading_ms, base_ms = run.recording.reading_ms, run.rows.median_ms
-    for some in (configs, [one for one in configs if one.threads is None]):
-        plan = _plan(reading_ms, held.typical_ms, base_ms, most_s, _RECORDED_ROUNDS_ELSEWHERE, some)
-        if plan is not None and len(some) > 1:
-            break
-    else:
+    reading_ms, base_ms = run.recording.reading_ms, base.typical_ms
+    found = _planned(reading_ms, held.typical_ms, base_ms, most_s, _RECORDED_ROUNDS_ELSEWHERE, configs)
+    if found is None:
         return []
+    plan, some = found
     variants = _turns(held, [replace(one, batch_size=batch_size) for one in some], run, plan)
     (unchanged,) = _expendable(_turns(base, [UNCHANGED], run, replace(plan, recorded_rounds=0)))
     deadline = time.monotonic() + most_s
     rounds = in_turns(unchanged, _expendable(variants), rounds=plan.rounds, deadline=deadline, wakes=False)
-    found = [one.trial(rounds, number) for number, one in enumerate(variants)]
-    return found if all(one.operators for one in found) else []
+    tried = [one.trial(rounds, number) for number, one in enumerate(variants)]
+    recorded = [one for one in tried if one.operators]
+    return recorded if len(recorded) > 1 and tried[0].operators else []
 
 
 def _turns(held: HeldRun, configs: Sequence[Choices], run: ScriptRun, plan: _Plan) -> list[_ConfigTurns]:
@@ -336,7 +339,7 @@ class _ConfigTurns:
 
     def trial(self, rounds: Sequence[Round], variant: int | None) -> Trial:
         """The trial of this config, without operators where it was not recorded."""
-        found = trial(self.choices, rounds, variant)
+        found = widened(trial(self.choices, rounds, variant))
         if not self.traces or not found.times.steps_ms:
             return found
         operators, python_us = operator_times(self.traces, found.times)
@@ -359,16 +362,59 @@ def _has_wide_products(trace: Trace) -> bool:
     return any(shape.operator in PRODUCTS and _WIDE_FORMAT in shape.dtypes for shape in trace.shapes)
 
 
-def _plan_within(run: ScriptRun, configs: Sequence[Choices], left_s: float) -> tuple[float, _Plan] | None:
-    """The time for the configs at the script's own batch size in s, and the plan that fits in it.
+def worth_of_configs(run: ScriptRun, left_s: float) -> Worth:
+    """The worth of the configs where so much is left for them and for other batch sizes."""
+    found = _plan_within(run, _configs(run), left_s)
+    if found is None:
+        return Worth(0.0, 0.0)
+    most_s, _, some = found
+    step_ms, reading_ms = run.rows.present_ms, run.recording.reading_ms
+    least_s = replace(_PLANS[-1], recorded=_MOST_RECORDED[-1], recorded_rounds=1).took_s(
+        step_ms, step_ms, reading_ms, some
+    )
+    formats = (
+        any(one.number_format for one in some) * _FORMAT_CHANGE * _share_of_products(run.recording.trace)
+    )
+    threads = any(one.threads is not None for one in some) * _THREADS_CHANGE
+    return Worth(formats + threads, least_s, max(most_s, least_s))
+
+
+def _share_of_products(trace: Trace) -> float:
+    """Share of the operators' time in the forward pass that is in products."""
+    forward = [one for one in trace.records if one.kind is RecordKind.OPERATOR and one.phase is Phase.FORWARD]
+    together = sum(one.duration_us for one in forward)
+    return sum(one.duration_us for one in forward if one.name in PRODUCTS) / together if together else 0.0
+
+
+def _plan_within(
+    run: ScriptRun, configs: Sequence[Choices], left_s: float
+) -> tuple[float, _Plan, Sequence[Choices]] | None:
+    """The time for the configs at the script's own batch size in s, and the plan and the configs that fit in it.
 
     Slow iterations may have all that is left of the budget: no other batch size was quick enough to take a part of it.
+    An iteration is taken to last as long as the last ones did, on a machine that may have become busy.
     """
-    step_ms = run.rows.median_ms
-    for most_s in (min(_MOST_S, max(_LEAST_S, _SHARE * left_s)), left_s):
-        plan = _plan(run.recording.reading_ms, step_ms, step_ms, most_s, _RECORDED_ROUNDS, configs)
-        if plan is not None:
-            return most_s, plan
+    step_ms = run.rows.present_ms
+    for most_s in (min(_MOST_S, _SHARE * left_s), left_s):
+        found = _planned(run.recording.reading_ms, step_ms, step_ms, most_s, _RECORDED_ROUNDS, configs)
+        if found is not None:
+            return most_s, *found
+    return None
+
+
+def _planned(
+    reading_ms: float,
+    step_ms: float,
+    base_ms: float,
+    most_s: float,
+    recorded_rounds: int,
+    configs: Sequence[Choices],
+) -> tuple[_Plan, Sequence[Choices]] | None:
+    """A plan for all configs, else for those on the script's own threads; None where no two fit."""
+    for some in (configs, [one for one in configs if one.threads is None]):
+        plan = _plan(reading_ms, step_ms, base_ms, most_s, recorded_rounds, some)
+        if plan is not None and len(some) > 1:
+            return plan, some
     return None
 
 

@@ -13,6 +13,7 @@ import msgspec
 
 from skyline.capture.child_process import ChildProcess
 from skyline.capture.events import BareSteps
+from skyline.capture.trial_budget import TrialBudget
 from skyline.capture.turns import Turn, in_turns, trial
 from skyline.interval import median
 from skyline.lazy_dataclass import dataclass
@@ -27,6 +28,8 @@ _SECONDS = 1.0
 """No product is started later than this."""
 _LONGEST_US = 60e3
 """The longest call that is tried, because each is repeated some forty times."""
+_CALLS = 120
+"""All of them, in forward passes: a backward pass takes about two."""
 _DISTURBED = 2.0
 """A product that takes this many times longer by itself than within the script was disturbed by another program."""
 _CALL_US = 30.0
@@ -44,7 +47,11 @@ class _Product:
 
 
 def product_trials(
-    child: ChildProcess, trace: Trace, modules: tuple[ModuleFact, ...], environment: Environment
+    child: ChildProcess,
+    trace: Trace,
+    modules: tuple[ModuleFact, ...],
+    environment: Environment,
+    budget: TrialBudget,
 ) -> tuple[ProductTrial, ...]:
     """The products of the recorded forward passes that take most of the time.
 
@@ -54,9 +61,10 @@ def product_trials(
     found: dict[int, ProductTrial] = {}
     # Another program may take the processor, or time run out: the missing ones are tried once more.
     for _ in range(2):
-        deadline = time.monotonic() + _SECONDS
+        deadline = time.monotonic() + min(_SECONDS, budget.left_s)
         for number, product in enumerate(products):
-            if number not in found and time.monotonic() < deadline:
+            takes_s = _CALLS * product.recorded_us / 1e6
+            if number not in found and time.monotonic() < deadline and budget.fits(takes_s):
                 tried = _tried(child, product, environment)
                 if tried is not None and tried.forward.wide_us <= _DISTURBED * product.recorded_us + _CALL_US:
                     found[number] = tried

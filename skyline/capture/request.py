@@ -25,11 +25,11 @@ class CaptureRequest:
     step times have settled. ``module`` is the dotted name under which the script is to be run, as by
     ``python -m``. ``evaluation`` says whether a forward pass that the script repeats for an evaluation before
     or between its first steps is run each time. ``ranks`` is how many processes train together: the others
-    are started together with the measured one. ``budget_s`` is the time for trials after the script itself is
-    measured: of other batch sizes, threads and number formats. ``gpu`` names the GPU that the profile is predicted for
-    instead of being measured; empty: it is measured here. ``gpu_memory_bytes`` takes the place of that GPU's memory.
-    ``variables`` are added to the environment of the script. ``trials`` says whether, last of all, other numbers of
-    threads and number formats are tried on a CPU; None: where a curve is asked for.
+    are started together with the measured one. ``budget_s`` is the time from the first figures to the end: for further
+    iterations, and trials of other batch sizes, threads and number formats; 0: no trials. ``gpu`` names the GPU that
+    the profile is predicted for instead of being measured; empty: it is measured here. ``gpu_memory_bytes`` takes the
+    place of that GPU's memory. ``variables`` are added to the environment of the script. ``trials`` says whether, last
+    of all, other numbers of threads and number formats are tried on a CPU; None: where a curve is asked for.
     """
 
     script: Path

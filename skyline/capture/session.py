@@ -12,6 +12,7 @@ import msgspec
 from skyline.capture import batch_trials
 from skyline.capture.assemble import ScriptRun, assemble
 from skyline.capture.bare import (
+    LEAST_STEPS,
     LONG_MS,
     BareRows,
     beside_recording,
@@ -29,6 +30,7 @@ from skyline.capture.config_trials import (
     config_trials_elsewhere,
     configs_harmless,
     configs_wanted,
+    worth_of_configs,
 )
 from skyline.capture.early_facts import from_first_iterations, from_source
 from skyline.capture.ended_early import LEAST_ITERATIONS, too_few
@@ -42,7 +44,7 @@ from skyline.capture.product_trials import product_trials
 from skyline.capture.recording import ChildRecording, record, record_times
 from skyline.capture.request import CaptureRequest, OutputCallback, ProgressCallback
 from skyline.capture.script_launcher import ScriptLauncher
-from skyline.capture.trial_budget import TrialBudget
+from skyline.capture.trial_budget import TrialBudget, Worth
 from skyline.lazy_dataclass import dataclass
 from skyline.source.knob import KnobSearch
 from skyline.stage_failures import StageFailures
@@ -151,12 +153,12 @@ class CaptureSession:
             if on_partial is not None:
                 with held.at_rest():
                     late.to("show the first figures", lambda: on_partial(assemble(base.run)), None)
-            run = self._measure_more(held, base, late)
+            budget = TrialBudget(self._request.budget_s)
+            run = self._measure_more(held, base, late, budget.for_iterations(self._request.settle_s))
             if run.failed:
                 return assemble(replace(run, notes=(*run.notes, *late.notes)))
-            held.measured(run.rows.median_ms, run.recording, run.ended_after)
+            held.measured(run.rows.present_ms, run.recording, run.ended_after)
             sizes = BatchTrials(run)
-            budget = TrialBudget(self._request.budget_s)
             wanted = self._request.batch_points > 0 and budget.total_s > 0 and bool(ways(run))
             with_curve = wanted and run.rows.median_ms <= LONG_MS
             if wanted and not with_curve:
@@ -164,7 +166,7 @@ class CaptureSession:
             if with_curve:
                 sizes = late.to(
                     "measure other batch sizes",
-                    lambda: measure_batch_sizes(stack, self._launcher, held, run, budget),
+                    lambda: measure_batch_sizes(stack, self._launcher, held, run, budget, self._worth(run)),
                     sizes,
                 )
             configs, products = self._with_other_configs(held, sizes, budget, late)
@@ -174,6 +176,11 @@ class CaptureSession:
                 products,
             )
 
+    def _worth(self, run: ScriptRun) -> Callable[[float], Worth]:
+        """The worth of the other configs, given the seconds that are left for them and for the batch sizes."""
+        tried = not run.recording.trace.sampled and configs_wanted(run) and configs_harmless(run)
+        return lambda left_s: worth_of_configs(run, left_s) if tried else Worth(0.0, 0.0)
+
     def _with_other_configs(
         self, held: HeldRun, sizes: BatchTrials, budget: TrialBudget, late: StageFailures
     ) -> tuple[tuple[Trial, ...], tuple[ProductTrial, ...]]:
@@ -182,7 +189,7 @@ class CaptureSession:
         They come last: they take memory that the allocator may keep and divide in other ways from then on.
         """
         run = sizes.run
-        if run.recording.trace.sampled or not configs_wanted(run):
+        if run.recording.trace.sampled or not configs_wanted(run) or not budget.left_s:
             return (), ()
         self._launcher.say("try", "trying other threads and number formats", 0.95)
         if configs_harmless(run):
@@ -199,7 +206,7 @@ class CaptureSession:
         products = late.to(
             "try products in other number formats",
             lambda: held.compute(
-                lambda child: product_trials(child, recording.trace, recording.modules, environment)
+                lambda child: product_trials(child, recording.trace, recording.modules, environment, budget)
             ),
             (),
         )
@@ -272,8 +279,10 @@ class CaptureSession:
         found = search.to("find the batch size of the run", run.with_batch, run)
         return _Base(replace(found, notes=(*found.notes, *search.notes)), meter, early)
 
-    def _measure_more(self, held: HeldRun, base: _Base, late: StageFailures) -> ScriptRun:
-        """Add the values in its tensors, and iterations until their median is known well."""
+    def _measure_more(
+        self, held: HeldRun, base: _Base, late: StageFailures, budget: TrialBudget
+    ) -> ScriptRun:
+        """Add the values in its tensors, and iterations until their median is known well, within the budget."""
         run, meter = base.run, base.meter
         if run.failed or run.ended_after is not None:
             return run
@@ -284,10 +293,10 @@ class CaptureSession:
             meter = LoadMeter(child)
             stage = "time and record more iterations"
             failed = replace(run, failed=True)
-            run = late.to(stage, lambda: self._timed_and_recorded(held, base.run, meter), failed)
+            run = late.to(stage, lambda: self._timed_and_recorded(held, base.run, meter, budget), failed)
         later = _Later(ended_after=run.ended_after, failed=run.failed)
         if not run.failed and run.ended_after is None:
-            later = late.to("time more iterations", lambda: self._more(child, run), _FAILED)
+            later = late.to("time more iterations", lambda: self._more(child, run, budget), _FAILED)
         return replace(
             run,
             notes=(*run.notes, *later.notes),
@@ -295,24 +304,37 @@ class CaptureSession:
             failed=later.failed,
             power=run.power or later.power,
             values=run.values or later.values,
-            load=_load(meter, late),
+            load=_load(meter, late) or run.load,
             side_effects=child.side_effects(),
             output_tail=child.output.tail_now(),
         )
 
-    def _timed_and_recorded(self, held: HeldRun, run: ScriptRun, meter: LoadMeter) -> ScriptRun:
-        """The run with the times of further iterations, bare and recorded, in place of those of the first figures."""
+    def _timed_and_recorded(
+        self, held: HeldRun, run: ScriptRun, meter: LoadMeter, budget: TrialBudget
+    ) -> ScriptRun:
+        """The run with the times of further iterations, bare and recorded, in place of those of the first figures.
+
+        Without time for the fewest, the first figures stay; only as many are recorded as there is time for.
+        """
         child, request, early = held.child, self._request, run.rows
+        step_s = early.present_ms / 1e3
+        if step_s * 1e3 <= LONG_MS and not budget.fits((LEAST_STEPS + 1) * step_s):
+            return run
         try:
-            run = replace(run, rows=first_steps(child, request, held.typical_ms, run.ready.last))
+            # Half of the time is for recorded iterations, and for those before and after them.
+            rows = first_steps(child, request, held.typical_ms, run.ready.last, budget.left_s / 2)
+            run = replace(run, rows=rows)
             lightly, _ = iterations_to_record(request, run.rows)
-            if wanted := min(lightly, run.recording.readable):
+            step_s = run.rows.present_ms / 1e3
+            affordable = budget.left_s / max(_RECORDING * step_s, 1e-6)
+            if wanted := int(min(lightly, run.recording.readable, affordable)):
                 meter.pause()
                 recording = record_times(child, wanted)
                 meter.go_on()
                 run = replace(run, recording=recording, ended_after=recording.ended_after)
-            if run.ended_after is None:
-                run = replace(run, paired_ms=beside_recording(child, request, run.rows, request.recorded))
+            if run.ended_after is None and budget.fits(step_s):
+                paired_ms = beside_recording(child, request, run.rows, request.recorded, budget.left_s)
+                run = replace(run, paired_ms=paired_ms)
             return run
         except ScriptEnded as ended:
             timed = BareRows([*ended.ended.rows[1:]])
@@ -359,17 +381,19 @@ class CaptureSession:
             # It had enough for a profile; the curve will need a fresh run.
             return later.ended_with(ended.ended)
 
-    def _more(self, child: ChildProcess, run: ScriptRun) -> _Later:
+    def _more(self, child: ChildProcess, run: ScriptRun, budget: TrialBudget) -> _Later:
         """Further iterations, and what they show; on a CPU they are added to the rows."""
-        later = _Later()
+        later, rows = _Later(), run.rows
         try:
             # Before the longest of the stages, in which a short script ends.
-            if run.values is None:
-                later = replace(later, values=self._values(child, run.ready, run.rows, run.recording))
+            if run.values is None and budget.fits(_LOOKING * rows.present_ms / 1e3):
+                later = replace(later, values=self._values(child, run.ready, rows, run.recording))
             if _on_device(run.ready):
                 return later
-            settle(child, self._request, run.rows)
-            return replace(later, power=self._power(child, run.ready, run.rows))
+            settle(child, self._request, rows, sum(rows.steps_ms) / 1e3 + budget.left_s)
+            if not budget.fits(rows.present_ms / 1e3):
+                return later
+            return replace(later, power=self._power(child, run.ready, rows))
         except ScriptEnded as ended:
             return later.ended_with(ended.ended)
 
@@ -440,6 +464,8 @@ def _load(meter: LoadMeter, late: StageFailures) -> MachineLoad | None:
 _SHARE = 0.25
 """Share of the time for timing iterations that looking at values may take."""
 _MOST, _LEAST = 64, 2
+_RECORDING, _LOOKING = 1.5, 2.0
+"""An iteration that is recorded, or whose values are read, over one without either: at most about that."""
 _LEAST_BYTES = 1 << 20
 _UNSEEN = ("torch.compile", "captured graph")
 """Compiled code and captured graphs call no lookup and no layer that could be seen, or would be compiled again."""

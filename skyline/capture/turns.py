@@ -10,7 +10,7 @@ import math
 import statistics
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from typing import Protocol
 
 from skyline.capture.bare import BareRows
@@ -120,11 +120,12 @@ def in_turns(
     """Measure variants of a script in turns with the script unchanged.
 
     ``again`` is the unchanged script in a second process, for a null that shows how much two processes differ. Without
-    one, the turn of ``base`` that closes a round opens the next one. The rounds end early once ``deadline``
-    (of ``time.monotonic``) has passed and ``least`` rounds are done, once those so far are ``enough``, or where the
-    unchanged script or all variants are over. ``wakes``: each run has a turn before the first round, which does not
-    count, because the runs stood still while the others started. ``on_round`` is called before each round with its
-    number, 0 for those turns.
+    one, the turn of ``base`` that closes a round opens the next one. The rounds end early where ``least`` of them are
+    done and the next one, if it takes as long as the last, would end after ``deadline`` (of ``time.monotonic``); once
+    those so far are ``enough``; or where the unchanged script or all variants are over. Within a round, variants but
+    the first have no turn behind the deadline. ``wakes``: each run has a turn
+    before the first round, which does not count, because the runs stood still while the others started. ``on_round``
+    is called before each round with its number, 0 for those turns.
     """
     if wakes:
         on_round(0)
@@ -133,8 +134,10 @@ def in_turns(
     second = base if again is None else again
     done: list[Round] = []
     closing: Turn | None = None
+    took_s = 0.0
     for number in range(rounds):
-        if number >= least and (time.monotonic() > deadline or enough(done)):
+        began_s = time.monotonic()
+        if number >= least and (began_s + took_s > deadline or enough(done)):
             break
         on_round(number + 1)
         backwards = number % 2 == 1
@@ -142,11 +145,14 @@ def in_turns(
         opening = closing if again is None and number else first.turn()
         if opening is None:
             break
-        turns = [run.turn() for run in (variants[::-1] if backwards else variants)]
+        turns: list[Turn | None] = []
+        for run in variants[::-1] if backwards else variants:
+            turns.append(None if turns and time.monotonic() > deadline else run.turn())
         closing = last.turn()
         swapped = backwards and again is not None and closing is not None
         pair = (closing, opening) if swapped and closing is not None else (opening, closing)
         done.append(Round(*pair, tuple(turns[::-1] if backwards else turns)))
+        took_s = time.monotonic() - began_s
         if not any(turns):
             break
     return tuple(done)
@@ -171,3 +177,14 @@ def trial(
         peak_bytes,
         statistics.median([one.others_cores for one in own]) if own else 0.0,
     )
+
+
+def widened(found: Trial) -> Trial:
+    """The trial of a single round with the ends of its ratio: the unchanged script moved so far within it, either way.
+
+    Without a ratio where the script ended before it could show that.
+    """
+    if len(found.ratios) != 1:
+        return found
+    (ratio,) = found.ratios
+    return replace(found, ratios=tuple(one for null in found.null for one in (ratio / null, ratio * null)))

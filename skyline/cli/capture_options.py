@@ -75,8 +75,8 @@ def add_options(
             dest="budget",
             type=seconds_or_none,
             metavar="S",
-            help="seconds for trials of other batch sizes, threads and number formats, after the script itself is "
-            "measured (default: 20; 0: none)",
+            help="seconds for trials of other batch sizes, threads and number formats, from the first figures to the "
+            "end (default: 20; 0: none)",
         ),
         group.add_argument(
             "--interpreter",

@@ -85,8 +85,8 @@ class ProfileSettings:
         float,
         Meta(
             ge=0,
-            description="Time for trials of other batch sizes, threads and number formats, after the script itself is "
-            "measured, in seconds; 0: no trials.",
+            description="Time for trials of other batch sizes, threads and number formats, from the first figures "
+            "to the end, in seconds; 0: no trials.",
             extra=_BY_FOLDER,
         ),
     ] = 20.0

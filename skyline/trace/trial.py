@@ -43,9 +43,10 @@ class Trial:
     """One variant of the script, run in turns with the unchanged script.
 
     ``times`` are the iterations of all turns. ``ratios`` has one value per round: the variant's iteration time over
-    that of the unchanged script, which runs before and after it. ``null`` is the unchanged script over itself in the
-    same rounds: 1 on a steady machine. ``peak_bytes`` is the peak of live tensor memory in an iteration; None if
-    unknown. ``others_cores`` is the number of cores that other programs used; 0 if not measured.
+    that of the unchanged script, which runs before and after it; of a single round there are the two ends of its range.
+    ``null`` is the unchanged script over itself in the same rounds: 1 on a steady machine. ``peak_bytes`` is the peak
+    of live tensor memory in an iteration; None if unknown. ``others_cores`` is the number of cores that other programs
+    used; 0 if not measured.
 
     ``operators`` are those of a typical iteration, in order. ``python_us`` is the interpreter time between them, by
     phase. Both are empty if the variant was not recorded.

@@ -116,6 +116,8 @@ def run(starter: Starter) -> Callable[..., Profile]:
         **options: object,
     ) -> Profile:
         brief: dict[str, object] = {"settle_s": 0.1, "batch_points": 0, "trials": False, "timeout_s": 60.0}
+        # Enough for all trials of a busy machine.
+        brief["budget_s"] = 120.0
         settings = {**brief, **options}
         settings.setdefault("working_directory", path.parent)
         request = CaptureRequest(path, tuple(arguments), **settings)  # type: ignore[arg-type]

@@ -12,11 +12,11 @@ from typing import Any, cast
 import pytest
 
 from skyline.capture import config_trials, turns
-from skyline.capture.config_trials import _bare_ms, _plan, _plan_within, operator_times
+from skyline.capture.config_trials import _bare_ms, _plan, _plan_within, operator_times, worth_of_configs
 from skyline.capture.events import StepRow
 from skyline.capture.turns import Turn, in_turns
 from skyline.trace.profile import Profile
-from skyline.trace.record import BareTimes, IterationMark, Phase, Record, RecordKind, Trace
+from skyline.trace.record import BareTimes, IterationMark, OperatorShape, Phase, Record, RecordKind, Trace
 from skyline.trace.trial import UNCHANGED, Choices, Trial, batch_trials
 from skyline.whatif.cost.tried_iterations import tried_iterations
 
@@ -195,16 +195,47 @@ def test_the_longer_an_iteration_is_the_fewer_are_tried() -> None:
 
 @pytest.mark.parametrize(
     ("step_ms", "left_s", "time_s"),
-    [(20.0, 20.0, 8.0), (20.0, 0.0, 5.0), (1_200.0, 20.0, 20.0), (1_200.0, 8.0, 0.0)],
+    [(20.0, 20.0, 8.0), (20.0, 5.0, 3.0), (20.0, 0.0, 0.0), (1_200.0, 20.0, 20.0), (1_200.0, 8.0, 0.0)],
 )
 def test_slow_iterations_are_tried_where_nothing_else_took_the_budget(
     step_ms: float, left_s: float, time_s: float
 ) -> None:
     run: Any = SimpleNamespace(
-        recording=SimpleNamespace(reading_ms=0.0), rows=SimpleNamespace(median_ms=step_ms)
+        recording=SimpleNamespace(reading_ms=0.0), rows=SimpleNamespace(present_ms=step_ms)
     )
     found = _plan_within(run, [UNCHANGED, Choices(threads=1)], left_s)
     assert (found[0] if found is not None else 0.0) == time_s
+
+
+def test_where_not_all_configs_fit_the_formats_are_tried() -> None:
+    run: Any = SimpleNamespace(
+        recording=SimpleNamespace(reading_ms=0.0), rows=SimpleNamespace(present_ms=600.0)
+    )
+    found = _plan_within(run, ALL, 10.0)
+    assert found is not None
+    assert found[2] == [one for one in ALL if one.threads is None]
+    assert _plan_within(run, ALL, 4.0) is None
+
+
+@pytest.mark.parametrize(("product_us", "change"), [(90.0, 0.46), (0.0, 0.1)])
+def test_the_worth_of_configs_is_that_of_their_products(product_us: float, change: float) -> None:
+    records = [
+        Record(name, RecordKind.OPERATOR, Phase.FORWARD, "main", 0, 0.0, took)
+        for name, took in (("aten::linear", product_us), ("aten::relu", 10.0))
+    ]
+    shapes = (OperatorShape("aten::linear", ((4, 8), (2, 8)), ("float32",) * 2),)
+    environment = SimpleNamespace(intraop_threads=2, cpu_count=2, cpu_features=("avx512f",))
+    run: Any = SimpleNamespace(
+        recording=SimpleNamespace(
+            reading_ms=0.0, settings=None, trace=replace(trace(), records=tuple(records), shapes=shapes)
+        ),
+        rows=SimpleNamespace(present_ms=20.0),
+        facts=SimpleNamespace(environment=environment),
+    )
+    assert worth_of_configs(run, 20.0).change == pytest.approx(change)
+    assert worth_of_configs(run, 20.0).most_s == 8.0
+    assert worth_of_configs(run, 20.0).takes_s < 2.0
+    assert worth_of_configs(run, 0.0).per_second == 0.0, "nothing fits"
 
 
 def test_reading_recorded_iterations_counts() -> None:
@@ -259,20 +290,19 @@ def test_in_a_slow_batch_the_formats_are_tried_without_other_threads(
     monkeypatch.setattr(config_trials, "run_bare", lambda child, iterations: (ROW,) * iterations)
     run = SimpleNamespace(
         recording=SimpleNamespace(reading_ms=0.0),
-        rows=SimpleNamespace(median_ms=50.0),
         facts=SimpleNamespace(environment=SimpleNamespace(intraop_threads=2)),
     )
     found = config_trials._trials_at(
-        64, cast(Any, Held(step_ms)), cast(Any, Held()), cast(Any, run), ALL, 2.5
+        64, cast(Any, Held(step_ms)), cast(Any, Held(50.0)), cast(Any, run), ALL, 2.5
     )
     assert [one.choices for one in found] == [
         replace(one, batch_size=64) for one in ALL if count == 4 or (count == 2 and one.threads is None)
     ]
 
 
-@pytest.mark.parametrize(("late_s", "rounds"), [(0.0, 8), (1.0, 1)])
+@pytest.mark.parametrize(("late_s", "rounds"), [(0.0, [8] * 4), (1.0, [2, 2])])
 def test_on_a_machine_that_became_busy_the_rounds_end_with_their_time(
-    monkeypatch: pytest.MonkeyPatch, late_s: float, rounds: int
+    monkeypatch: pytest.MonkeyPatch, late_s: float, rounds: list[int]
 ) -> None:
     clock = SimpleNamespace(now_s=0.0)
 
@@ -287,11 +317,11 @@ def test_on_a_machine_that_became_busy_the_rounds_end_with_their_time(
     monkeypatch.setattr(config_trials, "run_bare", slow)
     run = SimpleNamespace(
         recording=SimpleNamespace(reading_ms=0.0),
-        rows=SimpleNamespace(median_ms=0.1),
         facts=SimpleNamespace(environment=SimpleNamespace(intraop_threads=2)),
     )
     found = config_trials._trials_at(64, cast(Any, Held()), cast(Any, Held()), cast(Any, run), ALL, 2.5)
-    assert [len(one.ratios) for one in found] == [rounds] * len(ALL)
+    # Of a single round there are the two ends of its range.
+    assert [len(one.ratios) for one in found] == rounds
 
 
 def test_a_recording_without_an_iteration_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:

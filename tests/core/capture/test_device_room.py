@@ -14,6 +14,7 @@ from skyline.capture.events import StepRow
 from skyline.capture.held_run import HeldRun
 from skyline.capture.request import CaptureRequest
 from skyline.capture.script_launcher import ScriptLauncher
+from skyline.capture.size_costs import SizeCosts
 from skyline.capture.turns import PastTurn, Turn, in_turns, trial
 from skyline.errors import ScriptFailed
 from skyline.trace.facts import DeviceMemoryFact
@@ -41,13 +42,12 @@ def test_a_model_over_half_the_card_has_a_curve_all_the_same():
     sizes = sizes_to_measure(
         8,
         3,
-        step_ms=1.0,
+        SizeCosts(8, 0.001, 0.0, 3),
         longest_step_ms=100.0,
         fixed_bytes=10 * GB,
         peak_bytes=44 * GB,
         free_bytes=half.tensor_bytes,
         dataset_size=None,
-        start_s=0.0,
         budget_s=12.0,
     )
     assert sizes == (16, 2, 4)
@@ -58,22 +58,22 @@ def test_a_model_over_half_the_card_has_a_curve_all_the_same():
     ("step_ms", "start_s", "sizes"),
     [
         (50.0, 0.0, (16, 2, 32)),
-        (300.0, 0.0, (16, 2, 4)),
-        (2000.0, 0.0, (16, 2)),
-        (50.0, 8.0, (16, 2)),
+        (300.0, 0.0, (16,)),
+        (2000.0, 0.0, ()),
+        (50.0, 4.0, (16,)),
+        (50.0, 8.0, (16,)),
     ],
 )
 def test_a_slow_script_is_measured_at_fewer_sizes(step_ms: float, start_s: float, sizes: tuple[int, ...]):
     found = sizes_to_measure(
         8,
         3,
-        step_ms=step_ms,
+        SizeCosts(8, step_ms / 1e3, start_s, 3),
         longest_step_ms=6_000.0,
         fixed_bytes=0,
         peak_bytes=GB,
         free_bytes=100 * GB,
         dataset_size=None,
-        start_s=start_s,
         budget_s=12.0,
     )
     assert found == sizes

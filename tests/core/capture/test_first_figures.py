@@ -77,3 +77,20 @@ def test_a_script_that_ends_behind_its_first_figures_keeps_them(
     assert not set(first.times.steps_ms) & set(finished.times.steps_ms), "those behind the recording"
     assert first.trace == finished.trace
     assert profile_report(analyse(finished)).phases
+
+
+@pytest.mark.capture
+def test_without_time_for_further_iterations_the_first_figures_stay(
+    script: Callable[..., Path], starter: Starter
+) -> None:
+    path = script(LOADED.replace("0.02", "0.05"))
+    request = CaptureRequest(path, working_directory=path.parent, settle_s=0.1, budget_s=0.1, timeout_s=60.0)
+    shown: list[Profile] = []
+    finished = capture(request, progress=lambda _: None, on_partial=shown.append, starter=starter)
+    (first,) = shown
+    # Four iterations of 50 ms do not fit in 0.1 s.
+    assert finished.times == first.times
+    assert finished.trace == first.trace
+    assert finished.values is None
+    assert finished.trials == ()
+    assert any(note.startswith("Batch sizes 4, ") for note in finished.notes)

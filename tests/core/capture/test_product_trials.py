@@ -14,6 +14,7 @@ from skyline.capture.process import Starter
 from skyline.capture.product_trials import _ROUNDS, product_trials
 from skyline.capture.request import CaptureRequest
 from skyline.capture.session import capture
+from skyline.capture.trial_budget import TrialBudget
 from skyline.trace.facts import Device, Environment
 from skyline.trace.profile import Profile
 from skyline.trace.record import IterationMark, OperatorShape, Phase, Record, RecordKind, Trace
@@ -146,12 +147,15 @@ def test_what_something_else_held_up_is_tried_again_once() -> None:
     trace = Trace((IterationMark(0, 0.0, 300.0),), (), (), records, shapes=shapes)
 
     child = Held({8: (210.0,), 16: (5_000.0, 90.0)})
-    first, second = product_trials(child, trace, (), MACHINE)
+    first, second = product_trials(child, trace, (), MACHINE, TrialBudget(60.0))
     assert (first.inputs, first.forward.narrowing) == (shapes[0].inputs, 0.5)
     assert (second.inputs, second.forward.wide_us) == (shapes[1].inputs, pytest.approx(90.0))
     assert (child.asked.count(8), child.asked.count(16)) == (TURNS, 2 * TURNS)
     busy = Held({8: (5_000.0, 4_000.0), 16: (5_000.0, 4_000.0)})
-    assert product_trials(busy, trace, (), MACHINE) == ()
+    assert product_trials(busy, trace, (), MACHINE, TrialBudget(60.0)) == ()
+    spent = Held({8: (200.0,), 16: (100.0,)})
+    assert product_trials(spent, trace, (), MACHINE, TrialBudget(0.0)) == ()
+    assert spent.asked == [], "no product is started that would end too late"
 
 
 LINEAR = {"operator": "aten::linear", "inputs": [[4, 8], [2, 8]], "options": {}}

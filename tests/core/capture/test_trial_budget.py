@@ -1,18 +1,56 @@
-"""The time for trials: how it is divided, and what a spent one leaves."""
+"""The time from the first figures to the end: how it is divided, and what a spent one leaves."""
 
 from __future__ import annotations
 
-import time
+import math
+from types import SimpleNamespace
 
-from skyline.capture.trial_budget import TrialBudget
+import pytest
 
-
-def test_other_batch_sizes_have_a_part_and_the_rest_remains() -> None:
-    budget = TrialBudget(100.0, began_s=time.monotonic() - 50.0)
-    assert 9.0 < budget.curve_s <= 10.0
-    assert 49.0 < budget.left_s <= 50.0
+from skyline.capture import trial_budget
+from skyline.capture.trial_budget import TrialBudget, Worth, kept_s
 
 
-def test_a_spent_budget_has_nothing_left() -> None:
-    budget = TrialBudget(10.0, began_s=time.monotonic() - 20.0)
-    assert budget.curve_s == budget.left_s == 0.0
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    made = SimpleNamespace(now_s=100.0)
+    monkeypatch.setattr(trial_budget, "time", SimpleNamespace(monotonic=lambda: made.now_s))
+    return made
+
+
+def test_what_would_end_too_late_does_not_fit(clock: SimpleNamespace) -> None:
+    budget = TrialBudget(20.0)
+    clock.now_s += 15.0
+    assert budget.left_s == 5.0
+    assert budget.fits(5.0)
+    assert not budget.fits(5.1)
+    assert not budget.without(3.0).fits(2.1)
+    clock.now_s += 15.0
+    assert budget.left_s == 0.0
+    assert not budget.fits(0.0)
+
+
+def test_further_iterations_have_a_part_of_the_budget(clock: SimpleNamespace) -> None:
+    assert TrialBudget(20.0).for_iterations(4.0).left_s == 6.0
+    assert TrialBudget(5.0).for_iterations(4.0).left_s == 4.0
+    assert TrialBudget(0.0).for_iterations(4.0).left_s == math.inf, (
+        "no trials: the script is measured as ever"
+    )
+    budget = TrialBudget(20.0)
+    clock.now_s += 2.0
+    assert budget.for_iterations(4.0).left_s == 4.0, "they count from the first figures too"
+
+
+@pytest.mark.parametrize(
+    ("later", "sooner", "kept"),
+    [
+        (Worth(0.4, 3.0, 8.0), Worth(0.25, 6.0), 8.0),  # both fit, the later ones in full
+        (Worth(0.4, 3.0, 8.0), Worth(0.25, 12.0), 4.0),  # both fit
+        (Worth(0.4, 6.0), Worth(0.25, 12.0), 6.0),  # more change per second
+        (Worth(0.1, 10.0), Worth(0.25, 12.0), 0.0),  # less
+        (Worth(0.4, 17.0), Worth(0.25, 40.0), 0.0),  # it does not fit at all
+        (Worth(0.0, 0.0), Worth(0.25, 12.0), 0.0),  # it would change nothing
+    ],
+)
+def test_time_is_kept_for_what_changes_more_in_a_second(later: Worth, sooner: Worth, kept: float) -> None:
+    assert kept_s(later, sooner, 16.0) == kept

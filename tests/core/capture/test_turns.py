@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
+from skyline.capture import turns
 from skyline.capture.bare import BareRows, beside_recording, beside_recording_on_device
 from skyline.capture.events import StepRow
 from skyline.capture.request import CaptureRequest
@@ -87,6 +89,24 @@ def test_rounds_end_with_the_time_but_not_before_the_least() -> None:
     base, change = Run(machine, 1, 10.0), Run(machine, 2, 8.0)
     assert len(in_turns(base, [change], rounds=8, least=3, deadline=0.0)) == 3
     assert len(in_turns(base, [Run(machine, 2, 8.0, ends_after=3)], rounds=8)) == 3
+
+
+def test_a_round_that_would_end_too_late_is_not_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = SimpleNamespace(now_s=0.0)
+    monkeypatch.setattr(turns, "time", SimpleNamespace(monotonic=lambda: clock.now_s))
+
+    class Slow(Run):
+        def turn(self) -> Turn | None:
+            clock.now_s += 1.0
+            return super().turn()
+
+    machine = Machine(0.0)
+    base, change = Slow(machine, 1, 10.0), Slow(machine, 2, 8.0)
+    # The first takes three turns, those behind it two; before each, three are expected, then two.
+    assert len(in_turns(base, [change], rounds=8, deadline=7.0, wakes=False)) == 3
+    assert clock.now_s == 7.0
+    assert len(in_turns(base, [change], rounds=8, deadline=13.5, wakes=False)) == 2
+    assert clock.now_s == 12.0
 
 
 def row(step_ms: float) -> StepRow:
