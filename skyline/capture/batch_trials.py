@@ -18,7 +18,7 @@ from skyline.capture.child_process import ScriptEnded
 from skyline.capture.device_room import Sharing
 from skyline.capture.held_run import HeldRun, TurnPace
 from skyline.capture.script_launcher import ScriptLauncher
-from skyline.capture.size_costs import ROUNDS, SizeCosts
+from skyline.capture.size_costs import SizeCosts
 from skyline.capture.trial_budget import TrialBudget, Worth, kept_s
 from skyline.capture.turns import Expendable, PastTurn, TakesTurns, in_turns, trial, widened
 from skyline.errors import BudgetExceeded, ScriptFailed
@@ -34,7 +34,8 @@ _MOST_ROUNDS, _LEAST_ROUNDS = 8, 1
 _ROUNDS_ALONE, _LEAST_ROUNDS_ALONE = 3, 2
 """Rounds of a run that has the device for itself: none shows how far the script moved meanwhile."""
 _CHANGE, _SIZES_OF_A_CURVE = 0.25, 2
-"""Expected change of the speedup that a curve shows, as a difference of logarithms; so many sizes make one."""
+"""Expected change of the speedup that a curve shows, as a difference of logarithms; so many sizes make one. They are
+measured whatever they cost: predictions for other batch sizes start from them."""
 _SHARE_OF_FREE_MEMORY = 0.5
 _MOST_LITERALS = 2
 """So many candidates are tried with other values."""
@@ -253,12 +254,10 @@ class _OtherSizes:
     ) -> None:
         # The runs are there: they may have what was kept for other trials.
         held = dict(held)
-        while held and not self._whole.fits(self._rounds_s([*held], least)):
+        while len(held) > _SIZES_OF_A_CURVE and not self._whole.fits(self._rounds_s([*held], least)):
             self._untimely.append(held.popitem()[0])
-        if not held:
-            return
         variants = [Expendable(one) for one in held.values()]
-        done = in_turns(base, variants, rounds=rounds, least=least, deadline=budget.ends_s)
+        done = in_turns(base, variants, rounds=rounds, least=least, whole=1, deadline=budget.ends_s)
         for number, (size, one) in enumerate(held.items()):
             found = widened(trial(Choices(batch_size=size), done, number, peak_bytes=one.peak_bytes))
             if found.ratios:
@@ -287,7 +286,8 @@ class _OtherSizes:
         """True if a run at this size could be warmed up, with a note where not; None where its batch is another."""
         expected_s = self._costs.until_turns_s(size)
         rounds_s = self._rounds_s([*self.started, size], _LEAST_ROUNDS)
-        if not self._budget.fits(self._slower * expected_s + rounds_s):
+        enough = len(self.started) >= _SIZES_OF_A_CURVE
+        if enough and not self._budget.fits(self._slower * expected_s + rounds_s):
             self._untimely.append(size)
             one.close()
             return False
@@ -336,14 +336,17 @@ def sizes_to_measure(
     dataset_size: int | None,
     budget_s: float,
 ) -> tuple[int, ...]:
-    """Up to ``count`` sizes around the script's own that can be expected to fit in time and memory."""
+    """Up to ``count`` sizes around the script's own that can be expected to fit in time and memory.
+
+    The first two are chosen whatever time they take.
+    """
     chosen: list[int] = []
     for factor in _FACTORS:
         size = max(1, round(batch_size * factor))
         fits = tensor_bytes(size, batch_size, fixed_bytes, peak_bytes) < free_bytes
         quick = size <= batch_size or 1e3 * costs.step_s * size / batch_size <= longest_step_ms
         enough_data = dataset_size is None or size <= dataset_size
-        affordable = costs.all_s([*chosen, size], ROUNDS if chosen else _LEAST_ROUNDS) <= budget_s
+        affordable = len(chosen) < _SIZES_OF_A_CURVE or costs.all_s([*chosen, size]) <= budget_s
         if size != batch_size and size not in chosen and fits and quick and enough_data and affordable:
             chosen.append(size)
         if len(chosen) == count:

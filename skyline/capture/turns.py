@@ -112,6 +112,7 @@ def in_turns(
     *,
     rounds: int,
     least: int = 1,
+    whole: int = 0,
     deadline: float = math.inf,
     wakes: bool = True,
     enough: Callable[[Sequence[Round]], bool] = lambda done: False,
@@ -122,10 +123,10 @@ def in_turns(
     ``again`` is the unchanged script in a second process, for a null that shows how much two processes differ. Without
     one, the turn of ``base`` that closes a round opens the next one. The rounds end early where ``least`` of them are
     done and the next one, if it takes as long as the last, would end after ``deadline`` (of ``time.monotonic``); once
-    those so far are ``enough``; or where the unchanged script or all variants are over. Within a round, variants but
-    the first have no turn behind the deadline. ``wakes``: each run has a turn
-    before the first round, which does not count, because the runs stood still while the others started. ``on_round``
-    is called before each round with its number, 0 for those turns.
+    those so far are ``enough``; or where the unchanged script or all variants are over. Behind the deadline only the
+    first variant has a turn, except in the first ``whole`` rounds. ``wakes``: each run has a turn before the first
+    round, which does not count, because the runs stood still while the others started. ``on_round`` is called before
+    each round with its number, 0 for those turns.
     """
     if wakes:
         on_round(0)
@@ -147,7 +148,8 @@ def in_turns(
             break
         turns: list[Turn | None] = []
         for run in variants[::-1] if backwards else variants:
-            turns.append(None if turns and time.monotonic() > deadline else run.turn())
+            late = number >= whole and turns and time.monotonic() > deadline
+            turns.append(None if late else run.turn())
         closing = last.turn()
         swapped = backwards and again is not None and closing is not None
         pair = (closing, opening) if swapped and closing is not None else (opening, closing)

@@ -21,7 +21,7 @@ from skyline.whatif.constant import Constant
 
 _MOST_NODES = Constant.at(
     500,
-    "six layers of one input make 450, and take a second on a core of a Xeon; seven take more than twenty",
+    "six layers of one input make 450, and take a second on a core of an EPYC; seven take more than twenty",
 )
 _MOST_SECONDS = Constant.at(2.0, "an answer is waited for")
 _SOLVED = 0
