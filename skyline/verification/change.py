@@ -21,13 +21,6 @@ from skyline.whatif.question import Question
 
 _STARTED_OTHERWISE = ("data_parallel", "fsdp")
 """Changes after which the script is not started as it was."""
-_BY_HAND = {
-    "fuse_jobs": "Write the lines that `skyline apply` prints into a copy, and measure it: "
-    "skyline verify SCRIPT --against COPY. An iteration of the copy is one of all N runs: below N times the script's, "
-    "it gains over one run after another. Losses of each run and N processes at once are compared by "
-    "benchmarks/fused_jobs.py in the sources."
-}
-"""The next step for changes that no rewrite makes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +65,6 @@ def change(
         raise RewriteRefused(
             f"{first.name} cannot be verified, because its change cannot be made: {first.reason}",
             hint="\n".join(f"{each.name}: {each.reason}" for each in others)
-            or _BY_HAND.get(first.name)
             or "Make the change in a copy of the script and compare the two with: skyline verify SCRIPT --against COPY",
         )
     made = left.edited(planned.edits)

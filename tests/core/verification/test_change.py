@@ -113,4 +113,3 @@ def test_runs_that_are_fused_by_hand_have_a_command_that_measures_them(analysis:
     with pytest.raises(RewriteRefused) as refused:
         change(analysis, Question(choices=(Choice("fuse_jobs", "2"),)), ())
     assert "skyline verify SCRIPT --against COPY" in refused.value.hint
-    assert "benchmarks/fused_jobs.py" in refused.value.hint
