@@ -75,7 +75,3 @@ def test_two_iterations_far_apart_give_a_range_that_a_person_can_read() -> None:
     assert found.value == pytest.approx(21.4)
     assert 5 < found.low < 11.6
     assert 31.2 < found.high < 80
-
-
-def test_few_equal_iterations_are_not_exact() -> None:
-    assert interval_of_series([2.0, 2.0, 2.0]).half_width == pytest.approx(0.13, rel=0.1)
