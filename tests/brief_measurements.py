@@ -17,7 +17,6 @@ from skyline.cli.main import main
 SERVER = (sys.executable, __file__, "lsp")
 """Program and arguments of the language server."""
 SETTLE_S = 0.1
-CURVE_SHARE = 0.15
 ROUNDS = 3
 TURN_S = 0.05
 
@@ -26,7 +25,7 @@ def shorten_server() -> None:
     """Shorten the measurements that a language server in this process starts."""
     import skyline_lsp.features.verify
     import skyline_lsp.profiler
-    from skyline.capture import batch_trials, trial_budget
+    from skyline.capture import batch_trials
     from skyline.capture.request import CaptureRequest
     from skyline.tune import search
     from skyline.verification.measure import Effort
@@ -37,7 +36,6 @@ def shorten_server() -> None:
     search._TURN_S = TURN_S
     search._FINAL = replace(search._FINAL, turn_s=TURN_S)
     batch_trials._MOST_ROUNDS = ROUNDS
-    trial_budget._CURVE_SHARE = CURVE_SHARE
 
 
 def shorten_terminal() -> None:

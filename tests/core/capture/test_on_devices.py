@@ -16,7 +16,7 @@ import pytest
 
 pytest.importorskip("torch", reason="captures need torch")
 
-from skyline.capture import batch_trials, session, shape_session, trial_budget
+from skyline.capture import batch_trials, session, shape_session
 from skyline.capture.process import Starter
 from skyline.capture.recording import ChildRecording
 from skyline.capture.request import CaptureRequest, Progress
@@ -200,7 +200,6 @@ def on_a_card(monkeypatch: pytest.MonkeyPatch) -> Callable[[float, float], None]
             return replace(recording, device_memory=memory)
 
         monkeypatch.setattr(session, "record", on_a_card)
-        monkeypatch.setattr(trial_budget, "_CURVE_SHARE", 0.005)
 
     return install
 
@@ -211,13 +210,13 @@ def test_batch_sizes_take_turns_on_a_device_that_does_not_hold_them_all(
     """A device that holds twice the batch by itself, and a quarter while the run at rest is there."""
     on_a_card(0.5, 2)
     stages: list[Progress] = []
-    profile = run(script(BATCHES), batch_points=2, stages=stages, trials=False)
+    profile = run(script(BATCHES), batch_points=2, stages=stages, trials=False, budget_s=0.5)
     said = [stage.message for stage in stages]
     assert "measuring batch size 64 in turns" in said
     assert "measuring batch size 512 in turns" not in said
     smaller, larger = trial.batch_trials(profile.trials).values()
     assert (smaller.choices.batch_size, larger.choices.batch_size) == (64, 512)
-    assert len(smaller.ratios) == len(larger.ratios) == 2, "the least: this curve has no time left"
+    assert len(smaller.ratios) == len(larger.ratios) == 2, "the least: no time is left"
     assert smaller.peak_bytes is not None
     assert larger.peak_bytes is not None
     assert smaller.peak_bytes < profile.peak_bytes < larger.peak_bytes
@@ -237,7 +236,7 @@ def test_batch_sizes_are_bounded_by_the_device_and_not_by_the_host(
     scarce = SimpleNamespace(available=1 << 10)
     monkeypatch.setattr(batch_trials, "psutil", SimpleNamespace(virtual_memory=lambda: scarce))
     stages: list[Progress] = []
-    run(script(BATCHES), batch_points=2, stages=stages, trials=False)
+    run(script(BATCHES), batch_points=2, stages=stages, trials=False, budget_s=0.5)
     assert f"starting at batch sizes {sizes}" in [stage.message for stage in stages]
 
 
