@@ -36,7 +36,7 @@ const USER_SETTINGS = {
   "security.workspace.trust.banner": "never",
   "security.workspace.trust.startupPrompt": "never",
   "window.confirmBeforeClose": "never",
-  // Each kind of trial has its least number of rounds all the same, and no check looks at more.
+  // Two other batch sizes are measured all the same, and no check looks at more.
   "skyline.profile.budgetS": 8,
 };
 

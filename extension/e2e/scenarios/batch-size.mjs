@@ -16,7 +16,7 @@ export async function run({ bench, check, measured }) {
   const { setting } = profile;
   const sizes = sizesTried(profile);
   check("the profile says where the number lives", setting.file.endsWith("config.yaml") && setting.line === 5 && setting.key === "train.batch_size" && setting.text === "16");
-  check("three other batch sizes were measured though no literal sets it", sizes.length === 3 && sizes.every(({ ratios }) => ratios.length >= 2));
+  check("other batch sizes were measured though no literal sets it", sizes.length >= 2 && sizes.every(({ ratios }) => ratios.length >= 2));
   check("a larger batch took more memory in its run", sizes.every(({ peak_bytes }, index) => index === 0 || peak_bytes > sizes[index - 1].peak_bytes));
   check("the page names the file of settings", (await window.view.locator("body").innerText()).includes("config.yaml"));
   const curve = await window.view.locator("[aria-label^='Throughput over the batch size']").first().getAttribute("aria-label");
