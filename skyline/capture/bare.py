@@ -17,6 +17,8 @@ _SMALL_SPREAD = 0.015
 _TURN_S = 1.0
 LEAST_STEPS = 3
 """The fewest iterations that are timed, unless they are long."""
+ENOUGH_STEPS = 9
+"""From so many on, the 95 % range of their median no longer reaches from the fastest to the slowest of them."""
 _PRESENT = 5
 _RECORDED_MS = 3_000.0
 _FROM_IDLE = 5
@@ -45,6 +47,11 @@ class BareRows:
     def present_ms(self) -> float:
         """The typical iteration of the last few: under the load of the machine at present."""
         return statistics.median(self.steps_ms[-_PRESENT:])
+
+    @property
+    def settled(self) -> bool:
+        """True if the median is known well, by the spread of the iterations."""
+        return _spread(self.steps_ms) <= _SMALL_SPREAD
 
     def times(self) -> BareTimes:
         """The rows as they are kept in a profile."""
@@ -170,11 +177,13 @@ def settle(child: ChildProcess, request: CaptureRequest, into: BareRows, seconds
     """Measure further into ``into`` until the median is known well or the time is spent.
 
     Well known: the middle half of the steps, over the square root of their number, is within 1.5 % of the
-    median. All iterations together take ``request.settle_s`` or ``seconds``, whichever is less. Raises ScriptEnded
-    where the script ends meanwhile, with its iterations until then in ``into``.
+    median. All iterations together take ``request.settle_s``, or as long as ``ENOUGH_STEPS`` where that is longer, or
+    ``seconds`` where that is less. Raises ScriptEnded where the script ends meanwhile, with its iterations until then
+    in ``into``.
     """
-    budget_ms = min(request.settle_s, seconds) * 1e3 - sum(into.steps_ms)
-    while _spread(into.steps_ms) > _SMALL_SPREAD and budget_ms > into.median_ms * 2:
+    settle_s = max(request.settle_s, ENOUGH_STEPS * into.median_ms / 1e3)
+    budget_ms = min(settle_s, seconds) * 1e3 - sum(into.steps_ms)
+    while not into.settled and budget_ms > into.median_ms * 2:
         turn = max(2, int(min(_TURN_S * 1e3, budget_ms) / into.median_ms))
         try:
             rows = run_bare(child, turn + 1)

@@ -12,15 +12,17 @@ from dataclasses import field, replace
 import psutil
 
 from skyline.capture.assemble import ScriptRun
+from skyline.capture.bare import BareRows
 from skyline.capture.batch_in_force import UNKNOWN, may_follow
 from skyline.capture.batch_way import BatchWay, followed_by, ignored, loader_way, sized_run
 from skyline.capture.child_process import ScriptEnded
 from skyline.capture.device_room import Sharing
+from skyline.capture.events import StepRow
 from skyline.capture.held_run import HeldRun, TurnPace
 from skyline.capture.script_launcher import ScriptLauncher
 from skyline.capture.size_costs import SizeCosts
-from skyline.capture.trial_budget import TrialBudget, Worth, kept_s
-from skyline.capture.turns import Expendable, PastTurn, TakesTurns, in_turns, trial, widened
+from skyline.capture.trial_budget import TrialBudget
+from skyline.capture.turns import Expendable, PastTurn, TakesTurns, in_turns, own_rows, trial, widened
 from skyline.errors import BudgetExceeded, ScriptFailed
 from skyline.lazy_dataclass import dataclass
 from skyline.source.knob import Knob
@@ -33,9 +35,8 @@ _MOST_ROUNDS, _LEAST_ROUNDS = 8, 1
 """One round only where the machine is so busy that the budget is spent: it has a wide range."""
 _ROUNDS_ALONE, _LEAST_ROUNDS_ALONE = 3, 2
 """Rounds of a run that has the device for itself: none shows how far the script moved meanwhile."""
-_CHANGE, _SIZES_OF_A_CURVE = 0.25, 2
-"""Expected change of the speedup that a curve shows, as a difference of logarithms; so many sizes make one. They are
-measured whatever they cost: predictions for other batch sizes start from them."""
+_SIZES_OF_A_CURVE = 2
+"""They are measured whatever they cost: predictions for other batch sizes start from them."""
 _SHARE_OF_FREE_MEMORY = 0.5
 _MOST_LITERALS = 2
 """So many candidates are tried with other values."""
@@ -70,18 +71,18 @@ def measure_batch_sizes(
     base: HeldRun,
     run: ScriptRun,
     budget: TrialBudget,
-    later: Callable[[float], Worth] = lambda left_s: Worth(0.0, 0.0),
+    later_s: Callable[[float], float] = lambda left_s: 0.0,
 ) -> BatchTrials:
     """Measure other batch sizes in the first way that the run follows; the runs stay held until ``stack`` is closed.
 
-    ``later`` is the worth of the trials that follow, given what is left: they may keep a part of the budget.
+    ``later_s`` are the seconds of the trials that follow, given those that are left. They come before a third size.
     """
     failed: list[str] = []
     refused: list[str] = []
     for way in ways(run):
         size = way.value if isinstance(way, Knob) else run.batch_size
         assert size is not None
-        sizes = _OtherSizes(stack, launcher, base, run, budget, way, size, later)
+        sizes = _OtherSizes(stack, launcher, base, run, budget, way, size, later_s)
         follows = sizes.measure()
         if follows and not sizes.started:
             return BatchTrials(replace(run, notes=(*run.notes, *refused, *failed, *sizes.notes)))
@@ -97,7 +98,8 @@ def measure_batch_sizes(
             run = replace(run, in_force=in_force, knobs=run.knobs.preferring((way,)))
         else:
             run = _without_literal(run, refused)
-        run = replace(run, notes=(*run.notes, *refused, *sizes.notes))
+        rows = run.rows if run.rows.settled else BareRows([*run.rows.rows, *sizes.own_rows])
+        run = replace(run, rows=rows, notes=(*run.notes, *refused, *sizes.notes))
         return BatchTrials(run, tuple(sizes.trials), sizes.held)
     if refused and not run.in_force.sure:
         run = replace(run, in_force=UNKNOWN)
@@ -116,14 +118,14 @@ class _OtherSizes:
         budget: TrialBudget,
         way: BatchWay,
         own_size: int,
-        later: Callable[[float], Worth],
+        later_s: Callable[[float], float],
     ) -> None:
         self._stack = stack
         self._launcher = launcher
         self._base = base
         self._run = run
         self._whole = self._budget = budget
-        self._later = later
+        self._later_s = later_s
         self._costs = SizeCosts(
             own_size,
             run.rows.present_ms / 1e3,
@@ -145,6 +147,8 @@ class _OtherSizes:
         self.held: dict[int, HeldRun] = {}
         self.any_ran = False
         self.started: list[int] = []
+        self.own_rows: list[StepRow] = []
+        """Iterations of the unchanged script in these turns."""
 
     def measure(self) -> bool:
         """True if the batch of the run follows; each size is then measured or has a note.
@@ -177,8 +181,8 @@ class _OtherSizes:
 
         wanted = within(math.inf)
         left_s = self._whole.left_s
-        curve = Worth(_CHANGE if wanted else 0.0, self._costs.all_s(wanted[:_SIZES_OF_A_CURVE]))
-        self._budget = self._whole.without(kept_s(self._later(left_s), curve, left_s))
+        curve_s = self._costs.all_s(wanted[:_SIZES_OF_A_CURVE])
+        self._budget = self._whole.without(min(self._later_s(left_s), max(0.0, left_s - curve_s)))
         sizes = within(self._budget.left_s)
         self._untimely += [size for size in wanted if size not in sizes]
         if not sizes:
@@ -258,6 +262,7 @@ class _OtherSizes:
             self._untimely.append(held.popitem()[0])
         variants = [Expendable(one) for one in held.values()]
         done = in_turns(base, variants, rounds=rounds, least=least, whole=1, deadline=budget.ends_s)
+        self.own_rows += own_rows(done)
         for number, (size, one) in enumerate(held.items()):
             found = widened(trial(Choices(batch_size=size), done, number, peak_bytes=one.peak_bytes))
             if found.ratios:

@@ -17,7 +17,7 @@ from skyline.capture.bare import run_bare
 from skyline.capture.child_process import ChildProcess
 from skyline.capture.held_run import WARMS_AGAIN_MS, HeldRun, typical_ms
 from skyline.capture.recording import record_lightly
-from skyline.capture.trial_budget import TrialBudget, Worth
+from skyline.capture.trial_budget import TrialBudget
 from skyline.capture.turns import Expendable, Round, Turn, in_turns, trial, widened
 from skyline.lazy_dataclass import dataclass
 from skyline.trace.record import BareTimes, Phase, Record, RecordKind, Trace
@@ -167,9 +167,6 @@ _MOST_S_ELSEWHERE, _RECORDED_ROUNDS_ELSEWHERE = 2.5, 1
 """The same at another batch size."""
 _SHARE = 0.6
 """Share of the budget that is left for the script's own batch size; the two others have half of the rest each."""
-_FORMAT_CHANGE, _THREADS_CHANGE = 0.4, 0.1
-"""Expected difference between the logarithms of a speedup predicted and tried: of products in 16 bits, times their
-share of the iteration; of other threads."""
 _MOST_RECORDED = (2, 1)
 """Iterations recorded in a turn: two where there is time to read them."""
 
@@ -362,28 +359,11 @@ def _has_wide_products(trace: Trace) -> bool:
     return any(shape.operator in PRODUCTS and _WIDE_FORMAT in shape.dtypes for shape in trace.shapes)
 
 
-def worth_of_configs(run: ScriptRun, left_s: float) -> Worth:
-    """The worth of the configs where so much is left for them and for other batch sizes."""
-    found = _plan_within(run, _configs(run), left_s)
-    if found is None:
-        return Worth(0.0, 0.0)
-    most_s, _, some = found
-    step_ms, reading_ms = run.rows.present_ms, run.recording.reading_ms
-    least_s = replace(_PLANS[-1], recorded=_MOST_RECORDED[-1], recorded_rounds=1).took_s(
-        step_ms, step_ms, reading_ms, some
-    )
-    formats = (
-        any(one.number_format for one in some) * _FORMAT_CHANGE * _share_of_products(run.recording.trace)
-    )
-    threads = any(one.threads is not None for one in some) * _THREADS_CHANGE
-    return Worth(formats + threads, least_s, max(most_s, least_s))
-
-
-def _share_of_products(trace: Trace) -> float:
-    """Share of the operators' time in the forward pass that is in products."""
-    forward = [one for one in trace.records if one.kind is RecordKind.OPERATOR and one.phase is Phase.FORWARD]
-    together = sum(one.duration_us for one in forward)
-    return sum(one.duration_us for one in forward if one.name in PRODUCTS) / together if together else 0.0
+def configs_take_s(run: ScriptRun, left_s: float) -> float:
+    """Seconds that the configs have at most where so much is left for them and for other batch sizes; 0 without any."""
+    tried = not run.recording.trace.sampled and configs_wanted(run) and configs_harmless(run)
+    found = _plan_within(run, _configs(run), left_s) if tried else None
+    return found[0] if found else 0.0
 
 
 def _plan_within(

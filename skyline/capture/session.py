@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 
 import msgspec
 
@@ -29,8 +30,8 @@ from skyline.capture.config_trials import (
     config_trials,
     config_trials_elsewhere,
     configs_harmless,
+    configs_take_s,
     configs_wanted,
-    worth_of_configs,
 )
 from skyline.capture.early_facts import from_first_iterations, from_source
 from skyline.capture.ended_early import LEAST_ITERATIONS, too_few
@@ -44,7 +45,7 @@ from skyline.capture.product_trials import product_trials
 from skyline.capture.recording import ChildRecording, record, record_times
 from skyline.capture.request import CaptureRequest, OutputCallback, ProgressCallback
 from skyline.capture.script_launcher import ScriptLauncher
-from skyline.capture.trial_budget import TrialBudget, Worth
+from skyline.capture.trial_budget import TrialBudget
 from skyline.lazy_dataclass import dataclass
 from skyline.source.knob import KnobSearch
 from skyline.stage_failures import StageFailures
@@ -154,7 +155,8 @@ class CaptureSession:
                 with held.at_rest():
                     late.to("show the first figures", lambda: on_partial(assemble(base.run)), None)
             budget = TrialBudget(self._request.budget_s)
-            run = self._measure_more(held, base, late, budget.for_iterations(self._request.settle_s))
+            step_s = base.run.rows.present_ms / 1e3
+            run = self._measure_more(held, base, late, budget.for_iterations(self._request.settle_s, step_s))
             if run.failed:
                 return assemble(replace(run, notes=(*run.notes, *late.notes)))
             held.measured(run.rows.present_ms, run.recording, run.ended_after)
@@ -166,7 +168,9 @@ class CaptureSession:
             if with_curve:
                 sizes = late.to(
                     "measure other batch sizes",
-                    lambda: measure_batch_sizes(stack, self._launcher, held, run, budget, self._worth(run)),
+                    lambda: measure_batch_sizes(
+                        stack, self._launcher, held, run, budget, partial(configs_take_s, run)
+                    ),
                     sizes,
                 )
             configs, products = self._with_other_configs(held, sizes, budget, late)
@@ -175,11 +179,6 @@ class CaptureSession:
                 joined((*sizes.trials, *configs)),
                 products,
             )
-
-    def _worth(self, run: ScriptRun) -> Callable[[float], Worth]:
-        """The worth of the other configs, given the seconds that are left for them and for the batch sizes."""
-        tried = not run.recording.trace.sampled and configs_wanted(run) and configs_harmless(run)
-        return lambda left_s: worth_of_configs(run, left_s) if tried else Worth(0.0, 0.0)
 
     def _with_other_configs(
         self, held: HeldRun, sizes: BatchTrials, budget: TrialBudget, late: StageFailures
@@ -314,19 +313,18 @@ class CaptureSession:
     ) -> ScriptRun:
         """The run with the times of further iterations, bare and recorded, in place of those of the first figures.
 
-        Without time for the fewest, the first figures stay; only as many are recorded as there is time for.
+        Without time for the fewest, the first figures stay; half of what is left is for recorded iterations.
         """
         child, request, early = held.child, self._request, run.rows
         step_s = early.present_ms / 1e3
         if step_s * 1e3 <= LONG_MS and not budget.fits((LEAST_STEPS + 1) * step_s):
             return run
         try:
-            # Half of the time is for recorded iterations, and for those before and after them.
             rows = first_steps(child, request, held.typical_ms, run.ready.last, budget.left_s / 2)
             run = replace(run, rows=rows)
             lightly, _ = iterations_to_record(request, run.rows)
             step_s = run.rows.present_ms / 1e3
-            affordable = budget.left_s / max(_RECORDING * step_s, 1e-6)
+            affordable = budget.left_s / 2 / max(_RECORDING * step_s, 1e-6)
             if wanted := int(min(lightly, run.recording.readable, affordable)):
                 meter.pause()
                 recording = record_times(child, wanted)

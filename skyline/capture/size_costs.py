@@ -8,8 +8,7 @@ from skyline.lazy_dataclass import dataclass
 
 _TAKEN_BY_RECORDING = 5
 """Four iterations pass while the memory of two is recorded; those two are slower."""
-_OWN_TURN_S, _TURN_S = 0.7, 0.3
-_OWN_LEAST = 3
+_TURN_S = 0.3
 ROUNDS = 2
 """Rounds that a size is given at least, where they can be planned."""
 
@@ -35,9 +34,10 @@ class SizeCosts:
 
     def rounds_s(self, sizes: Sequence[int], rounds: int) -> float:
         """So many rounds of turns, with the turns before the first one, which do not count."""
-        own_s = max(_OWN_TURN_S, _OWN_LEAST * self.step_s) + self.step_s
-        turns_s = sum(max(_TURN_S, self.iteration_s(size)) + self.iteration_s(size) for size in sizes)
-        return (rounds + 1) * (own_s + turns_s) + own_s
+        own_s, *others_s = (
+            max(_TURN_S, step_s) + step_s for step_s in map(self.iteration_s, (self.own_size, *sizes))
+        )
+        return (rounds + 1) * (own_s + sum(others_s)) + own_s
 
     def all_s(self, sizes: Sequence[int], rounds: int = ROUNDS) -> float:
         """Everything for these sizes."""

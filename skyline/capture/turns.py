@@ -181,6 +181,12 @@ def trial(
     )
 
 
+def own_rows(rounds: Sequence[Round]) -> tuple[StepRow, ...]:
+    """The iterations of the unchanged script; a turn between two rounds counts once."""
+    turns = {id(turn): turn for one in rounds for turn in (one.base, one.again) if turn is not None}
+    return tuple(row for turn in turns.values() for row in turn.rows)
+
+
 def widened(found: Trial) -> Trial:
     """The trial of a single round with the ends of its ratio: the unchanged script moved so far within it, either way.
 

@@ -16,7 +16,7 @@ from skyline.capture.batch_trials import BatchTrials, measure_batch_sizes
 from skyline.capture.batch_way import SizedRun
 from skyline.capture.events import StepRow
 from skyline.capture.size_costs import SizeCosts
-from skyline.capture.trial_budget import TrialBudget, Worth
+from skyline.capture.trial_budget import TrialBudget
 from skyline.capture.turns import Turn
 from skyline.lazy_dataclass import dataclass
 from skyline.trace.trial import Choices
@@ -93,7 +93,7 @@ Measure = Callable[..., tuple[BatchTrials, Machine]]
 @pytest.fixture
 def measure(monkeypatch: pytest.MonkeyPatch) -> Measure:
     def measured(
-        step_s: float, budget_s: float, machine: Machine | None = None, later: Worth | None = None
+        step_s: float, budget_s: float, machine: Machine | None = None, later_s: float = 0.0
     ) -> tuple[BatchTrials, Machine]:
         machine = machine or Machine()
         clock = SimpleNamespace(monotonic=lambda: machine.now_s)
@@ -124,7 +124,7 @@ def measure(monkeypatch: pytest.MonkeyPatch) -> Measure:
                 cast(Any, Held(machine, OWN_SIZE, step_s)),
                 cast(Any, run),
                 TrialBudget(budget_s),
-                lambda left_s: later or Worth(0.0, 0.0),
+                lambda left_s: later_s,
             )
         return found, machine
 
@@ -179,16 +179,22 @@ def test_on_a_machine_that_becomes_busy_there_is_one_round_with_its_range(measur
 def test_where_there_is_no_time_for_a_round_two_sizes_have_one(measure: Measure) -> None:
     found, _ = measure(0.25, 20.0, Machine(slower_after_s=6.0, factor=6.0))
     assert sizes(found) == [32, 4]
-    assert found.run.notes[0].startswith("Batch size 64: modelled, not measured")
+    assert found.run.notes[0].startswith("Batch sizes 8, 64: modelled, not measured")
     assert [len(one.null) for one in found.trials] == [1, 1]
 
 
 def test_time_that_the_later_trials_keep_is_left_to_them(measure: Measure) -> None:
-    everything, _ = measure(0.1, 20.0)
+    everything, _ = measure(0.1, 25.0)
     assert sizes(everything) == [32, 4, 64]
-    found, machine = measure(0.1, 20.0, later=Worth(1.0, 10.0))
+    found, machine = measure(0.1, 25.0, later_s=15.0)
     assert set(sizes(found)) < set(sizes(everything))
     assert machine.now_s <= 10.0
+
+
+def test_few_iterations_of_a_slow_script_are_joined_by_those_of_its_turns(measure: Measure) -> None:
+    slow, _ = measure(0.8, 20.0)
+    rounds = max(len(one.null) for one in slow.trials)
+    assert len(slow.run.rows.rows) == 3 + rounds + 1, "a turn between two rounds counts once"
 
 
 def test_one_round_is_as_wide_as_the_script_moved_within_it(monkeypatch: pytest.MonkeyPatch) -> None:

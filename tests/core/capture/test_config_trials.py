@@ -12,11 +12,11 @@ from typing import Any, cast
 import pytest
 
 from skyline.capture import config_trials, turns
-from skyline.capture.config_trials import _bare_ms, _plan, _plan_within, operator_times, worth_of_configs
+from skyline.capture.config_trials import _bare_ms, _plan, _plan_within, configs_take_s, operator_times
 from skyline.capture.events import StepRow
 from skyline.capture.turns import Turn, in_turns
 from skyline.trace.profile import Profile
-from skyline.trace.record import BareTimes, IterationMark, OperatorShape, Phase, Record, RecordKind, Trace
+from skyline.trace.record import BareTimes, IterationMark, Phase, Record, RecordKind, Trace
 from skyline.trace.trial import UNCHANGED, Choices, Trial, batch_trials
 from skyline.whatif.cost.tried_iterations import tried_iterations
 
@@ -217,25 +217,21 @@ def test_where_not_all_configs_fit_the_formats_are_tried() -> None:
     assert _plan_within(run, ALL, 4.0) is None
 
 
-@pytest.mark.parametrize(("product_us", "change"), [(90.0, 0.46), (0.0, 0.1)])
-def test_the_worth_of_configs_is_that_of_their_products(product_us: float, change: float) -> None:
-    records = [
-        Record(name, RecordKind.OPERATOR, Phase.FORWARD, "main", 0, 0.0, took)
-        for name, took in (("aten::linear", product_us), ("aten::relu", 10.0))
-    ]
-    shapes = (OperatorShape("aten::linear", ((4, 8), (2, 8)), ("float32",) * 2),)
-    environment = SimpleNamespace(intraop_threads=2, cpu_count=2, cpu_features=("avx512f",))
-    run: Any = SimpleNamespace(
-        recording=SimpleNamespace(
-            reading_ms=0.0, settings=None, trace=replace(trace(), records=tuple(records), shapes=shapes)
-        ),
-        rows=SimpleNamespace(present_ms=20.0),
-        facts=SimpleNamespace(environment=environment),
+@pytest.mark.parametrize(
+    ("sampled", "left_s", "kept_s"), [(False, 20.0, 8.0), (False, 0.0, 0.0), (True, 20.0, 0.0)]
+)
+def test_configs_that_will_be_tried_keep_their_time(sampled: bool, left_s: float, kept_s: float) -> None:
+    environment = SimpleNamespace(
+        intraop_threads=2, cpu_count=2, cpu_features=(), device=SimpleNamespace(kind="cpu")
     )
-    assert worth_of_configs(run, 20.0).change == pytest.approx(change)
-    assert worth_of_configs(run, 20.0).most_s == 8.0
-    assert worth_of_configs(run, 20.0).takes_s < 2.0
-    assert worth_of_configs(run, 0.0).per_second == 0.0, "nothing fits"
+    run: Any = SimpleNamespace(
+        request=SimpleNamespace(batch_points=3, trials=None, budget_s=20.0, side_effects="redirect"),
+        recording=SimpleNamespace(reading_ms=0.0, settings=None, trace=SimpleNamespace(sampled=sampled)),
+        rows=SimpleNamespace(present_ms=20.0),
+        facts=SimpleNamespace(environment=environment, world_size=1, styles=()),
+        ended_after=None,
+    )
+    assert configs_take_s(run, left_s) == kept_s
 
 
 def test_reading_recorded_iterations_counts() -> None:

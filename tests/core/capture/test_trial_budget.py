@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from skyline.capture import trial_budget
-from skyline.capture.trial_budget import TrialBudget, Worth, kept_s
+from skyline.capture.trial_budget import TrialBudget
 
 
 @pytest.fixture
@@ -31,26 +31,15 @@ def test_what_would_end_too_late_does_not_fit(clock: SimpleNamespace) -> None:
 
 
 def test_further_iterations_have_a_part_of_the_budget(clock: SimpleNamespace) -> None:
-    assert TrialBudget(20.0).for_iterations(4.0).left_s == 6.0
-    assert TrialBudget(5.0).for_iterations(4.0).left_s == 4.0
-    assert TrialBudget(0.0).for_iterations(4.0).left_s == math.inf, (
+    assert TrialBudget(20.0).for_iterations(4.0, 0.1).left_s == 6.0
+    assert TrialBudget(5.0).for_iterations(4.0, 0.1).left_s == 4.0
+    assert TrialBudget(0.0).for_iterations(4.0, 0.1).left_s == math.inf, (
         "no trials: the script is measured as ever"
     )
+    assert TrialBudget(20.0).for_iterations(4.0, 0.8).left_s == pytest.approx(8.8), (
+        "slow ones have more of it"
+    )
+    assert TrialBudget(20.0).for_iterations(4.0, 3.0).left_s == 10.0, "but not all"
     budget = TrialBudget(20.0)
     clock.now_s += 2.0
-    assert budget.for_iterations(4.0).left_s == 4.0, "they count from the first figures too"
-
-
-@pytest.mark.parametrize(
-    ("later", "sooner", "kept"),
-    [
-        (Worth(0.4, 3.0, 8.0), Worth(0.25, 6.0), 8.0),  # both fit, the later ones in full
-        (Worth(0.4, 3.0, 8.0), Worth(0.25, 12.0), 4.0),  # both fit
-        (Worth(0.4, 6.0), Worth(0.25, 12.0), 6.0),  # more change per second
-        (Worth(0.1, 10.0), Worth(0.25, 12.0), 0.0),  # less
-        (Worth(0.4, 17.0), Worth(0.25, 40.0), 0.0),  # it does not fit at all
-        (Worth(0.0, 0.0), Worth(0.25, 12.0), 0.0),  # it would change nothing
-    ],
-)
-def test_time_is_kept_for_what_changes_more_in_a_second(later: Worth, sooner: Worth, kept: float) -> None:
-    assert kept_s(later, sooner, 16.0) == kept
+    assert budget.for_iterations(4.0, 0.1).left_s == 4.0, "they count from the first figures too"
