@@ -55,13 +55,15 @@ class Case:
     """A what-if on a script: a path from the repository's root, or a name in ``corpus.toml``.
 
     ``settings`` make a public script small enough for a processor, in both forms. ``{parts}`` in an edit is the number
-    of sub-batches. Without ``edits`` shares are compared, of lookups, rows, multiplications or bits.
+    of sub-batches. Without ``edits`` shares are compared, of lookups, rows, multiplications or bits; for an interval
+    between checkpoints ``values`` are the iterations that Skyline writes.
     """
 
     whatif: str
     script: str
     edits: tuple[Edit, ...] = ()
     settings: tuple[Edit, ...] = ()
+    values: tuple[int, ...] = ()
 
     @property
     def public(self) -> bool:
@@ -69,6 +71,8 @@ class Case:
         return not self.script.endswith(".py")
 
 
+OF_SAVES = ("checkpoint_every",)
+"""Intervals between checkpoints, which Skyline writes: ``leaner_saves.py``."""
 OF_TABLES = ("hot_embeddings", "stale_embeddings")
 OF_VALUES = ("zeros", "widths")
 """Findings on the values of layers: SKY306 and SKY308."""
@@ -161,9 +165,43 @@ CASES = (
             ("trans_e", ()),
         )
     ),
+    # A batch of 4 makes an epoch of 1,000 batches: the script counts from 1 in each.
+    Case(
+        "checkpoint_every",
+        "small_language_model",
+        settings=(
+            (
+                "train_pretrain.py",
+                '"--batch_size", type=int, default=32',
+                '"--batch_size", type=int, default=4',
+            ),
+            ("train_pretrain.py", '"--epochs", type=int, default=2', '"--epochs", type=int, default=2000'),
+            (
+                "train_pretrain.py",
+                '"--save_interval", type=int, default=1000',
+                '"--save_interval", type=int, default=10',
+            ),
+        ),
+        values=(20, 50),
+    ),
+    Case(
+        "checkpoint_every",
+        "set_transformer",
+        settings=(
+            ("run.py", "SetTransformer(D, K, dim_output).cuda()", "SetTransformer(D, K, dim_output)"),
+            ("run.py", "X = X.cuda()", "X = X.cpu()"),
+            ("run.py", "'--N_min', type=int, default=300", "'--N_min', type=int, default=50"),
+            ("run.py", "'--N_max', type=int, default=600", "'--N_max', type=int, default=51"),
+            ("run.py", "'--num_bench', type=int, default=100", "'--num_bench', type=int, default=2"),
+            ("run.py", "'--num_steps', type=int, default=50000", "'--num_steps', type=int, default=5000000"),
+            ("run.py", "'--test_freq', type=int, default=200", "'--test_freq', type=int, default=2000000"),
+            ("run.py", "'--save_freq', type=int, default=400", "'--save_freq', type=int, default=2"),
+        ),
+        values=(10, 20),
+    ),
     *(
         Case(whatif, script, settings=settings)
         for whatif in OF_VALUES
-        for script, settings in (("examples/image_classifier.py", ()), ("mnist", ()))
+        for script, settings in (("examples/image_classifier.py", ()), ("mnist", ()), ("vae", ()))
     ),
 )

@@ -39,7 +39,7 @@ CHANGES = (
         "better_graph",
     ),
     *("serialize", "scan_backward", "hot_embeddings", "stale_embeddings"),
-    *("zeros", "widths"),
+    *("zeros", "widths", "checkpoint_every"),
 )
 _NO_GAIN = "no gain"
 _GAIN = 0.02

@@ -7,7 +7,8 @@ script itself a second time (the null) take turns. An answer that nothing is gai
 the form by hand gains nothing either. For ``hot_embeddings`` and ``stale_embeddings`` shares are compared in place of
 times: those in the profile with those of the iterations right behind the profiled ones, in a run of its own
 (``later_lookups.py``). For the findings on zeros and on bits of values, a profile's sample is compared with all values
-of later iterations (``later_zeros.py``). Rows stay in the result file: ``--only`` adds some to it. ``better_graph``
+of later iterations (``later_zeros.py``). For ``checkpoint_every`` Skyline writes the interval, and turns last whole
+intervals (``leaner_saves.py``). Rows stay in the result file: ``--only`` adds some to it. ``better_graph``
 needs the extra ``graph``.
 """
 
@@ -26,7 +27,8 @@ from pathlib import Path
 
 import msgspec
 from corpus_script import read_corpus
-from leaner_cases import CASES, OF_TABLES, OF_VALUES, Case, Edit
+from leaner_cases import CASES, OF_SAVES, OF_TABLES, OF_VALUES, Case, Edit
+from leaner_saves import saved_rows
 from machine import Machine, warn_when_busy
 from result_file import RESULTS, table, write
 from whatifs import KEEPS_MEMORY, Row, Said, WhatIfScript, public
@@ -210,11 +212,16 @@ def value_rows(cases: Sequence[Case], name: str, subject: WhatIfScript, working:
     return rows
 
 
+def with_settings(case: Case, subject: WhatIfScript) -> SizedScript:
+    """The script with the settings of the case, in memory."""
+    texts = tuple(edited(subject.script.parent, case.settings).items())
+    return SizedScript(subject.script, subject.arguments, subject.interpreter, texts)
+
+
 def timed_rows(case: Case, subject: WhatIfScript, working: Path, rounds: int) -> list[Row]:
     """The row of one script with the change by hand."""
     folder = subject.script.parent
-    texts = tuple(edited(folder, case.settings).items())
-    plain = SizedScript(subject.script, subject.arguments, subject.interpreter, texts)
+    plain = with_settings(case, subject)
     analysis = analyse(capture(plain.request(working), progress=lambda _: None))
     said, answer = told(analysis, case.whatif)
     print(f"{subject.name}: {said}", file=sys.stderr)
@@ -241,6 +248,8 @@ def rows_of(cases: Sequence[Case], subject: WhatIfScript, working: Path | None, 
                 found += rows(shares, subject.name, sized(shares[0], subject, Path(parent)), run)
         for case in cases:
             found += timed_rows(case, subject, run, rounds) if case.edits else []
+            if case.whatif in OF_SAVES:
+                found += saved_rows(with_settings(case, subject), case.values, run, rounds)
         return found
 
 
@@ -274,6 +283,8 @@ def page(rows: Sequence[Row]) -> str:
         f"{_VALUE_COUNT} later ones were counted. Their null is one half of the iterations over the other; "
         "the load of the machine does not matter to them. *No gain* is an answer: it is right where the form by hand "
         "gains nothing."
+        "\n\nFor `checkpoint_every=N` the mean iteration of whole intervals is compared, with N written by Skyline. "
+        "The save was timed while the training was observed, and the range is that of the saves seen."
         "\n\nNot here: `tick_tock` needs a GPU."
     )
 

@@ -313,13 +313,16 @@ class CaptureSession:
     ) -> ScriptRun:
         """The run with the times of further iterations, bare and recorded, in place of those of the first figures.
 
-        Without time for the fewest, the first figures stay; half of what is left is for recorded iterations.
+        Without time for the fewest, the first figures stay; half of what is left is for recorded iterations. Where one
+        iteration shows the values, it comes first: a short script ends while the others run.
         """
         child, request, early = held.child, self._request, run.rows
         step_s = early.present_ms / 1e3
         if step_s * 1e3 <= LONG_MS and not budget.fits((LEAST_STEPS + 1) * step_s):
             return run
         try:
+            if not _embeds(run.recording) and budget.fits(_LOOKING * step_s):
+                run = replace(run, values=self._values(child, run.ready, early, run.recording))
             rows = first_steps(child, request, held.typical_ms, run.ready.last, budget.left_s / 2)
             run = replace(run, rows=rows)
             lightly, _ = iterations_to_record(request, run.rows)
@@ -477,14 +480,18 @@ def tensor_values(
     median_ms: float,
 ) -> TensorValues | None:
     """The values, or None where they cannot be seen; raises ScriptEnded where the script ends meanwhile."""
-    embeds = any(_is_large_table(module) for module in recording.modules)
     if request.recorded <= 1 or median_ms > LONG_MS or any(one in styles for one in _UNSEEN):
         return None
     seconds = _SHARE * request.settle_s
     affordable = max(_LEAST, min(_MOST, int(seconds * 1e3 / max(median_ms, 0.01))))
-    iterations = affordable if embeds else 1
+    iterations = affordable if _embeds(recording) else 1
     child.send("values", iterations=iterations, seconds=seconds)
     return msgspec.convert(child.receive("values"), TensorValues)
+
+
+def _embeds(recording: ChildRecording) -> bool:
+    """True if there is a large table: its lookups are counted in many iterations."""
+    return any(_is_large_table(module) for module in recording.modules)
 
 
 def _is_large_table(module: ModuleFact) -> bool:

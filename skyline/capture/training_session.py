@@ -13,7 +13,7 @@ import msgspec
 from skyline.capture.bare import run_steps
 from skyline.capture.child_process import ChildProcess, ScriptEnded
 from skyline.capture.ended_early import too_few
-from skyline.capture.events import LoaderSeen, Ready
+from skyline.capture.events import LoaderSeen, Ready, StepRow
 from skyline.capture.process import Starter, start_fresh
 from skyline.capture.request import CaptureRequest, OutputCallback, ProgressCallback
 from skyline.capture.script_launcher import ScriptLauncher
@@ -101,7 +101,7 @@ def _warmed_up(
 
 @dataclass(slots=True)
 class _Observation:
-    """The run so far; ``rows`` are the timed iterations by their number from the start."""
+    """The run so far; ``rows`` are the timed iterations by their number from the start, ``timed`` the same in parts."""
 
     launcher: ScriptLauncher
     child: ChildProcess
@@ -115,6 +115,7 @@ class _Observation:
     """Iterations that did not change the weights."""
     trained_s: float = 0.0
     rows: dict[int, float] = field(default_factory=dict[int, float])
+    timed: list[StepRow] = field(default_factory=list[StepRow])
     gradients: list[GradientSample] = field(default_factory=list[GradientSample])
     saves: list[ObservedSave] = field(default_factory=list[ObservedSave])
 
@@ -155,11 +156,12 @@ class _Observation:
         )
 
     def _typical_ms(self) -> float:
-        return max(0.01, median(self.rows.values()))
+        return typical_ms(self.timed)
 
     def _train(self, iterations: int) -> None:
         found = run_steps(self.child, iterations)
         self.saves += found.saves
+        self.timed += found.rows
         for row in found.rows:
             self.done += 1
             self.rows[self.done] = row.step_ms
@@ -187,6 +189,11 @@ class _Observation:
             )
         self.done += count
         self.compared += count
+
+
+def typical_ms(rows: Sequence[StepRow]) -> float:
+    """The median iteration without the time of saving: where every second one saves, it would hold a part of that."""
+    return max(0.01, median(row.step_ms - row.saving_ms for row in rows))
 
 
 def _plan(seconds: float, step_ms: float) -> tuple[int, int]:

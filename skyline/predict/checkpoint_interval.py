@@ -58,14 +58,18 @@ class Saving:
 
 
 def saving(training: ObservedTraining, failures: Failures, epoch: float | None = None) -> Saving | None:
-    """The checkpoints of an observed training; None if it saved none. ``epoch`` is an epoch's iterations, if known."""
+    """The checkpoints of an observed training; None if it saved none. ``epoch`` is an epoch's iterations, if known.
+
+    Files that are written before the first iteration, such as prepared data, are none.
+    """
     groups: dict[int, list[ObservedSave]] = {}
-    for one in training.saves:
+    saves = [one for one in training.saves if one.iteration]
+    for one in saves:
         groups.setdefault(one.iteration, []).append(one)
     if not groups:
         return None
     times = [sum(one.seconds for one in group) for group in groups.values()]
-    longest = max(training.saves, key=lambda one: one.seconds)
+    longest = max(saves, key=lambda one: one.seconds)
     save_s = Interval(median(times), min(times), max(times))
     restart_s = training.startup_s + save_s.value
     step_s = training.iteration_ms / 1e3

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import re
+from dataclasses import replace
 from pathlib import PurePath
 
 from skyline.errors import RewriteRefused
@@ -26,10 +27,10 @@ _VALUE = re.compile(r"(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>min|h)?")
 _UNITS_MS = {"min": 60e3, "h": 3600e3}
 _BESIDE = (
     *("print", "info", "write", "state_dict", "item", "join", "format", "str", "int", "dict", "len"),
-    *("mkdir", "makedirs", "exists", "eval", "train", "cpu", "cuda", "to"),
-    *("save", "remove", "unlink", "append", "time"),
+    *("mkdir", "makedirs", "exists", "eval", "train", "cpu", "cuda", "to", "half"),
+    *("save", "remove", "unlink", "append", "time", "items", "getattr", "hasattr", "isinstance"),
 )
-"""Calls that may stand next to a save: names of files, the saved state and its device, and messages."""
+"""Calls that may stand next to a save: names of files, the saved state, its device and model, and messages."""
 _DEPTH = 4
 """Functions between a condition and the save that it leads to."""
 
@@ -45,16 +46,20 @@ def snippet(value: str) -> str:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Period:
-    """A condition ``x % modulus == 0`` around a save, or around the call that ``leads`` to one."""
+    """A condition ``counter % modulus == 0`` around saves; ``leads`` are these, or the calls that lead to them."""
 
     module: Module
     condition: ast.If
+    counter: ast.expr
     modulus: ast.expr
-    leads: ast.AST
+    leads: tuple[ast.AST, ...]
 
 
 def rewrite(context: RewriteContext, value: str) -> tuple[TextEdit, ...]:
-    """Another number where the source says every how many steps it saves."""
+    """Another number where the source says every how many steps it saves.
+
+    A counter of batches counts as many to a step as the script accumulates.
+    """
     every = _steps(context, value)
     saves = [
         (module, call)
@@ -67,7 +72,11 @@ def rewrite(context: RewriteContext, value: str) -> tuple[TextEdit, ...]:
     inside = {id(node) for region in within.regions for each in region.node.body for node in ast.walk(each)}
     periods: dict[int, _Period] = {}
     for module, call in saves:
-        periods.update({id(one.condition): one for one in _periods(context, module, call, 0)})
+        for one in _periods(context, module, call, 0):
+            before = periods.get(id(one.condition))
+            periods[id(one.condition)] = (
+                one if before is None else replace(one, leads=(*before.leads, *one.leads))
+            )
     known = list(periods.values())
     chosen = [one for one in known if id(one.condition) in inside or _seen_by_step(context, one)]
     if not chosen:
@@ -78,7 +87,24 @@ def rewrite(context: RewriteContext, value: str) -> tuple[TextEdit, ...]:
         raise refusal(message, chosen[0].module, chosen[0].condition)
     period = chosen[0]
     _check_alone(period)
-    return set_literal(*_literal(context, period), NAME, str(every))
+    counted = context.profile.batch.micro_batches if _counts_batches(within, period) else 1
+    return set_literal(*_literal(context, period), NAME, str(every * counted))
+
+
+def _counts_batches(within: Iteration, period: _Period) -> bool:
+    """True if the counter is that of a loop over batches which steps in some of its passes: it accumulates."""
+    loop = within.loop
+    if period.module is not within.module or not isinstance(loop, ast.For | ast.AsyncFor):
+        return False
+    names = {each.id for each in ast.walk(loop.target) if isinstance(each, ast.Name)}
+    if not any(isinstance(each, ast.Name) and each.id in names for each in ast.walk(period.counter)):
+        return False
+    return any(
+        isinstance(each, ast.Call) and last_name(each.func) == "step"
+        for condition in loop.body
+        if isinstance(condition, ast.If)
+        for each in ast.walk(condition)
+    )
 
 
 def _literal(context: RewriteContext, period: _Period) -> tuple[Module, ast.expr]:
@@ -109,7 +135,7 @@ def _seen_by_step(context: RewriteContext, period: _Period) -> bool:
 def _check_alone(period: _Period) -> None:
     """The condition decides about nothing but the save: evaluating as often as saving would be another change."""
     for statement in period.condition.body:
-        if any(each is period.leads for each in ast.walk(statement)):
+        if any(each is one for each in ast.walk(statement) for one in period.leads):
             continue
         for call in ast.walk(statement):
             if isinstance(call, ast.Call) and last_name(call.func) not in _BESIDE:
@@ -149,7 +175,7 @@ def _periods(context: RewriteContext, module: Module, node: ast.AST, depth: int)
             if len(moduli) > 1:
                 raise refusal(f"`{text_of(around.test)}` has more than one interval", module, around)
             if moduli:
-                return [_Period(module, around, moduli[0], node)]
+                return [_Period(module, around, *moduli[0], (node,))]
         if isinstance(around, Function):
             if depth >= _DEPTH:
                 return []
@@ -158,15 +184,17 @@ def _periods(context: RewriteContext, module: Module, node: ast.AST, depth: int)
     return []
 
 
-def _modulus(node: ast.AST) -> ast.expr | None:
-    """The ``n`` of ``x % n == 0`` and of ``not x % n``."""
+def _modulus(node: ast.AST) -> tuple[ast.expr, ast.expr] | None:
+    """The ``x`` and ``n`` of ``x % n == 0`` and of ``not x % n``."""
     match node:
         case ast.Compare(
-            left=ast.BinOp(op=ast.Mod(), right=right), ops=[ast.Eq()], comparators=[ast.Constant(value=0)]
+            left=ast.BinOp(left=counter, op=ast.Mod(), right=right),
+            ops=[ast.Eq()],
+            comparators=[ast.Constant(value=0)],
         ):
-            return right
-        case ast.UnaryOp(op=ast.Not(), operand=ast.BinOp(op=ast.Mod(), right=right)):
-            return right
+            return counter, right
+        case ast.UnaryOp(op=ast.Not(), operand=ast.BinOp(left=counter, op=ast.Mod(), right=right)):
+            return counter, right
         case _:
             return None
 

@@ -77,6 +77,8 @@ def test_a_script_that_ends_behind_its_first_figures_keeps_them(
     assert not set(first.times.steps_ms) & set(finished.times.steps_ms), "those behind the recording"
     assert first.trace == finished.trace
     assert profile_report(analyse(finished)).phases
+    assert finished.values is not None, "one iteration shows the zeros, before the script ends"
+    assert [one.path for one in finished.values.zeros] == ["Linear"]
 
 
 @pytest.mark.capture

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from skyline.capture.events import LoaderSeen
+from skyline.capture.events import LoaderSeen, StepRow
 from skyline.capture.process import Starter
 from skyline.capture.request import CaptureRequest
-from skyline.capture.training_session import epoch_end_s, observe_training
+from skyline.capture.training_session import epoch_end_s, observe_training, typical_ms
 from skyline.errors import CaptureImpossible
 from skyline.predict.noise_scale import noise_scale
 from skyline.trace.observed_training import ObservedTraining
@@ -141,6 +141,12 @@ def test_the_first_iteration_of_an_epoch_holds_the_end_of_the_last() -> None:
     assert epoch_end_s(rows, []) is None
     # 105 samples: the last five are dropped here, every epoch has ten batches.
     assert epoch_end_s(rows, [replace(LOADER, dataset_size=105)]) == pytest.approx(0.480)
+
+
+def test_the_typical_iteration_has_no_part_of_a_save() -> None:
+    bare, saves = StepRow(10.0, 0.0, 5.0, 1.0, 1, 1), StepRow(30.0, 0.0, 5.0, 1.0, 1, 1, saving_ms=20.0)
+    assert typical_ms([bare, saves, bare, saves]) == 10.0
+    assert typical_ms([saves, saves]) == 10.0
 
 
 SAVING = """

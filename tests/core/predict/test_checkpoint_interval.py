@@ -79,3 +79,11 @@ def test_one_checkpoint_at_the_end_of_an_epoch_is_one_for_each() -> None:
 
 def test_a_training_that_saves_nothing_has_no_interval() -> None:
     assert saving(training(), Failures()) is None
+
+
+def test_a_file_before_the_first_iteration_is_no_checkpoint() -> None:
+    prepared = ObservedSave(0, 0.001, 20, LINE)
+    found = saving(training(prepared, ObservedSave(100, 0.5, 300, LINE)), Failures())
+    assert found is not None
+    assert (found.seen, found.save_s.low) == (1, 0.5)
+    assert saving(training(prepared), Failures()) is None

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from skyline.trace.facts import BatchFact
 from skyline.trace.observed_training import ObservedSave, ObservedTraining
 from skyline.trace.record import BareTimes, CodeLine
 
@@ -69,6 +70,37 @@ def test_a_variable_an_option_and_a_function(script):
     )
     text = function + REST + "    if step % 100 == 0:\n        save(model, 'model.pt')\n"
     assert script(text).edited("checkpoint_every=500") == START + text.replace("100", "500")
+
+
+def test_what_belongs_to_a_save_may_stand_beside_it(script):
+    function = (
+        "def keep(model):\n    torch.save(model.state_dict(), 'last.pt')\n    torch.save(model, 'all.pt')\n"
+    )
+    save = (
+        "    if step % 100 == 0:\n"
+        "        plain = model.module if isinstance(model, nn.DataParallel) else model\n"
+        "        plain = getattr(plain, '_orig_mod', plain)\n"
+        "        torch.save({k: v.half().cpu() for k, v in plain.state_dict().items()}, 'model.pt')\n"
+        "        keep(model)\n"
+    )
+    text = function + REST + save
+    assert script(text).edited("checkpoint_every=500") == START + text.replace("100", "500")
+
+
+def test_a_counter_of_batches_counts_those_that_a_step_accumulates(script):
+    accumulating = REST.replace(
+        "    optimizer.step()\n", "    if (step + 1) % 4 == 0:\n        optimizer.step()\n"
+    )
+    made = script(accumulating + SAVE)
+    four = replace(made, profile=replace(made.profile, batch=BatchFact((16,), 64, micro_batches=4)))
+    assert made.edited("checkpoint_every=500") == START + accumulating + SAVE.replace("100", "500")
+    assert four.edited("checkpoint_every=500") == START + accumulating + SAVE.replace("100", "2000")
+    counted = REST.replace(
+        "    loss.backward()\n", "    for part in loss.split(4):\n        part.backward()\n"
+    )
+    made = script(counted + SAVE)
+    four = replace(made, profile=replace(made.profile, batch=BatchFact((16,), 64, micro_batches=4)))
+    assert four.edited("checkpoint_every=500") == START + counted + SAVE.replace("100", "500")
 
 
 def test_the_best_interval_is_that_of_an_observed_training(script):
