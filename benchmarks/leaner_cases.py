@@ -165,7 +165,7 @@ CASES = (
             ("trans_e", ()),
         )
     ),
-    # A batch of 4 makes an epoch of 1,000 batches: the script counts from 1 in each.
+    # A batch of 1 makes an epoch of 4,000 batches: the script counts from 1 in each. Two of them are an iteration.
     Case(
         "checkpoint_every",
         "small_language_model",
@@ -173,16 +173,16 @@ CASES = (
             (
                 "train_pretrain.py",
                 '"--batch_size", type=int, default=32',
-                '"--batch_size", type=int, default=4',
+                '"--batch_size", type=int, default=1',
             ),
             ("train_pretrain.py", '"--epochs", type=int, default=2', '"--epochs", type=int, default=2000'),
             (
                 "train_pretrain.py",
                 '"--save_interval", type=int, default=1000',
-                '"--save_interval", type=int, default=10',
+                '"--save_interval", type=int, default=4',
             ),
         ),
-        values=(20, 50),
+        values=(10, 50),
     ),
     Case(
         "checkpoint_every",
