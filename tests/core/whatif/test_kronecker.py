@@ -193,6 +193,9 @@ def test_sizes_need_equal_parts(net):
     assert "no linear layer and no LSTM smaller" in asked(net, "3")[2].reason
     uneven = replace(net, modules=(ROOT, linear("Net.fc", 255, 511)))
     assert "equal parts" in WHATIF.detect(baseline(uneven)).reason
+    # From one number to many: the outputs divide, the input does not.
+    single = replace(net, modules=(ROOT, linear("Net.fc", 1, 512), linear("Net.out", 512, 1)))
+    assert "inputs and outputs that both divide" in WHATIF.detect(baseline(single)).reason
 
 
 @pytest.mark.parametrize(

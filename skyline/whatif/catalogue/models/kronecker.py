@@ -225,7 +225,9 @@ class Kronecker(UsualWhatIf):
             return Applicability.no(reason)
         possible = [blocks for blocks in _BLOCKS if kronecker_layers(profile, Structure(blocks))]
         if not possible:
-            return Applicability.no("no size of its linear layers and LSTMs can be divided into equal parts")
+            return Applicability.no(
+                "no linear layer and no LSTM has inputs and outputs that both divide into equal parts"
+            )
         usual = max((one for one in possible if one <= _USUAL.value), default=possible[0])
         graph = subject.graph_of(Grain.OPERATORS)
         chosen = kronecker_layers(profile, Structure(usual))

@@ -297,6 +297,9 @@ class _Work:
         filled = [
             format_share(one / all_of) for one, all_of in ((now, now_filled), (then, then_filled)) if all_of
         ]
+        if len(filled) == 2 and filled[0] == filled[1]:
+            # Other sizes leave most of the vectors empty, pruned or not.
+            return ()
         units = f", so that products fill {filled[1]} of vectors, now {filled[0]}" if filled else ""
         return (f"{said}{odd[0].kept_outputs}{units}{cure}",)
 
