@@ -22,7 +22,7 @@ from skyline_predictors.learned.machine import LearnedGpu, machine
 
 Floats = NDArray[np.float64]
 RECORD_FILE, WEIGHTS_FILE = "learned.json", "learned.npz"
-FORMAT = 3
+FORMAT = 4
 LONGER_US = (50.0, 500.0)
 """Where kernels are taken to be longer: long ones are surer."""
 _SHARED, _OWN = "shared", "own"
@@ -95,7 +95,9 @@ class Model:
         extends from physics to all of it. The factors are 1 elsewhere.
         """
         physics = families.physics_us(family, sizes, gpu, self.learned.physics)
-        correction = self._correction(family, families.features(sizes, gpu, physics), gpu)
+        correction = self._correction(
+            family, families.features(sizes, gpu, physics, self.learned.physics), gpu
+        )
         correction = correction * self.within_reach(family, sizes)
         doubted = gpu.generation in self.learned.contradicted.get(family, [])
         wider = np.exp(np.abs(correction)) if doubted else np.ones(len(correction))
