@@ -123,12 +123,12 @@ def extents(family: Family, sizes: Sizes) -> Floats:
     return np.log2(np.stack(columns, axis=1))
 
 
-def features(sizes: Sizes, gpu: LearnedGpu, physics: Floats, constants: Physics) -> Floats:
+def features(sizes: Sizes, gpu: LearnedGpu, physics: Floats) -> Floats:
     """Features for the trees: one row for each operator."""
     if isinstance(sizes, BatchedProducts):
         return product.features(sizes, gpu, physics)
     if isinstance(sizes, Convolutions):
-        return convolution.features(sizes, gpu, physics, constants.convolution)
+        return convolution.features(sizes, gpu, physics)
     return stream.features(sizes, gpu, physics)
 
 

@@ -60,7 +60,7 @@ def seen_by(family: Family, one: KernelMeasurements, physics: Physics) -> tuple[
     constants = physics.convolution if family is Family.CONVOLUTION else physics.product
     gpu = machine(one.gpu, constants.rates)
     times = families.physics_us(family, one.sizes, gpu, physics)
-    return gpu, times, families.features(one.sizes, gpu, times, physics)
+    return gpu, times, families.features(one.sizes, gpu, times)
 
 
 def grown(

@@ -95,9 +95,7 @@ class Model:
         extends from physics to all of it. The factors are 1 elsewhere.
         """
         physics = families.physics_us(family, sizes, gpu, self.learned.physics)
-        correction = self._correction(
-            family, families.features(sizes, gpu, physics, self.learned.physics), gpu
-        )
+        correction = self._correction(family, families.features(sizes, gpu, physics), gpu)
         correction = correction * self.within_reach(family, sizes)
         doubted = gpu.generation in self.learned.contradicted.get(family, [])
         wider = np.exp(np.abs(correction)) if doubted else np.ones(len(correction))

@@ -7,7 +7,7 @@ are handed out to multiprocessors in waves, the last of which costs as much as a
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import msgspec
 import numpy as np
@@ -102,24 +102,30 @@ def physics_us(products: BatchedProducts, gpu: LearnedGpu, constants: ProductCon
     best = np.full(products.rows.shape, np.inf)
     power = constants.overlap
     for tile, offered in _library(products, gpu):
-        again = _reread_us(products, gpu, constants, tile)
+        again, share = _reread_us(products, gpu, constants, tile), _share(constants, tile)
         for split in _SPLITS:
             fits = offered if split == 1 else offered & (products.inner / split >= _LEAST_INNER)
-            taken = _sustained_us(products, gpu, constants, tile, split)
+            taken = _sustained_us(products, gpu, constants, tile, split, share)
             best = np.minimum(best, np.where(fits, (taken**power + again**power) ** (1 / power), np.inf))
     return _with_traffic(best, products, gpu, constants, products.total_bytes)
 
 
-def whole_us(
-    products: BatchedProducts,
-    gpu: LearnedGpu,
-    constants: ProductConstants,
-    tiles: Sequence[tuple[int, int]],
-    bytes_moved: Floats,
+def plain_us(
+    products: BatchedProducts, gpu: LearnedGpu, constants: ProductConstants, bytes_moved: Floats | None = None
 ) -> Floats:
-    """With the best of ``tiles``, by kernels that do not cut the inner dimension, in µs."""
-    times = [_sustained_us(products, gpu, constants, tile, 1) for tile in tiles]
-    return _with_traffic(np.min(times, axis=0), products, gpu, constants, bytes_moved)
+    """With the best of all tiles, in µs, where caches hold what is read again: for convolutions, whose patches overlap.
+
+    ``bytes_moved`` is given where operands are not read as they are.
+    """
+    best = np.full(products.rows.shape, np.inf)
+    for split in _SPLITS:
+        fits = (split == 1) | (products.inner / split >= _LEAST_INNER)
+        for tile in TILES:
+            share = constants.tile_share[tile[0] * tile[1]]
+            taken = _sustained_us(products, gpu, constants, tile, split, share)
+            best = np.minimum(best, np.where(fits, taken, np.inf))
+    moved = products.total_bytes if bytes_moved is None else bytes_moved
+    return _with_traffic(best, products, gpu, constants, moved)
 
 
 def _library(
@@ -148,14 +154,20 @@ def _with_traffic(
 
 
 def _sustained_us(
-    products: BatchedProducts, gpu: LearnedGpu, constants: ProductConstants, tile: tuple[int, int], split: int
+    products: BatchedProducts,
+    gpu: LearnedGpu,
+    constants: ProductConstants,
+    tile: tuple[int, int],
+    split: int,
+    share: float,
 ) -> Floats:
-    taken = _with_tile(products, gpu, constants, tile, split)
+    taken = _with_tile(products, gpu, constants, tile, split, share)
     return np.asarray(taken * _stretch(taken, gpu))
 
 
-def _share(constants: ProductConstants, area: int) -> float:
+def _share(constants: ProductConstants, tile: tuple[int, int]) -> float:
     """Larger tiles load fewer operands for each multiply-add: they are no slower than smaller ones."""
+    area = _LIKE.get(tile, tile[0] * tile[1])
     return max(share for smaller, share in constants.tile_share.items() if smaller <= area)
 
 
@@ -179,7 +191,12 @@ def _stretch(times_us: Floats, gpu: LearnedGpu) -> Floats:
 
 
 def _with_tile(
-    products: BatchedProducts, gpu: LearnedGpu, constants: ProductConstants, tile: tuple[int, int], split: int
+    products: BatchedProducts,
+    gpu: LearnedGpu,
+    constants: ProductConstants,
+    tile: tuple[int, int],
+    split: int,
+    share: float,
 ) -> Floats:
     rows, columns = tile
     area = rows * columns
@@ -189,7 +206,7 @@ def _with_tile(
     each = np.ceil(blocks / gpu.multiprocessors)
     turns = np.where(few, each, np.ceil(blocks / (gpu.multiprocessors * filling)) * filling)
     alone = np.minimum(1.0, each * area / (gpu.lanes * constants.saturating)) ** constants.lone
-    rate = gpu.issued_flop_per_us / gpu.multiprocessors * _share(constants, _LIKE.get(tile, area))
+    rate = gpu.issued_flop_per_us / gpu.multiprocessors * share
     work = turns * 2 * area * (products.inner / split + constants.fill)
     taken = work / (rate * np.where(few, alone, 1.0)) + turns / filling * constants.turn_us
     if split > 1:

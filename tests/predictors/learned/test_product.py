@@ -1,4 +1,4 @@
-"""Physics of products and convolutions: tiles that memory feeds, and the ways of a convolution."""
+"""Physics of products: tiles that memory feeds, and the tiles that libraries have."""
 
 from dataclasses import replace
 
@@ -6,30 +6,14 @@ import numpy as np
 import pytest
 
 from skyline.predict.gpus import gpu_named
-from skyline_predictors.kernel_row import shape_of
-from skyline_predictors.learned import convolution, product
-from skyline_predictors.learned import family as families
-from skyline_predictors.learned.family import Family
+from skyline_predictors.learned import product
 from skyline_predictors.learned.fitting import START
 from skyline_predictors.learned.machine import LearnedGpu, machine
 from skyline_predictors.learned.product import BatchedProducts
-from skyline_predictors.shape_reading import Convolutions
 
 
 def products(*sizes: tuple[int, int, int, int]) -> BatchedProducts:
     return BatchedProducts(*np.array(sizes, dtype=float).T)
-
-
-def convolutions(*sizes: tuple[int, int, int, int]) -> Convolutions:
-    shapes = [
-        shape_of(
-            {"op": "conv", "b": b, "cin": cin, "cout": cout, "ksize": 3, "isize": side, "stride": 1, "pad": 1}
-        )
-        for b, cin, cout, side in sizes
-    ]
-    found = families.read(Family.CONVOLUTION, shapes)
-    assert isinstance(found, Convolutions)
-    return found
 
 
 def gpu(name: str) -> LearnedGpu:
@@ -72,27 +56,3 @@ def test_larger_tiles_are_no_slower_than_smaller_ones():
 def replace_share(shares: dict[int, float]) -> product.ProductConstants:
     kept = {name: getattr(START.product, name) for name in START.product.__struct_fields__}
     return product.ProductConstants(**{**kept, "tile_share": shares})
-
-
-@pytest.mark.parametrize(
-    ("images", "filters", "side", "grid"),
-    [
-        (10, 3, 24, (5, 3, 3)),
-        (50, 7, 27, (25, 7, 2)),
-        (8, 55, 67, (4, 9, 17)),
-        (13, 43, 46, (26, 6, 3)),
-    ],
-)
-def test_the_single_kernel_computes_as_many_results_as_the_grids_that_were_measured(
-    images: int, filters: int, side: int, grid: tuple[int, int, int]
-) -> None:
-    blocks = np.prod(grid) / np.ceil(filters / 32)
-    assert convolution.fused_rows(convolutions((images, 64, filters, side)))[0] == 128 * blocks
-
-
-def test_small_images_fill_few_of_the_results_of_a_block():
-    """5 x 5 results take as long as 8 x 8 in the single kernel, relative to which the product as it is gains."""
-    small, large = convolutions((64, 128, 128, 5)), convolutions((64, 128, 128, 8))
-    ways = [convolution.ways_us(one, gpu("V100"), START.convolution) for one in (small, large)]
-    assert ways[0].fused[0] == pytest.approx(ways[1].fused[0], rel=0.05)
-    assert ways[0].direct[0] < 0.75 * ways[1].direct[0]
