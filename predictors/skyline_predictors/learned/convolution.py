@@ -78,7 +78,7 @@ def least_us(convolutions: Convolutions, gpu: LearnedGpu) -> Floats:
 def physics_us(convolutions: Convolutions, gpu: LearnedGpu, constants: ConvolutionConstants) -> Floats:
     """As a product, its patches read once, in µs; where Winograd's transformation applies, by the soonest way."""
     whole, moved = products(convolutions), bytes_moved(convolutions)
-    direct = product.physics_us(whole, gpu, constants, moved)
+    direct = product.plain_us(whole, gpu, constants, moved)
     small = 4 * convolutions.images * _blocks(convolutions, 2)
     fused = replace(whole, rows=small, inner=np.maximum(1.0, whole.inner / constants.saving))
     large = convolutions.images * _blocks(convolutions, 4)
@@ -86,7 +86,7 @@ def physics_us(convolutions: Convolutions, gpu: LearnedGpu, constants: Convoluti
     transforms = moved + batch.left_bytes + batch.out_bytes
     apart = transforms / (gpu.bytes_per_us * constants.transform_share)
     soonest = np.minimum(
-        product.physics_us(fused, gpu, constants, moved), product.physics_us(batch, gpu, constants) + apart
+        product.plain_us(fused, gpu, constants, moved), product.plain_us(batch, gpu, constants) + apart
     )
     applies = (stride(convolutions) <= 1) & (convolutions.taps == _TAPS)
     return np.where(applies, np.minimum(direct, soonest), direct)

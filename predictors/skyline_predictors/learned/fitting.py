@@ -32,7 +32,7 @@ _MEMORY = ("stacked_share", "plain_share")
 _Constants = TypeVar("_Constants", ProductConstants, StreamConstants)
 
 _PRODUCT = ProductConstants(
-    rates=RateConstants(0.95, 0.8, 500.0),
+    rates=RateConstants(0.95, 0.8, 0.95, 500.0),
     tile_share={1024: 0.35, 4096: 0.75, 8192: 0.95, 16384: 1.0, 32768: 1.0},
     fill=16.0,
     resident=16384.0,
@@ -56,7 +56,10 @@ _STREAM = StreamConstants(
 _SOFTMAX = msgspec.structs.replace(_STREAM, each=20.0, lead=50.0)
 _NORM = msgspec.structs.replace(_STREAM, each=40.0, lead=300.0)
 _CONVOLUTION = ConvolutionConstants(
-    **{name: getattr(_PRODUCT, name) for name in ProductConstants.__struct_fields__},
+    **{
+        **{name: getattr(_PRODUCT, name) for name in ProductConstants.__struct_fields__},
+        "rates": RateConstants(0.95, 0.8, 0.8, 500.0),
+    },
     saving=1.5,
     transform_share=0.7,
 )

@@ -48,6 +48,9 @@ def _boards(compute_capability: tuple[int, int]) -> Sequence[GpuSpec]:
 
 _NARROW = frozenset({(7, 0), (7, 2), (7, 5), (8, 0)})
 """Compute capabilities whose schedulers feed 16 lanes of float32 each; all others feed 32."""
+_PAIRED = frozenset({5, 6})
+"""Major compute capabilities whose schedulers may issue two instructions at once (CUDA C++ Programming Guide); cuBLAS
+has the same kernels for them."""
 _STACKED = frozenset({(6, 0), (7, 0), (8, 0), (9, 0), (10, 0)})
 """Compute capabilities of the parts with stacked memory."""
 _FIRST_STACKED, _FIRST_DELIVERS = (6, 0), 900 / 732 / 1.5
@@ -75,13 +78,16 @@ class RateConstants(msgspec.Struct, frozen=True):
     ``narrow`` and ``wide`` are the shares of the peak that the inner loop of a product can reach, by the lanes that
     one scheduler feeds. It issues one instruction per clock: where it feeds 16 lanes, a multiply-add occupies them
     for two clocks, and loads and addresses are issued in between; where it feeds 32, for one, and everything else
-    that is issued takes its place: a sixth and more of what inner loops issue. Both are set, not fitted.
+    that is issued takes its place: a sixth and more of what inner loops issue. ``paired`` is the share where it feeds
+    32, but may issue a second instruction along with the first (Maxwell and Pascal): the P100's products reach 0.94 of
+    the peak, its convolutions 0.79. All three are set, not fitted.
 
     The clock falls to what the board's power sustains over ``settles_us``: shorter kernels are done before.
     """
 
     narrow: float
     wide: float
+    paired: float
     settles_us: float
 
 
@@ -94,7 +100,7 @@ class LearnedGpu:
     the board's power sustains. ``bytes_per_us`` is the stated bandwidth, ``delivered_bytes_per_us`` less by what the
     first stacked memory does not deliver. ``warps_per_us`` are the instructions of a warp that all schedulers issue,
     ``threads`` those that the GPU holds. ``row_bytes`` are the caches that rows under way stay in: those of all
-    multiprocessors, or the second level.
+    multiprocessors, or the second level. ``maxwell_kernels`` is true where libraries have no others for products.
     """
 
     multiprocessors: int
@@ -111,6 +117,7 @@ class LearnedGpu:
     threads: float
     row_bytes: float
     stacked_memory: bool
+    maxwell_kernels: bool
     generation: str
 
     @property
@@ -128,11 +135,13 @@ def machine(gpu: GpuSpec, rates: RateConstants) -> LearnedGpu:
     )
     bytes_per_us = gpu.bandwidth_gb_s * 1e3
     wide = gpu.vendor == "NVIDIA" and gpu.compute_capability not in _NARROW
+    paired = gpu.vendor == "NVIDIA" and gpu.compute_capability[0] in _PAIRED
+    share = rates.paired if paired else rates.wide if wide else rates.narrow
     return LearnedGpu(
         multiprocessors=gpu.multiprocessors,
         lanes=flop_per_us / (2 * gpu.multiprocessors * clock_per_us) / _LANES_AT_BASE,
         flop_per_us=flop_per_us,
-        issued_flop_per_us=flop_per_us * (rates.wide if wide else rates.narrow),
+        issued_flop_per_us=flop_per_us * share,
         sustained_clock=sustained_clock(gpu),
         settles_us=rates.settles_us,
         bytes_per_us=bytes_per_us,
@@ -143,6 +152,7 @@ def machine(gpu: GpuSpec, rates: RateConstants) -> LearnedGpu:
         threads=_THREADS.get(gpu.compute_capability, 2048) * gpu.multiprocessors,
         row_bytes=_row_bytes(gpu),
         stacked_memory=gpu.vendor == "AMD" or gpu.compute_capability in _STACKED,
+        maxwell_kernels=paired,
         generation=gpu.generation,
     )
 

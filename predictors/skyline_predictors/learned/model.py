@@ -22,7 +22,7 @@ from skyline_predictors.learned.machine import LearnedGpu, machine
 
 Floats = NDArray[np.float64]
 RECORD_FILE, WEIGHTS_FILE = "learned.json", "learned.npz"
-FORMAT = 3
+FORMAT = 4
 LONGER_US = (50.0, 500.0)
 """Where kernels are taken to be longer: long ones are surer."""
 _SHARED, _OWN = "shared", "own"

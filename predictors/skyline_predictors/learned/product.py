@@ -7,6 +7,8 @@ are handed out to multiprocessors in waves, the last of which costs as much as a
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +20,13 @@ Floats = NDArray[np.float64]
 TILES = ((32, 32), (64, 64), (128, 64), (64, 128), (128, 128), (256, 128), (128, 256))
 _SPLITS = (1, 4, 16)
 _LEAST_INNER = 128
+_MAXWELL_BATCHED = ((64, 128), (128, 64))
+_MAXWELL_LAYERS = ((32, 128), (128, 32))
+"""Tiles of cuBLAS's kernels for Maxwell, which Pascal runs, too: of batched products all on P100 and P4, of linear
+layers most. A product that is no batch is taken for a layer."""
+_LIKE = {(32, 128): 8192, (128, 32): 8192}
+"""Tiles whose arithmetic runs like that of larger ones. Memory bounds them: of the P100 they reach 6.2 to 6.8 TFLOP/s
+of 9.3, and 0.7 of the bandwidth."""
 _ELEMENT = 4
 
 
@@ -88,23 +97,92 @@ def least_us(products: BatchedProducts, gpu: LearnedGpu) -> Floats:
     return np.maximum(products.flops / gpu.flop_per_us, beyond / gpu.bytes_per_us)
 
 
-def physics_us(
+def physics_us(products: BatchedProducts, gpu: LearnedGpu, constants: ProductConstants) -> Floats:
+    """With the best of the tiles that the library has, in µs."""
+    best = np.full(products.rows.shape, np.inf)
+    power = constants.overlap
+    for tile, offered in _library(products, gpu):
+        again, share = _reread_us(products, gpu, constants, tile), _share(constants, tile)
+        for split in _SPLITS:
+            fits = offered if split == 1 else offered & (products.inner / split >= _LEAST_INNER)
+            taken = _sustained_us(products, gpu, constants, tile, split, share)
+            best = np.minimum(best, np.where(fits, (taken**power + again**power) ** (1 / power), np.inf))
+    return _with_traffic(best, products, gpu, constants, products.total_bytes)
+
+
+def plain_us(
     products: BatchedProducts, gpu: LearnedGpu, constants: ProductConstants, bytes_moved: Floats | None = None
 ) -> Floats:
-    """With the best of the tiles, in µs; ``bytes_moved`` where operands are not read as they are."""
+    """With the best of all tiles, in µs, where caches hold what is read again: for convolutions, whose patches overlap.
+
+    ``bytes_moved`` is given where operands are not read as they are.
+    """
     best = np.full(products.rows.shape, np.inf)
     for split in _SPLITS:
+        fits = (split == 1) | (products.inner / split >= _LEAST_INNER)
         for tile in TILES:
-            taken = _with_tile(products, gpu, constants, tile, split)
-            if split > 1:
-                taken = np.where(products.inner / split >= _LEAST_INNER, taken, np.inf)
-            best = np.minimum(best, taken)
-    best = best * _stretch(best, gpu)
+            share = constants.tile_share[tile[0] * tile[1]]
+            taken = _sustained_us(products, gpu, constants, tile, split, share)
+            best = np.minimum(best, np.where(fits, taken, np.inf))
     moved = products.total_bytes if bytes_moved is None else bytes_moved
-    traffic = moved / (gpu.bytes_per_us * constants.bandwidth_share)
+    return _with_traffic(best, products, gpu, constants, moved)
+
+
+def _library(
+    products: BatchedProducts, gpu: LearnedGpu
+) -> Iterator[tuple[tuple[int, int], NDArray[np.bool_]]]:
+    """Tiles, each with the products that it is offered for."""
+    batched = products.batch > 1
+    if not gpu.maxwell_kernels:
+        yield from ((tile, np.ones_like(batched)) for tile in TILES)
+    else:
+        yield from ((tile, batched) for tile in _MAXWELL_BATCHED)
+        yield from ((tile, ~batched) for tile in _MAXWELL_LAYERS)
+
+
+def _with_traffic(
+    times_us: Floats,
+    products: BatchedProducts,
+    gpu: LearnedGpu,
+    constants: ProductConstants,
+    bytes_moved: Floats,
+) -> Floats:
+    traffic = bytes_moved / (gpu.bytes_per_us * constants.bandwidth_share)
     power = constants.overlap
-    together = (best**power + traffic**power) ** (1 / power)
+    together = (times_us**power + traffic**power) ** (1 / power)
     return np.asarray(together + constants.exposed * products.out_bytes / gpu.bytes_per_us)
+
+
+def _sustained_us(
+    products: BatchedProducts,
+    gpu: LearnedGpu,
+    constants: ProductConstants,
+    tile: tuple[int, int],
+    split: int,
+    share: float,
+) -> Floats:
+    taken = _with_tile(products, gpu, constants, tile, split, share)
+    return np.asarray(taken * _stretch(taken, gpu))
+
+
+def _share(constants: ProductConstants, tile: tuple[int, int]) -> float:
+    """Larger tiles load fewer operands for each multiply-add: they are no slower than smaller ones."""
+    area = _LIKE.get(tile, tile[0] * tile[1])
+    return max(share for smaller, share in constants.tile_share.items() if smaller <= area)
+
+
+def _reread_us(
+    products: BatchedProducts, gpu: LearnedGpu, constants: ProductConstants, tile: tuple[int, int]
+) -> Floats:
+    """Each tile reads its operands: from memory, unless those of the products under way stay in the second level."""
+    rows, columns = tile
+    of_each = np.ceil(products.rows / rows) * np.ceil(products.columns / columns)
+    moved = products.batch * of_each * (rows + columns) * products.inner * _ELEMENT
+    filling = max(1.0, min(8.0, gpu.lanes * constants.resident / (rows * columns)))
+    under_way = np.minimum(products.batch, np.ceil(gpu.multiprocessors * filling / of_each))
+    working = (products.left_bytes + products.right_bytes) / products.batch * under_way
+    missed = 1 / (1 + (gpu.l2_bytes / working) ** 2)
+    return moved * missed / (gpu.bytes_per_us * constants.bandwidth_share)
 
 
 def _stretch(times_us: Floats, gpu: LearnedGpu) -> Floats:
@@ -113,7 +191,12 @@ def _stretch(times_us: Floats, gpu: LearnedGpu) -> Floats:
 
 
 def _with_tile(
-    products: BatchedProducts, gpu: LearnedGpu, constants: ProductConstants, tile: tuple[int, int], split: int
+    products: BatchedProducts,
+    gpu: LearnedGpu,
+    constants: ProductConstants,
+    tile: tuple[int, int],
+    split: int,
+    share: float,
 ) -> Floats:
     rows, columns = tile
     area = rows * columns
@@ -123,7 +206,7 @@ def _with_tile(
     each = np.ceil(blocks / gpu.multiprocessors)
     turns = np.where(few, each, np.ceil(blocks / (gpu.multiprocessors * filling)) * filling)
     alone = np.minimum(1.0, each * area / (gpu.lanes * constants.saturating)) ** constants.lone
-    rate = gpu.issued_flop_per_us / gpu.multiprocessors * constants.tile_share[area]
+    rate = gpu.issued_flop_per_us / gpu.multiprocessors * share
     work = turns * 2 * area * (products.inner / split + constants.fill)
     taken = work / (rate * np.where(few, alone, 1.0)) + turns / filling * constants.turn_us
     if split > 1:

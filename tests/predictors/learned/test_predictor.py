@@ -61,7 +61,7 @@ def test_doubted_measurements_do_not_decide():
     shape = product("mm", 1, 8192, 8192, 8192)
     (answer,) = LearnedPredictor().predict([shape], gpu_named("P4"))
     share = shape.flops / answer.time_us.value / (gpu_named("P4").tflops_fp32 * 1e6)
-    assert 0.25 < share < 0.9
+    assert 0.2 < share < 0.9
 
 
 def test_the_interval_of_doubted_measurements_contains_physics_and_them():
@@ -200,7 +200,7 @@ def test_the_weights_are_small_and_say_where_they_come_from(request):
     folder = request.config.rootpath / "predictors" / "skyline_predictors" / "learned"
     assert (folder / WEIGHTS_FILE).stat().st_size <= 3_000_000
     trained = shipped().learned.trained
-    assert trained.version == 3
+    assert trained.version == 4
     assert sum(trained.rows.values()) > 200_000
     assert all(len(digest) == 64 for digest in trained.files.values())
     assert trained.seconds <= 600
