@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from dataclasses import replace
 
@@ -353,3 +354,17 @@ async def test_a_limit_that_is_no_number_is_asked_for_again(opened_app) -> None:
         assert isinstance(made.app.screen, Limits)
         await pilot.press("escape")
         assert made.session.searches == []
+
+
+async def test_news_that_come_while_the_app_closes_are_dropped(opened_app) -> None:
+    made = opened_app()
+
+    async def go_on_measuring() -> None:
+        while not made.session.stopped:
+            made.session.post(messages.Progressed("Profiling train.py", "measure: 3 of 8", 0.4))
+            await asyncio.sleep(0)
+
+    async with made.app.run_test(size=SIZE) as pilot:
+        await pilot.pause()
+        measuring = asyncio.create_task(go_on_measuring())
+    await measuring

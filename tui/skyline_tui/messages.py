@@ -36,8 +36,12 @@ class Severity(str, Enum):
     ERROR = "error"
 
 
+class News(Message):
+    """A message to the application. One that comes while the application closes is for nobody."""
+
+
 @dataclass
-class Answered(Message):
+class Answered(News):
     """An answer of the server, and the method of the screen that shows it."""
 
     shown: Callable[[Any], object]
@@ -45,21 +49,21 @@ class Answered(Message):
 
 
 @dataclass
-class ProfileMoved(Message):
+class ProfileMoved(News):
     """Notification: a script has a new profile, a stale profile, or an error instead of one."""
 
     change: ProfileChanged
 
 
 @dataclass
-class FirstFigures(Message):
+class FirstFigures(News):
     """Results of a measurement before its profile is complete."""
 
     measuring: Measuring
 
 
 @dataclass
-class ProfileArrived(Message):
+class ProfileArrived(News):
     """A new profile with the answer to every what-if (None if the server has none)."""
 
     profile: ProfileReport
@@ -67,7 +71,7 @@ class ProfileArrived(Message):
 
 
 @dataclass
-class EstimateArrived(Message):
+class EstimateArrived(News):
     """The answer to a question, which may be outdated."""
 
     question: QuestionParams
@@ -75,7 +79,7 @@ class EstimateArrived(Message):
 
 
 @dataclass
-class CurveArrived(Message):
+class CurveArrived(News):
     """The batch-size curve under the what-ifs of a question, which may be outdated."""
 
     whatifs: tuple[str, ...]
@@ -83,7 +87,7 @@ class CurveArrived(Message):
 
 
 @dataclass
-class QuestionFailed(Message):
+class QuestionFailed(News):
     """A question that the server refused, with the reason."""
 
     question: QuestionParams
@@ -91,7 +95,7 @@ class QuestionFailed(Message):
 
 
 @dataclass
-class Progressed(Message):
+class Progressed(News):
     """Progress of an operation; ``fraction`` is None if unknown."""
 
     title: str
@@ -100,21 +104,21 @@ class Progressed(Message):
 
 
 @dataclass
-class ProgressEnded(Message):
+class ProgressEnded(News):
     """The operation has ended; ``text`` may contain its result."""
 
     text: str
 
 
 @dataclass
-class FilesWritten(Message):
+class FilesWritten(News):
     """The server's edit was written to these files."""
 
     files: tuple[RewrittenFile, ...]
 
 
 @dataclass
-class ServerSaid(Message):
+class ServerSaid(News):
     """A message of the server for the user."""
 
     text: str
@@ -122,7 +126,7 @@ class ServerSaid(Message):
 
 
 @dataclass
-class ServerLost(Message):
+class ServerLost(News):
     """The server process ended unexpectedly; ``log`` is the end of its output."""
 
     exit_code: int | None
@@ -130,21 +134,21 @@ class ServerLost(Message):
 
 
 @dataclass
-class Verified(Message):
+class Verified(News):
     """A measured prediction, valid or not."""
 
     report: VerifyReport
 
 
 @dataclass
-class NotVerified(Message):
+class NotVerified(News):
     """A failed verification, with the reason."""
 
     reason: str
 
 
 @dataclass
-class Applied(Message):
+class Applied(News):
     """The result of applying a change, with its prediction."""
 
     question: QuestionParams
@@ -155,14 +159,14 @@ class Applied(Message):
 
 
 @dataclass
-class Reverted(Message):
+class Reverted(News):
     """The result of undoing the last change."""
 
     result: ApplyResult
 
 
 @dataclass
-class TakenOut(Message):
+class TakenOut(News):
     """The result of removing a what-if from the code."""
 
     whatif: str
@@ -170,7 +174,7 @@ class TakenOut(Message):
 
 
 @dataclass
-class PictureFailed(Message):
+class PictureFailed(News):
     """A view without data, with the reason."""
 
     view: str
@@ -178,14 +182,14 @@ class PictureFailed(Message):
 
 
 @dataclass
-class Logged(Message):
+class Logged(News):
     """A line of the server's own log."""
 
     text: str
 
 
 @dataclass
-class TuningMoved(Message):
+class TuningMoved(News):
     """Notification: the state of a search for the fastest combination."""
 
     news: TuneProgress

@@ -9,6 +9,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal, ParamSpec, TypeVar
 
+from textual.message import Message
+
 from skyline.report.basis import speedup_words
 from skyline.report.protocol import (
     ApplyResult,
@@ -183,6 +185,11 @@ class NewsApp(CleanApp[None]):
         )
 
     # Messages of the server.
+
+    async def _dispatch_message(self, message: Message) -> None:
+        """Drop news that come while the application closes: the widgets that they are for are being removed."""
+        if self._running or not isinstance(message, messages.News):
+            await super()._dispatch_message(message)
 
     def on_estimate_arrived(self, message: messages.EstimateArrived) -> None:
         self._bench.show_estimate(message.question, message.estimate)
