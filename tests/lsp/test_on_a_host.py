@@ -34,13 +34,16 @@ exec env -u XDG_CACHE_HOME HOME={home} SHELL=/bin/sh /bin/sh -c "$3"
 
 
 @pytest.fixture
-def install(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Install:
+def install(
+    tmp_path_factory: pytest.TempPathFactory, preloaded: str, monkeypatch: pytest.MonkeyPatch
+) -> Install:
     """Puts an ``ssh`` with this shell script on the path; the home folder of the host."""
     home, programs = tmp_path_factory.mktemp("box"), tmp_path_factory.mktemp("programs")
     (home / "bin").mkdir()
     (home / ".profile").write_text('export PATH="$HOME/bin:/usr/bin:/bin"\n')
     skyline = home / "bin" / "skyline"
-    skyline.write_text(f'#!/bin/sh\nexec {sys.executable} -m skyline "$@"\n')
+    brief = f"PYTHONPATH='{preloaded}' OMP_NUM_THREADS=1"
+    skyline.write_text(f'#!/bin/sh\n{brief} exec {sys.executable} -m skyline "$@"\n')
     skyline.chmod(0o755)
 
     def put(script: str) -> Path:
