@@ -66,7 +66,7 @@ def test_first_figures_come_before_further_iterations(script: Callable[..., Path
 def test_a_script_that_ends_behind_its_first_figures_keeps_them(
     script: Callable[..., Path], starter: Starter
 ) -> None:
-    path = script(LOADED.replace("while True", "for _ in range(1)").replace("4096", "256"))
+    path = script(LOADED.replace("while True", "for _ in range(1)").replace("4096", "224"))
     request = CaptureRequest(
         path, working_directory=path.parent, settle_s=1.0, batch_points=0, trials=False, timeout_s=60.0
     )
