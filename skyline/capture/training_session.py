@@ -29,6 +29,8 @@ _MOST_POINTS = 5
 _COMPARING_SHARE = 0.5
 """Time of the comparisons over that of the training between them, where iterations are short enough."""
 _CHUNK_S = 0.25
+_LEAST_EACH = 3
+"""Iterations with a save and without one from which their times are compared."""
 _NOTICEABLE = 0.5
 """The end of an epoch has to exceed the typical iteration by this share of it, or it costs nothing that is seen."""
 
@@ -101,7 +103,7 @@ def _warmed_up(
 
 @dataclass(slots=True)
 class _Observation:
-    """The run so far; ``rows`` are the timed iterations by their number from the start, ``timed`` the same in parts."""
+    """The run so far; ``rows`` are the timed iterations by their number from the start."""
 
     launcher: ScriptLauncher
     child: ChildProcess
@@ -114,8 +116,7 @@ class _Observation:
     compared: int = 0
     """Iterations that did not change the weights."""
     trained_s: float = 0.0
-    rows: dict[int, float] = field(default_factory=dict[int, float])
-    timed: list[StepRow] = field(default_factory=list[StepRow])
+    rows: dict[int, StepRow] = field(default_factory=dict[int, StepRow])
     gradients: list[GradientSample] = field(default_factory=list[GradientSample])
     saves: list[ObservedSave] = field(default_factory=list[ObservedSave])
 
@@ -142,6 +143,7 @@ class _Observation:
             self.done, ended = finished.ended.boundaries, True
             self.saves += finished.ended.saves
         typical = self._typical_ms()
+        steps_ms = {number: row.step_ms for number, row in self.rows.items()}
         return ObservedTraining(
             samples=self.samples,
             gradients=tuple(self.gradients),
@@ -149,22 +151,22 @@ class _Observation:
             iteration_ms=typical,
             startup_s=self.startup_s,
             warming_s=sum(max(0.0, one - typical) for one in self.warmup_ms) / 1e3,
-            epoch_end_s=epoch_end_s(self.rows, self.ready.facts.loaders),
+            epoch_end_s=epoch_end_s(steps_ms, self.ready.facts.loaders),
             replayed_evaluations=sum(one.count for one in self.ready.facts.evaluations),
             ended=ended,
             saves=tuple(self.saves),
+            around_saves_s=around_saves_s(tuple(self.rows.values())),
         )
 
     def _typical_ms(self) -> float:
-        return typical_ms(self.timed)
+        return typical_ms(tuple(self.rows.values()))
 
     def _train(self, iterations: int) -> None:
         found = run_steps(self.child, iterations)
         self.saves += found.saves
-        self.timed += found.rows
         for row in found.rows:
             self.done += 1
-            self.rows[self.done] = row.step_ms
+            self.rows[self.done] = row
             self.trained_s += row.step_ms / 1e3
 
     def _compare(self, count: int, share: float) -> None:
@@ -192,8 +194,25 @@ class _Observation:
 
 
 def typical_ms(rows: Sequence[StepRow]) -> float:
-    """The median iteration without the time of saving: where every second one saves, it would hold a part of that."""
-    return max(0.01, median(row.step_ms - row.saving_ms for row in rows))
+    """The median iteration without a save; where too few have none, of all, without the time of their saves."""
+    without = [row.step_ms for row in rows if not row.saving_ms]
+    if len(without) < _LEAST_EACH:
+        without = [row.step_ms - row.saving_ms for row in rows]
+    return max(0.01, median(without))
+
+
+def around_saves_s(rows: Sequence[StepRow]) -> float:
+    """The time of an iteration with saves beyond one without, and beyond the calls of ``torch.save``.
+
+    Models are copied to the host or to 16 bits before they are saved, and the caches are cold afterwards. Zero where
+    too few iterations show it.
+    """
+    saving = [row for row in rows if row.saving_ms]
+    others = [row.step_ms for row in rows if not row.saving_ms]
+    if min(len(saving), len(others)) < _LEAST_EACH:
+        return 0.0
+    without_calls = median(row.step_ms - row.saving_ms for row in saving)
+    return max(0.0, without_calls - median(others)) / 1e3
 
 
 def _plan(seconds: float, step_ms: float) -> tuple[int, int]:

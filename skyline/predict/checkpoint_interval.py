@@ -37,8 +37,9 @@ class Saving:
     """The checkpoints of an observed training, and the best interval between them.
 
     A checkpoint is all that is saved between the same two iterations; ``line`` is that of the longest save. ``every``
-    are the iterations from one to the next; None if only one was seen. ``restart_s`` is the start of the script and the
-    reading of a checkpoint, which is taken to last as long as writing it. Shares of time are relative to a training
+    are the iterations from one to the next; None if only one was seen. ``save_s`` is the time that it adds to an
+    iteration, with the work around the calls of ``torch.save``. ``restart_s`` is the start of the script and the
+    reading of a checkpoint, which is taken to last as long as saving it. Shares of time are relative to a training
     without checkpoints and failures. ``lost_partial`` is that of the best interval without the work that is done
     again: the least that partial recovery can lose.
     """
@@ -68,7 +69,7 @@ def saving(training: ObservedTraining, failures: Failures, epoch: float | None =
         groups.setdefault(one.iteration, []).append(one)
     if not groups:
         return None
-    times = [sum(one.seconds for one in group) for group in groups.values()]
+    times = [training.around_saves_s + sum(one.seconds for one in group) for group in groups.values()]
     longest = max(saves, key=lambda one: one.seconds)
     save_s = Interval(median(times), min(times), max(times))
     restart_s = training.startup_s + save_s.value

@@ -65,3 +65,5 @@ class ObservedTraining:
     """True if the script came to its end in that time."""
     saves: tuple[ObservedSave, ...] = ()
     """The calls of ``torch.save``, in order; their files went to the run's scratch folder."""
+    around_saves_s: float = 0.0
+    """The time that an iteration with saves takes beyond one without, and beyond the calls of ``torch.save``."""

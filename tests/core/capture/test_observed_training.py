@@ -14,7 +14,12 @@ import pytest
 from skyline.capture.events import LoaderSeen, StepRow
 from skyline.capture.process import Starter
 from skyline.capture.request import CaptureRequest
-from skyline.capture.training_session import epoch_end_s, observe_training, typical_ms
+from skyline.capture.training_session import (
+    around_saves_s,
+    epoch_end_s,
+    observe_training,
+    typical_ms,
+)
 from skyline.errors import CaptureImpossible
 from skyline.predict.noise_scale import noise_scale
 from skyline.trace.observed_training import ObservedTraining
@@ -147,6 +152,17 @@ def test_the_typical_iteration_has_no_part_of_a_save() -> None:
     bare, saves = StepRow(10.0, 0.0, 5.0, 1.0, 1, 1), StepRow(30.0, 0.0, 5.0, 1.0, 1, 1, saving_ms=20.0)
     assert typical_ms([bare, saves, bare, saves]) == 10.0
     assert typical_ms([saves, saves]) == 10.0
+    # State dictionaries that are copied belong to the iterations with a save, and so does none of the others.
+    copies = replace(saves, step_ms=36.0)
+    assert typical_ms([bare, copies, bare, copies, bare, copies]) == 10.0
+
+
+def test_the_time_around_a_save_is_that_of_its_iteration_beyond_another() -> None:
+    bare, saves = StepRow(10.0, 0.0, 5.0, 1.0, 1, 1), StepRow(36.0, 0.0, 5.0, 1.0, 1, 1, saving_ms=20.0)
+    assert around_saves_s([bare, saves] * 3) == pytest.approx(0.006)
+    assert around_saves_s([bare, replace(saves, step_ms=28.0)] * 3) == 0.0
+    assert around_saves_s([bare, saves, bare, saves, bare]) == 0.0
+    assert around_saves_s([saves] * 5) == 0.0
 
 
 SAVING = """

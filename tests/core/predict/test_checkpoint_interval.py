@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import exp, inf, sqrt
 
 import pytest
@@ -66,6 +67,14 @@ def test_saves_between_the_same_iterations_are_one_checkpoint() -> None:
     assert found.lost_now == pytest.approx(lost_share(5.0, 0.6, 8.6, 3600.0))
     assert found.lost_now is not None
     assert found.lost_partial < found.lost_best < found.lost_now
+
+
+def test_a_checkpoint_takes_the_time_around_its_calls_too() -> None:
+    calls = training(ObservedSave(100, 0.5, 300, LINE), ObservedSave(200, 0.5, 300, LINE))
+    found = saving(replace(calls, around_saves_s=0.2), Failures())
+    assert found is not None
+    assert found.save_s.ends == (pytest.approx(0.7),) * 3
+    assert found.restart_s == pytest.approx(8.7)
 
 
 def test_one_checkpoint_at_the_end_of_an_epoch_is_one_for_each() -> None:
