@@ -324,7 +324,15 @@ def test_another_number_is_set_and_the_same_changes_nothing(workshop):
 
 def test_the_notes_say_what_changes(workshop):
     said = " ".join(workshop(OWN_LOSS).plan("fuse_jobs=4").notes)
-    for part in ("4 runs", "rounding", "dropout", "run 0", "model.fused_jobs.models", "run_losses", "loads saved"):
+    for part in (
+        "4 runs",
+        "rounding",
+        "dropout",
+        "run 0",
+        "model.fused_jobs.models",
+        "run_losses",
+        "loads saved",
+    ):
         assert part in said
 
 
@@ -428,7 +436,11 @@ def test_what_is_not_safe_is_refused_with_its_line(workshop, old, new, reason, l
         ("return F.relu(", "self.last = x\n        return F.relu(", "The forward pass changes `self.last`"),
         ("return F.relu(", "x[:, 0] = 0\n        return F.relu(", "writes into `x`"),
         ("return F.relu(", "scale = x.mean().item()\n        return F.relu(", "reads values"),
-        ("self.norm = ", "self.noise = torch.randn(3)\n        self.norm = ", "neither a parameter nor a buffer"),
+        (
+            "self.norm = ",
+            "self.noise = torch.randn(3)\n        self.norm = ",
+            "neither a parameter nor a buffer",
+        ),
     ],
 )
 def test_models_that_keep_or_read_values_are_refused(workshop, old, new, reason):
@@ -449,7 +461,9 @@ def test_runs_with_batches_of_their_own_are_refused(workshop):
 
 
 def test_models_that_share_a_part_do_not_start(workshop):
-    source = PLAIN.replace("model = nn.Sequential(", "part = nn.ReLU(), nn.Linear(8, 8)\nmodel = nn.Sequential(*part, ")
+    source = PLAIN.replace(
+        "model = nn.Sequential(", "part = nn.ReLU(), nn.Linear(8, 8)\nmodel = nn.Sequential(*part, "
+    )
     text = workshop(source).edited("fuse_jobs=3")
     with pytest.raises(ValueError, match="share a parameter"):
         run(text)
