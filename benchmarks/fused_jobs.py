@@ -3,10 +3,10 @@
     python benchmarks/fused_jobs.py [--jobs 2 8] [--rounds 8] [--only perceptron] [--public FOLDER]
 
 Each script is profiled, and every prediction is made before anything else runs. Then the fused script and the script
-itself are timed in turns, the script twice (the null); and as many processes of the
-script as there are runs at once, each on its share of the cores. The rewrite of ``skyline apply`` fuses it; a script that it refuses is fused by hand
-(``fused_cases.py``), as is every script with ``--by-hand``. Before that a check trains the runs apart and fused on
-the same batches: the losses of each run must be the same to rounding. Rows stay in the result file: ``--only`` measures
+itself are timed in turns, the script twice (the null); and as many processes of the script as there are runs at once,
+each on its share of the cores. The rewrite of ``skyline apply`` fuses the script; one that it refuses is fused by hand
+(``fused_cases.py``), as is every script with ``--by-hand``. Before that a check trains the runs apart and fused on the
+same batches: the losses of each run must be the same to rounding. Rows stay in the result file: ``--only`` measures
 those of some scripts again.
 
 Close all other programs first: they interrupt the long iterations of fused runs, and leave most short ones alone.

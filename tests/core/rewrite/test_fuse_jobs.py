@@ -413,7 +413,12 @@ LOOP = PLAIN[PLAIN.index("for inputs") :]
         ),
         ("loss.backward()", "loss.backward(retain_graph=True)", "no plain backward", "    loss.backward"),
         ("    history", "    loss.mean().backward()\n    history", "more than one `backward()`", "    loss.backward"),
-        ("model = nn.Sequential", "def build(*parts):\n    return nn.Sequential(*parts)\n\n\nmodel = build", "no class", "model = build"),
+        (
+            "model = nn.Sequential",
+            "def build(*parts):\n    return nn.Sequential(*parts)\n\n\nmodel = build",
+            "no class",
+            "model = build",
+        ),
         ("optimizer = ", "model.add_module('x', None)\noptimizer = ", "may change the model", "model.add"),
         ("optimizer = ", "nn.init.zeros_(model[0].weight)\noptimizer = ", "part of the model", "nn.init"),
         ("optimizer.step()", "optimizer.step(lambda: loss)", "more than step", "    optimizer.step"),
@@ -504,7 +509,8 @@ def test_they_train_each_run_as_it_trains_alone(workshop, source):
             optimizer.step()
             apart.append(loss.item())
     together = []
-    for space["inputs"], space["targets"] in space["batches"]:
+    for inputs, targets in list(space["batches"]):
+        space.update(inputs=inputs, targets=targets)
         space["optimizer"].zero_grad()
         exec(step.partition("\n")[2], space)
         space["optimizer"].step()
