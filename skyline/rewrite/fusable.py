@@ -146,7 +146,9 @@ def _check_class(module: Module, owner: ast.ClassDef) -> None:
     """No forward pass that keeps or reads values, and no random numbers beside the parameters."""
     for function in _reached(owner):
         for node in ast.walk(function):
-            stored = isinstance(node, ast.Attribute | ast.Subscript) and isinstance(node.ctx, ast.Store)
+            if not isinstance(node, ast.Attribute | ast.Subscript | ast.Call):
+                continue
+            stored = not isinstance(node, ast.Call) and isinstance(node.ctx, ast.Store)
             if stored and dotted(_root(node)).startswith("self."):
                 raise refusal(f"The forward pass changes `{text_of(node)}`", module, node)
             if stored and isinstance(node, ast.Subscript):
@@ -178,9 +180,7 @@ def _is_drawn(module: Module, statement: ast.Assign) -> bool:
     calls = [each for each in ast.walk(statement.value) if isinstance(each, ast.Call)]
     names = {qualified_name(module, call.func) for call in calls}
     kept = any(name.rpartition(".")[2] in ("Parameter", "Buffer") for name in names)
-    to_self = any(
-        dotted(target).startswith("self.") for target in statement.targets if isinstance(target, ast.expr)
-    )
+    to_self = any(dotted(target).startswith("self.") for target in statement.targets)
     return to_self and not kept and any(name in {f"torch.{each}" for each in _DRAWS} for name in names)
 
 

@@ -15,7 +15,7 @@ from skyline.rewrite.sites.model_uses import ModelUse, model_uses
 from skyline.rewrite.sites.passes import optimizer_calls
 from skyline.source.arguments import qualified_name
 from skyline.source.program import Module
-from skyline.source.text import Function, last_name, text_of
+from skyline.source.text import last_name, text_of
 
 _STAYS = {"train", "eval", "state_dict"}
 """Methods that act on the model of run 0, whose mode the others follow."""
@@ -152,6 +152,4 @@ def _only_evaluates(context: RewriteContext, name: str) -> bool:
         for module, node in context.program.nodes_of(ast.FunctionDef)
         if node.name == name and isinstance(module.parents.get(node), ast.ClassDef)
     ]
-    return bool(methods) and all(
-        isinstance(node, Function) and without_gradients(module, node.body[0]) for module, node in methods
-    )
+    return bool(methods) and all(without_gradients(module, node.body[0]) for module, node in methods)
