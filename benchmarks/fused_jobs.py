@@ -1,11 +1,12 @@
-"""Compare what ``fuse_jobs`` says with runs that are fused by hand.
+"""Compare what ``fuse_jobs`` says with fused runs.
 
     python benchmarks/fused_jobs.py [--jobs 2 8] [--rounds 8] [--only perceptron] [--public FOLDER]
 
-Each script is profiled, and every prediction is made before anything else runs. Then the script fused by hand
-(``fused_cases.py``) and the script itself are timed in turns, the script twice (the null); and as many processes of the
-script as there are runs at once, each on its share of the cores. Before that a check trains the runs apart and fused on
-the same batches: the losses of each run must be the same to rounding. Rows stay in the result file: ``--only`` measures
+Each script is profiled, and every prediction is made before anything else runs. Then the fused script and the script
+itself are timed in turns, the script twice (the null); and as many processes of the script as there are runs at once,
+each on its share of the cores. The rewrite of ``skyline apply`` fuses the script; one that it refuses is fused by hand
+(``fused_cases.py``), as is every script with ``--by-hand``. Before that a check trains the runs apart and fused on the
+same batches: the losses of each run must be the same to rounding. Rows stay in the result file: ``--only`` measures
 those of some scripts again.
 
 Close all other programs first: they interrupt the long iterations of fused runs, and leave most short ones alone.
@@ -36,7 +37,9 @@ from skyline.analysis.estimate import estimate
 from skyline.capture.request import CaptureRequest
 from skyline.capture.session import capture
 from skyline.capture.turns import in_turns, trial
+from skyline.errors import RewriteRefused
 from skyline.trace.trial import Choices
+from skyline.verification.change import change
 from skyline.whatif.catalogue.models.fuse_jobs import processes_at_once
 from skyline.whatif.question import Choice, Question
 
@@ -66,6 +69,8 @@ class Row:
     measured_at_once: float
     loss_difference: float
     peak_factor: float
+    rewritten: bool = False
+    """True if `skyline apply` fused the script, false if it was fused by hand."""
 
     @property
     def error(self) -> float:
@@ -133,7 +138,20 @@ def at_once_ms(script: TimedScript, jobs: int) -> float:
         return 1e3 * (time.monotonic() - began) / max(1e-9, statistics.fmean(steps))
 
 
-def measured(case: FusedCase, many: list[int], rounds: int) -> list[Row]:
+def fused_text(case: FusedCase, analysis: Analysis, jobs: int) -> str | None:
+    """The script as the rewrite fuses it; None where it refuses."""
+    question = Question(choices=(Choice("fuse_jobs", str(jobs)),))
+    try:
+        made = change(analysis, question, analysis.profile.arguments)
+    except RewriteRefused as refused:
+        print(f"{case.name}: {refused.message}", file=sys.stderr)
+        return None
+    ((path, text),) = made.texts
+    assert Path(path).samefile(case.script), path
+    return text
+
+
+def measured(case: FusedCase, many: list[int], rounds: int, *, by_hand: bool = False) -> list[Row]:
     analysis = analysed(case)
     base = analysis.baseline
     answers = {jobs: estimate(analysis, Question(choices=(Choice("fuse_jobs", str(jobs)),))) for jobs in many}
@@ -153,7 +171,11 @@ def measured(case: FusedCase, many: list[int], rounds: int) -> list[Row]:
             return TimedScript(path, case.arguments)
 
         plain = written("plain", case.text)
-        fused = [written(str(jobs), case.fused(jobs)) for jobs in many]
+        texts = [None if by_hand else fused_text(case, analysis, jobs) for jobs in many]
+        fused = [
+            written(str(jobs), case.fused(jobs) if text is None else text)
+            for jobs, text in zip(many, texts, strict=True)
+        ]
         at_once = {jobs: at_once_ms(plain, jobs) for jobs in many}
         one, again, *others = (stack.enter_context(HandTimed(timed)) for timed in (plain, plain, *fused))
         done = in_turns(one, others, again, rounds=rounds)
@@ -171,7 +193,7 @@ def measured(case: FusedCase, many: list[int], rounds: int) -> list[Row]:
                     answer.iteration_ms.value / now, answer.iteration_ms.low / now, answer.iteration_ms.high / now,
                     told_at_once[jobs] / now,
                     statistics.median(trials.ratios), statistics.median(trials.null), at_once[jobs] / alone_ms,
-                    differences[jobs], answer.peak_bytes.value / base.peak_bytes.value,
+                    differences[jobs], answer.peak_bytes.value / base.peak_bytes.value, texts[place] is not None,
                 )
             )  # fmt: skip
         return found
@@ -179,13 +201,14 @@ def measured(case: FusedCase, many: list[int], rounds: int) -> list[Row]:
 
 def page(rows: list[Row], failed: list[str]) -> str:
     head = [
-        "script", "runs", "one run", "fused: predicted", "range", "measured", "error", "null",
+        "script", "runs", "fused by", "one run", "fused: predicted", "range", "measured", "error", "null",
         "gain over one after another", "gain over processes at once", "the same, predicted", "losses differ by",
     ]  # fmt: skip
     body = [
         [
             row.script,
             str(row.jobs),
+            "the rewrite" if row.rewritten else "hand",
             f"{row.iteration_ms:.2f} ms",
             f"{row.predicted:.2f}",
             f"{row.low:.2f} to {row.high:.2f}",
@@ -216,7 +239,8 @@ def kept(results: Path) -> list[Row]:
     if not path.is_file():
         return []
     figures = json.loads(path.read_text(encoding="utf-8"))["figures"]
-    return [Row(**{one.name: row[one.name] for one in fields(Row)}) for row in figures]
+    names = [one.name for one in fields(Row)]
+    return [Row(**{name: row[name] for name in names if name in row}) for row in figures]
 
 
 def main() -> int:
@@ -226,6 +250,7 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, nargs="+", default=[2, 8])
     parser.add_argument("--rounds", type=int, default=8)
     parser.add_argument("--only", nargs="*", help="these scripts alone")
+    parser.add_argument("--by-hand", action="store_true", help="measure the hand-fused form of every script")
     parser.add_argument(
         "--public", type=Path, metavar="FOLDER", help="checkouts of two public scripts, see fused_cases.py"
     )
@@ -239,7 +264,7 @@ def main() -> int:
     for case in cases:
         if not options.only or case.name in options.only:
             try:
-                found = measured(case, options.jobs, options.rounds)
+                found = measured(case, options.jobs, options.rounds, by_hand=options.by_hand)
                 again = {(row.script, row.jobs) for row in found}
                 rows = [row for row in rows if (row.script, row.jobs) not in again] + found
             except RuntimeError as error:

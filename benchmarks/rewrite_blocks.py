@@ -16,6 +16,19 @@ _HEADERS = (
     (re.compile(r"with\b.*(no_grad|inference_mode)"), "evaluation"),
     (re.compile(r"for\b.*\.chunk\("), "parts"),
     (re.compile(r"for\b.*\.blocks"), "blocks"),
+    (
+        re.compile(
+            r"class FusedJobs:|def (__init__|parameters|zero_grad|losses|of_one|model|clip_grad_norm_)\("
+        ),
+        "start",
+    ),
+    (
+        re.compile(
+            r"(for (job|one|name)\b|with .*fork_rng|if (len\(set|name in stacked|set_to_none)|elif one)"
+        ),
+        "start",
+    ),
+    (re.compile(r"def (run_|_)?loss_of\("), "one loss"),
     (re.compile(r"if\b.*%"), "report"),
     (re.compile(r"if\b.*get_rank\(\) == 0"), "first rank"),
     (re.compile(r"if\b.*(get_rank\(\) > 0|\"RANK\"|cuda\.is_available\(\)):"), "start"),
@@ -49,6 +62,8 @@ def _fits(kind: str, kept: list[str], says: list[str], names: Mapping[str, str])
         return (
             bool(model.search(says[0])) and re.search(r"\.backward\(\)|whole_loss \+=", says[-1]) is not None
         )
+    if kind == "one loss":
+        return any(model.search(each) for each in kept) and says[-1].startswith(f"return {names['loss']}")
     if kind == "blocks":
         return len(says) == len(kept) == 1 and "self.blocks" in kept[0]
     if kind == "evaluation":

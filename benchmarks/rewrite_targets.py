@@ -95,7 +95,22 @@ TARGETS = {
         names=True,
     ),
     "embedding_factorization": Target(f"{_IMPORTS} {_CALL} nn Sequential Linear bias False 8", names=True),
-    "fuse_jobs": Target(""),
+    "fuse_jobs": Target(
+        f"{_IMPORTS} {_CALL}"
+        ' " # ( ) * + , - . / 0 1 1e 6 : ; < = Buffers Clips FusedJobs None Runs The True ValueError [ ]'
+        " __init__ ` a alike all append are as at buffer buffers by change changing clamp class"
+        " clip_grad_norm_ cuda data def device_count different dim each elif endswith enumerate for"
+        " fork_rng func functional_call given grad gradient grads id if in initial_seed is items its job"
+        " jobs len list loss_of losses make manual_seed masks max max_norm model models mul_ name named"
+        " named_buffers named_parameters norm normalization norms not num_batches_tracked of of_one once"
+        " one or own parameter parameters raise random randomness range reshape results return row run"
+        " running_mean running_var runs scale seed self set set_to_none several share stack"
+        " stack_module_state stacked state statistics stay such tensor that the torch train values view"
+        " vmap weights with zero_ zero_grad { } lambda def loss_of run_losses losses sum return detach"
+        " fused_jobs FusedJobs make_model \\d+ ;",
+        r"\w*loss\w*|torch|nn|utils|clip_grad_norm_|model|net|parameters|[.(),]",
+        names=True,
+    ),
     "fsdp": Target(
         f"{_RANKS} for * fsdp fully_shard tensor values broadcast detach block blocks all ranks start first checkpoint"
         " state_dict StateDictOptions get_model_state_dict set_model_state_dict full_state_dict broadcast_from_rank0"

@@ -31,6 +31,8 @@ from skyline.verification.change import change, check_unchanged
 from skyline.verification.measure import Effort, Measured, Measuring, measure
 from skyline.verification.verdict import Verdict, judge
 from skyline.version import __version__
+from skyline.whatif.catalogue.models.fuse_jobs import WHATIF as FUSE
+from skyline.whatif.catalogue.models.fuse_jobs import Jobs
 from skyline.whatif.question import Estimate, Question
 
 _DEFAULT_EFFORT = Effort()
@@ -94,7 +96,7 @@ def verify(
         verdict,
         measured,
         changed.diff,
-        _samples(profile, predicted),
+        _samples(profile, predicted, question),
         measured.notes,
         kept.path,
         kept.problem,
@@ -203,7 +205,13 @@ def _with_other_objections(
     return verdict
 
 
-def _samples(profile: Profile, predicted: Estimate) -> float:
+def _samples(profile: Profile, predicted: Estimate, question: Question) -> float:
+    """Samples of an iteration relative to before: those of the batch, and of all runs in one."""
+    runs = [Jobs.parse(one.name, one.value).count for one in question.choices if one.name == FUSE.name]
+    return _batches(profile, predicted) * (runs[0] if runs else 1)
+
+
+def _batches(profile: Profile, predicted: Estimate) -> float:
     if not profile.batch_size or not predicted.batch_size:
         return 1.0
     return predicted.batch_size / profile.batch_size

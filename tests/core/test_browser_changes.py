@@ -104,7 +104,7 @@ def test_a_file_that_was_edited_since_is_left_alone(service: Service, here: Prof
 
 def test_a_change_that_cannot_be_made_says_why(service: Service, here: Profile) -> None:
     before = Path(here.script).read_bytes()
-    _, refused = post(service, "apply", {"whatifs": ["fuse_jobs=2"]})
+    _, refused = post(service, "apply", {"whatifs": ["fuse_jobs=2@own"]})
     assert refused["text"].startswith("Nothing was changed. fuse_jobs")
     assert not refused["written"]
     assert Path(here.script).read_bytes() == before

@@ -105,7 +105,7 @@ def _complete(
     last: tuple[ast.stmt, ast.expr | None] | None = None
     function = next((each for each in module.around(at) if isinstance(each, Function)), None)
     for statement in preceding(module, at, function or module.tree):
-        made, value = _makes(statement, text)
+        made, value = makes(statement, text)
         if made:
             last = (statement, value)
     if last is not None:
@@ -123,7 +123,7 @@ def _complete(
     raise refusal(f"The place where `{text}` is made is unknown", module, at)
 
 
-def _makes(statement: ast.stmt, text: str) -> tuple[bool, ast.expr | None]:
+def makes(statement: ast.stmt, text: str) -> tuple[bool, ast.expr | None]:
     """True if a statement binds the model or changes it in place, and what it binds it to."""
     for node in ast.walk(statement):
         if isinstance(node, Function | ast.ClassDef):
@@ -180,10 +180,10 @@ def _in_caller(
 
 
 def _at_top(module: Module, text: str, owner: ast.expr) -> ModelSite:
-    last = next((each for each in reversed(module.tree.body) if _makes(each, text)[0]), None)
+    last = next((each for each in reversed(module.tree.body) if makes(each, text)[0]), None)
     if last is None:
         raise refusal(f"The place where `{text}` is made is unknown", module, owner)
-    return ModelSite(module, last, text, _makes(last, text)[1])
+    return ModelSite(module, last, text, makes(last, text)[1])
 
 
 def _in_class(module: Module, function: Function, text: str, owner: ast.Attribute) -> ModelSite:
@@ -194,10 +194,10 @@ def _in_class(module: Module, function: Function, text: str, owner: ast.Attribut
         for method in (around.body if isinstance(around, ast.ClassDef) else ())
         if isinstance(method, Function) and method is not function
         for statement in method.body
-        if _makes(statement, text)[0]
+        if makes(statement, text)[0]
     ]
     methods = {id(method) for method, _ in stores}
     if len(methods) != 1:
         raise refusal(f"The place where `{text}` is made is unknown", module, owner)
     statement = stores[-1][1]
-    return ModelSite(module, statement, text, _makes(statement, text)[1])
+    return ModelSite(module, statement, text, makes(statement, text)[1])
