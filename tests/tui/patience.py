@@ -40,7 +40,7 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
 def _drawn_later(screen: Screen[object]) -> None:
     """Leave the frame of the screen in front to the next pause: without a terminal, nobody sees those in between.
 
-    They are half of the processor time of a test. What a test reads off the screen is drawn as it reads.
+    Frames in between take a third of the processor time of a test. Text that a test reads is drawn at that moment.
     """
     if screen.app.is_inline or screen is not screen.app.screen:
         _draw(screen)
