@@ -85,6 +85,7 @@ def test_my_job_runs_under_torchrun(terminal: Any, project: Path, scripts: Any) 
     assert "on rank 0 of 2" in " ".join(ran.out.split())
 
 
+@pytest.mark.long
 def test_why_did_it_get_slower(terminal: Any, screen: Any, project: Path, scripts: Any) -> None:
     script = project / "train.py"
     zero = "            optimizer.zero_grad()\n"
@@ -147,6 +148,7 @@ def test_why_is_my_gpu_idle(terminal: Any, project: Path) -> None:
     assert re.search(r"Fused optimizer step \(fused=True\): 1\.\d+x", said), ran.out
 
 
+@pytest.mark.long
 def test_a_slow_change_does_not_get_in(terminal: Any, project: Path, scripts: Any) -> None:
     git = ("git", "-c", "user.name=a", "-c", "user.email=a@example.org", "-c", "commit.gpgsign=false")
     subprocess.run([*git, "init", "-q"], cwd=project, check=True)

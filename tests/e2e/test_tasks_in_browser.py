@@ -59,6 +59,7 @@ def press(browser: Any, title: str) -> None:
     browser.tell(f"{found}.click()")
 
 
+@pytest.mark.long
 def test_i_use_hydra(browser: Any, serve: Any, scripts: Any, project: Path) -> None:
     pytest.importorskip("hydra", reason="hydra-core is not installed")
     config = scripts.with_hydra(project)
@@ -83,6 +84,7 @@ def test_i_am_in_a_notebook(browser: Any, serve: Any, scripts: Any, project: Pat
     assert browser.errors == []
 
 
+@pytest.mark.long
 def test_my_job_runs_under_torchrun(browser: Any, serve: Any, scripts: Any, project: Path) -> None:
     script = scripts.under_torchrun(project)
     browser.open(serve(*BRIEF, "torchrun", "--nproc-per-node", "2", str(script)))
@@ -106,6 +108,7 @@ def test_the_fastest_settings(browser: Any, serve: Any, scripts: Any, project: P
     assert browser.errors == []
 
 
+@pytest.mark.long
 def test_the_largest_batch_for_24_gb(browser: Any, serve: Any, scripts: Any, project: Path) -> None:
     script = scripts.on_gpu(project)
     browser.open(serve("--gpu", "l4", "--memory", "24GB", str(script)))

@@ -271,6 +271,7 @@ def live(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Terminal]:
 
 @pytest.mark.capture
 @pytest.mark.fresh
+@pytest.mark.long
 @pytest.mark.timeout(900)
 def test_a_drag_writes_the_number_shown_into_the_file_and_u_takes_it_back(
     live: Terminal, tmp_path: Path

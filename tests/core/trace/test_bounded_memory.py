@@ -88,6 +88,8 @@ def at_options(document: dict[str, Any], value: str) -> None:
 
 
 ALLOCATION = b'{"time_us":1.5,"size_bytes":2048,"address":94169056743232,"phase":"data","line":1}'
+AT_THE_LIMIT = {"as many keys as are read"}
+"""Read to the end, which takes seconds; smaller files take the same way."""
 TOO_MANY = "it holds more values than a profile of its size"
 PROFILES: dict[str, tuple[Callable[[dict[str, Any], str], None], Rows, int, str]] = {
     "remarks without end": (at_notes, b'""', 26_000_000, TOO_MANY),
@@ -109,7 +111,10 @@ PROFILES: dict[str, tuple[Callable[[dict[str, Any], str], None], Rows, int, str]
 }
 
 
-@pytest.mark.parametrize("name", PROFILES)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=pytest.mark.long if name in AT_THE_LIMIT else ()) for name in PROFILES],
+)
 def test_profiles(tmp_path: Path, name: str) -> None:
     place, rows, count, words = PROFILES[name]
     path = tmp_path / "large.profile.json.gz"
@@ -148,8 +153,16 @@ TRACES: dict[str, tuple[Callable[[], Iterable[bytes]], str, str]] = {
 }
 
 
-@pytest.mark.parametrize("packed", [True, False], ids=["packed", "plain"])
-@pytest.mark.parametrize("name", TRACES)
+@pytest.mark.parametrize(
+    ("name", "packed"),
+    [
+        pytest.param(name, packed, id=f"{name}-{'packed' if packed else 'plain'}", marks=marks)
+        for name in TRACES
+        for packed in (True, False)
+        # Two million events are read until the packed file is refused, and again from the plain one.
+        for marks in [pytest.mark.long if name == "events without end" and not packed else ()]
+    ],
+)
 def test_traces(tmp_path: Path, name: str, packed: bool) -> None:
     """A packed one is refused; of a plain one, whose size anyone sees, what is whole is read."""
     rows, said_packed, said_plain = TRACES[name]

@@ -230,8 +230,8 @@ def test_the_hooks_of_a_real_run_show_its_problems(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        "iterations that slow down",
-        "too small a learning rate",
+        pytest.param("iterations that slow down", marks=pytest.mark.long),
+        pytest.param("too small a learning rate", marks=pytest.mark.long),
         "slow rank",
         pytest.param("kept graphs", marks=pytest.mark.long),
     ],

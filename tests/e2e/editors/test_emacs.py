@@ -80,6 +80,7 @@ def test_look_profile_apply_and_undo_in_eglot(desk, emacs: str) -> None:
 
 
 @pytest.mark.capture
+@pytest.mark.long
 def test_a_script_that_waits_for_data_is_helped_by_two_commands(waiting, emacs: str) -> None:
     seen = drive(waiting, emacs, "eglot", waiting.snippets("emacs.md", "elisp")[1:], "eglot-task")
     waiting.check_answer(seen["answer"])
