@@ -204,11 +204,18 @@ def subjects(scratch: Path, mirror: Path | None, names: Sequence[str], interpret
     for name in OURS:
         if name in names:
             yield Subject(name, str(EXAMPLES / f"{name}.py"), folder=str(EXAMPLES))
+    yield from of_corpus(scratch, mirror, [name for name in PUBLIC if name in names], interpreter)
+
+
+def of_corpus(
+    scratch: Path, mirror: Path | None, names: Sequence[str], interpreter: str
+) -> Iterator[Subject]:
+    """The scripts of the corpus with these names, each made ready; one that cannot be had is named on stderr."""
     repair = scratch / "environment"
     scratch.mkdir(parents=True, exist_ok=True)
     write_repair(repair, interpreter)
     for script in read_corpus():
-        if script.name not in PUBLIC or script.name not in names:
+        if script.name not in names:
             continue
         try:
             folder = checkout(script.repository, script.commit, scratch / "checkouts", mirror)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from math import comb, exp, log, sqrt
+from math import comb, exp, hypot, log, sqrt
 from typing import Literal
 
 from skyline.lazy_dataclass import dataclass
@@ -71,6 +71,9 @@ freedom more than samples, times the error of a median over that of a mean."""
 _BEFORE = 2 * 0.05**2
 """Squared deviations of two further iterations that differ as those of an idle machine do, by 5 %. With these, two
 samples that are apart by a factor of three give no range over a factor of hundreds."""
+_LATER = Interval(1.0, 0.7, 1.1)
+"""Later iterations over the first ones: from 68 profiles of the development scripts of ``benchmarks/first_figures.py``
+beside other programs. First iterations are usually slower."""
 
 
 def median(samples: Sequence[float]) -> float:
@@ -117,6 +120,22 @@ def interval_of_series(samples: Sequence[float]) -> Interval:
     # The normal approximation of the binomial distribution.
     outside = max(0, int(count * (0.5 - _NORMAL / (2 * sqrt(independent)))))
     return Interval(median(ordered), ordered[outside], ordered[-1 - outside])
+
+
+def interval_of_first(samples: Sequence[float]) -> Interval:
+    """The median of the first samples, with the range of the median of many later ones, in nine of ten series.
+
+    The scatter of the first samples does not show how later ones differ from all of them: caches and the allocator
+    still settle, and the load of the machine changes. Both uncertainties are independent factors.
+    """
+    known = interval_of_series(samples)
+    if known.low <= 0:
+        return known
+    below, above = (
+        (log(known.value / known.low), log(1 / _LATER.low)),
+        (log(known.high / known.value), log(_LATER.high)),
+    )
+    return Interval(known.value, known.value / exp(hypot(*below)), known.value * exp(hypot(*above)))
 
 
 def _independent(samples: Sequence[float]) -> float:

@@ -171,7 +171,7 @@ _MEANING = {
 def _caution(subject: Subject) -> str:
     """A remark where other programs made the step time uncertain."""
     profile = subject.profile
-    if profile is None or profile.load is None or not profile.load.busy:
+    if profile is None or profile.first or profile.load is None or not profile.load.busy:
         return ""
     spread = subject.iteration_ms.half_width / subject.iteration_ms.value
     if spread < _UNCERTAIN:

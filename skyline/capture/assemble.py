@@ -77,6 +77,13 @@ class ScriptRun:
         return self.ended_after * self.batch_size // batch_size
 
     @property
+    def goes_on(self) -> bool:
+        """True if further iterations are to be timed; those of a device all come before it is recorded."""
+        on_device = self.facts.environment.device.kind != "cpu"
+        over = self.failed or self.ended_after is not None
+        return not (over or on_device or self.rows.settled)
+
+    @property
     def facts(self) -> RunFacts:
         """Optimizers, loaders, leading dimensions and environment at the end of warm-up."""
         return self.ready.facts
@@ -169,10 +176,15 @@ class ScriptRun:
 
 
 def assemble(
-    run: ScriptRun, trials: tuple[Trial, ...] = (), products: tuple[ProductTrial, ...] = ()
+    run: ScriptRun,
+    trials: tuple[Trial, ...] = (),
+    products: tuple[ProductTrial, ...] = (),
+    *,
+    first: bool = False,
 ) -> Profile:
-    """The profile of a run with the trials of its variants."""
-    return secret_free(_assembled(run, trials, products), run.redactor)
+    """The profile of a run with the trials of its variants; ``first`` before its further iterations."""
+    profile = replace(_assembled(run, trials, products), first=first and run.goes_on)
+    return secret_free(profile, run.redactor)
 
 
 def _assembled(run: ScriptRun, trials: tuple[Trial, ...], products: tuple[ProductTrial, ...]) -> Profile:

@@ -7,7 +7,7 @@ from skyline.capture.batch_in_force import batch_in_force
 from skyline.capture.events import Ready, RunFacts
 from skyline.capture.request import Known
 from skyline.errors import SkylineError
-from skyline.interval import interval_of_series
+from skyline.interval import interval_of_first, interval_of_series
 from skyline.source.knob import KnobKind, KnobSearch
 from skyline.source.text import SourceText
 from skyline.source.training_loop import find as find_loop
@@ -32,7 +32,8 @@ def from_source(text: SourceText, knobs: KnobSearch) -> Known:
 def from_first_iterations(source: Known, knobs: KnobSearch, ready: Ready, rows: BareRows) -> Known:
     """Some iterations were timed; the batch size is now the one that the run showed, if it showed any."""
     batch_size = batch_in_force(knobs.candidates, ready.facts, rows).size
-    iteration_ms = interval_of_series(rows.steps_ms)
+    on_device = ready.facts.environment.device.kind != "cpu"
+    iteration_ms = (interval_of_series if on_device else interval_of_first)(rows.steps_ms)
     samples = batch_size * micro_batches(ready.facts, rows) if batch_size else 0
     return Known(
         batch_size=batch_size,

@@ -153,7 +153,8 @@ class CaptureSession:
             late = StageFailures()
             if on_partial is not None:
                 with held.at_rest():
-                    late.to("show the first figures", lambda: on_partial(assemble(base.run)), None)
+                    first = partial(assemble, base.run, first=True)
+                    late.to("show the first figures", lambda: on_partial(first()), None)
             budget = TrialBudget(self._request.budget_s)
             step_s = base.run.rows.present_ms / 1e3
             run = self._measure_more(held, base, late, budget.for_iterations(self._request.settle_s, step_s))
@@ -235,7 +236,8 @@ class CaptureSession:
         if not early:
             meter.pause()  # workers of the loader rest while an iteration is recorded
         recording = record(child, lightly, full=full, goes_on=early)
-        meter.go_on()
+        if not early:
+            meter.go_on()
         later = _Later(ended_after=recording.ended_after)
         if later.ended_after is None and not early:
             later = late.to(

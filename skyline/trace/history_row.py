@@ -6,7 +6,7 @@ import os
 from collections import Counter
 from pathlib import Path
 
-from skyline.interval import Interval, interval_of_series, median
+from skyline.interval import Interval, median
 from skyline.lazy_dataclass import dataclass
 from skyline.trace.profile import Profile
 from skyline.trace.record import ON_DEVICE, Record
@@ -52,7 +52,6 @@ class HistoryRow:
 def history_row(profile: Profile) -> HistoryRow:
     """The row of a profile with absolute paths."""
     folder = Path(profile.script).parent
-    said = profile.prediction
     environment = profile.environment
     return HistoryRow(
         profile.id,
@@ -63,7 +62,7 @@ def history_row(profile: Profile) -> HistoryRow:
         environment.intraop_threads,
         environment.torch,
         profile.batch_size,
-        said.iteration_ms if said is not None else interval_of_series(profile.times.steps_ms),
+        profile.iteration_ms,
         profile.peak_bytes,
         tuple((_relative(one.path, folder), blob_id(one.text)) for one in profile.sources),
         _lines(profile, folder),

@@ -11,7 +11,7 @@ from functools import cache
 from operator import attrgetter
 from typing import Any, Literal, cast
 
-from skyline.interval import Interval
+from skyline.interval import Interval, interval_of_first, interval_of_series
 from skyline.lazy_dataclass import dataclass
 from skyline.source.knob import ConfiguredSetting, KnobSearch, SettingPlace
 from skyline.trace.facts import (
@@ -164,6 +164,16 @@ class Profile:
     """None if the script classifies nothing, or into few classes, and in profiles of earlier versions."""
     values: TensorValues | None = None
     """Values in the tensors of a few further iterations; None if they could not be seen."""
+    first: bool = False
+    """True while further iterations follow: ``times`` hold the first ones, from which later ones differ."""
+
+    @property
+    def iteration_ms(self) -> Interval:
+        """The iteration time: measured, or predicted. That of first figures has the range of the final one."""
+        if self.prediction is not None:
+            return self.prediction.iteration_ms
+        steps_ms = self.times.steps_ms
+        return interval_of_first(steps_ms) if self.first else interval_of_series(steps_ms)
 
     @property
     def trains(self) -> bool:

@@ -9,7 +9,7 @@ from skyline.graph.graph import phase_times
 from skyline.graph.launching import one_iteration_ahead
 from skyline.graph.merging import coalesce
 from skyline.graph.task import ON_GPU, part_shares
-from skyline.interval import Interval, interval_of_series
+from skyline.interval import Interval
 from skyline.memory.peak import batch_tensors, peak_breakdown
 from skyline.simulate.engine import replay_error, simulate
 from skyline.simulate.moments import billed_phases, billed_us
@@ -24,7 +24,7 @@ def baseline(profile: Profile) -> Subject:
     """Build, calibrate and simulate the graph of a profile, once."""
     lane = main_lane(profile.trace)
     said = profile.prediction
-    iteration_ms = said.iteration_ms if said is not None else interval_of_series(profile.times.steps_ms)
+    iteration_ms = profile.iteration_ms
     parts_ms = {part: share * iteration_ms.value for part, share in part_shares(profile.times).items()}
     recorded = build(profile.trace, merged=False)
     tried = tried_iterations(profile)

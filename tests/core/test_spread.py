@@ -6,7 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skyline.interval import Interval, central_range, interval_of, interval_of_series, median
+from skyline.interval import (
+    Interval,
+    central_range,
+    interval_of,
+    interval_of_first,
+    interval_of_series,
+    median,
+)
 
 
 def test_median_of_odd_and_even_counts():
@@ -75,3 +82,34 @@ def test_two_iterations_far_apart_give_a_range_that_a_person_can_read() -> None:
     assert found.value == pytest.approx(21.4)
     assert 5 < found.low < 11.6
     assert 31.2 < found.high < 80
+
+
+def test_first_iterations_give_a_range_for_later_ones() -> None:
+    """Later iterations differ from the first three by a factor that the scatter of these does not show."""
+    chance = random.Random(3)
+    statistics, shown = 0, 0
+    for _ in range(2000):
+        later = 100 * chance.uniform(0.82, 1.08)
+        first = [100 * chance.lognormvariate(0, 0.02) for _ in range(3)]
+        known, found = interval_of_series(first), interval_of_first(first)
+        assert found.value == known.value
+        statistics += known.low <= later <= known.high
+        shown += found.low <= later <= found.high
+    assert statistics < 0.6 * 2000
+    assert shown > 0.9 * 2000
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 4, 8, 40])
+def test_the_range_of_first_iterations_contains_that_of_their_scatter(count: int) -> None:
+    samples = [100 + 7 * (place % 5) for place in range(count)]
+    known, found = interval_of_series(samples), interval_of_first(samples)
+    assert 0 < found.low < known.low
+    assert found.high > known.high
+    wild = interval_of_first([11.6, 31.2])
+    assert wild.high / wild.low < 1.1 * (
+        interval_of_series([11.6, 31.2]).high / interval_of_series([11.6, 31.2]).low
+    ), "a wide scatter is hardly widened"
+
+
+def test_iterations_without_time_have_no_range() -> None:
+    assert interval_of_first([0.0, 0.0]) == Interval.exact(0.0)

@@ -85,7 +85,6 @@ def test_my_job_runs_under_torchrun(terminal: Any, project: Path, scripts: Any) 
     assert "on rank 0 of 2" in " ".join(ran.out.split())
 
 
-@pytest.mark.long
 def test_why_did_it_get_slower(terminal: Any, screen: Any, project: Path, scripts: Any) -> None:
     script = project / "train.py"
     zero = "            optimizer.zero_grad()\n"

@@ -11,6 +11,7 @@ from skyline.analysis.analyse import analyse
 from skyline.capture.process import Starter
 from skyline.capture.request import CaptureRequest, Progress
 from skyline.capture.session import capture
+from skyline.interval import interval_of_series
 from skyline.report.build import profile_report
 from skyline.trace.profile import Profile
 
@@ -63,6 +64,31 @@ def test_first_figures_come_before_further_iterations(script: Callable[..., Path
 
 
 @pytest.mark.capture
+def test_the_range_of_first_figures_has_room_for_later_iterations(
+    script: Callable[..., Path], starter: Starter
+) -> None:
+    path = script(LOADED)
+    said: list[Progress] = []
+    shown: list[Profile] = []
+    request = CaptureRequest(
+        path, working_directory=path.parent, settle_s=1.0, batch_points=0, trials=False, timeout_s=60.0
+    )
+    finished = capture(request, progress=said.append, on_partial=shown.append, starter=starter)
+    (first,) = shown
+    scatter = interval_of_series(first.times.steps_ms)
+    shown_ms = profile_report(analyse(first)).iteration_ms
+    assert shown_ms == first.iteration_ms
+    assert shown_ms.value == scatter.value
+    assert shown_ms.low < scatter.low
+    assert shown_ms.high > scatter.high
+    known = [one.known.iteration_ms for one in said if one.known is not None and one.known.iteration_ms]
+    assert known == [shown_ms], "the first number that a person sees"
+    assert finished.iteration_ms == interval_of_series(finished.times.steps_ms), (
+        "final figures keep their range"
+    )
+
+
+@pytest.mark.capture
 def test_a_script_that_ends_behind_its_first_figures_keeps_them(
     script: Callable[..., Path], starter: Starter
 ) -> None:
@@ -76,6 +102,7 @@ def test_a_script_that_ends_behind_its_first_figures_keeps_them(
     assert len(finished.times.steps_ms) >= len(first.times.steps_ms)
     assert not set(first.times.steps_ms) & set(finished.times.steps_ms), "those behind the recording"
     assert first.trace == finished.trace
+    assert not finished.first
     assert profile_report(analyse(finished)).phases
     assert finished.values is not None, "one iteration shows the zeros, before the script ends"
     assert [one.path for one in finished.values.zeros] == ["Linear"]

@@ -88,8 +88,6 @@ def at_options(document: dict[str, Any], value: str) -> None:
 
 
 ALLOCATION = b'{"time_us":1.5,"size_bytes":2048,"address":94169056743232,"phase":"data","line":1}'
-AT_THE_LIMIT = {"as many keys as are read"}
-"""Read to the end, which takes seconds; smaller files take the same way."""
 TOO_MANY = "it holds more values than a profile of its size"
 PROFILES: dict[str, tuple[Callable[[dict[str, Any], str], None], Rows, int, str]] = {
     "remarks without end": (at_notes, b'""', 26_000_000, TOO_MANY),
@@ -111,10 +109,7 @@ PROFILES: dict[str, tuple[Callable[[dict[str, Any], str], None], Rows, int, str]
 }
 
 
-@pytest.mark.parametrize(
-    "name",
-    [pytest.param(name, marks=pytest.mark.long if name in AT_THE_LIMIT else ()) for name in PROFILES],
-)
+@pytest.mark.parametrize("name", PROFILES)
 def test_profiles(tmp_path: Path, name: str) -> None:
     place, rows, count, words = PROFILES[name]
     path = tmp_path / "large.profile.json.gz"
