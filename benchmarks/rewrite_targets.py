@@ -193,6 +193,7 @@ OWNERS = {
     "dropout_p": ("scaled_dot_product_attention",),
     "scale": ("scaled_dot_product_attention",),
     "mode": ("compile",),
+    "randomness": ("vmap",),
     "precision": ("Trainer",),
     "mixed_precision": ("Accelerator",),
     "bf16": ("TrainingArguments",),
