@@ -29,7 +29,7 @@ _REPEATS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp, ast.For, 
 
 def shared(context: RewriteContext, within: Iteration, site: ModelSite) -> list[TextEdit]:
     """Through a sampler if the program makes a loader, or the run saw one; else through random numbers."""
-    made = any(is_loader(call.func) for _, call in loader_calls(context.program))
+    made = any(is_loader(module, call.func) for module, call in loader_calls(context.program))
     if made or context.profile.loaders:
         return _shared_by_sampler(context, within)
     return _shared_by_chance(context, within, site)
@@ -75,7 +75,7 @@ def _dataset(context: RewriteContext, module: Module, call: ast.Call) -> str:
             if holds(context.resolver, mapping, frame, name, route) is not False:
                 message = f"`**{text_of(mapping)}` may set `{name}`, which goes to the sampler"
                 raise refusal(message, module, call, hint="Write it in the call.")
-    if last_name(call.func) != "DataLoader":
+    if "DataLoader" not in (last_name(call.func), qualified_name(module, call.func).rpartition(".")[2]):
         raise refusal(f"`{text_of(call.func)}` takes no sampler of PyTorch", module, call)
     if any(isinstance(each, _REPEATS) for each in module.around(call)):
         raise refusal(

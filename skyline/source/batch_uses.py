@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from enum import IntEnum
 
 from skyline.lazy_dataclass import dataclass
-from skyline.source.arguments import passed
+from skyline.source.arguments import passed, qualified_name
 from skyline.source.program import Module, Program
 from skyline.source.resolver import evaluation_of
 from skyline.source.scope import default_of, parameters_of
@@ -16,6 +16,7 @@ from skyline.source.text import dotted, last_name, text_of
 
 _TRAINER_KEYWORDS = {"per_device_train_batch_size", "train_batch_size", "train_micro_batch_size_per_gpu"}
 _SAMPLERS = {"BatchSampler"}
+_LOADERS = ("DataLoader", "NeighborLoader")
 SHAPED = {"rand", "randn", "randint", "zeros", "ones", "empty", "full", "normal"}
 """Functions of torch and numpy whose arguments are the dimensions of a tensor."""
 
@@ -49,16 +50,21 @@ class BatchUse:
     evaluation: bool | None
 
 
-def is_loader(callee: ast.expr) -> bool:
-    """True if a call of this name makes a DataLoader or a loader with the same interface."""
+def is_loader(module: Module, callee: ast.expr) -> bool:
+    """True if a call of this name makes a DataLoader or a loader with the same interface.
+
+    ``from torch.utils.data import DataLoader as Loader`` gives it another name.
+    """
     name = last_name(callee)
-    return name.endswith(("DataLoader", "NeighborLoader")) and name[:1].isupper()
+    if isinstance(callee, ast.Name) and not name.endswith(_LOADERS):
+        name = qualified_name(module, callee).rpartition(".")[2]
+    return name.endswith(_LOADERS) and name[:1].isupper()
 
 
 def loader_calls(program: Program) -> Iterator[tuple[Module, ast.Call]]:
     """Every construction of a loader or batch sampler."""
     for module, node in program.nodes_of(ast.Call):
-        if is_loader(node.func) or last_name(node.func) in _SAMPLERS:
+        if is_loader(module, node.func) or last_name(node.func) in _SAMPLERS:
             yield module, node
 
 
@@ -113,7 +119,7 @@ def _loaders(program: Program) -> Iterator[BatchUse]:
 
 def _keywords(program: Program) -> Iterator[BatchUse]:
     for module, node in program.nodes_of(ast.Call):
-        if is_loader(node.func) or last_name(node.func) in _SAMPLERS:
+        if is_loader(module, node.func) or last_name(node.func) in _SAMPLERS:
             continue
         for keyword in node.keywords:
             if keyword.arg is None or is_evaluation(keyword.arg) or batch_rank(keyword.arg) not in (0, 1):

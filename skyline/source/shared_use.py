@@ -129,7 +129,7 @@ def _as_argument(
         return ""
     if keyword is not None and means_something_else(keyword):
         return reason
-    if is_loader(call.func) or callee in {"BatchSampler", "add_argument", "get"}:
+    if is_loader(module, call.func) or callee in {"BatchSampler", "add_argument", "get"}:
         return reason if keyword not in (None, "default", "drop_last") and not is_batch_name(name) else ""
     if _is_layer(module, call.func):
         return reason

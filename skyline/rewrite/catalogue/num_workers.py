@@ -54,12 +54,12 @@ def training_loader(context: RewriteContext) -> tuple[Module, ast.Call]:
     place = None if fact is None else fact.created_line
     if place is not None:
         module, line = context.place(place)
-        calls = calls_at(module, line, is_loader)
+        calls = calls_at(module, line, partial(is_loader, module))
         if len(calls) == 1:
             return module, calls[0]
         found = "no DataLoader(…) call" if not calls else "more than one DataLoader(…) call"
         raise RewriteRefused(f"Line {line} holds {found}", file=place.file, line=line)
-    calls = [pair for pair in loader_calls(context.program) if is_loader(pair[1].func)]
+    calls = [pair for pair in loader_calls(context.program) if is_loader(pair[0], pair[1].func)]
     training = [pair for pair in calls if purpose(*pair) is False]
     chosen = training or [pair for pair in calls if purpose(*pair) is None]
     if len(chosen) != 1:

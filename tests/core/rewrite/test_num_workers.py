@@ -73,6 +73,13 @@ def test_written_as_the_call_is_written(workshop, before: str, after: str) -> No
     compile(after, "train.py", "exec", dont_inherit=True)
 
 
+@pytest.mark.parametrize("line", [2, None])
+def test_a_loader_that_is_imported_under_another_name(workshop, line: int | None) -> None:
+    before = "from torch.utils.data import DataLoader as Batches\nl = Batches(d, batch_size=16)\n"
+    shop = workshop(before, loader_line=line)
+    assert shop.edited("num_workers=2") == before.replace("16)", "16, num_workers=2)")
+
+
 def test_without_a_line_the_training_loader_is_meant(workshop) -> None:
     source = "test_loader = DataLoader(v, 16)\ntrain_loader = DataLoader(t, 16)\n"
     changed = workshop(source).edited("num_workers=2")
