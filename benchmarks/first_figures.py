@@ -190,7 +190,7 @@ def own(names: Sequence[str]) -> Iterator[Subject]:
 
 
 def page(profiles: Sequence[Kept]) -> str:
-    """How often the ranges contain the final figure and how wide they are, for both sets; then each profile."""
+    """Coverage and width of the ranges, for both sets; then each profile."""
     head = ["scripts", "profiles", "range", "contains the final figure", "half width, median", "widest"]
     rows: list[list[str]] = []
     for title, names in (("development", DEVELOPMENT), ("others", OTHERS)):

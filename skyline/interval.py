@@ -73,7 +73,7 @@ _BEFORE = 2 * 0.05**2
 samples that are apart by a factor of three give no range over a factor of hundreds."""
 _LATER = Interval(1.0, 0.7, 1.1)
 """Later iterations over the first ones: from 68 profiles of the development scripts of ``benchmarks/first_figures.py``
-beside other programs. First iterations are usually slower."""
+with other programs at work. First iterations are usually slower."""
 
 
 def median(samples: Sequence[float]) -> float:
