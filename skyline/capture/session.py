@@ -236,8 +236,7 @@ class CaptureSession:
         if not early:
             meter.pause()  # workers of the loader rest while an iteration is recorded
         recording = record(child, lightly, full=full, goes_on=early)
-        if not early:
-            meter.go_on()
+        meter.go_on()
         later = _Later(ended_after=recording.ended_after)
         if later.ended_after is None and not early:
             later = late.to(

@@ -86,7 +86,7 @@ def _check_backward(context: RewriteContext, within: Iteration) -> BackwardSite:
 
 
 def _check_calls(context: RewriteContext, made: Construction) -> None:
-    """What PyTorch cannot do for several models, or does for all of them together."""
+    """Refuses calls that PyTorch cannot make for several models, or makes for all of them together."""
     for module, call in compiling_calls(context):
         raise refusal("The script compiles its model", module, call, hint="Remove the compilation first.")
     for each in checkpoint_calls(context):
@@ -143,7 +143,7 @@ def _model_classes(context: RewriteContext) -> Iterator[tuple[Module, ast.ClassD
 
 
 def _check_class(module: Module, owner: ast.ClassDef) -> None:
-    """No forward pass that keeps or reads values, and no random numbers beside the parameters."""
+    """No forward pass that keeps or reads values, and no random numbers other than initial parameters."""
     for function in _reached(owner):
         for node in ast.walk(function):
             if not isinstance(node, ast.Attribute | ast.Subscript | ast.Call):

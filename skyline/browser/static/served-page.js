@@ -1,7 +1,7 @@
 /*
 Built by `make page`.
 Sources: src/view/plan-state.ts src/view/runs-state.ts webview/asker.ts webview/bar.ts webview/board.ts webview/curve.ts webview/dom.ts webview/results.ts webview/scale.ts webview/served-page.ts webview/served-panel.css webview/served-panel.ts webview/style.css webview/units.ts webview/whatifs.ts
-SHA-256: 91d6599013d3d856ff716067b75510048913437a1be315412815f5a681c5f295
+SHA-256: 63b7a281562b7acf81cf8685251ccf476029675a27ee08a7d0a217aa6b7e360b
 
 With uPlot 1.6.32:
 The MIT License (MIT)
@@ -119,7 +119,7 @@ input[type="number"] { width: 5.5em; }
 .whatif:hover { background: var(--vscode-list-hoverBackground); }
 .whatif.on { background: var(--vscode-list-inactiveSelectionBackground); }
 .whatif label { display: flex; align-items: center; gap: 8px; cursor: pointer; }
-.whatif .gain { text-align: right; font-weight: 600; font-variant-numeric: tabular-nums; }
+.whatif .gain { text-align: right; white-space: nowrap; font-weight: 600; font-variant-numeric: tabular-nums; }
 .whatif > .muted, .whatif > .refused { grid-column: 1 / -1; margin-left: 38px; }
 .better { color: var(--vscode-charts-green); }
 .worse { color: var(--vscode-charts-red); }

@@ -59,7 +59,7 @@ def snippet(value: str) -> str:
 
 
 def notes(context: RewriteContext, value: str) -> tuple[str, ...]:
-    """What the script trains, prints and saves now; lines are those before the change."""
+    """The effects on training, printed values and files; lines are those before the change."""
     count = Jobs.parse(NAME, value).count
     if written_calls(context):
         return (f"the script trains {count} runs now",)

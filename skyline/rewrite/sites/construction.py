@@ -37,7 +37,7 @@ class Construction:
 
 
 def construction(context: RewriteContext) -> Construction:
-    """How the trained model is made; raises RewriteRefused where that takes more than one class and moves."""
+    """The construction of the trained model; raises RewriteRefused where it is more than one class and moves."""
     site = model(context)
     module, name = site.module, site.text
     if not name.isidentifier():

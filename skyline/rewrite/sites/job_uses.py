@@ -1,4 +1,4 @@
-"""What the program does with the model of a run: what stays that of one run, and what all runs need."""
+"""Uses of the model in the program: those that stay with the first run, and those that all runs need."""
 
 from __future__ import annotations
 

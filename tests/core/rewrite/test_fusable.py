@@ -1,0 +1,209 @@
+"""Scripts whose runs cannot be fused are refused, with the line and the reason."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from skyline.trace.facts import ModuleFact
+from skyline.trace.record import CodeLine
+
+SCRIPT = "/project/train.py"
+HEAD = """\
+import torch
+from torch import nn
+import torch.nn.functional as F
+
+history = []
+torch.manual_seed(7)
+"""
+PLAIN = f"""{HEAD}\
+batches = [(torch.randn(16, 4), torch.randint(2, (16,))) for _ in range(6)]
+model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(inplace=True), nn.Linear(8, 2))
+optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
+for inputs, targets in batches:
+    loss = F.cross_entropy(model(inputs), targets)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    history.append(loss.item())
+"""
+CONVOLUTIONS = f"""{HEAD}\
+
+class Block(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.conv = nn.Conv2d(width, width, 3, padding=1, bias=False)
+        self.norm = nn.BatchNorm2d(width)
+
+    def forward(self, x):
+        return F.relu(x + self.norm(self.conv(x)))
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.stem = nn.Conv2d(3, 8, 3)
+        self.blocks = nn.Sequential(Block(8), Block(8))
+        self.head = nn.Linear(8, 4)
+
+    def forward(self, x):
+        return self.head(self.blocks(self.stem(x)).mean(dim=(2, 3)))
+
+
+@torch.no_grad()
+def evaluate(model, batches):
+    model.eval()
+    return sum((model(images).argmax(dim=1) == labels).sum().item() for images, labels in batches)
+
+
+def train(model, batches, optimizer):
+    model.train()
+    for images, labels in batches:
+        optimizer.zero_grad()
+        logits = model(images)
+        loss = F.cross_entropy(logits, labels, label_smoothing=0.05)
+        loss.backward()
+        optimizer.step()
+        history.append(loss.item())
+
+
+def main():
+    batches = [(torch.randn(8, 3, 8, 8), torch.randint(4, (8,))) for _ in range(5)]
+    model = Net().to("cpu")
+    print(sum(p.numel() for p in model.parameters()))
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
+    train(model, batches, optimizer)
+    print(evaluate(model, batches))
+    return model
+
+
+model = main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "reason", "line"),
+    [
+        ("nn.ReLU(inplace=True)", "nn.LSTM(8, 8)", "cannot batch LSTM", "model = "),
+        ("nn.ReLU(inplace=True)", "nn.Embedding(8, 8, sparse=True)", "no sparse gradients", "model = "),
+        ("nn.ReLU(inplace=True)", "nn.BatchNorm1d(8, momentum=None)", "cumulative statistics", "model = "),
+        ("nn.ReLU(inplace=True)", "nn.Embedding(8, 8, max_norm=1.0)", "changes its weights", "model = "),
+        ("AdamW(", "Adafactor(", "Adafactor computes", "optimizer = "),
+        ("AdamW(model.parameters()", "AdamW(list(model.parameters())", "goes over the parameters", "optimizer = "),
+        (
+            "    optimizer.step",
+            "    for one in model.parameters():\n        one.data.mul_(0.9)\n    optimizer.step",
+            "goes over the parameters",
+            "    for one in",
+        ),
+        (
+            "    optimizer.step",
+            "    norm = nn.utils.clip_grad_norm_(model.parameters(), 1.0)\n    optimizer.step",
+            "more than clip",
+            "    norm = ",
+        ),
+        (
+            "    optimizer.step",
+            "    nn.utils.clip_grad_norm_(model.parameters(), 1.0, 1)\n    optimizer.step",
+            "more than clip",
+            "    nn.utils",
+        ),
+        ("    history", "    if loss < 0.1:\n        break\n    history", "by the loss of one run", "    if loss"),
+        (
+            "    history",
+            "    test_loss = 0\n    if test_loss > 1:\n        break\n    history",
+            "of one run decides",
+            "    if test_loss",
+        ),
+        ("    history", "    print(model[0].weight.grad)\n    history", "is a gradient", "    print"),
+        ("for inputs", "model[0].weight.data.zero_()\nfor inputs", "part of the model of one run", "model[0]"),
+        ("for inputs", "model.head = nn.Linear(2, 2)\nfor inputs", "is set in the model", "model.head"),
+        ("for inputs", "model.reset()\nfor inputs", "may change the model", "model.reset"),
+        ("for inputs", "torch.save(model, 'all.pt')\nfor inputs", "gets the model of one run", "torch.save"),
+        ("for inputs", "model.load_state_dict(saved)\nfor inputs", "A saved state", "model.load"),
+        ("for inputs", "model = torch.compile(model)\nfor inputs", "compiles its model", "model = torch.c"),
+        ("for inputs", "scaler = torch.amp.GradScaler()\nfor inputs", "gradient scaler", "scaler = "),
+        (
+            "for inputs",
+            "plan = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer)\nfor inputs",
+            "by the loss of one",
+            "plan = ",
+        ),
+        (
+            "    loss = F.cross_entropy(model(inputs), targets)",
+            "    with torch.autocast('cpu'):\n        loss = F.cross_entropy(model(inputs), targets)",
+            "autocast",
+            "    with",
+        ),
+        (
+            "    loss = F.cross_entropy(model(inputs), targets)",
+            "    loss = F.cross_entropy(model(inputs), targets) + model(inputs).mean()",
+            "more than one call of the model",
+            "    loss =",
+        ),
+        (
+            "    loss = F.cross_entropy(model(inputs), targets)",
+            "    inputs = model(inputs)\n    loss = F.cross_entropy(inputs, targets)",
+            "read and bound again",
+            "    inputs =",
+        ),
+        (
+            "    loss = F.cross_entropy(model(inputs), targets)",
+            "    out = model(inputs)\n    seen = out.sum().item()\n    loss = F.cross_entropy(out, targets)",
+            "reads a value",
+            "    seen",
+        ),
+        ("loss.backward()", "loss.backward(retain_graph=True)", "no plain backward", "    loss.backward"),
+        ("    history", "    loss.mean().backward()\n    history", "more than one `backward()`", "    loss.backward"),
+        (
+            "model = nn.Sequential",
+            "def build(*parts):\n    return nn.Sequential(*parts)\n\n\nmodel = build",
+            "no class",
+            "model = build",
+        ),
+        ("optimizer = ", "model.add_module('x', None)\noptimizer = ", "may change the model", "model.add"),
+        ("optimizer = ", "nn.init.zeros_(model[0].weight)\noptimizer = ", "part of the model", "nn.init"),
+        ("optimizer.step()", "optimizer.step(lambda: loss)", "more than step", "    optimizer.step"),
+    ],
+)  # fmt: skip
+def test_what_is_not_safe_is_refused_with_its_line(workshop, old, new, reason, line):
+    assert PLAIN.count(old) >= 1
+    source = PLAIN.replace(old, new, 1)
+    shop = workshop(source)
+    told = shop.reason("fuse_jobs=3")
+    assert reason in told
+    number = next(at for at, text in enumerate(source.splitlines(), 1) if text.startswith(line))
+    assert f"(line {number})" in told or f"lines {number}" in told, told
+    assert "torch.func.vmap" in shop.plan("fuse_jobs=3").refused[0].snippet
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "reason"),
+    [
+        ("return F.relu(", "self.last = x\n        return F.relu(", "The forward pass changes `self.last`"),
+        ("return F.relu(", "x[:, 0] = 0\n        return F.relu(", "writes into `x`"),
+        ("return F.relu(", "scale = x.mean().item()\n        return F.relu(", "reads values"),
+        (
+            "self.norm = ",
+            "self.noise = torch.randn(3)\n        self.norm = ",
+            "neither a parameter nor a buffer",
+        ),
+    ],
+)
+def test_models_that_keep_or_read_values_are_refused(workshop, old, new, reason):
+    told = workshop(CONVOLUTIONS.replace(old, new, 1)).reason("fuse_jobs=3")
+    assert reason in told
+    assert "(line " in told
+
+
+def test_layers_that_ran_are_refused_by_their_path(workshop):
+    shop = workshop(PLAIN)
+    gru = ModuleFact("Net.mix", "GRU", True, 4, True, {}, created_line=CodeLine(SCRIPT, 8))
+    told = replace(shop, profile=replace(shop.profile, modules=(gru,))).reason("fuse_jobs=3")
+    assert "cannot batch GRU, which Net.mix is (line 8)" in told
+
+
+def test_runs_with_batches_of_their_own_are_refused(workshop):
+    assert "each run is to read its own" in workshop(PLAIN).reason("fuse_jobs=3@own")
