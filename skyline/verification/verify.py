@@ -11,6 +11,7 @@ from pathlib import Path
 
 from skyline.analysis.analyse import Analysis
 from skyline.analysis.estimate import estimate
+from skyline.analysis.gpu_costs import samples_of
 from skyline.capture.batch_way import showed
 from skyline.capture.process import Starter, start_fresh
 from skyline.capture.request import CaptureRequest, Progress, ProgressCallback
@@ -31,8 +32,6 @@ from skyline.verification.change import change, check_unchanged
 from skyline.verification.measure import Effort, Measured, Measuring, measure
 from skyline.verification.verdict import Verdict, judge
 from skyline.version import __version__
-from skyline.whatif.catalogue.models.fuse_jobs import WHATIF as FUSE
-from skyline.whatif.catalogue.models.fuse_jobs import Jobs
 from skyline.whatif.question import Estimate, Question
 
 _DEFAULT_EFFORT = Effort()
@@ -96,7 +95,7 @@ def verify(
         verdict,
         measured,
         changed.diff,
-        _samples(profile, predicted, question),
+        _samples(profile, predicted),
         measured.notes,
         kept.path,
         kept.problem,
@@ -205,16 +204,12 @@ def _with_other_objections(
     return verdict
 
 
-def _samples(profile: Profile, predicted: Estimate, question: Question) -> float:
-    """Samples of an iteration relative to before: those of the batch, and of all runs in one."""
-    runs = [Jobs.parse(one.name, one.value).count for one in question.choices if one.name == FUSE.name]
-    return _batches(profile, predicted) * (runs[0] if runs else 1)
-
-
-def _batches(profile: Profile, predicted: Estimate) -> float:
-    if not profile.batch_size or not predicted.batch_size:
+def _samples(profile: Profile, predicted: Estimate) -> float:
+    """The factor on the samples of an iteration: larger batches, and further runs in one process."""
+    now = samples_of(profile)
+    if not now or predicted.throughput is None:
         return 1.0
-    return predicted.batch_size / profile.batch_size
+    return predicted.throughput.value * predicted.iteration_ms.value / 1e3 / now
 
 
 def _why(error: BaseException) -> str:

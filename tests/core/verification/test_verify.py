@@ -26,7 +26,7 @@ from skyline.ledger.ledger import Ledger, VerificationStatus
 from skyline.verification.compare import compare
 from skyline.verification.measure import Effort
 from skyline.verification.verify import request_of, verify
-from skyline.whatif.question import Question
+from skyline.whatif.question import Choice, Question
 
 pytestmark = [
     pytest.mark.capture,
@@ -141,12 +141,28 @@ def test_a_batch_size_is_predicted_written_down_measured_and_closed(
     assert measured.ratio_low <= measured.ratio <= measured.ratio_high
     assert entry.error == pytest.approx(entry.predicted.ratio / measured.ratio - 1)
     # Three times the samples, and the run with the change had them.
-    assert found.samples == 3
+    assert found.samples == pytest.approx(3)
     assert 48 in found.measured.changed.facts.batch_sizes_seen
     assert 48 not in found.measured.base.facts.batch_sizes_seen
     assert measured.peak_bytes is not None
     assert measured.baseline_peak_bytes is not None
     assert measured.peak_bytes > measured.baseline_peak_bytes
+
+
+def test_throughput_counts_the_samples_of_all_fused_runs(
+    analysis: Analysis, ledger: Ledger, starter: Starter
+) -> None:
+    found = verify(
+        analysis,
+        Question(choices=(Choice("fuse_jobs", "2"),)),
+        effort=QUICK,
+        ledger=ledger,
+        progress=lambda _: None,
+        starter=starter,
+    )
+    assert found.samples == pytest.approx(2)
+    assert "fused_jobs" in found.diff
+    assert found.measured.changed.facts.batch_sizes_seen == found.measured.base.facts.batch_sizes_seen
 
 
 def test_what_does_not_apply_or_fails_is_told_and_closed(
