@@ -51,5 +51,7 @@ export async function run({ window, check, eventually }) {
   await eventually("the same as in the lens", () => headline().then((text) => plain.every((figure) => text.includes(figure))));
   check("and the batch size of the code", (await window.batchSizeShown()) === 32);
   const rows = async () => (await window.view.locator(".whatif").allInnerTexts()).filter((row) => !row.includes("in the code"));
-  await eventually("each what-if has its change in time and in speed", () => rows().then((all) => all.length > 2 && all.every((row) => /(ms|µs)/.test(row) && /(%|×|not known)/.test(row))));
+  // A busy machine may leave a range that tells nothing. Its row has neither a time nor a percentage.
+  const tells = (row) => /(ms|µs)/.test(row) && /(%|×)/.test(row);
+  await eventually("each what-if has its change in time and in speed", () => rows().then((all) => all.filter(tells).length > 2 && all.every((row) => tells(row) || row.includes("not known"))));
 }
