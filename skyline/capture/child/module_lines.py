@@ -53,4 +53,4 @@ class ModuleLines:
                 break
             frame = frame.f_back
         if frame is not None:
-            self._places[id(module)] = weakref.ref(module), frame.f_code, frame.f_lineno
+            self._places[id(module)] = weakref.ref(module), frame.f_code, user_code.line_number(frame)

@@ -78,9 +78,19 @@ def line_of(frame):
     """A frame's place as ``{"file", "line", "function"}``."""
     return {
         "file": os.path.realpath(frame.f_code.co_filename),
-        "line": frame.f_lineno,
+        "line": line_number(frame),
         "function": qualified_name(frame.f_code),
     }
+
+
+def line_number(frame):
+    """The line on which a frame stands. An instruction without a line belongs to the one before it."""
+    line = frame.f_lineno
+    if line is None:
+        code = frame.f_code
+        before = [number for start, _, number in code.co_lines() if number and start <= frame.f_lasti]
+        line = before[-1] if before else code.co_firstlineno
+    return line
 
 
 def innermost_line():

@@ -7,6 +7,8 @@ import threading
 import time
 from bisect import bisect_left
 
+from .. import user_code
+
 _EVERY_S = 0.005
 WORTH_SPLITTING_NS = 2_000_000
 """A shorter stretch without any call is left on the line of the call that follows."""
@@ -48,7 +50,7 @@ class LineSamples:
         frame = sys._current_frames().get(watched)
         if frame is not None:
             code = frame.f_code
-            self._rows.append((time.time_ns(), code.co_filename, frame.f_lineno, code.co_name))
+            self._rows.append((time.time_ns(), code.co_filename, user_code.line_number(frame), code.co_name))
 
     def stretches(self, start_ns, end_ns, path_of, path, function):
         """``(start, end, line number)`` of a stretch that a function of ``path`` spent without calls.

@@ -87,7 +87,7 @@ class ThreadSamples:
         while frame is not None:
             code = frame.f_code
             if user_code.is_user_file(code.co_filename):
-                here = code.co_filename, frame.f_lineno, user_code.qualified_name(code)
+                here = code.co_filename, user_code.line_number(frame), user_code.qualified_name(code)
                 line = line or here
                 if code.co_firstlineno == loop.get("first_line") and _real(here) == loop.get("file"):
                     call_line = here

@@ -111,7 +111,9 @@ class CallWatcher:
         if own is None:
             return
         name = next((_NAMES[known] for known in _inner_names(frame) if known in _NAMES), _NAMES.get(asked))
-        if name == "format" and "print(" in linecache.getline(own.f_code.co_filename, own.f_lineno):
+        if name == "format" and "print(" in linecache.getline(
+            own.f_code.co_filename, user_code.line_number(own)
+        ):
             name = "print"
         if via is not None:
             self.observed_calls.add("read", self._numbered(own), device=_kind(tensor), via=via)

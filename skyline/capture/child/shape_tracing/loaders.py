@@ -253,5 +253,5 @@ class LineShares:
             while frame is not None and not user_code.is_user_file(frame.f_code.co_filename):
                 frame = frame.f_back
             if frame is not None:
-                self._seen[frame.f_code, frame.f_lineno] += 1
+                self._seen[frame.f_code, user_code.line_number(frame)] += 1
             del frame

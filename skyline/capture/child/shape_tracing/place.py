@@ -110,7 +110,7 @@ class Attributor:
 
     def number(self, frame):
         """The index of the line on which a frame of the person's stands."""
-        return self.number_of(frame.f_code, frame.f_lineno)
+        return self.number_of(frame.f_code, user_code.line_number(frame))
 
     def number_of(self, code, line):
         """The index of a line of the user's code."""
