@@ -24,7 +24,7 @@ from skyline.whatif.beyond_model import beyond
 from skyline.whatif.conformal import COVERAGE, quantile
 from skyline.whatif.subject import BETWEEN_PROCESSES
 
-PAGES = tuple(f"unseen_whatifs_{number}" for number in range(3, 10))
+PAGES = tuple(f"unseen_whatifs_{number}" for number in range(3, 11))
 """Spent lists whose ranges have the difference between processes in them."""
 _STATED_PART = {PAGES[5]: 0.066, PAGES[6]: 0.066}
 """Of pages whose ranges have the part beyond the models in them, that part."""

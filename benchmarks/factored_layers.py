@@ -16,9 +16,12 @@ import torch
 from machine import Machine, warn_when_busy
 from result_file import RESULTS, table, write
 
+from skyline.capture.child.facts import large_block_us_per_mb
 from skyline.interval import median
+from skyline.memory.growth import LARGE_BYTES
 from skyline.trace.facts import ModuleFact
 from skyline.whatif.cost.factored_layers import HALF_RATE, Factored, OneWeight, Split
+from skyline.whatif.cost.large_blocks import MOST_OF_A_TASK
 from skyline.whatif.cost.thread_scaling import CALL_US
 
 SIZES = ((1024, 96, 384), (1024, 512, 512), (2048, 256, 1024), (512, 1024, 1024), (2048, 384, 10_000))
@@ -55,11 +58,21 @@ def pass_us(layer: torch.nn.Module, given: torch.Tensor, gradient: torch.Tensor)
     return (middle - begin) * 1e6, (end - middle) * 1e6
 
 
-def predicted_us(one_us: float, split: Split, half_rate: float) -> float:
-    """As the what-if does it: a call for each product, and work by its operations."""
+def predicted_us(one_us: float, split: Split, half_rate: float, block_us_per_mb: float) -> float:
+    """As the what-if does it: a call for each product, work by its operations, and memory for large results."""
     call_us = min(CALL_US, 0.5 * one_us)
     now, then = (sum(each.work(half_rate) for each in products) for products in (split.now, split.then))
-    return 2 * call_us + (one_us - call_us) * then / now
+    now_us, then_us = (
+        sum(
+            block_us_per_mb * size / 1e6
+            for one in products
+            if (size := one.result_bytes("float32")) > LARGE_BYTES
+        )
+        for products in (split.now, split.then)
+    )
+    most_us = min(now_us, MOST_OF_A_TASK.value * (one_us - call_us))
+    then_us *= most_us / now_us if now_us else 1.0
+    return 2 * call_us + (one_us - call_us - most_us) * then / now + then_us
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,12 +108,13 @@ def measure(
     given, gradient = torch.randn(rows, inputs, requires_grad=True), torch.randn(rows, outputs)
     for layer in (one, two) * _WARM_UP:
         pass_us(layer, given, gradient)
+    block_us_per_mb = large_block_us_per_mb("cpu")
     pairs = [(pass_us(one, given, gradient), pass_us(two, given, gradient)) for _ in range(rounds)]
     found: list[Row] = []
     for back in (False, True):
         now, then = (sorted(pair[which][back] for pair in pairs)[rounds // 10] for which in (0, 1))
         split = Split.of(form.known, rows, back=back)
-        value, low, high = (predicted_us(now, split, half) / then for half in halves)
+        value, low, high = (predicted_us(now, split, half, block_us_per_mb) / then for half in halves)
         found.append(Row(rows, inputs, outputs, form.name, back, now, then, value, low, high))
     return found
 

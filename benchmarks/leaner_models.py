@@ -66,6 +66,7 @@ _WHOLE_SCRIPTS = (
     "unseen_whatifs_7",
     "unseen_whatifs_8",
     "unseen_whatifs_9",
+    "unseen_whatifs_10",
 )
 
 

@@ -23,6 +23,7 @@ from skyline.trace.profile import Profile
 from skyline.trace.record import PASSES, OperatorShape, Phase
 from skyline.whatif.base import Applicability, Grain
 from skyline.whatif.constant import FLOAT_BYTES, XEON, Constant
+from skyline.whatif.cost.large_blocks import MOST_OF_A_TASK, provided_us
 from skyline.whatif.cost.optimizer_step import temporary_factor, update_of
 from skyline.whatif.cost.streaming import relieved
 from skyline.whatif.cost.thread_scaling import CALL_US
@@ -146,10 +147,14 @@ class Product:
         narrowest = max(1, min(self.rows, self.inner, self.columns))
         return 2.0 * self.rows * self.inner * self.columns * (1 + half_rate / narrowest)
 
+    def result_bytes(self, number_format: str) -> int:
+        """Size of the result."""
+        return _element_bytes(number_format) * self.rows * self.columns
+
     def shape(self, number_format: str) -> OperatorShape:
         """The call, for a predictor."""
         left, right, result = (self.rows, self.inner), (self.inner, self.columns), (self.rows, self.columns)
-        element = 2 if number_format in ("bfloat16", "float16") else 4
+        element = _element_bytes(number_format)
         numbers = self.rows * self.inner + self.inner * self.columns + self.rows * self.columns
         return OperatorShape(
             "aten::mm",
@@ -175,6 +180,10 @@ class Split:
         now = (Product(rows, layer.inputs, layer.outputs),)
         then = layer.products(rows)
         return cls(_both(now), _both(then)) if back else cls(now, then)
+
+
+def _element_bytes(number_format: str) -> int:
+    return 2 if number_format in ("bfloat16", "float16") else 4
 
 
 def _both(products: Iterable[Product]) -> tuple[Product, ...]:
@@ -258,15 +267,31 @@ def split_products(
             known[split, form] = _ratio(subject, split, form, end)
     ratios = np.array([known[one] for one in zip(splits, formats, strict=True)], np.float64)
     now_us = graph.durations[chosen]
-    calls_us = np.zeros(len(chosen))
+    calls_us, now_provided_us, then_provided_us = np.zeros((3, len(chosen)))
     if not subject.on_gpu:
         calls_us = np.minimum(CALL_US, 0.5 * now_us)
         for phase, us in called_us(subject, graph, end).items():
             here = graph.tasks.phase[chosen] == PHASE[phase]
             calls_us[here] = np.minimum(us, now_us[here])
+        # Memory for large results is provided anew each time; its cost does not shrink with the rank.
+        both = [_provided_us(subject, split, form) for split, form in zip(splits, formats, strict=True)]
+        wanted_us, then_us = np.array(both, np.float64).reshape(-1, 2).T
+        now_provided_us = np.minimum(wanted_us, MOST_OF_A_TASK.value * (now_us - calls_us))
+        then_provided_us = then_us * np.divide(
+            now_provided_us, wanted_us, out=np.ones_like(then_us), where=wanted_us > 0
+        )
     durations = graph.durations.copy()
-    durations[chosen] = 2 * calls_us + ratios * (now_us - calls_us)
+    durations[chosen] = 2 * calls_us + ratios * (now_us - calls_us - now_provided_us) + then_provided_us
     return graph.with_times(durations=durations)
+
+
+def _provided_us(subject: Subject, split: Split, number_format: str) -> tuple[float, float]:
+    """The system's time in µs for the memory of a pass's results, now and then."""
+    now, then = (
+        provided_us(subject.script, (one.result_bytes(number_format) for one in products))
+        for products in (split.now, split.then)
+    )
+    return now, then
 
 
 def _ratio(subject: Subject, split: Split, number_format: str, end: End) -> float:

@@ -8,7 +8,7 @@ measured in the script's own process, the blocks are those of the recorded itera
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
 import numpy as np
 
@@ -25,7 +25,7 @@ from skyline.whatif.cost.shrunk_blocks import holds
 
 Share = Callable[[int], float]
 """The part of a block's cost that a change saves, from 0 to 1, by the bytes of the block."""
-_MOST_OF_A_TASK = Constant.at(
+MOST_OF_A_TASK = Constant.at(
     0.9, "an assumption: an operator computes, too; the most that getting memory takes"
 )
 _TRIMMED = Constant.at(
@@ -94,6 +94,11 @@ def getting_us(profile: Profile, share: Share, smaller: Collection[int] = ()) ->
     return dict(found)
 
 
+def provided_us(profile: Profile, sizes: Iterable[float]) -> float:
+    """Cost of new blocks of these sizes in bytes; the allocator keeps the small ones."""
+    return sum(_cost_us(profile, one) for one in sizes if one > LARGE_BYTES)
+
+
 def without_getting(subject: Subject, graph: Graph, share: Share, smaller: Collection[int] = ()) -> Graph:
     """The graph with the saved cost taken from the operators of each iteration that bear it."""
     durations = graph.durations.copy()
@@ -101,7 +106,7 @@ def without_getting(subject: Subject, graph: Graph, share: Share, smaller: Colle
         for tasks in _alike(subject, graph, row):
             whole = float(durations[tasks].sum())
             if whole > 0:
-                durations[tasks] *= 1 - min(_MOST_OF_A_TASK.value, cost_us / whole)
+                durations[tasks] *= 1 - min(MOST_OF_A_TASK.value, cost_us / whole)
     return graph.with_times(durations=durations)
 
 
@@ -164,7 +169,7 @@ def _around(subject: Subject, graph: Graph, freed: Allocation) -> Iterator[list[
             return
 
 
-def _cost_us(profile: Profile, size_bytes: int) -> float:
+def _cost_us(profile: Profile, size_bytes: float) -> float:
     return profile.large_block_us_per_mb * size_bytes / 1e6
 
 

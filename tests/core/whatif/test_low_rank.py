@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from skyline.errors import UsageError
+from skyline.memory.growth import LARGE_BYTES
 from skyline.trace.facts import Device, MemoryFact, ModuleFact, OptimizerFact
 from skyline.trace.record import BareTimes, IterationMark, OperatorShape, Phase, Record, RecordKind, Trace
 from skyline.whatif.base import Grain, Scenario
@@ -18,6 +19,7 @@ from skyline.whatif.cost.thread_scaling import CALL_US
 ROWS, INPUTS, OUTPUTS, RANK = 64, 256, 512, 16
 WEIGHT, SMALL = INPUTS * OUTPUTS, 8 * 4
 LEFT = RANK * (INPUTS + OUTPUTS)
+PAGED_US_PER_MB = 10.0
 
 
 def linear(path, inputs, outputs, count=0, **options):
@@ -84,10 +86,12 @@ def rate(side, half=HALF_RATE.value):
     return 1 + half / side
 
 
-def split_us(now_us, half=HALF_RATE.value):
+def split_us(now_us, half=HALF_RATE.value, rows=ROWS):
     """By hand: two products of operations over those of one, each with its narrowest side, and two calls."""
     then = INPUTS * RANK * rate(RANK, half) + RANK * OUTPUTS * rate(RANK, half)
-    return 2 * CALL_US + (now_us - CALL_US) * then / (INPUTS * OUTPUTS * rate(ROWS, half))
+    return 2 * CALL_US + (now_us - CALL_US) * then / (
+        INPUTS * OUTPUTS * rate(min(rows, INPUTS, OUTPUTS), half)
+    )
 
 
 def test_both_passes_become_two_products_and_the_update_that_of_the_parameters_left(net):
@@ -99,6 +103,19 @@ def test_both_passes_become_two_products_and_the_update_that_of_the_parameters_l
     assert changed.above_ms > 0
     head = [index for index, module in enumerate(start.operators.tasks.module.tolist()) if module == 2]
     assert (changed.graph.durations[head] == before.graph.durations[head]).all()
+
+
+def test_memory_for_a_large_result_costs_the_same_at_any_rank(net):
+    rows = LARGE_BYTES // (4 * OUTPUTS) + 1
+    traced = replace(net, trace=trace_of(rows))
+    start, _, kept = asked(traced)
+    paged_us = 4 * rows * OUTPUTS * 1e-6 * PAGED_US_PER_MB
+    again, _, paged = asked(replace(traced, large_block_us_per_mb=PAGED_US_PER_MB))
+    then = (split_us(1000, rows=rows) - 2 * CALL_US) / (1000 - CALL_US)
+    assert 0 < paged_us < 500
+    assert again.step_ms(paged.graph) - start.step_ms(kept.graph) == pytest.approx(
+        (1 - then) * paged_us / 1e3, rel=1e-6
+    )
 
 
 def test_only_layers_that_become_smaller_are_split(net):
