@@ -64,11 +64,13 @@ def _with_own_comma(
     if own_lines:
         return before.end, line_end
     tight = before.end == start and source.text[comma.end : comma.end + 1] == " "
-    if before.text == "," and not first_on_line and not tight:
-        return before.end, comma.end
-    # The next element takes the place, as before a mapping that is spread: there an argument brings its own blank.
     following = tokens_of(source).after(comma.end)
     assert following is not None
+    # An argument that was added before a mapping that is spread brought its own blank.
+    spread = following.text == "**" and following.start < line_end
+    if before.text == "," and not first_on_line and not tight and not spread:
+        return before.end, comma.end
+    # The next element takes the place.
     in_between = any(comma.end <= token.start < following.start for token in comments)
     return start, comma.end if in_between else following.start
 

@@ -47,6 +47,8 @@ def without(text: str, name: str = "a") -> str:
         ("f(a=1, **k)", "f(**k)"),
         ("f(x,a=1,b=2)", "f(x,b=2)"),
         ("f(x,a=1, **k)", "f(x,**k)"),
+        ("f(x,  a=1, **k)", "f(x,  **k)"),
+        ("f(x, a=1,\n  **k)", "f(x,\n  **k)"),
         ("f(x, a=(1), b=2)", "f(x, b=2)"),
         ("f((x), a=1)", "f((x))"),
         ("f(lambda p, q: p, a=1)", "f(lambda p, q: p)"),
