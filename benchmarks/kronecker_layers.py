@@ -153,7 +153,8 @@ def predicted(
     split = Split.of(LargerFactor.of(layer), rows, back=back)
     small = SmallFactor(rows, layer.inputs, layer.outputs, layer.structure.blocks)
     more_us = added_us(small, torch.get_num_threads(), rate, end, back=back)
-    return predicted_us(one_us, split, getattr(HALF_RATE, end)) + more_us
+    # The process keeps its memory: no block has a cost.
+    return predicted_us(one_us, split, getattr(HALF_RATE, end), 0.0) + more_us
 
 
 def page(found: list[Part], whole: list[Row], threads: int) -> str:
