@@ -22,7 +22,16 @@ from skyline.capture.held_run import HeldRun, TurnPace
 from skyline.capture.script_launcher import ScriptLauncher
 from skyline.capture.size_costs import SizeCosts
 from skyline.capture.trial_budget import TrialBudget
-from skyline.capture.turns import Expendable, PastTurn, TakesTurns, in_turns, own_rows, trial, widened
+from skyline.capture.turns import (
+    Expendable,
+    PastTurn,
+    TakesTurns,
+    in_turns,
+    own_rows,
+    trial,
+    undisturbed,
+    widened,
+)
 from skyline.errors import BudgetExceeded, ScriptFailed
 from skyline.lazy_dataclass import dataclass
 from skyline.source.knob import Knob
@@ -264,7 +273,8 @@ class _OtherSizes:
         done = in_turns(base, variants, rounds=rounds, least=least, whole=1, deadline=budget.ends_s)
         self.own_rows += own_rows(done)
         for number, (size, one) in enumerate(held.items()):
-            found = widened(trial(Choices(batch_size=size), done, number, peak_bytes=one.peak_bytes))
+            calm = undisturbed(done, number)
+            found = widened(trial(Choices(batch_size=size), calm, number, peak_bytes=one.peak_bytes))
             if found.ratios:
                 self.trials.append(found)
             elif time.monotonic() > budget.ends_s:

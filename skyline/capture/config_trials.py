@@ -18,7 +18,7 @@ from skyline.capture.child_process import ChildProcess
 from skyline.capture.held_run import WARMS_AGAIN_MS, HeldRun, typical_ms
 from skyline.capture.recording import record_lightly
 from skyline.capture.trial_budget import TrialBudget
-from skyline.capture.turns import Expendable, Round, Turn, in_turns, trial, widened
+from skyline.capture.turns import Expendable, Round, Turn, in_turns, trial, undisturbed, widened
 from skyline.lazy_dataclass import dataclass
 from skyline.trace.record import BareTimes, Phase, Record, RecordKind, Trace
 from skyline.trace.trial import PRODUCTS, UNCHANGED, Choices, OpTiming, Trial
@@ -336,7 +336,7 @@ class _ConfigTurns:
 
     def trial(self, rounds: Sequence[Round], variant: int | None) -> Trial:
         """The trial of this config, without operators where it was not recorded."""
-        found = widened(trial(self.choices, rounds, variant))
+        found = widened(trial(self.choices, undisturbed(rounds, variant), variant))
         if not self.traces or not found.times.steps_ms:
             return found
         operators, python_us = operator_times(self.traces, found.times)

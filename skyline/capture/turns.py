@@ -19,6 +19,11 @@ from skyline.errors import Cancelled, SkylineError
 from skyline.lazy_dataclass import dataclass
 from skyline.trace.trial import Choices, Trial
 
+_DISTURBED = 3.0
+"""A turn of so many times the time of the same run's quickest one is disturbed. An assumption: next to programs on all
+cores, turns of one and the same script took 1 ms or 20 to 30 ms, because its threads wait for each other."""
+_LEAST_UNDISTURBED = 3
+
 
 @dataclass(frozen=True, slots=True)
 class Turn:
@@ -179,6 +184,25 @@ def trial(
         peak_bytes,
         statistics.median([one.others_cores for one in own]) if own else 0.0,
     )
+
+
+def undisturbed(rounds: Sequence[Round], variant: int | None = 0) -> Sequence[Round]:
+    """The rounds in which other programs slowed down neither the unchanged script nor the variant.
+
+    Other programs only ever add time, so that the quickest turn of a run tells which are disturbed. All rounds where
+    too few would be left; None stands for the unchanged script.
+    """
+    slowest_ms = [[max(turn.typical_ms for turn in (one.base, one.again) if turn) for one in rounds]]
+    if variant is not None:
+        turns = [one.variants[variant] for one in rounds]
+        slowest_ms.append([math.inf if turn is None else turn.typical_ms for turn in turns])
+    most_ms = [_DISTURBED * min(each, default=0.0) for each in slowest_ms]
+    calm = [
+        one
+        for one, *took in zip(rounds, *slowest_ms, strict=True)
+        if all(ms <= most for ms, most in zip(took, most_ms, strict=True))
+    ]
+    return calm if len(calm) >= _LEAST_UNDISTURBED else rounds
 
 
 def own_rows(rounds: Sequence[Round]) -> tuple[StepRow, ...]:

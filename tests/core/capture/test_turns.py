@@ -13,7 +13,7 @@ from skyline.capture import turns
 from skyline.capture.bare import BareRows, beside_recording, beside_recording_on_device
 from skyline.capture.events import StepRow
 from skyline.capture.request import CaptureRequest
-from skyline.capture.turns import Turn, in_turns, trial
+from skyline.capture.turns import Round, Turn, in_turns, trial, undisturbed
 from skyline.interval import median
 from skyline.trace.trial import UNCHANGED, Choices
 
@@ -71,6 +71,22 @@ def test_a_second_process_gives_the_null_and_swaps_places_with_the_first() -> No
     assert found.null == pytest.approx([1.1] * 4)
     assert found.ratios == pytest.approx([8 / 10.5] * 4)
     assert (found.others_cores, found.peak_bytes) == (0.5, 5)
+
+
+def round_of(base_ms: float, variant_ms: float, again_ms: float = 1.0) -> Round:
+    return Round(Turn(base_ms), Turn(again_ms), (Turn(variant_ms),))
+
+
+def test_rounds_with_a_turn_that_other_programs_slowed_down_do_not_count() -> None:
+    calm = [round_of(1.0, 0.6), round_of(1.2, 0.7), round_of(0.9, 1.5)]
+    disturbed = [round_of(27.0, 0.6), round_of(1.0, 0.6, again_ms=20.0), round_of(1.1, 14.0)]
+    rounds = [disturbed[0], calm[0], disturbed[1], *calm[1:], disturbed[2]]
+    assert undisturbed(rounds) == calm
+    assert undisturbed(rounds, None) == [*calm, disturbed[2]]
+    # Two rounds do not show what is usual.
+    few = [*disturbed, *calm[:2]]
+    assert undisturbed(few) == few
+    assert undisturbed([]) == []
 
 
 def test_what_ended_is_left_out_and_nothing_goes_on_without_the_unchanged_script() -> None:
