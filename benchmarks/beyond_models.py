@@ -1,7 +1,7 @@
 """Errors of what-ifs beyond their modelled ranges, from the spent lists of scripts that were measured once.
 
 Reads older results pages and measures nothing. The range of an answer comes from the cases of its model. Errors beyond
-it, such as a cause that no model has, set one more part of the range (``skyline/whatif/beyond_model.py``), by split
+it, such as a cause that no model has, set one more part of the range (``skyline/analysis/estimate.py``), by split
 conformal prediction. Each list is scored with the part that the others set. Rows of models that changed after their
 list was measured set nothing and score nothing.
 """
@@ -20,7 +20,7 @@ from machine import Machine
 from range_rows import Change, changes
 from result_file import RESULTS, table, write
 
-from skyline.whatif.beyond_model import beyond
+from skyline.analysis.estimate import beyond
 from skyline.whatif.conformal import COVERAGE, quantile
 from skyline.whatif.subject import BETWEEN_PROCESSES
 

@@ -33,7 +33,6 @@ from whatifs import KEEPS_MEMORY, WhatIfScript
 
 from skyline.calibrate.session import run_session
 from skyline.calibrate.store import read
-from skyline.capture.process import start_fresh
 from skyline.capture.session import capture
 from skyline.errors import SkylineError
 from skyline.predict.gpus import gpu_named
@@ -77,7 +76,7 @@ def told(subject: WhatIfScript, options: argparse.Namespace) -> Told:
         runs = [capture(request, progress=lambda _: None) for _ in range(2)]
         device = gpu_named("cpu")
         asked = replace(request, gpu=device.name, device="auto")
-        traced = ScriptTracer(asked, device, lambda _: None, None, None, start_fresh).trace()
+        traced = ScriptTracer(asked, device, lambda _: None).trace()
         calibrated = Calibrated((read(options.calibration),))
         before, after = timed(traced, device, Processor()), timed(traced, device, calibrated)
         assert before.prediction is not None

@@ -26,7 +26,6 @@ from machine import Machine
 from result_file import RESULTS, table, write
 
 from skyline.calibrate.store import folder as calibration_folder
-from skyline.capture.process import start_fresh
 from skyline.capture.request import CaptureRequest
 from skyline.errors import SkylineError
 from skyline.predict.gpu_spec import GpuSpec
@@ -98,7 +97,7 @@ def predicted(row: dict[str, object], interpreter: str, calibration: Path | None
     request = CaptureRequest(
         _SCRIPT, tuple(arguments), interpreter=interpreter, gpu=device.name, batch_points=0
     )
-    traced = ScriptTracer(request, device, lambda _: None, None, None, start_fresh).trace()
+    traced = ScriptTracer(request, device, lambda _: None).trace()
     product = timed(traced, device, predictor_for(device))
     roofline = timed(traced, device, predictor_named("roofline"))
     measured = _after_calibration(traced, device, calibration) if calibration is not None else None

@@ -17,7 +17,6 @@ from whatifs import Row, WhatIfScript, measured, questions, said
 
 from skyline.analysis.analyse import Analysis, analyse
 from skyline.analysis.estimate import estimate
-from skyline.capture.process import start_fresh
 from skyline.capture.session import capture
 from skyline.errors import SkylineError
 from skyline.predict.gpu_spec import GpuSpec
@@ -96,7 +95,7 @@ class Model:
     def unrun(self, device: GpuSpec) -> Unrun:
         """The iteration time predicted from shapes alone, for the device that it was measured on."""
         request = replace(self._subject.request(self._subject.script.parent), gpu=device.name, batch_points=0)
-        traced = ScriptTracer(request, device, lambda _: None, None, None, start_fresh).trace()
+        traced = ScriptTracer(request, device, lambda _: None).trace()
         predictor = predictor_for(device)
         prediction = timed(traced, device, predictor).prediction
         assert prediction is not None

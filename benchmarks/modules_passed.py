@@ -7,7 +7,7 @@ process of its own:
 - ``profile``: ``skyline profile SCRIPT``, the process that the person starts, without the training process.
 - ``drag``: twice the batch size with ``amp``, asked of the language server's state of a script, without the transport.
 - ``whatif amp``: ``skyline whatif PROFILE amp``. On a processor without AVX-512 ``amp`` does not apply, and the answer
-  passes 22 modules less: no model of narrow products, no search in the source.
+  passes 21 modules less: no model of narrow products, no search in the source.
 """
 
 from __future__ import annotations

@@ -14,7 +14,6 @@ from pathlib import Path
 
 import msgspec
 
-from skyline.capture.process import start_fresh
 from skyline.capture.request import CaptureRequest
 from skyline.graph.task import WorkClass, work_class
 from skyline.predict.gpus import gpu_named
@@ -62,7 +61,7 @@ def main() -> int:
         request = CaptureRequest(
             _SCRIPT, recorded.arguments, interpreter=options.interpreter, gpu=device.name, batch_points=0
         )
-        traced = ScriptTracer(request, device, lambda _: None, None, None, start_fresh).trace()
+        traced = ScriptTracer(request, device, lambda _: None).trace()
         found = sized(recorded, traced)
         print(f"{path.name}: {'other kernels' if found is None else 'sized'}")
         if found is not None:

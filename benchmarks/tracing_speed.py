@@ -85,7 +85,6 @@ class Descendants:
 def run_once(script: Path, arguments: tuple[str, ...]) -> Run:
     """Trace and predict in this process; it must be new."""
     began = time.process_time()
-    from skyline.capture.process import start_fresh
     from skyline.capture.request import CaptureRequest
     from skyline.predict.gpus import gpu_named
     from skyline.predict.predicted_times import timed
@@ -99,7 +98,7 @@ def run_once(script: Path, arguments: tuple[str, ...]) -> Run:
     request = CaptureRequest(script, arguments=arguments, gpu=GPU, batch_points=0)
     wall, before = time.perf_counter(), time.thread_time()
     with Descendants() as descendants:
-        traced = ScriptTracer(request, spec, lambda _: None, None, None, start_fresh).trace()
+        traced = ScriptTracer(request, spec, lambda _: None).trace()
     assembling_s = time.thread_time() - before
     before = time.thread_time()
     timed(traced, spec, predictor)

@@ -217,7 +217,7 @@ class MeasuredFolder:
         for row in _optional(self.path / "published_op_predictions.csv.gz"):
             number = _node(row)
             answers[row["predictor"]][row["graph"], row["gpu"], number] = NodeTime(
-                number, _number(row, "fw_ms"), _number(row, "bw_ms"), _number(row, "acc_ms")
+                number, _number(row, "fw_ms"), _number(row, "bw_ms")
             )
         return {name: self._nodes(partial(_answered, known)) for name, known in answers.items()}
 

@@ -40,7 +40,6 @@ class NodeTime:
     number: int
     forward_ms: float
     backward_ms: float
-    accumulate_ms: float
 
 
 def is_training(graph: str) -> bool:
@@ -86,17 +85,14 @@ def model_time(graph: str, gpu: str, folder: Path, predictor: OperatorPredictor)
 def node_times(graph: str, gpu: str, folder: Path, predictor: OperatorPredictor) -> list[NodeTime]:
     """Each node by itself, as measured data time them."""
     works = _works(graph, folder, recorded=True)
-    asked = {shape for _, work in works for shape in (*work.forward, *work.backward, *work.accumulate)}
+    asked = {shape for _, work in works for shape in (*work.forward, *work.backward)}
     times = _times(asked, predictor, gpu_of(gpu, folder))
 
     def alone(shapes: Iterable[OperatorShape]) -> float:
         values = [times[shape].time_us.value for shape in shapes]
         return (CALL_US + sum(values)) / 1e3 if values else 0.0
 
-    return [
-        NodeTime(node.number, alone(work.forward), alone(work.backward), alone(work.accumulate))
-        for node, work in works
-    ]
+    return [NodeTime(node.number, alone(work.forward), alone(work.backward)) for node, work in works]
 
 
 def _works(graph: str, folder: Path, *, recorded: bool) -> list[tuple[GraphNode, NodeWork]]:

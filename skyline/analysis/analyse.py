@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from math import hypot
 from pathlib import Path
 
+from skyline.analysis.estimate import curve_points
 from skyline.analysis.line_cost import LineCost
 from skyline.analysis.line_parts import Place
 from skyline.analysis.lines import line_costs
@@ -15,59 +15,17 @@ from skyline.analysis.rewrites import Rewrites
 from skyline.findings.base import Finding
 from skyline.findings.registry import find
 from skyline.graph.build import main_lane
-from skyline.interval import Interval, central_range, median
+from skyline.interval import central_range, median
 from skyline.rewrite.registry import problems as rewrite_problems
 from skyline.simulate.critical_shares import CriticalPath
 from skyline.simulate.engine import Timeline
 from skyline.stage_failures import StageFailures
 from skyline.trace.profile import Profile
 from skyline.trace.record import PhaseTimes, Trace
-from skyline.whatif.base import throughput_at
 from skyline.whatif.baseline import baseline
-from skyline.whatif.beyond_model import beyond_model
-from skyline.whatif.catalogue.memory.batch_size import shown_sizes
-from skyline.whatif.question import LEAST_SHARE, CurvePoint
+from skyline.whatif.question import CurvePoint
 from skyline.whatif.registry import problems as whatif_problems
-from skyline.whatif.subject import Subject, process_spread
-
-
-def curve_points(baseline: Subject) -> tuple[CurvePoint, ...]:
-    """The sizes to display, smallest first; empty if the script's own batch size is unknown."""
-    curve = baseline.curve
-    points: list[CurvePoint] = []
-    for size in shown_sizes(baseline):
-        ratio = curve.ratio(size)
-        own = size == curve.base
-        iteration_ms = baseline.iteration_ms if own else _iteration_ms(baseline, ratio)
-        throughput = throughput_at(baseline, size, iteration_ms)
-        if throughput is not None:
-            points.append(
-                CurvePoint(
-                    size,
-                    iteration_ms,
-                    throughput,
-                    Interval.exact(float(baseline.peak.total)) if own else curve.peak_bytes(size),
-                    curve.measured(size) and baseline.script.prediction is None,
-                    curve.extrapolated(size),
-                )
-            )
-    return tuple(points)
-
-
-def _iteration_ms(baseline: Subject, ratio: Interval) -> Interval:
-    """The ratio times the script's own time, with both uncertainties unless the ratio already includes them all.
-
-    A run at another size is another process, and off by as much as any other change.
-    """
-    own = baseline.iteration_ms
-    found = ratio.scaled(own.value)
-    if baseline.script.prediction is not None:
-        return found
-    apart = hypot(process_spread(baseline), beyond_model(baseline, ratio.value, 1)) * found.value
-    below = hypot(found.value - found.low, ratio.value * (own.value - own.low), apart)
-    above = hypot(found.high - found.value, ratio.value * (own.high - own.value), apart)
-    return Interval(found.value, max(LEAST_SHARE * found.value, found.value - below), found.value + above)
-
+from skyline.whatif.subject import Subject
 
 _UNSTEADY = 1.5
 

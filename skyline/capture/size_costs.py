@@ -39,10 +39,10 @@ class SizeCosts:
         )
         return (rounds + 1) * (own_s + sum(others_s)) + own_s
 
-    def all_s(self, sizes: Sequence[int], rounds: int = ROUNDS) -> float:
+    def all_s(self, sizes: Sequence[int]) -> float:
         """Everything for these sizes."""
         again_s = self.until_turns_s(self.own_size) if self.starts_again else 0.0
-        return again_s + sum(map(self.until_turns_s, sizes)) + self.rounds_s(sizes, rounds)
+        return again_s + sum(map(self.until_turns_s, sizes)) + self.rounds_s(sizes, ROUNDS)
 
     def iteration_s(self, size: int) -> float:
         """An iteration at this size."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Sequence
 from dataclasses import field, replace
@@ -52,7 +51,6 @@ def observe_training(
     *,
     progress: ProgressCallback,
     output: OutputCallback | None = None,
-    cancel: threading.Event | None = None,
     starter: Starter = start_fresh,
 ) -> ObservedTraining:
     """Let the script train for about so long in a process of its own, and compare gradients in between.
@@ -68,7 +66,6 @@ def observe_training(
         replace(request, longest_step_s=None),
         progress=progress,
         output=output,
-        cancel=cancel,
         starter=starter,
     )
     began = time.monotonic()

@@ -124,32 +124,31 @@ def _settings(request: CaptureRequest, options: argparse.Namespace) -> tuple[Swe
     return swept_settings(request, varied)
 
 
-def _swept(request: CaptureRequest, settings: Sequence[SweptSetting], options: argparse.Namespace) -> Swept:
+def _swept(request: CaptureRequest, settings: tuple[SweptSetting, ...], options: argparse.Namespace) -> Swept:
     from skyline.sweep.run import SweepEffort, sweep
-    from skyline.sweep.setting import words
+    from skyline.sweep.setting import SweptScript
 
     saved = _saved(request)
     with running(quiet=options.quiet) as (display, starter):
+        script = SweptScript(request, settings, starter)
 
         def on_failure(failed: FailedPoint) -> None:
             if not options.quiet:
-                display.tell((f"{words(settings, failed.values)} is left out: {failed.reason}",))
+                display.tell((f"{script.words(failed.values)} is left out: {failed.reason}",))
 
         return sweep(
-            request,
-            settings,
+            script,
             SweepEffort(options.sweep_budget_s, options.rounds, options.runs),
             progress=display.progress,
             on_failure=on_failure,
             saved=saved,
-            starter=starter,
         )
 
 
 def _saved(request: CaptureRequest) -> Profile | None:
     from skyline.cli.subject import measured_here
     from skyline.predict.gpus import gpu_named
-    from skyline.sweep.here import is_this_processor
+    from skyline.sweep.this_processor import is_this_processor
 
     device = gpu_named(request.gpu) if request.gpu else None
     if device is None or not is_this_processor(device):

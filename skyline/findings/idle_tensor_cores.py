@@ -13,7 +13,7 @@ from skyline.graph.column import Indices
 from skyline.graph.graph import Graph
 from skyline.lazy_dataclass import dataclass
 from skyline.whatif.base import Grain
-from skyline.whatif.catalogue.numerics.narrowing import heavy_tasks
+from skyline.whatif.catalogue.numerics.casts import heavy_tasks
 from skyline.whatif.number_formats import FLOAT32, formats
 from skyline.whatif.subject import Subject
 

@@ -132,14 +132,10 @@ def timed(job: Job, cluster: ClusterSpec, kernels: KernelTimes) -> TimedJob | No
         if not job.fused_optimizer:
             # The update is one of the parts that add up to a step.
             factor = UNFUSED_UPDATE.value / OPTIMIZER_PASSES.value
-            total = _later(total, step.optimizer_us * (factor - 1))
+            total = total.plus(Interval.exact(step.optimizer_us * (factor - 1)))
         if best is None or total.value < best.step_us.value:
             best = TimedJob(job, strategy, there, total, memory, _stopped(job, work, strategy, total.value))
     return best
-
-
-def _later(time_us: Interval, by_us: float) -> Interval:
-    return Interval(time_us.value + by_us, time_us.low + by_us, time_us.high + by_us)
 
 
 def _stopped(job: Job, work: Work, strategy: Strategy, step_us: float) -> float:

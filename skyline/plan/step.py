@@ -76,11 +76,9 @@ class StepTime:
         return self.compute_us + self.exposed_us + self.bubble_us + self.optimizer_us
 
 
-def step_range(
-    work: Work, strategy: Strategy, cluster: ClusterSpec, *, exact: bool = True
-) -> tuple[StepTime, Interval]:
+def step_range(work: Work, strategy: Strategy, cluster: ClusterSpec) -> tuple[StepTime, Interval]:
     """The step, and its range in µs: each group of times in turn at its ends, added in quadrature."""
-    step = step_time(work, strategy, cluster, exact=exact)
+    step = step_time(work, strategy, cluster)
     below = above = 0.0
     middle = step_time(work, strategy, cluster, exact=False)
     for group, spread in _SPREAD.items():

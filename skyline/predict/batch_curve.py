@@ -75,8 +75,8 @@ class BatchCurve:
             return next(point.ratio for point in self.points if point.batch_size == batch_size)
         # The allocator's step is not part of the lines: it is added for sizes with such blocks.
         samples = [
-            (point.batch_size, _moved(point.ratio, -self._for_large_blocks(point.batch_size).value))
-            for point in self.points
+            (one.batch_size, one.ratio.plus(Interval.exact(-self._for_large_blocks(one.batch_size).value)))
+            for one in self.points
         ]
         found, step = interpolated(samples, batch_size), self._for_large_blocks(batch_size)
         return found.plus(step)
@@ -164,10 +164,6 @@ def _large_block_ratio(profile: Profile) -> float:
     if profile.prediction is not None or not profile.times.steps_ms:
         return 0.0
     return profile.large_block_us_per_mb / 1e9 / median(profile.times.steps_ms)
-
-
-def _moved(interval: Interval, by: float) -> Interval:
-    return Interval(interval.value + by, interval.low + by, interval.high + by)
 
 
 def _explaining(profile: Profile, base: int, points: tuple[MeasuredPoint, ...]) -> Growth | None:

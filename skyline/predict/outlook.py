@@ -44,7 +44,6 @@ def outlooks(
     output: OutputCallback | None = None,
     cancel: threading.Event | None = None,
     starter: Starter = start_fresh,
-    predictor: OperatorPredictor | None = None,
 ) -> tuple[Outlook, ...]:
     """Trace the script at its own batch size and at others that determine the largest; then predict times on each GPU.
 
@@ -56,26 +55,20 @@ def outlooks(
         def report(one: Progress, number: int = number) -> None:
             progress(replace(one, fraction=(number + one.fraction) / len(gpus)))
 
-        sizes = next((one for other, one, _ in searched if _alike(one, other, gpu)), None)
+        sizes = next(
+            (one for other, one, _ in searched if same_answers(one.base.asked_of_gpu, other, gpu)), None
+        )
         if sizes is None:
             tracer = ScriptTracer(request, gpu, report, None if searched else output, cancel, starter)
             sizes = TracedSizes(tracer, tracer.trace())
         searched.append((gpu, sizes, largest_batch(sizes, usable_elsewhere(gpu.memory_bytes))))
     progress(Progress("predict", "times on each GPU", 0.95))
     # A size that was traced for one GPU may be the largest traced one that fits another.
-    return tuple(
-        _outlook(sizes, gpu, largest, predictor or predictor_for(gpu)) for gpu, sizes, largest in searched
-    )
+    return tuple(_outlook(sizes, gpu, largest) for gpu, sizes, largest in searched)
 
 
-def _alike(sizes: TracedSizes, traced_for: GpuSpec, gpu: GpuSpec) -> bool:
-    return same_answers(sizes.base.asked_of_gpu, traced_for, gpu)
-
-
-def _outlook(
-    sizes: TracedSizes, gpu: GpuSpec, largest: LargestBatch, predictor: OperatorPredictor
-) -> Outlook:
-    usable_bytes = usable_elsewhere(gpu.memory_bytes)
+def _outlook(sizes: TracedSizes, gpu: GpuSpec, largest: LargestBatch) -> Outlook:
+    usable_bytes, predictor = usable_elsewhere(gpu.memory_bytes), predictor_for(gpu)
     profile = timed(sizes.base, gpu, predictor)
     fits = fit(Interval.exact(float(profile.peak_bytes)), usable_bytes)
     return Outlook(

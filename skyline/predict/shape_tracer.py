@@ -6,7 +6,7 @@ import threading
 from dataclasses import replace
 
 from skyline.capture.batch_way import BatchWay, followed, loader_way, sized_run
-from skyline.capture.process import Starter
+from skyline.capture.process import Starter, start_fresh
 from skyline.capture.request import CaptureRequest, OutputCallback, Progress, ProgressCallback
 from skyline.capture.shape_session import GpuTarget, trace_shapes
 from skyline.errors import BudgetExceeded, CaptureImpossible, ScriptFailed
@@ -24,9 +24,9 @@ class ScriptTracer:
     request: CaptureRequest
     gpu: GpuSpec
     progress: ProgressCallback
-    output: OutputCallback | None
-    cancel: threading.Event | None
-    starter: Starter
+    output: OutputCallback | None = None
+    cancel: threading.Event | None = None
+    starter: Starter = start_fresh
 
     def trace(self) -> Profile:
         """Trace the unchanged script, with nominal times.

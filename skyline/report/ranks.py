@@ -14,7 +14,6 @@ from skyline.findings.registry import find_in_job
 from skyline.interval import Interval
 from skyline.job.job import Evened, Job
 from skyline.job.sub_model import SubModel
-from skyline.job.waiting import Shares
 from skyline.lazy_dataclass import dataclass
 
 RANKS_SCHEMA = "skyline.ranks/1"
@@ -163,7 +162,7 @@ def _rank(job: Job, place: int) -> RankReport:
         share.compute_us * scale,
         share.transfer_us * scale,
         None if alone else share.waiting_us * scale,
-        _rest(share, work.end_us - work.begin_us) * scale,
+        share.rest_us * scale,
         share.overlapped_us * scale,
         late.last,
         late.of,
@@ -171,10 +170,6 @@ def _rank(job: Job, place: int) -> RankReport:
         _known(float(job.alignment.clock_us[place])),
         _known(float(job.alignment.residual_us[place])),
     )
-
-
-def _rest(share: Shares, whole_us: float) -> float:
-    return max(0.0, whole_us - share.compute_us - share.transfer_us - share.waiting_us)
 
 
 def _known(time_us: float) -> float | None:

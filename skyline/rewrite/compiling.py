@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from functools import partial
 
 from skyline.rewrite.argument import keyword_of, set_argument
 from skyline.rewrite.blocks import insert_after, statement_of, wrap_expression
@@ -213,7 +214,9 @@ def without_compiling(context: RewriteContext) -> tuple[TextEdit, ...]:
     for module, _, decorator in _decorators(context):
         edits += without_decorator(module, decorator)
     if framework_switch(context, "torch_compile") is not None:
-        edits += context.in_turn((_without_mode, _without_switch))
+        edits += context.in_turn(
+            partial(_without_argument, name=name) for name in ("torch_compile_mode", "torch_compile")
+        )
     return tuple(edits)
 
 
@@ -278,14 +281,6 @@ def _mode(call: ast.Call, name: str) -> str:
 def _ran(context: RewriteContext) -> bool:
     told = any(call.name == "compile" for call in context.profile.calls)
     return told and context.as_profiled()
-
-
-def _without_mode(context: RewriteContext) -> tuple[TextEdit, ...]:
-    return _without_argument(context, "torch_compile_mode")
-
-
-def _without_switch(context: RewriteContext) -> tuple[TextEdit, ...]:
-    return _without_argument(context, "torch_compile")
 
 
 def _without_argument(context: RewriteContext, name: str) -> tuple[TextEdit, ...]:

@@ -32,46 +32,39 @@ if TYPE_CHECKING:
 
 _PARSERS = {"parse_args", "parse_known_args", "parse_intermixed_args"}
 _VIEWS = {"vars", "asdict", "astuple", "to_dict", "dict"}
+_Form = type[ast.Attribute] | type[ast.Subscript]
+"""The way that a member is named: ``.name`` or ``["name"]``."""
 
 
 def attribute(
     follower: Resolver, found: Found, name: str, route: Route, use: ast.expr | None = None
 ) -> list[Found]:
     """All possible values of ``found.name``; ``use`` is the place of the access."""
-    with follower.looking_up(found, name) as first:
-        return _attribute(follower, found, name, route, use) if first else []
+    return _member(follower, found, name, route, use, ast.Attribute)
 
 
 def item(
     follower: Resolver, found: Found, key: str, route: Route, use: ast.expr | None = None
 ) -> list[Found]:
     """All possible values of ``found["key"]``."""
-    with follower.looking_up(found, key) as first:
-        return _item(follower, found, key, route, use) if first else []
+    return _member(follower, found, key, route, use, ast.Subscript)
 
 
-def _attribute(
-    follower: Resolver, found: Found, name: str, route: Route, use: ast.expr | None
+def _member(
+    follower: Resolver, found: Found, name: str, route: Route, use: ast.expr | None, form: _Form
 ) -> list[Found]:
-    stored = _stored(follower, found, name, route, use, ast.Attribute)
-    if stored.final:
-        return stored.values
-    return stored.values + _declared(follower, found, name, _marked(route, stored)) + stored.maybe
-
-
-def _item(follower: Resolver, found: Found, key: str, route: Route, use: ast.expr | None) -> list[Found]:
-    stored = _stored(follower, found, key, route, use, ast.Subscript)
-    if stored.final:
-        return stored.values
-    marked = _marked(route, stored)
-    if isinstance(found, Value):
-        updated = [
-            each
-            for call, frame in updates(follower, found, route)
-            for each in _given(follower, call, frame, key, marked)
-        ]
-        return stored.values + updated + _entries(follower, found, key, marked) + stored.maybe
-    return stored.values + _declared(follower, found, key, marked) + stored.maybe
+    with follower.looking_up(found, name) as first:
+        if not first:
+            return []
+        stored = _stored(follower, found, name, route, use, form)
+        if stored.final:
+            return stored.values
+        marked = _marked(route, stored)
+        updated: list[Found] = []
+        if form is ast.Subscript and isinstance(found, Value):
+            for call, frame in updates(follower, found, route):
+                updated += _given(follower, call, frame, name, marked)
+        return stored.values + updated + _declared(follower, found, name, marked) + stored.maybe
 
 
 def by_name(follower: Resolver, name: str, route: Route) -> list[Found]:
@@ -107,12 +100,7 @@ class _Stores:
 
 
 def _stored(
-    follower: Resolver,
-    found: Found,
-    name: str,
-    route: Route,
-    use: ast.expr | None,
-    form: type[ast.Attribute] | type[ast.Subscript],
+    follower: Resolver, found: Found, name: str, route: Route, use: ast.expr | None, form: _Form
 ) -> _Stores:
     result = _Stores([], [], "", False)
     for store in reversed(follower.program.stores_of(name)):

@@ -31,6 +31,10 @@ class Collected:
         self._failed: dict[Values, FailedPoint] = {}
         self.first_error: SkylineError | None = None
 
+    def beside(self, count: int) -> Collected:
+        """Other points that are taken in the rest of the time, and reported alike."""
+        return Collected(count, self.left_s, self._progress)
+
     @property
     def points(self) -> tuple[SweepPoint, ...]:
         """The points so far, by their values."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
@@ -16,17 +15,15 @@ from skyline.capture.device_room import Sharing
 from skyline.capture.ended_early import too_few
 from skyline.capture.events import StepRow
 from skyline.capture.held_run import HeldRun, TurnPace
-from skyline.capture.process import Starter
-from skyline.capture.request import CaptureRequest
 from skyline.capture.script_launcher import ScriptLauncher
 from skyline.capture.turns import Round, Turn, in_turns
-from skyline.errors import Cancelled, SkylineError, UsageError
+from skyline.errors import SkylineError, UsageError
 from skyline.interval import Interval, interval_of
 from skyline.predict.gpu_spec import GpuSpec
 from skyline.predict.gpus import gpu_named
 from skyline.sweep.collected import Collected
 from skyline.sweep.point import SweepPoint, Values
-from skyline.sweep.setting import SweptSetting, request_at, words
+from skyline.sweep.setting import SweptScript
 from skyline.sweep.work import work_of
 from skyline.trace.facts import Device
 from skyline.trace.profile import Profile
@@ -55,8 +52,6 @@ class _MeasuredRun:
             return None
         try:
             return self.held.turn()
-        except Cancelled:
-            raise
         except SkylineError as error:
             self.error = error
             return None
@@ -87,22 +82,15 @@ class MeasuredPoints:
 
     def __init__(
         self,
-        request: CaptureRequest,
-        settings: Sequence[SweptSetting],
+        script: SweptScript,
         collected: Collected,
-        on_first: Callable[[Profile], None],
-        *,
         rounds: int,
-        cancel: threading.Event | None,
-        starter: Starter,
+        on_first: Callable[[Profile], None] = lambda _: None,
     ) -> None:
-        self._request = request
-        self._settings = settings
+        self._script = script
         self._collected = collected
-        self._on_first = on_first
         self._rounds = rounds
-        self._cancel = cancel or threading.Event()
-        self._starter = starter
+        self._on_first = on_first
         self._base_ms: list[float] = []
         self._others: list[float] = []
         self._runs: list[_MeasuredRun] = []
@@ -114,7 +102,7 @@ class MeasuredPoints:
         return median(self._others or [0.0])
 
     def take(self, wanted: Sequence[Values]) -> None:
-        """Measure the points in their order, a few at a time. Raises Cancelled, and an error of the first run."""
+        """Measure the points in their order, a few at a time. Raises an error of the first run."""
         left = list(wanted)
         with ExitStack() as stack:
             base = None
@@ -139,10 +127,9 @@ class MeasuredPoints:
 
     def _warmed_up(self, values: Values, stack: ExitStack, base: _MeasuredRun | None) -> _MeasuredRun | None:
         """The run with these values, at rest after its warm-up; None where it failed, which is noted."""
-        self._collected.say(f"{words(self._settings, values)}: starting")
+        self._collected.say(f"{self._script.words(values)}: starting")
         try:
-            request = request_at(self._request, self._settings, values)
-            launcher = ScriptLauncher(request, cancel=self._cancel, starter=self._starter)
+            launcher = ScriptLauncher(self._script.at(values), starter=self._script.starter)
             held = stack.enter_context(HeldRun(launcher, _PACE, in_full=True))
             if base is not None:
                 held.cut_like(base.held.ready)
@@ -150,8 +137,6 @@ class MeasuredPoints:
                 held.warm_up()
             except ScriptEnded as ended:
                 raise too_few(ended.ended) from None
-        except Cancelled:
-            raise
         except SkylineError as error:
             self._collected.fail(values, error)
             return None
@@ -159,10 +144,8 @@ class MeasuredPoints:
 
     def _take_rounds(self, base: _MeasuredRun, runs: list[_MeasuredRun]) -> None:
         """Turns of the first run and of some others; each round adds to the points."""
-        named = ", ".join(words(self._settings, one.point.values) for one in (runs or [base]))
+        named = ", ".join(self._script.words(one.point.values) for one in (runs or [base]))
         for number in range(self._rounds):
-            if self._cancel.is_set():
-                raise Cancelled("The sweep was cancelled")
             if number >= LEAST_ROUNDS and self._collected.left_s <= 0:
                 break
             self._collected.say(f"{named}: round {number + 1} of {self._rounds}")

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from skyline.capture.process import Starter
-from skyline.capture.request import CaptureRequest, Progress
-from skyline.errors import Cancelled, SkylineError
+from skyline.errors import SkylineError
 from skyline.predict.gpu_spec import GpuSpec
 from skyline.predict.operator_time import OperatorPredictor
 from skyline.predict.predicted_times import group_times_us, timed
@@ -16,35 +13,28 @@ from skyline.predict.registry import predictor_for
 from skyline.predict.shape_tracer import ScriptTracer
 from skyline.sweep.collected import Collected
 from skyline.sweep.point import TimePart, Values, predicted_point
-from skyline.sweep.setting import SweptSetting, request_at, words
+from skyline.sweep.setting import SweptScript
 from skyline.trace.profile import Profile
 
 
 def predict_points(
-    request: CaptureRequest,
+    script: SweptScript,
     gpu: GpuSpec,
-    settings: Sequence[SweptSetting],
     wanted: Sequence[Values],
     collected: Collected,
-    on_first: Callable[[Profile], None],
-    *,
-    cancel: threading.Event | None,
-    starter: Starter,
+    on_first: Callable[[Profile], None] = lambda _: None,
 ) -> None:
-    """Predict the points in their order; ``on_first`` receives the first profile. Raises Cancelled."""
+    """Predict the points in their order; ``on_first`` receives the first profile."""
     predictor, loading = predictor_for(gpu), LoadingRate()
     first = True
     for values in wanted:
         if collected.is_over:
             return
-        collected.say(words(settings, values))
+        collected.say(script.words(values))
         try:
-            changed = request_at(request, settings, values)
-            traced = ScriptTracer(changed, gpu, _silent, None, cancel, starter).trace()
-            loaded = loading.applied(traced)
+            tracer = ScriptTracer(script.at(values), gpu, lambda _: None, starter=script.starter)
+            loaded = loading.applied(tracer.trace())
             profile = timed(loaded, gpu, predictor)
-        except Cancelled:
-            raise
         except SkylineError as error:
             collected.fail(values, error)
             continue
@@ -62,10 +52,6 @@ def _parts(traced: Profile, gpu: GpuSpec, predictor: OperatorPredictor) -> tuple
     return tuple(
         TimePart(kind, time_us.scaled(1e-3)) for kind, time_us in groups.items() if time_us.value > 0
     )
-
-
-def _silent(_: Progress) -> None:
-    pass
 
 
 class LoadingRate:

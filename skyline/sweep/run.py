@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
-from skyline.capture.process import Starter, start_fresh
-from skyline.capture.request import CaptureRequest, ProgressCallback
-from skyline.errors import Cancelled, SkylineError, UsageError
+from skyline.capture.request import ProgressCallback
+from skyline.errors import SkylineError, UsageError
 from skyline.lazy_dataclass import dataclass
 from skyline.predict.gpus import gpu_named
 from skyline.sweep.collected import Collected
-from skyline.sweep.here import RunsHere, is_this_processor, run_here
 from skyline.sweep.interpolation import between_runs
 from skyline.sweep.measured import LEAST_ROUNDS, MeasuredPoints
 from skyline.sweep.point import FailedPoint, SweepPoint
 from skyline.sweep.predicted import predict_points
-from skyline.sweep.saved import fit_to_saved
-from skyline.sweep.setting import SweptSetting
+from skyline.sweep.setting import SweptScript, SweptSetting
+from skyline.sweep.this_processor import RunsHere, fit_to_saved, is_this_processor, run_here
 from skyline.sweep.values import MOST_VALUES, combinations, spread_out
 from skyline.trace.profile import Profile
 
@@ -62,15 +59,12 @@ class Swept:
 
 
 def sweep(
-    request: CaptureRequest,
-    settings: Sequence[SweptSetting],
+    script: SweptScript,
     effort: SweepEffort,
     *,
     progress: ProgressCallback,
     on_failure: Callable[[FailedPoint], None] = lambda failed: None,
     saved: Profile | None = None,
-    cancel: threading.Event | None = None,
-    starter: Starter = start_fresh,
 ) -> Swept:
     """Take all points, those that cover the range first.
 
@@ -78,7 +72,7 @@ def sweep(
     error is raised. Values between measured ones that the time did not suffice for are interpolated. A prediction for
     this machine's processor is fitted to ``saved``, a profile with the present values, where none of its values ran.
     """
-    every = combinations(one.varied for one in settings)
+    every = combinations(one.varied for one in script.settings)
     if len(every) > MOST_VALUES:
         raise UsageError(
             f"these are {len(every):,} combinations; {MOST_VALUES:,} are the limit", hint="Take larger steps."
@@ -90,49 +84,21 @@ def sweep(
     measuring: MeasuredPoints | None = None
     here, fitted = RunsHere(), False
     try:
-        if request.gpu:
-            gpu = gpu_named(request.gpu).limited(request.gpu_memory_bytes)
-            predict_points(
-                request, gpu, settings, wanted, collected, profiles.append, cancel=cancel, starter=starter
-            )
+        if script.request.gpu:
+            gpu = gpu_named(script.request.gpu).limited(script.request.gpu_memory_bytes)
+            predict_points(script, gpu, wanted, collected, profiles.append)
             known = {one.values for one in collected.points}
             runs = [values for values in wanted if values in known][: effort.runs]
             if runs and is_this_processor(gpu) and collected.left_s > 0:
-                here = run_here(
-                    request,
-                    settings,
-                    runs,
-                    collected,
-                    rounds=effort.rounds,
-                    progress=progress,
-                    cancel=cancel,
-                    starter=starter,
-                )
+                here = run_here(script, runs, collected, effort.rounds)
             if saved is not None and is_this_processor(gpu):
-                fitted = fit_to_saved(
-                    saved,
-                    request,
-                    gpu,
-                    settings,
-                    collected,
-                    progress=progress,
-                    cancel=cancel,
-                    starter=starter,
-                )
+                fitted = fit_to_saved(saved, script, gpu, collected)
         else:
-            measuring = MeasuredPoints(
-                request,
-                settings,
-                collected,
-                profiles.append,
-                rounds=effort.rounds,
-                cancel=cancel,
-                starter=starter,
-            )
+            measuring = MeasuredPoints(script, collected, effort.rounds, profiles.append)
             measuring.take(wanted)
             for point in between_runs(collected.points, collected.open(wanted)):
                 collected.add(point)
-    except (KeyboardInterrupt, Cancelled):
+    except KeyboardInterrupt:
         if not collected.points:
             raise
         interrupted = True
@@ -143,7 +109,7 @@ def sweep(
     if not collected.points and collected.first_error is not None:
         raise collected.first_error
     return Swept(
-        tuple(settings),
+        script.settings,
         collected.points,
         collected.failed,
         collected.left,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from skyline.capture.process import Starter
 from skyline.capture.request import CaptureRequest
 from skyline.errors import UsageError
 from skyline.lazy_dataclass import dataclass
@@ -47,28 +48,36 @@ def swept_settings(request: CaptureRequest, varied: Sequence[Varied]) -> tuple[S
     return tuple(found)
 
 
-def request_at(
-    request: CaptureRequest, settings: Sequence[SweptSetting], values: Sequence[Number]
-) -> CaptureRequest:
-    """The run with these values, in the script's arguments or in texts that take the place of files."""
-    arguments = request.arguments
-    texts: dict[str, SourceText] = {}
-    edited: dict[str, list[tuple[SweptSetting, Number]]] = {}
-    for setting, value in zip(settings, values, strict=True):
-        changed = setting.place.arguments(value, arguments)
-        if changed == arguments and not setting.place.flag and setting.place.argument_index is None:
-            edited.setdefault(setting.text.path, []).append((setting, value))
-        arguments = changed
-    for path, changes in edited.items():
-        text = changes[0][0].text
-        texts[path] = text.apply([one.place.edit(value, text) for one, value in changes])
-    overrides = tuple((path, text.text) for path, text in texts.items())
-    return replace(request, arguments=arguments, source_overrides=(*request.source_overrides, *overrides))
+@dataclass(frozen=True, slots=True)
+class SweptScript:
+    """The script of a sweep, the settings that vary, and the way its processes start."""
 
+    request: CaptureRequest
+    settings: tuple[SweptSetting, ...]
+    starter: Starter
 
-def words(settings: Sequence[SweptSetting], values: Sequence[Number]) -> str:
-    """``n_embd=64 n_layer=2``."""
-    return " ".join(f"{one.varied.name}={value}" for one, value in zip(settings, values, strict=True))
+    def at(self, values: Sequence[Number]) -> CaptureRequest:
+        """The run with these values, in the script's arguments or in texts that take the place of files."""
+        request = self.request
+        arguments = request.arguments
+        texts: dict[str, SourceText] = {}
+        edited: dict[str, list[tuple[SweptSetting, Number]]] = {}
+        for setting, value in zip(self.settings, values, strict=True):
+            changed = setting.place.arguments(value, arguments)
+            if changed == arguments and not setting.place.flag and setting.place.argument_index is None:
+                edited.setdefault(setting.text.path, []).append((setting, value))
+            arguments = changed
+        for path, changes in edited.items():
+            text = changes[0][0].text
+            texts[path] = text.apply([one.place.edit(value, text) for one, value in changes])
+        overrides = tuple((path, text.text) for path, text in texts.items())
+        return replace(request, arguments=arguments, source_overrides=(*request.source_overrides, *overrides))
+
+    def words(self, values: Sequence[Number]) -> str:
+        """``n_embd=64 n_layer=2``."""
+        return " ".join(
+            f"{one.varied.name}={value}" for one, value in zip(self.settings, values, strict=True)
+        )
 
 
 def settable_names(request: CaptureRequest) -> tuple[str, ...]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-import threading
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -111,7 +110,6 @@ def checked(
     effort: Effort,
     *,
     progress: ProgressCallback,
-    cancel: threading.Event | None = None,
     starter: Starter = start_fresh,
 ) -> BudgetCheck:
     """Measure ``script`` in turns with ``base``, pair after pair of processes, until each limit is decided.
@@ -134,7 +132,6 @@ def checked(
             *((script, base) if swapped else (base, script)),
             Effort(effort.rounds * _MOST_ROUNDS, left_minutes, min(effort.turn_s, _TURN_S)),
             progress=progress,
-            cancel=cancel,
             starter=starter,
             with_null=False,
             marks_change=not swapped,
@@ -181,7 +178,7 @@ def judged(pairs: Sequence[PairedStart], limits: Limits, batch_size: int | None)
     ratio, step_ms = mean_ratio([one.ratio for one in pairs]), mean_ratio([one.script_ms for one in pairs])
     checks: list[LimitCheck] = []
     if (share := limits.slower_share) is not None:
-        slower = Interval(ratio.value - 1, ratio.low - 1, ratio.high - 1)
+        slower = ratio.plus(Interval.exact(-1.0))
         checks.append(_upper("slower", share, slower))
     if limits.iteration_ms is not None:
         checks.append(_upper("iteration_ms", limits.iteration_ms, step_ms))

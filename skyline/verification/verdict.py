@@ -47,7 +47,11 @@ def _objection(count: int, null: Interval, others: float, cores: int) -> tuple[s
         )
     if others > _MOST_OTHERS * cores:
         return f"noisy: other programs kept {others:.1f} of {cores} cores busy", f"{_AGAIN}."
-    if null.low > 1 + NULL_TOLERANCE or null.high < 1 - NULL_TOLERANCE or _off(null.value):
+    if (
+        null.low > 1 + NULL_TOLERANCE
+        or null.high < 1 - NULL_TOLERANCE
+        or abs(null.value - 1) > NULL_TOLERANCE
+    ):
         said = f"{null.value:.3f} ({null.low:.3f} to {null.high:.3f})"
         return (
             f"noisy: the script compared with itself was {said}, not within {NULL_TOLERANCE:.0%} of 1",
@@ -59,7 +63,3 @@ def _objection(count: int, null: Interval, others: float, cores: int) -> tuple[s
             f"{_AGAIN}, or in more rounds (--rounds {count * 2}).",
         )
     return "", ""
-
-
-def _off(null: float) -> bool:
-    return abs(null - 1) > NULL_TOLERANCE

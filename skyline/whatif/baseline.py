@@ -14,7 +14,7 @@ from skyline.memory.peak import batch_tensors, peak_breakdown
 from skyline.simulate.engine import replay_error, simulate
 from skyline.simulate.moments import billed_phases, billed_us
 from skyline.trace.profile import Profile
-from skyline.trace.record import PhaseTimes
+from skyline.trace.record import Phase, PhaseTimes
 from skyline.whatif.calibration import OwnHost, calibrated, own_host, settled, simulated_ms, without_lines
 from skyline.whatif.cost.tried_iterations import tried_iterations
 from skyline.whatif.subject import Subject
@@ -79,11 +79,4 @@ def _summing_to(phases: PhaseTimes, total_ms: float) -> PhaseTimes:
     if phases.total <= 0:
         return PhaseTimes(other=total_ms)
     factor = total_ms / phases.total
-    return PhaseTimes(
-        phases.data * factor,
-        phases.forward * factor,
-        phases.backward * factor,
-        phases.optimizer * factor,
-        phases.communication * factor,
-        phases.other * factor,
-    )
+    return PhaseTimes.of({phase: phases[phase] * factor for phase in Phase})

@@ -6,8 +6,8 @@ import math
 
 import pytest
 
+from skyline.analysis.estimate import BEYOND_MODEL
 from skyline.interval import Interval
-from skyline.whatif.beyond_model import BEYOND_MODEL
 from skyline.whatif.subject import BETWEEN_PROCESSES
 
 NOW = BETWEEN_PROCESSES.value

@@ -25,9 +25,9 @@ def throughput_change(now: Interval | None, then: Interval | None, width: int = 
     return _change(now, then, units.rate_scale, width)
 
 
-def time_change(now: Interval | None, then: Interval | None, width: int = 99) -> str:
+def time_change(now: Interval | None, then: Interval | None) -> str:
     """``182.4 → 301.5 ms ±9.0``."""
-    return _change(now, then, units.time_scale, width)
+    return _change(now, then, units.time_scale)
 
 
 def memory_change(now: Interval | None, then: Interval | None, width: int = 99) -> str:
@@ -35,7 +35,7 @@ def memory_change(now: Interval | None, then: Interval | None, width: int = 99) 
     return _change(now, then, units.byte_scale, width)
 
 
-def _change(now: Interval | None, then: Interval | None, scale_of: ScaleOf, width: int) -> str:
+def _change(now: Interval | None, then: Interval | None, scale_of: ScaleOf, width: int = 99) -> str:
     known = [interval for interval in (now, then) if interval is not None]
     if not known:
         return "unknown"

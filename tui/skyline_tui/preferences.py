@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Collection, Mapping
 from dataclasses import field
 from pathlib import Path
@@ -11,11 +10,7 @@ from typing import Any
 
 from skyline.bounded_read import LARGEST_TEXT_BYTES, read_bounded
 from skyline.lazy_dataclass import dataclass
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
+from skyline.toml import tomllib
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
+from operator import itemgetter
 from pathlib import Path
 
 import numpy as np
@@ -159,7 +160,7 @@ def _fits(sets: Sets, left_out_too: Sequence[Family], steps: int, seeds: Sequenc
     found: dict[Family, _Fit] = {}
     for family in sorted(sets, key=lambda one: one.value):
         kernels = sets[family]
-        physics = min((fitted(family, kernels, physics, steps, seed) for seed in seeds), key=_loss)[0]
+        physics = min((fitted(family, kernels, physics, steps, seed) for seed in seeds), key=itemgetter(1))[0]
         corrected = family in _CORRECTED
         shared = grown(family, kernels, physics, own=False) if corrected else None
         held: list[Held] = []
@@ -193,10 +194,6 @@ def _model(
     )
     shared = {family: fit.shared for family, fit in fits.items() if fit.shared is not None}
     return Model(learned, shared, own)
-
-
-def _loss(found: tuple[Physics, float]) -> float:
-    return found[1]
 
 
 def _errors(held: list[Held], share: float) -> dict[str, tuple[float, float]]:

@@ -237,11 +237,11 @@ def _limit(report: ProfileReport, limit: float) -> str:
     return f"{'device memory' if whole else 'memory for tensors'} {units.format_bytes(limit)}"
 
 
-def nice_ticks(top: float, count: int = 5) -> list[float]:
-    """From zero up to ``top`` or just beyond, in steps of 1, 2 or 5 times a power of ten."""
+def nice_ticks(top: float) -> list[float]:
+    """About five numbers from zero up to ``top`` or just beyond, in steps of 1, 2 or 5 times a power of ten."""
     if top <= 0 or not math.isfinite(top):
         return [0.0, 1.0]
-    rough = top / count
+    rough = top / 5
     power = 10.0 ** math.floor(math.log10(rough))
     step = next(power * multiple for multiple in (1, 2, 5, 10) if power * multiple >= rough * 0.999)
     return [round(step * index, 12) for index in range(math.ceil(top / step - 1e-9) + 1)]

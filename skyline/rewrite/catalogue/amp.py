@@ -109,14 +109,17 @@ def autocasts(within: Iteration) -> tuple[AutocastSite, ...]:
     return tuple(site for site in found if not _is_off(site.switch))
 
 
-def chosen_elsewhere(context: RewriteContext, within: Iteration) -> tuple[Module, ast.With, ast.expr] | None:
-    """The first ``with ctx:`` whose name leads to an autocast, with the expression that makes it; None without one."""
+def _chosen_elsewhere(context: RewriteContext, within: Iteration, hint: str) -> RewriteRefused | None:
+    """The refusal of the first ``with ctx:`` whose name leads to an autocast; None without one."""
     for region, block in within.nodes(ast.With):
         for item in block.items:
             if isinstance(item.context_expr, ast.Name | ast.Attribute):
                 for found in context.resolver.meant(item.context_expr, region.frame, ROUTE):
                     if isinstance(found, Value) and "autocast" in ast.unparse(found.node):
-                        return region.module, block, found.node
+                        message = (
+                            f"`with {text_of(item.context_expr)}:` is an autocast that is chosen elsewhere"
+                        )
+                        return refusal(message, region.module, block, hint=hint)
     return None
 
 
@@ -236,18 +239,12 @@ def _is_there(context: RewriteContext, site: ForwardSite, within: Iteration, pre
             raise refusal(message, module, call, hint=hint)
         if same and (precision == "bf16" or site.backward.scaler is not None):
             return True
-    for region, node in within.nodes(ast.Call, ast.With):
-        if isinstance(node, ast.Call) and "autocast" in last_name(node.func):
-            message = f"`{text_of(node)}` is there already, for another number format or part"
-            raise refusal(message, region.module, node)
-        for item in node.items if isinstance(node, ast.With) else ():
-            if isinstance(item.context_expr, ast.Name | ast.Attribute):
-                for found in context.resolver.meant(item.context_expr, region.frame, ROUTE):
-                    if isinstance(found, Value) and "autocast" in ast.unparse(found.node):
-                        message = (
-                            f"`with {text_of(item.context_expr)}:` is an autocast that is chosen elsewhere"
-                        )
-                        raise refusal(message, region.module, node, hint="Change it there.")
+    for region, call in within.nodes(ast.Call):
+        if "autocast" in last_name(call.func):
+            message = f"`{text_of(call)}` is there already, for another number format or part"
+            raise refusal(message, region.module, call)
+    if (refused := _chosen_elsewhere(context, within, "Change it there.")) is not None:
+        raise refused
     if context.profile.settings is not None and context.profile.settings.autocast and context.as_profiled():
         message = f"The forward pass ran under autocast ({context.profile.settings.autocast}) already"
         raise refusal(message, module, site.statements[0])
@@ -319,12 +316,7 @@ def _switch(owner: Framework) -> tuple[str, str] | None:
 
 
 def _not_found(context: RewriteContext, within: Iteration) -> RewriteRefused:
-    chosen = chosen_elsewhere(context, within)
-    if chosen is not None:
-        module, block, _ = chosen
-        message = f"`with {text_of(block.items[0].context_expr)}:` is an autocast that is chosen elsewhere"
-        return refusal(message, module, block, hint="Choose nullcontext() there.")
-    return refusal(
+    return _chosen_elsewhere(context, within, "Choose nullcontext() there.") or refusal(
         "The forward pass ran under autocast, and no `with torch.autocast(…)` was found in the training loop",
         within.module,
         within.loop,

@@ -46,7 +46,7 @@ def rewrite(context: RewriteContext, value: str) -> tuple[TextEdit, ...]:
             problems.append(problem)
     if problems and (not edits or _was_seen(context)):
         raise problems[0]
-    if not edits and not _uses_it(context):
+    if not edits and not _fused_calls(context):
         raise RewriteRefused(
             "No hand-written attention was found", file=context.profile.script, snippet=_SNIPPET
         )
@@ -95,10 +95,6 @@ def _softmaxes(context: RewriteContext) -> list[tuple[Module, ast.Call, int]]:
 
 def _was_seen(context: RewriteContext) -> bool:
     return any("softmax" in record.name for record in context.profile.trace.records)
-
-
-def _uses_it(context: RewriteContext) -> bool:
-    return bool(_fused_calls(context))
 
 
 def _fused_calls(context: RewriteContext) -> list[tuple[Module, ast.Call]]:

@@ -167,7 +167,7 @@ def reloaded(scenario: Scenario, baseline: Subject, setting: LoaderSetting) -> R
     """Simulate until the queues are in their steady state, then stretch all work to what the cores can do."""
     graph = roughly(scenario.graph)
     work = _work(scenario, baseline, graph)
-    size_bytes = _batch_bytes(scenario, baseline)
+    size_bytes = baseline.batch_bytes * scenario.batch_factor(baseline)
     if setting.workers == 0:
         return _in_the_script(baseline, graph, work)
     tensors = len(baseline.batch_tensors)
@@ -290,10 +290,6 @@ def _varied(baseline: Subject) -> tuple[float, ...]:
     ]
     typical = median(shares) if shares else 0.0
     return tuple(share / typical for share in shares) if typical > 0 else ()
-
-
-def _batch_bytes(scenario: Scenario, baseline: Subject) -> float:
-    return baseline.batch_bytes * scenario.batch_factor(baseline)
 
 
 def _beside_busy(load_us: float, iteration_ms: float, workers: int) -> float:

@@ -8,11 +8,10 @@ from math import hypot
 import pytest
 
 from skyline.analysis.analyse import analyse
-from skyline.analysis.estimate import curve_under, estimate
+from skyline.analysis.estimate import beyond_model, curve_under, estimate
 from skyline.errors import UsageError
 from skyline.interval import Interval
 from skyline.trace.profile import Prediction
-from skyline.whatif.beyond_model import beyond_model
 from skyline.whatif.question import Choice, Question
 from skyline.whatif.subject import BETWEEN_PROCESSES, process_spread
 

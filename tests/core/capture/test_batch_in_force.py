@@ -388,7 +388,7 @@ def test_a_traced_script_follows_the_loader(script: Write, tmp_path: Path, start
     from skyline.predict.gpus import gpu_named
     from skyline.predict.shape_tracer import ScriptTracer, TracedSizes
 
-    tracer = ScriptTracer(request, gpu_named("t4"), lambda _: None, None, None, starter)
+    tracer = ScriptTracer(request, gpu_named("t4"), lambda _: None, starter=starter)
     traced = TracedSizes(tracer, base).at(32)
     assert traced is not None
     assert traced.batch_size == 32

@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 
 from skyline.interval import Interval
-from skyline.sweep import saved as saved_module
+from skyline.sweep import this_processor
 from skyline.sweep.collected import Collected
 from skyline.sweep.point import Provenance, SweepPoint
-from skyline.sweep.saved import fit_to_saved
+from skyline.sweep.setting import SweptScript
+from skyline.sweep.this_processor import fit_to_saved
 from skyline.trace.profile import Profile
 from skyline.trace.record import BareTimes
 
@@ -33,16 +34,8 @@ def collected(*points: SweepPoint) -> Collected:
 def fitted(profile: Profile, points: Collected, present: int | None) -> bool:
     setting: Any = SimpleNamespace(place=SimpleNamespace(value=present))
     unused: Any = None
-    return fit_to_saved(
-        replace(profile, times=SAVED),
-        unused,
-        unused,
-        [setting],
-        points,
-        progress=lambda _: None,
-        cancel=None,
-        starter=unused,
-    )
+    script = SweptScript(unused, (setting,), unused)
+    return fit_to_saved(replace(profile, times=SAVED), script, unused, points)
 
 
 def test_the_present_value_takes_the_time_of_the_profile_and_the_others_its_factor(profile: Profile) -> None:
@@ -57,10 +50,10 @@ def test_the_present_value_takes_the_time_of_the_profile_and_the_others_its_fact
 def test_a_present_value_outside_the_sweep_is_traced_for_the_fit_alone(
     profile: Profile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def predict(*given: Any, **_: Any) -> None:
-        given[4].add(predicted(given[3][0][0], 4.0))
+    def predict(_: SweptScript, gpu: Any, wanted: list[tuple[int]], alone: Collected) -> None:
+        alone.add(predicted(wanted[0][0], 4.0))
 
-    monkeypatch.setattr(saved_module, "predict_points", predict)
+    monkeypatch.setattr(this_processor, "predict_points", predict)
     points = collected(predicted(128, 4.0))
     assert fitted(profile, points, 64)
     (only,) = points.points

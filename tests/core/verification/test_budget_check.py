@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -128,9 +127,7 @@ def check(
     pairs: Pairs, monkeypatch: pytest.MonkeyPatch, budget: Budget, minutes: float = 10.0
 ) -> BudgetCheck:
     monkeypatch.setattr(budget_check, "measure", pairs)
-    return checked(
-        BASE, SCRIPT, budget, Effort(minutes=minutes), progress=lambda _: None, cancel=threading.Event()
-    )
+    return checked(BASE, SCRIPT, budget, Effort(minutes=minutes), progress=lambda _: None)
 
 
 def test_pairs_start_in_either_order_so_that_neither_side_has_an_advantage(

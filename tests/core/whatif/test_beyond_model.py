@@ -7,8 +7,7 @@ import math
 import pytest
 
 from skyline.analysis.analyse import analyse
-from skyline.analysis.estimate import estimate
-from skyline.whatif.beyond_model import BEYOND_MODEL, WHOLE, beyond, beyond_model
+from skyline.analysis.estimate import BEYOND_MODEL, WHOLE, beyond, beyond_model, estimate
 from skyline.whatif.question import Choice, Question
 
 FUSED, THREADS = Choice("fused_optimizer"), Choice("cpu_threads", "4")

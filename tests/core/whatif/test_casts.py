@@ -19,9 +19,9 @@ from skyline.whatif.catalogue.numerics.casts import (
     calls_apart,
     casts_of,
     further_call_us,
+    heavy_tasks,
     small_operator_us,
 )
-from skyline.whatif.catalogue.numerics.narrowing import heavy_tasks
 from skyline.whatif.composition import compose
 from skyline.whatif.question import Choice
 from skyline.whatif.subject import Grain

@@ -89,16 +89,14 @@ class ThreadSamples:
             if user_code.is_user_file(code.co_filename):
                 here = code.co_filename, user_code.line_number(frame), user_code.qualified_name(code)
                 line = line or here
-                if code.co_firstlineno == loop.get("first_line") and _real(here) == loop.get("file"):
+                if code.co_firstlineno == loop.get("first_line") and os.path.realpath(here[0]) == loop.get(
+                    "file"
+                ):
                     call_line = here
             elif code.co_filename.endswith(_MODULE_CALL):
                 in_module = True
             frame = frame.f_back
         return Sample(now, part, line, call_line, in_module)
-
-
-def _real(place):
-    return os.path.realpath(place[0])
 
 
 class SampledRecording:

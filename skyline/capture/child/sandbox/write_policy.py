@@ -113,9 +113,9 @@ def _shared():
     return (*((own,) if own else ()), *map(os.path.expanduser, _SHARED))
 
 
-def written_by_user(frame=None):
+def written_by_user():
     """True if the call came from the person's code, directly or through the standard library only."""
-    frame = frame or sys._getframe(1)
+    frame = sys._getframe(1)
     while frame is not None:
         name = frame.f_code.co_filename
         if user_code.is_user_file(name):
@@ -126,9 +126,9 @@ def written_by_user(frame=None):
     return False
 
 
-def is_download(frame=None):
+def is_download():
     """True if a library that fetches data or models writes here: nearer up the stack than the person's code."""
-    frame = frame or sys._getframe(1)
+    frame = sys._getframe(1)
     for _ in range(_MOST_FRAMES):
         if frame is None:
             return False

@@ -16,7 +16,6 @@ from skyline.graph.threads import is_split
 from skyline.interval import ENDS
 from skyline.memory.growth import LARGE_BYTES
 from skyline.predict.gpu_spec import GpuSpec
-from skyline.predict.registry import predictor_for
 from skyline.trace.record import OperatorShape, Phase
 from skyline.whatif.base import Scenario
 from skyline.whatif.catalogue.memory.batch_scaling import grown, growth
@@ -26,7 +25,7 @@ from skyline.whatif.cost.embedding_rows import DENSE_GRADIENTS, cleared_shares
 from skyline.whatif.cost.thread_scaling import CALL_US, PLAIN_PART, gained, threads_of
 from skyline.whatif.number_formats import Factors, gpu
 from skyline.whatif.predicted_kernels import PredictedKernels
-from skyline.whatif.subject import Subject, shapes
+from skyline.whatif.subject import Subject
 
 _PASSES = (PHASE[Phase.FORWARD], PHASE[Phase.BACKWARD])
 _OVER_THE_BUS = ("htod", "dtoh", "host to device", "device to host")
@@ -221,13 +220,10 @@ def kernel_factors(subject: Subject, graph: Graph, kernels: Indices, jobs: int) 
 def _measured_kernels(subject: Subject, graph: Graph) -> PredictedKernels | None:
     """The kernels of a measured profile whose sizes are known, and the predictor of their GPU; None without any."""
     spec = gpu(subject)
-    kernels = select(graph, kind=TaskKind.KERNEL)
-    known = shapes(subject, graph, kernels)
-    told = np.array([one is not None for one in known], np.bool_)
-    if spec is None or subject.profile is None or not told.any():
+    if spec is None or subject.profile is None:
         return None
-    sizes = tuple(one for one in known if one is not None)
-    return PredictedKernels(subject.profile, spec, predictor_for(spec), kernels[told], sizes)
+    known = PredictedKernels.on(subject, graph, spec)
+    return known if known.shapes else None
 
 
 def _least_us(shape: OperatorShape, spec: GpuSpec) -> float:

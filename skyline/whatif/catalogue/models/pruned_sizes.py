@@ -316,15 +316,15 @@ def _multiplies_data(shape: OperatorShape) -> bool:
     return of_two or "scaled_dot_product" in name
 
 
-def _pads_channels(profile: Profile, forward: list[Record], reach: int = 4) -> bool:
-    """True if images are padded to more channels: one of the next operators takes so many, of that size."""
+def _pads_channels(profile: Profile, forward: list[Record]) -> bool:
+    """True if images are padded to more channels: one of the next four operators takes so many, of that size."""
     shapes = profile.trace.shapes
     rows = [row for row in forward if row.module >= 0 and row.shape >= 0]
     for place, row in enumerate(rows):
         size = next(iter(shapes[row.shape].inputs), ())
         if "pad" not in row.name or len(size) < 4:
             continue
-        for other in rows[place + 1 : place + 1 + reach]:
+        for other in rows[place + 1 : place + 5]:
             for one in shapes[other.shape].inputs:
                 if len(one) == len(size) and (one[0], one[2:]) == (size[0], size[2:]) and one[1] > size[1]:
                     return True

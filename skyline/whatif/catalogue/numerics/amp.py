@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
+from math import prod
 
 import numpy as np
 
@@ -12,10 +14,10 @@ from skyline.graph.graph import Graph
 from skyline.graph.insertion import InsertedGpuWork, insert_gpu_work
 from skyline.graph.launching import launches
 from skyline.graph.selection import select
-from skyline.graph.task import HEAVY, Task, TaskKind, WorkClass, work_class
+from skyline.graph.task import HEAVY, PHASE, WORK, Task, TaskKind, WorkClass, work_class
 from skyline.interval import Interval
 from skyline.lazy_dataclass import dataclass
-from skyline.trace.record import Phase
+from skyline.trace.record import OperatorShape, Phase
 from skyline.whatif.base import (
     Applicability,
     Provenance,
@@ -26,14 +28,15 @@ from skyline.whatif.base import (
     UsualWhatIf,
 )
 from skyline.whatif.catalogue.models.channels_last import CONVERSIONS, lie_channels_last
-from skyline.whatif.catalogue.numerics.casts import scaler_call_us
-from skyline.whatif.catalogue.numerics.cpu_narrowing import EMULATED_CPU, emulated, narrowed_on_cpu
-from skyline.whatif.catalogue.numerics.narrowing import (
+from skyline.whatif.catalogue.numerics.casts import (
+    KEEP_NARROW,
+    KEEP_WIDE_ON_GPU,
+    has_weight,
     heavy_tasks,
-    kept_factor,
-    narrowed_on_gpu,
-    weight_copies_bytes,
+    scaler_call_us,
 )
+from skyline.whatif.catalogue.numerics.cpu_narrowing import EMULATED_CPU, emulated, narrowed_on_cpu
+from skyline.whatif.catalogue.numerics.gpu_narrowing import narrowed_on_gpu
 from skyline.whatif.number_formats import (
     BFLOAT16,
     FIRST_WITH_BFLOAT16,
@@ -44,9 +47,11 @@ from skyline.whatif.number_formats import (
     gpu,
 )
 from skyline.whatif.recording import computes_in_16_bits
-from skyline.whatif.subject import Memory
+from skyline.whatif.subject import Memory, shapes
 
 _FORMATS = {"bf16": BFLOAT16, "fp16": FLOAT16}
+_KEEP_WIDE_ON_CPU = re.compile(r"layer_norm|group_norm|rms_norm")
+"""Operators that keep their inputs in float32 on a CPU, by autocast's lists."""
 _UNSCALE_BYTES = 8
 """Each gradient is read, multiplied and written back in float32, and looked at for infinities on the way."""
 _UNSCALE_US = 10.0
@@ -94,8 +99,8 @@ class Amp(UsualWhatIf):
         else:
             ends = narrowed_on_cpu(subject, graph, _FORMATS[value], scenario.pass_factor(subject))
         likely, least, most = ends
-        kept = kept_factor(subject, scenario.graph)
-        copies = weight_copies_bytes(subject, scenario.graph)
+        kept = _kept_factor(subject, scenario.graph)
+        copies = _weight_copies_bytes(subject, scenario.graph)
         changed = replace(scenario, product_format=_FORMATS[value])
         provenance, assumptions = _assumptions(subject, value)
         return changed.between(
@@ -125,6 +130,53 @@ def _changed(memory: Memory, kept: Interval, copies: float | None) -> Memory:
     if memory.activations.value <= 0:
         return memory
     return memory.with_activations(kept).more("activations", Interval(likely, 0.0, all_weights))
+
+
+def _kept_factor(subject: Subject, graph: Graph) -> Interval:
+    """Activations under autocast over those without: the inputs of products become half as large.
+
+    Tensors that norms, softmax and losses keep stay in float32. Without shapes a range.
+    """
+    # Of a recorded GPU the operators have the shapes of all their tensors, and only some of the kernels.
+    predicted = subject.profile is not None and subject.profile.prediction is not None
+    forward = select(graph, phase=Phase.FORWARD, kind=TaskKind.KERNEL if predicted else TaskKind.CPU)
+    keeps_wide = KEEP_WIDE_ON_GPU if subject.on_gpu else _KEEP_WIDE_ON_CPU
+    narrow = wide = 0
+    tasks = graph.tasks
+    heavy = [WORK[one] for one in HEAVY]
+    for index, shape in zip(forward.tolist(), shapes(subject, graph, forward), strict=True):
+        if shape is None or not shape.inputs or not shape.dtypes or shape.dtypes[0] != "float32":
+            continue
+        name = tasks.names[int(tasks.name[index])]
+        if tasks.work[index] in heavy:
+            narrow += prod(_activation(shape))
+        elif keeps_wide.search(name):
+            wide += prod(shape.inputs[0])
+        elif KEEP_NARROW.search(name):
+            narrow += prod(shape.inputs[0])
+    if not narrow + wide:
+        return Interval(0.65, 0.5, 0.9)
+    value = (0.5 * narrow + wide) / (narrow + wide)
+    return Interval(value, max(0.5, value - 0.15), min(1.1, value + 0.15))
+
+
+def _activation(shape: OperatorShape) -> tuple[int, ...]:
+    return max((each for each in shape.inputs if len(each) > 1), key=prod, default=())
+
+
+def _weight_copies_bytes(subject: Subject, graph: Graph) -> float | None:
+    """The 16-bit copies of the weights that an iteration multiplies with; None where no shapes tell.
+
+    Tables that are looked up and scales of norms stay as they are.
+    """
+    heavy = heavy_tasks(subject, graph)
+    forward = heavy[has_weight(subject, graph, heavy)]
+    forward = forward[graph.tasks.phase[forward] == PHASE[Phase.FORWARD]]
+    known = [shape for shape in shapes(subject, graph, forward) if shape is not None]
+    if not known:
+        return None
+    sizes = ([prod(each) for each in shape.inputs if len(each) > 1] for shape in known)
+    return 2.0 * sum(min(each) for each in sizes if each) / subject.steps
 
 
 def _unscaled(subject: Subject, graph: Graph) -> Graph:

@@ -1,4 +1,4 @@
-"""The casts that autocast inserts: how many there are, of how many numbers, and what their calls cost."""
+"""Products under autocast, and the casts that it inserts: how many, of how many numbers, and what their calls cost."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from skyline.graph.column import Flags, Indices, Times
 from skyline.graph.graph import Graph
 from skyline.graph.launching import launches
 from skyline.graph.selection import select
-from skyline.graph.task import KIND, PHASE, WORK, TaskKind, WorkClass, is_operator
+from skyline.graph.task import HEAVY, KIND, PHASE, WORK, TaskKind, WorkClass, is_operator
 from skyline.lazy_dataclass import dataclass
 from skyline.trace.facts import ModuleFact
+from skyline.trace.kineto.category import GPU_WORK
 from skyline.trace.record import PASSES, OperatorShape, Phase
 from skyline.trace.trial import PRODUCTS
 from skyline.whatif.constant import EPYC, Constant
@@ -61,6 +62,11 @@ _STAYS_NARROW = frozenset({
     "max_pool2d", "avg_pool2d", "adaptive_avg_pool2d", "max_pool1d",
 })  # fmt: skip
 """Operators that autocast on a CPU leaves in 16 bits behind a product."""
+KEEP_WIDE_ON_GPU = re.compile(r"softmax|layer_norm|group_norm|rms_norm|loss|aten::pow")
+KEEP_NARROW = re.compile(r"relu|gelu|silu|sigmoid|tanh|dropout|pool|batch_norm|softmax")
+"""Operators that keep their inputs in float32 on a GPU, or in 16 bits on either device, by autocast's lists. Batch
+norms take either format."""
+CAST_BYTES = Constant.at(6, "4 bytes are read and 2 written for each number, or the other way round")
 _OF_ACTIVATIONS = re.compile(r"bmm|matmul|einsum|attention|flash|fmha", re.IGNORECASE)
 _PRODUCTS = (WorkClass.MATMUL, WorkClass.CONVOLUTION)
 USUAL_CASTS = {Phase.FORWARD: 2.0, Phase.BACKWARD: 1.0}
@@ -84,10 +90,36 @@ _BESIDE_BIAS = ("aten::addmm", "aten::baddbmm")
 """Operators whose first input is added to the product of the others."""
 
 
+def heavy_tasks(subject: Subject, graph: Graph) -> Indices:
+    """Work of matrix units in the passes over the model: kernels with a GPU, operators without one."""
+    if subject.on_gpu:
+        return recorded(subject, graph, select(graph, work=HEAVY, phase=PASSES, kind=TaskKind.KERNEL))
+    return select(graph, work=HEAVY, phase=PASSES, kind=TaskKind.CPU)
+
+
+def recorded(subject: Subject, graph: Graph, chosen: Indices) -> Indices:
+    """Without what a CUDA graph did in pauses that a trace shows: nobody recorded it."""
+    if subject.recording is None:
+        return chosen
+    origin = np.maximum(graph.tasks.origin[chosen], 0)
+    return chosen[np.isin(subject.recording.trace.category[origin], GPU_WORK)]
+
+
 @lru_cache(maxsize=1 << 12)
 def of_activations(name: str) -> bool:
     """True if a product of this name is one of two activations."""
     return _OF_ACTIVATIONS.search(name) is not None
+
+
+def has_weight(subject: Subject, graph: Graph, heavy: Indices) -> Flags:
+    """Flags of products with a parameter: products of two activations have none."""
+    if subject.profile is None:
+        # A trace has many products of few names.
+        return ~graph.tasks.named(of_activations)[heavy]
+    codes: list[int] = graph.tasks.name[heavy].tolist()
+    called = zip(shapes(subject, graph, heavy), codes, strict=True)
+    names = (graph.tasks.names[code] if shape is None else shape.operator for shape, code in called)
+    return np.array([not of_activations(one) for one in names], np.bool_)
 
 
 def wide_inputs(graph: Graph, products: Indices, operators: Flags | None = None) -> list[bool]:

@@ -14,16 +14,17 @@ from skyline.graph.task import PHASE, WORK, TaskKind, WorkClass
 from skyline.interval import ENDS
 from skyline.trace.record import PASSES, Phase
 from skyline.whatif.catalogue.numerics.casts import (
+    CAST_BYTES,
     CASTS,
     Casts,
     calls_apart,
     casts_of,
     casts_to_float32,
     further_call_us,
+    heavy_tasks,
     of_activations,
     small_operator_us,
 )
-from skyline.whatif.catalogue.numerics.narrowing import CAST_BYTES, heavy_tasks
 from skyline.whatif.constant import EXAMPLES, XEON, Constant
 from skyline.whatif.cost.operator_call import dispatch_us
 from skyline.whatif.cost.thread_scaling import gained, threads_of, tried_products

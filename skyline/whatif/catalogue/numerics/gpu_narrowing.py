@@ -12,11 +12,19 @@ from skyline.graph.column import Indices, Times
 from skyline.graph.graph import Graph, scale
 from skyline.graph.launching import launches_of
 from skyline.graph.selection import Criteria, select
-from skyline.graph.task import HEAVY, PHASE, WORK, TaskKind, WorkClass
-from skyline.interval import Interval
-from skyline.trace.kineto.category import GPU_WORK
-from skyline.trace.record import PASSES, OperatorShape, Phase
-from skyline.whatif.catalogue.numerics.casts import USUAL_CASTS, cast_calls, launch_call_us, of_activations
+from skyline.graph.task import PHASE, WORK, TaskKind, WorkClass
+from skyline.trace.record import PASSES, Phase
+from skyline.whatif.catalogue.numerics.casts import (
+    CAST_BYTES,
+    KEEP_NARROW,
+    KEEP_WIDE_ON_GPU,
+    USUAL_CASTS,
+    cast_calls,
+    has_weight,
+    heavy_tasks,
+    launch_call_us,
+    recorded,
+)
 from skyline.whatif.constant import Constant
 from skyline.whatif.number_formats import NARROW, Factors, factors, gpu, gpu_bytes_per_us, in_format
 from skyline.whatif.predicted_kernels import PredictedKernels
@@ -29,13 +37,8 @@ _WIDE = re.compile(
 )
 """Work that stays as wide as it is: the float32 list of autocast (PyTorch, automatic mixed precision, "ops that
 autocast to float32"), lookups in float32 tables, gradients that are exchanged, and what has no input."""
-_KEEP_WIDE_ON_GPU = re.compile(r"softmax|layer_norm|group_norm|rms_norm|loss|aten::pow")
-_KEEP_WIDE_ON_CPU = re.compile(r"layer_norm|group_norm|rms_norm")
 _WIDE_NORM = re.compile(r"layer_?norm|group_?norm|rms_?norm", re.IGNORECASE)
 _ELEMENTWISE = re.compile(r"aten::(add|sub|mul|div)_?")
-_KEEP_NARROW = re.compile(r"relu|gelu|silu|sigmoid|tanh|dropout|pool|batch_norm|softmax")
-"""Operators that keep their inputs in float32, by autocast's lists for either device, or in 16 bits. Batch norms take
-either format."""
 LIGHT = Constant(
     0.65,
     0.5,
@@ -50,20 +53,12 @@ _NARROW_PART = Constant(
     "autocast computes in float32; all of them have in other models",
 )
 _LEAST_US = Constant.at(2.0, "an assumption: the start and end of a kernel, in µs")
-CAST_BYTES = Constant.at(6, "4 bytes are read and 2 written for each number, or the other way round")
 _CONVERTED_BYTES = Constant.at(4, "2 bytes are read and 2 written for each number")
 _CONVERSIONS = Constant.at(
     0.5,
     "two conversions in 16 bits for each convolution, over the mean of the kernels between the convolutions",
     machine="a recording of ResNet-50 on an RTX 3060 Ti, which holds 414 in TF32",
 )
-
-
-def heavy_tasks(subject: Subject, graph: Graph) -> Indices:
-    """Work of matrix units in the passes over the model: kernels with a GPU, operators without one."""
-    if subject.on_gpu:
-        return _recorded(subject, graph, select(graph, work=HEAVY, phase=PASSES, kind=TaskKind.KERNEL))
-    return select(graph, work=HEAVY, phase=PASSES, kind=TaskKind.CPU)
 
 
 def narrowed_on_gpu(
@@ -137,34 +132,6 @@ def _as_predicted(
     return factors.applied(graph, known.kernels)
 
 
-def kept_factor(subject: Subject, graph: Graph) -> Interval:
-    """Activations under autocast over those without: the inputs of products become half as large.
-
-    Tensors that norms, softmax and losses keep stay in float32. Without shapes a range.
-    """
-    # Of a recorded GPU the operators have the shapes of all their tensors, and only some of the kernels.
-    predicted = subject.profile is not None and subject.profile.prediction is not None
-    forward = select(graph, phase=Phase.FORWARD, kind=TaskKind.KERNEL if predicted else TaskKind.CPU)
-    keeps_wide = _KEEP_WIDE_ON_GPU if subject.on_gpu else _KEEP_WIDE_ON_CPU
-    narrow = wide = 0
-    tasks = graph.tasks
-    heavy = [WORK[one] for one in HEAVY]
-    for index, shape in zip(forward.tolist(), shapes(subject, graph, forward), strict=True):
-        if shape is None or not shape.inputs or not shape.dtypes or shape.dtypes[0] != "float32":
-            continue
-        name = tasks.names[int(tasks.name[index])]
-        if tasks.work[index] in heavy:
-            narrow += prod(_activation(shape))
-        elif keeps_wide.search(name):
-            wide += prod(shape.inputs[0])
-        elif _KEEP_NARROW.search(name):
-            narrow += prod(shape.inputs[0])
-    if not narrow + wide:
-        return Interval(0.65, 0.5, 0.9)
-    value = (0.5 * narrow + wide) / (narrow + wide)
-    return Interval(value, max(0.5, value - 0.15), min(1.1, value + 0.15))
-
-
 def _narrow_part(subject: Subject, graph: Graph) -> float:
     """The part of the elements between products that have 16 bits under autocast, by forward operators.
 
@@ -180,26 +147,11 @@ def _narrow_part(subject: Subject, graph: Graph) -> float:
     for name, shape in called:
         if shape is None or not shape.inputs:
             continue
-        if _KEEP_WIDE_ON_GPU.search(name) or (follows_norms and _ELEMENTWISE.fullmatch(name)):
+        if KEEP_WIDE_ON_GPU.search(name) or (follows_norms and _ELEMENTWISE.fullmatch(name)):
             wide += prod(shape.inputs[0])
-        elif _KEEP_NARROW.search(name) or _ELEMENTWISE.fullmatch(name):
+        elif KEEP_NARROW.search(name) or _ELEMENTWISE.fullmatch(name):
             narrow += prod(shape.inputs[0])
     return narrow / (narrow + wide) if narrow else 1.0
-
-
-def weight_copies_bytes(subject: Subject, graph: Graph) -> float | None:
-    """The 16-bit copies of the weights that an iteration multiplies with; None where no shapes tell.
-
-    Tables that are looked up and scales of norms stay as they are.
-    """
-    heavy = heavy_tasks(subject, graph)
-    forward = heavy[_has_weight(subject, graph, heavy)]
-    forward = forward[graph.tasks.phase[forward] == PHASE[Phase.FORWARD]]
-    known = [shape for shape in shapes(subject, graph, forward) if shape is not None]
-    if not known:
-        return None
-    sizes = ([prod(each) for each in shape.inputs if len(each) > 1] for shape in known)
-    return 2.0 * sum(min(each) for each in sizes if each) / subject.steps
 
 
 def _on_gpu(
@@ -218,7 +170,7 @@ def _on_gpu(
     beyond = np.maximum(0.0, durations[light] - _LEAST_US.value)
     least = durations[light] * _least_part(subject, graph, light)
     durations[light] = np.maximum(durations[light] - (1 - lighter) * beyond, least)
-    weighted = heavy[_has_weight(subject, graph, heavy)]
+    weighted = heavy[has_weight(subject, graph, heavy)]
     durations[weighted] += casting * _cast_us(subject, graph, weighted)
     if converted:
         images = heavy[graph.tasks.work[heavy] == WORK[WorkClass.CONVOLUTION]]
@@ -257,30 +209,11 @@ def _conversions_us(
 
 def _light(subject: Subject, graph: Graph) -> Indices:
     criteria = Criteria(work=WorkClass.OTHER, phase=PASSES, kind=TaskKind.KERNEL)
-    chosen = _recorded(subject, graph, select(graph, criteria))
+    chosen = recorded(subject, graph, select(graph, criteria))
     chosen = chosen[~graph.tasks.named(_WIDE.search)[chosen]]
     known = shapes(subject, graph, chosen)
     narrow = [shape is not None and any(name in NARROW for name in shape.dtypes) for shape in known]
     return chosen[~np.array(narrow, np.bool_)]
-
-
-def _recorded(subject: Subject, graph: Graph, chosen: Indices) -> Indices:
-    """Without what a CUDA graph did in pauses that a trace shows: nobody recorded it."""
-    if subject.recording is None:
-        return chosen
-    origin = np.maximum(graph.tasks.origin[chosen], 0)
-    return chosen[np.isin(subject.recording.trace.category[origin], GPU_WORK)]
-
-
-def _has_weight(subject: Subject, graph: Graph, heavy: Indices) -> npt.NDArray[np.bool_]:
-    """Flags of products with a parameter: products of two activations have none."""
-    if subject.profile is None:
-        # A trace has many products of few names.
-        return ~graph.tasks.named(of_activations)[heavy]
-    codes: list[int] = graph.tasks.name[heavy].tolist()
-    called = zip(shapes(subject, graph, heavy), codes, strict=True)
-    names = (graph.tasks.names[code] if shape is None else shape.operator for shape, code in called)
-    return np.array([not of_activations(one) for one in names], np.bool_)
 
 
 def _cast_us(subject: Subject, graph: Graph, weighted: Indices) -> npt.NDArray[np.float64]:
@@ -302,7 +235,3 @@ def _cast_elements(subject: Subject, graph: Graph, weighted: Indices) -> npt.NDA
         weight = min(sizes, default=0)
         found.append(weight + 0.5 * (max(sizes, default=0) if len(sizes) > 1 else 0))
     return np.array(found, np.float64)
-
-
-def _activation(shape: OperatorShape) -> tuple[int, ...]:
-    return max((each for each in shape.inputs if len(each) > 1), key=prod, default=())
