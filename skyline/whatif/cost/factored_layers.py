@@ -273,7 +273,7 @@ def split_products(
         for phase, us in called_us(subject, graph, end).items():
             here = graph.tasks.phase[chosen] == PHASE[phase]
             calls_us[here] = np.minimum(us, now_us[here])
-        # Memory for large results is provided anew each time; its cost does not shrink with the rank.
+        # Memory for large results is provided for each call; its cost does not shrink with the rank.
         both = [_provided_us(subject, split, form) for split, form in zip(splits, formats, strict=True)]
         wanted_us, then_us = np.array(both, np.float64).reshape(-1, 2).T
         now_provided_us = np.minimum(wanted_us, MOST_OF_A_TASK.value * (now_us - calls_us))
