@@ -25,6 +25,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
+from compileall import compile_dir
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from itertools import combinations
@@ -37,6 +38,7 @@ from corpus_script import read_corpus
 from machine import Machine, warn_when_busy
 from result_file import RESULTS, table, write
 
+import skyline
 from skyline.interval import median
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
@@ -50,20 +52,21 @@ _OWN_STEPS = 6
 _ALONE = f"""\
 import os, runpy, sys
 import torch
-from torch.optim.optimizer import register_optimizer_step_post_hook
-steps, passes = [], []
+from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
+begun, steps, passes = [], [], []
 def ended(*_):
     steps.append(0)
     if len(steps) == {_OWN_STEPS}:
         os._exit(0)
 backward = torch.Tensor.backward
 def counted(*arguments, **options):
-    # A script may update its parameters by hand.
+    # A script may update its parameters by hand; in a step of L-BFGS there are many passes.
     passes.append(0)
-    if not steps and len(passes) > {_OWN_STEPS}:
+    if not begun and len(passes) > {_OWN_STEPS}:
         os._exit(0)
     return backward(*arguments, **options)
 torch.Tensor.backward = counted
+register_optimizer_step_pre_hook(lambda *_: begun.append(0))
 register_optimizer_step_post_hook(ended)
 del sys.argv[0]
 sys.path[0] = os.path.dirname(sys.argv[0])
@@ -276,6 +279,8 @@ def main() -> int:
         return 0
     machine = Machine.here()
     warn_when_busy(machine)
+    # The first profile after an installation also compiles Skyline, which is no wait of a script.
+    compile_dir(Path(skyline.__file__).parent, quiet=2)
     found = list(subjects(options.scratch.resolve(), options.mirror, options.only, options.interpreter))
     waits: list[Wait] = []
     for number in range(options.rounds):

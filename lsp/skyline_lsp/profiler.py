@@ -47,6 +47,8 @@ class _Run:
     next: LaunchedRun | None = None
     cancelled: bool = False
     refreshed_at: float = 0.0
+    told: bool = False
+    """True once the first figures are told of in a message."""
 
 
 @dataclass(slots=True)
@@ -253,13 +255,14 @@ class Profiler:
         self.server.measuring(state, known)
 
     def _measured(self, state: ScriptState, run: _Run, prepared: Prepared) -> None:
-        """Show the measured script while the batch-size curve is still being measured."""
+        """Show the measured script while other batch sizes, threads and number formats are still being measured."""
         if self._closed or state.job is None or run.next is not None:
             return
         state.job.known = None
         state.accept(prepared)
         state.stale = state.is_stale(self.server.texts)
-        if run.asked.request.batch_points:
+        if run.asked.request.batch_points and not run.told:
+            run.told = True
             run.bar.milestone(f"{prepared.headline}; other batch sizes follow")
         self.server.profile_changed(state)
 

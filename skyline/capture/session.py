@@ -8,8 +8,6 @@ from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 
-import msgspec
-
 from skyline.capture import batch_trials
 from skyline.capture.assemble import ScriptRun, assemble
 from skyline.capture.bare import (
@@ -46,18 +44,23 @@ from skyline.capture.recording import ChildRecording, record, record_times
 from skyline.capture.request import CaptureRequest, OutputCallback, ProgressCallback
 from skyline.capture.script_launcher import ScriptLauncher
 from skyline.capture.trial_budget import TrialBudget
+from skyline.capture.value_reading import SLOWER, has_large_table, tensor_values
 from skyline.lazy_dataclass import dataclass
 from skyline.source.knob import KnobSearch
 from skyline.stage_failures import StageFailures
-from skyline.trace.facts import MachineLoad, ModuleFact, PowerFact
+from skyline.trace.facts import MachineLoad, PowerFact
 from skyline.trace.profile import Profile
 from skyline.trace.record import BareTimes
 from skyline.trace.tensor_values import TensorValues
 from skyline.trace.trial import ProductTrial, Trial, joined
 from skyline.units import plural
 
-_FIRST_S = 0.5
-"""Before the first figures, so much time goes to iterations and values where all of it is enough for both."""
+_QUICK_MS = 8.0
+"""The first figures of quicker iterations wait for further ones, and for values."""
+_FIRST_S = 0.3
+"""So much time goes to these iterations."""
+_RECORDING = 1.5
+"""An iteration that is recorded over one that is not: at most about that."""
 _SPARING_ITERATIONS = 4
 """One to warm up, one to drop after it, two to record; with four in all one is left to record."""
 _NO_CURVE = "Other batch sizes were not tried: an iteration takes too long for the time that trials have."
@@ -76,10 +79,10 @@ def capture(
 ) -> Profile:
     """Run the script in a child process and measure it; the file on disk is not touched.
 
-    ``on_partial`` receives the profile as soon as iterations are recorded. More iterations, the curve over batch sizes
-    and the trials follow, which take several times as long; ``starter`` makes the processes. Raises UsageError (no
-    such file), ScriptFailed, CaptureImpossible, BudgetExceeded and Cancelled; whatever happens, no process is left
-    behind.
+    ``on_partial`` receives the profile as soon as iterations are recorded, and again after further iterations and after
+    the curve over batch sizes where more measurements follow. These take several times as long as the first ones.
+    ``starter`` makes the processes. Raises UsageError (no such file), ScriptFailed, CaptureImpossible, BudgetExceeded
+    and Cancelled; whatever happens, no process is left behind.
     """
 
     def session(request: CaptureRequest, *notes: str) -> CaptureSession:
@@ -139,10 +142,19 @@ class CaptureSession:
         self._notes = notes
 
     def run(self, on_partial: Callable[[Profile], None] | None) -> Profile:
-        """The profile, measured; ``on_partial`` gets it as soon as iterations are recorded.
+        """The profile, measured; ``on_partial`` gets it as soon as iterations are recorded, and as it becomes sharper.
 
         Once the script itself is recorded there is a profile: what fails from then on costs a note.
         """
+        late = StageFailures()
+
+        def show(figures: str, made: Callable[[], Profile]) -> None:
+            if on_partial is not None:
+                late.to(f"show the {figures} figures", lambda: on_partial(made()), None)
+
+        def with_notes(run: ScriptRun) -> ScriptRun:
+            return replace(run, notes=(*run.notes, *late.notes))
+
         with ExitStack() as stack:
             held = stack.enter_context(HeldRun(self._launcher, _PACE))
             held.launch(quiet=False)
@@ -150,22 +162,23 @@ class CaptureSession:
             held.start()
             # The script imports its libraries meanwhile, which takes longer.
             base = self._measure_base(held, self._launcher.find_knobs())
-            late = StageFailures()
-            if on_partial is not None:
-                with held.at_rest():
-                    first = partial(assemble, base.run, first=True)
-                    late.to("show the first figures", lambda: on_partial(first()), None)
+            with held.at_rest():
+                show("first", lambda: assemble(base.run, first=True))
+            known = len(base.run.rows.rows)
             budget = TrialBudget(self._request.budget_s)
             step_s = base.run.rows.present_ms / 1e3
             run = self._measure_more(held, base, late, budget.for_iterations(self._request.settle_s, step_s))
             if run.failed:
-                return assemble(replace(run, notes=(*run.notes, *late.notes)))
+                return assemble(with_notes(run))
             held.measured(run.rows.present_ms, run.recording, run.ended_after)
             sizes = BatchTrials(run)
             wanted = self._request.batch_points > 0 and budget.total_s > 0 and bool(ways(run))
             with_curve = wanted and run.rows.median_ms <= LONG_MS
             if wanted and not with_curve:
                 sizes = BatchTrials(replace(run, notes=(*run.notes, _NO_CURVE)))
+            if len(run.rows.rows) != known and (with_curve or self._tries_configs(run, budget)):
+                with held.at_rest():
+                    show("settled", lambda: assemble(with_notes(run)))
             if with_curve:
                 sizes = late.to(
                     "measure other batch sizes",
@@ -174,12 +187,16 @@ class CaptureSession:
                     ),
                     sizes,
                 )
+            if not self._tries_configs(sizes.run, budget):
+                return assemble(with_notes(sizes.run), joined(sizes.trials))
+            if sizes.trials:
+                show("curve's", lambda: assemble(with_notes(sizes.run), joined(sizes.trials)))
             configs, products = self._with_other_configs(held, sizes, budget, late)
-            return assemble(
-                replace(sizes.run, notes=(*sizes.run.notes, *late.notes)),
-                joined((*sizes.trials, *configs)),
-                products,
-            )
+            return assemble(with_notes(sizes.run), joined((*sizes.trials, *configs)), products)
+
+    @staticmethod
+    def _tries_configs(run: ScriptRun, budget: TrialBudget) -> bool:
+        return not run.recording.trace.sampled and configs_wanted(run) and budget.left_s > 0
 
     def _with_other_configs(
         self, held: HeldRun, sizes: BatchTrials, budget: TrialBudget, late: StageFailures
@@ -189,8 +206,6 @@ class CaptureSession:
         They come last: they take memory that the allocator may keep and divide in other ways from then on.
         """
         run = sizes.run
-        if run.recording.trace.sampled or not configs_wanted(run) or not budget.left_s:
-            return (), ()
         self._launcher.say("try", "trying other threads and number formats", 0.95)
         if configs_harmless(run):
             stage = "try other threads and number formats"
@@ -322,7 +337,7 @@ class CaptureSession:
         if step_s * 1e3 <= LONG_MS and not budget.fits((LEAST_STEPS + 1) * step_s):
             return run
         try:
-            if not _embeds(run.recording) and budget.fits(_LOOKING * step_s):
+            if not has_large_table(run.recording) and budget.fits(SLOWER * step_s):
                 run = replace(run, values=self._values(child, run.ready, early, run.recording))
             rows = first_steps(child, request, held.typical_ms, run.ready.last, budget.left_s / 2)
             run = replace(run, rows=rows)
@@ -388,7 +403,7 @@ class CaptureSession:
         later, rows = _Later(), run.rows
         try:
             # Before the longest of the stages, in which a short script ends.
-            if run.values is None and budget.fits(_LOOKING * rows.present_ms / 1e3):
+            if run.values is None and budget.fits(SLOWER * rows.present_ms / 1e3):
                 later = replace(later, values=self._values(child, run.ready, rows, run.recording))
             if _on_device(run.ready):
                 return later
@@ -451,8 +466,7 @@ class _Base:
 
 
 def _is_quick(rows: BareRows) -> bool:
-    """True if iterations are so short that the first figures wait for further ones, and for values."""
-    return not rows.rows or rows.median_ms * _MOST <= _FIRST_S * 1e3
+    return not rows.rows or rows.median_ms <= _QUICK_MS
 
 
 def _on_device(ready: Ready) -> bool:
@@ -461,39 +475,3 @@ def _on_device(ready: Ready) -> bool:
 
 def _load(meter: LoadMeter, late: StageFailures) -> MachineLoad | None:
     return late.to("read how busy the machine is", meter.read, None)
-
-
-_SHARE = 0.25
-"""Share of the time for timing iterations that looking at values may take."""
-_MOST, _LEAST = 64, 2
-_RECORDING, _LOOKING = 1.5, 2.0
-"""An iteration that is recorded, or whose values are read, over one without either: at most about that."""
-_LEAST_BYTES = 1 << 20
-_UNSEEN = ("torch.compile", "captured graph")
-"""Compiled code and captured graphs call no lookup and no layer that could be seen, or would be compiled again."""
-
-
-def tensor_values(
-    child: ChildProcess,
-    request: CaptureRequest,
-    recording: ChildRecording,
-    styles: tuple[str, ...],
-    median_ms: float,
-) -> TensorValues | None:
-    """The values, or None where they cannot be seen; raises ScriptEnded where the script ends meanwhile."""
-    if request.recorded <= 1 or median_ms > LONG_MS or any(one in styles for one in _UNSEEN):
-        return None
-    seconds = _SHARE * request.settle_s
-    affordable = max(_LEAST, min(_MOST, int(seconds * 1e3 / max(median_ms, 0.01))))
-    iterations = affordable if _embeds(recording) else 1
-    child.send("values", iterations=iterations, seconds=seconds)
-    return msgspec.convert(child.receive("values"), TensorValues)
-
-
-def _embeds(recording: ChildRecording) -> bool:
-    """True if there is a large table: its lookups are counted in many iterations."""
-    return any(_is_large_table(module) for module in recording.modules)
-
-
-def _is_large_table(module: ModuleFact) -> bool:
-    return module.class_name in ("Embedding", "EmbeddingBag") and 4 * module.parameter_count >= _LEAST_BYTES

@@ -5,19 +5,18 @@ from __future__ import annotations
 import argparse
 import importlib
 import signal
-import sys
 import threading
-from collections.abc import Generator, Sequence
+from collections.abc import Generator
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING
 
+from skyline.cli.display import Display
 from skyline.cli.numbers import device_memory, gigabytes, natural, positive, seconds, seconds_or_none
 from skyline.cli.project import fill_in
 from skyline.cli.streams import say, write_whole
 from skyline.errors import Cancelled, UsageError
-from skyline.foreign_text import clean_console, cleaned
 from skyline.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
 
     from skyline.analysis.analyse import Analysis
     from skyline.capture.process import Starter
-    from skyline.capture.request import CaptureRequest, OutputCallback, Progress, ProgressCallback
+    from skyline.capture.request import CaptureRequest
     from skyline.launchers.launch import Launch
     from skyline.trace.profile import Profile
 
@@ -189,8 +188,7 @@ def run_capture(
 
     def measured(profile: Profile) -> None:
         partial.append(profile)
-        if not options.quiet:
-            display.tell(first_lines(profile))
+        display.show(profile)
 
     with running(quiet=options.quiet) as (display, starter):
         try:
@@ -222,21 +220,12 @@ def run_capture(
 
 
 def _import_ahead() -> None:
-    """Import the analysis while the script imports PyTorch: the first figures need not wait for it."""
+    """Import the analysis and the what-ifs while the script imports PyTorch: the figures need not wait for them."""
     for name in ("skyline.analysis.verdict", "skyline.report.build", "skyline.report.cells"):
         importlib.import_module(name)
+    from skyline.whatif.registry import whatifs
 
-
-def first_lines(profile: Profile) -> tuple[str, ...]:
-    """The headline and the cause that bounds the step, from a profile whose trials are still to come."""
-    from skyline.analysis.analyse import analyse
-    from skyline.analysis.verdict import verdict
-    from skyline.report.basis import headline
-    from skyline.report.build import head_report
-    from skyline.report.cells import with_cells
-
-    analysis = analyse(profile)
-    return headline(head_report(analysis)), with_cells(verdict(analysis.baseline, ()).bound, profile)
+    whatifs()
 
 
 def request_of(
@@ -336,85 +325,6 @@ def page_path(saved: Path) -> Path:
     from skyline.trace.store import SUFFIX
 
     return saved.with_name(saved.name.removesuffix(SUFFIX) + ".html")
-
-
-class Display:
-    """Progress and the script's output on stderr: a live bar on a terminal, one line per stage elsewhere."""
-
-    def __init__(self, *, quiet: bool) -> None:
-        self._quiet = quiet
-        self._stage = ""
-        self._stream: TextIO = sys.stderr
-        self._live = not quiet and self._stream.isatty()
-        self._lock = threading.Lock()
-        self._rest = ""
-
-    def __enter__(self) -> Display:
-        if self._live:
-            from rich.progress import BarColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
-            from rich.progress import Progress as Bar
-
-            columns = (
-                SpinnerColumn(),
-                TextColumn("{task.fields[stage]:<8}", style="bold"),
-                BarColumn(bar_width=24),
-                TextColumn("{task.description}", style="dim", markup=False),
-                TimeElapsedColumn(),
-            )
-            self._bar = Bar(*columns, console=clean_console(stderr=True, highlight=False), transient=True)
-            self._bar.start()
-            self._task = self._bar.add_task("", total=1.0, stage="launch")
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        with self._lock:
-            if self._live and self._rest:
-                self._bar.console.print(self._rest, markup=False, highlight=False, soft_wrap=True)
-                self._rest = ""
-        if self._live:
-            self._bar.stop()
-
-    @property
-    def progress(self) -> ProgressCallback:
-        """Takes each report of progress."""
-        return self._on_progress
-
-    def tell(self, lines: Sequence[str]) -> None:
-        """Print lines above the bar, or as remarks where there is none."""
-        if self._live:
-            for line in lines:
-                self._bar.console.print(cleaned(line), markup=False, highlight=False, soft_wrap=True)
-        else:
-            for line in lines:
-                say(f"skyline: {line}")
-
-    @property
-    def output(self) -> OutputCallback:
-        """Takes what the script prints, in pieces as it comes."""
-        return self._on_output
-
-    def _on_progress(self, progress: Progress) -> None:
-        if self._live:
-            self._bar.update(
-                self._task,
-                completed=progress.fraction,
-                description=cleaned(progress.message),
-                stage=progress.stage,
-            )
-        elif not self._quiet and progress.stage != self._stage:
-            say(f"skyline: {progress.stage}: {progress.message}" if progress.message else progress.stage)
-        self._stage = progress.stage
-
-    def _on_output(self, text: str) -> None:
-        with self._lock:
-            if not self._live:
-                self._stream.write(text)
-                self._stream.flush()
-                return
-            # The live bar owns the last line of the terminal: only whole lines can go above it.
-            whole, newline, self._rest = (self._rest + text).rpartition("\n")
-            if newline:
-                self._bar.console.print(whole, markup=False, highlight=False, soft_wrap=True)
 
 
 @contextmanager

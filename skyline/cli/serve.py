@@ -11,8 +11,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from skyline.cli.capture_options import Display, add_options, check_script, request_of, running
+from skyline.cli.capture_options import add_options, check_script, request_of, running
 from skyline.cli.command_line import parser, read_launch, say_misplaced, split_at_script
+from skyline.cli.display import Display
 from skyline.cli.numbers import port
 from skyline.cli.project import fill_in
 from skyline.cli.streams import say, tell, write_whole

@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from skyline.cli.apply import write_edits
-from skyline.cli.capture_options import Display, add_options, refuse_prediction, terminable
+from skyline.cli.capture_options import add_options, refuse_prediction, terminable
 from skyline.cli.command_line import parse_after_names, parser
+from skyline.cli.display import Display
 from skyline.cli.numbers import duration, gigabytes
 from skyline.cli.streams import deliver, say, tell, write_whole
 from skyline.cli.subject import require_script, saved_profile, subject_of

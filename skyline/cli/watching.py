@@ -72,6 +72,9 @@ class Watching:
             code = self.run.listen(self.watcher.hear, self._tick)
             if self.clients is not None:
                 self.clients.end(code)
+            # An alert of the last iterations is told as well.
+            if not self.watcher.actions.finish():
+                self._say("skyline watch: a --notify command or a --webhook request has not ended yet")
         except Exception as error:
             # Whatever goes wrong here, the run goes on.
             _try_to_say(f"skyline watch: watching ended: {type(error).__name__}: {error}")

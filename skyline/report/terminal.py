@@ -57,13 +57,18 @@ _PLAIN = str.maketrans(
 
 def print_document(document: Document, console: Console) -> None:
     """Print a document, an empty line around each section."""
+    console.print(rendered(document, console), soft_wrap=True)
+
+
+def rendered(document: Document, console: Console) -> Segments:
+    """A document as it is printed on this console."""
     sheet = _Sheet(console, glyphs_for(console), console.width, [])
     for section in document.sections:
         if section.only != "html":
             sheet.lines.append(Segment.line())
             sheet.section(section)
     sheet.lines.append(Segment.line())
-    console.print(Segments(sheet.lines), soft_wrap=True)
+    return Segments(sheet.lines)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,10 @@ import json
 import shlex
 import subprocess
 import threading
+import time
 import urllib.request
 from collections.abc import Callable
+from dataclasses import field
 from pathlib import Path
 
 from skyline.lazy_dataclass import dataclass
@@ -31,6 +33,7 @@ class Actions:
     profile_on: frozenset[str] = frozenset()
     pause_on: frozenset[str] = frozenset()
     beside: Path = Path("watch")
+    _under_way: list[threading.Thread] = field(default_factory=list[threading.Thread], repr=False)
 
     def tell(self, name: str, alert: Alert, iteration: int, rank: int, failed: Callable[[str], None]) -> None:
         """Start the command and the request, without waiting; ``failed`` gets the reason if one does not work."""
@@ -48,7 +51,16 @@ class Actions:
         ).encode()
         for what, act in ((self.notify, _run), (self.webhook, _post)):
             if what:
-                threading.Thread(target=act, args=(what, content, failed), daemon=True).start()
+                thread = threading.Thread(target=act, args=(what, content, failed), daemon=True)
+                thread.start()
+                self._under_way.append(thread)
+
+    def finish(self, seconds: float = _WEBHOOK_TIMEOUT_S) -> bool:
+        """Wait until each command and request has ended; False if one has not within ``seconds``."""
+        ends = time.monotonic() + seconds
+        for thread in self._under_way:
+            thread.join(max(0.0, ends - time.monotonic()))
+        return not any(thread.is_alive() for thread in self._under_way)
 
     def commands(self, name: str, iteration: int, rank: int) -> list[dict[str, object]]:
         """Commands to the run about an alert."""

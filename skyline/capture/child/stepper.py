@@ -260,6 +260,11 @@ class Stepper:
             return
         self._recordings = None
         self._channel.send("recorded", path=self._record_path)
+        if recordings.is_partly_read:
+            # The parent shows the first figures meanwhile.
+            with self._showing_life():
+                recordings.read_rest(self._loop)
+                recordings.note_facts(self._recorded_facts(recordings.observed_calls, named_modules()))
         self._wait(frame)
 
     def _between_recordings(self, frame):
@@ -401,6 +406,7 @@ class Stepper:
             command["iterations"],
             command["stacks"],
             self.observer.evaluated,
+            last_first=command.get("goes_on", False),
         )
 
     def _sampled(self, nodes):

@@ -174,6 +174,15 @@ def profile_page(
     )
 
 
+def figures_page(report: ProfileReport, whatifs: WhatIfReport | None, base: Path | None) -> Document:
+    """The top of the page of a profile that is still being measured: its headline, its verdict, and the what-ifs."""
+    base = shown_from(base, report.script, tuple(line.file for line in report.lines))
+    return document(
+        *_head(report, whatifs.verdict if whatifs is not None else None, base),
+        *(whatif_sections(whatifs, short=True) if whatifs is not None else ()),
+    )
+
+
 def _head(report: ProfileReport, verdict: VerdictReport | None, base: Path | None) -> Iterator[Section]:
     """The headline numbers, the verdict, and their basis; a prediction's basis follows its numbers."""
     basis, predicted = " · ".join(basis_parts(report)), report.mode == "predicted"

@@ -32,6 +32,21 @@ while True:
 """
 
 
+SIZED = """\
+import time
+import torch
+net = torch.nn.Linear(8, 1)
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+batch_size = 16
+while True:
+    loss = net(torch.ones(batch_size, 8)).sum()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    time.sleep(0.01)
+"""
+
+
 @pytest.mark.capture
 def test_first_figures_come_before_further_iterations(script: Callable[..., Path], starter: Starter) -> None:
     path = script(LOADED)
@@ -56,11 +71,32 @@ def test_first_figures_come_before_further_iterations(script: Callable[..., Path
     assert not first.paired_ms
     assert len(first.times.steps_ms) == 3 < len(finished.times.steps_ms)
     assert not set(first.times.steps_ms) & set(finished.times.steps_ms), "those of the end of the warm-up"
-    assert len(first.trace.iterations) == 2 < len(finished.trace.iterations)
+    assert len(first.trace.iterations) == 1 < len(finished.trace.iterations)
     assert len(finished.notes) == len(set(finished.notes))
     assert first.id != finished.id, "front ends read the figures again"
     assert first.values is None
     assert finished.values is not None
+
+
+@pytest.mark.capture
+def test_figures_become_sharper_as_measurements_come_in(
+    script: Callable[..., Path], starter: Starter
+) -> None:
+    path = script(SIZED)
+    shown: list[Profile] = []
+    request = CaptureRequest(
+        path, working_directory=path.parent, settle_s=0.5, batch_points=1, budget_s=8.0, timeout_s=60.0
+    )
+    finished = capture(request, progress=lambda _: None, on_partial=shown.append, starter=starter)
+    first, settled, with_curve = shown
+    assert first.first
+    assert not settled.first
+    assert len({one.id for one in (*shown, finished)}) == 4, "front ends read the figures again"
+    assert len(settled.trace.iterations) > len(first.trace.iterations)
+    assert [len(one.trials) for one in (first, settled)] == [0, 0]
+    assert with_curve.trials
+    assert all(one.choices.threads is None for one in with_curve.trials)
+    assert any(one.choices.threads is not None for one in finished.trials)
 
 
 @pytest.mark.capture

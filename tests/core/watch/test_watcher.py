@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib.util
 import json
 import math
+import shlex
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -239,6 +241,24 @@ def test_a_command_that_fails_is_reported(heard: Heard, tmp_path: Path) -> None:
         watcher.hear(0, window)
     assert done.wait(30)
     assert "No such file" in heard.said[-1]
+
+
+def test_the_end_waits_for_a_command_under_way(heard: Heard, tmp_path: Path) -> None:
+    tell, enough, told = tmp_path / "tell.py", tmp_path / "enough", tmp_path / "told"
+    tell.write_text(
+        "import os, sys, time\n"
+        "while not os.path.exists(sys.argv[1]): time.sleep(0.01)\n"
+        "open(sys.argv[2], 'w').write('told')\n"
+    )
+    actions = Actions(notify=shlex.join(map(str, (sys.executable, tell, enough, told))))
+    watcher = heard.watcher(made_rules({}, ""), actions)
+    begin(watcher)
+    for window in windows(12, wait_s=0.4):
+        watcher.hear(0, window)
+    assert not actions.finish(0.1), "it waits for a file"
+    enough.touch()
+    assert actions.finish(60.0)
+    assert told.read_text() == "told"
 
 
 class _Noting(list[str]):

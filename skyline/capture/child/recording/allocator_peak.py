@@ -17,8 +17,7 @@ class AllocatorPeak:
     later launch. The allocator counts its peak by itself.
     """
 
-    is_too_large = False
-    wants_facts = False
+    is_too_large = is_partly_read = wants_facts = False
     observed_calls = None
 
     def __init__(self, devices, iterations):

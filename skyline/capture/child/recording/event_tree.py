@@ -28,17 +28,17 @@ class EventTree:
 
     ``boundary`` is the name of the marker that cuts iterations; times are microseconds from the end of the
     first marker. ``operator_lines`` are filled from a recording that is ``full``, one with shapes, allocations and
-    the line marker, and asked in one without.
+    the line marker, and asked in one without. What ended before ``after_ns`` is left out.
     """
 
-    def __init__(self, roots, boundary, samples=None, operator_lines=None, full=True):
+    def __init__(self, roots, boundary, samples=None, operator_lines=None, full=True, after_ns=0):
         self.boundary = boundary
         self._samples = samples
         self._operator_lines = operator_lines
         self._full = full
         self._calls = CallsSeen() if full else None
         self._operator_cost_us = FULL_OPERATOR_US if full else OPERATOR_US
-        self._roots = nodes_of(roots)
+        self._roots = nodes_of(roots, after_ns)
         marks = sorted(spans_named(self._roots, boundary), key=start_ns)
         self._main_thread = marks[0].start_tid
         self._origin_ns = marks[0].end_time_ns
@@ -194,7 +194,8 @@ class EventTree:
         In a frame of the person's, that time belongs to the line of the call that follows, whose arguments
         it prepares, and at the end to the line of the last call.
         """
-        cursor = node.start_time_ns
+        # What came before the first marker has no lines here, and may be left out.
+        cursor = max(node.start_time_ns, self._origin_ns)
         line = own_line
         frame = node.extra_fields.callsite if own_line is not None else None
         children = node.children

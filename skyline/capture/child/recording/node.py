@@ -55,16 +55,19 @@ class Node:
         return self._node.id
 
 
-def nodes_of(roots):
-    """The roots of the profiler's tree as nodes, with all below them; nodes stay as they are."""
+def nodes_of(roots, after_ns=0):
+    """The roots of the profiler's tree as nodes, with all below them; nodes stay as they are.
+
+    What ended before ``after_ns`` is left out.
+    """
     roots = list(roots)
     if all(type(root) is Node for root in roots):
         return roots
-    found = [(Node(root), root) for root in roots]
+    found = [(Node(root), root) for root in roots if root.end_time_ns >= after_ns]
     waiting = [*found]
     while waiting:
         node, told = waiting.pop()
-        below = [(Node(child), child) for child in told.children]
+        below = [(Node(child), child) for child in told.children if child.end_time_ns >= after_ns]
         node.children = [child for child, _ in below]
         waiting += below
     return [node for node, _ in found]

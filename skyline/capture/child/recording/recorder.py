@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
+import time
 import warnings
 
 import torch
@@ -12,6 +14,9 @@ from . import heap
 from .event_tree import EventTree
 from .line_samples import LineSamples
 from .nesting import nested
+
+# Kept from before the script could put something else in its place.
+_clock_ns = time.time_ns
 
 BOUNDARY = "skyline.boundary"
 
@@ -39,14 +44,14 @@ class Recorder:
         self._profiler = None
         self._began_bytes = 0
         self._is_large = False
-        self._marks = 0
+        self._marked_ns = []
         self.observed_calls = None
         self.remaining = iterations
 
     @property
     def whole(self):
         """Number of complete iterations that it holds."""
-        return max(0, self._marks - 1)
+        return max(0, len(self._marked_ns) - 1)
 
     @property
     def has_long_stretches(self):
@@ -78,9 +83,9 @@ class Recorder:
             self.remaining = 0
 
     def _mark(self):
+        self._marked_ns.append(_clock_ns())
         with torch.autograd.profiler.record_function(BOUNDARY):
             pass
-        self._marks += 1
 
     def _new_profiler(self):
         # Without stacks allocations are asked for, and a span shown on the device may hide them in the tree.
@@ -111,6 +116,15 @@ class Recorder:
         self._profiler.profiler = self._profiler = None
         gc.collect(1)
 
+    def read_last(self, loop, module_names, evaluated=None):
+        """What ``read`` gives, of the last iteration alone, of a full recording on a CPU. ``read`` is to follow."""
+        try:
+            with _without_collecting():
+                return self._read(loop, module_names, evaluated or {}, last=True)
+        except Exception:
+            self.drop()
+            raise
+
     def read(self, loop, module_names, evaluated=None):
         """The recording as a dictionary in the shape of ``skyline.trace.Trace``, after ``stop``.
 
@@ -119,30 +133,38 @@ class Recorder:
         Nothing of the profiler's is left behind. Freeing what it recorded after another has begun to record
         destroys the heap, and the profiler refers to itself: it would wait for the next garbage collection.
         """
-        collects = gc.isenabled()
-        # The millions of objects made here are no garbage: looking for it in them would take most of the time.
-        gc.disable()
-        try:
-            return self._read(loop, module_names, evaluated or {})
-        finally:
-            self._profiler.profiler = self._profiler = None
-            # The objects made here are young.
-            gc.collect(1)
-            if collects:
-                gc.enable()
+        with _without_collecting():
+            try:
+                return self._read(loop, module_names, evaluated or {})
+            finally:
+                # The objects made here are young.
+                self.drop()
 
-    def _read(self, loop, module_names, evaluated):
+    def _read(self, loop, module_names, evaluated, *, last=False):
         # Kept to the end: the nodes of its tree point into it.
         results = self._profiler.profiler.kineto_results
         roots, work = results.experimental_event_tree(), ()
         if self._device_kind != CPU:
             roots, work = nested(roots, results.events())
-        tree = EventTree(roots, BOUNDARY, self._samples, self._operator_lines, self._full)
+        lines, after_ns = (None, self._marked_ns[-2]) if last else (self._operator_lines, 0)
+        tree = EventTree(roots, BOUNDARY, self._samples, lines, self._full, after_ns)
         trace = tree.trace(loop, module_names, self._device_kind)
         if self._full:
             self.observed_calls = tree.observed_calls(evaluated)
         trace["records"] += gpu_records(work, trace["records"], tree)
         return trace
+
+
+@contextlib.contextmanager
+def _without_collecting():
+    """The millions of objects made meanwhile are no garbage: looking for it in them would take most of the time."""
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collects:
+            gc.enable()
 
 
 def _end_spans():

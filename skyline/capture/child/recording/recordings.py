@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import time
 
@@ -32,9 +33,12 @@ class Recordings:
     They are the same in each iteration, as good as always. ``full`` and ``iterations`` are how many to record
     in full and lightly; of the latter none follow without ``with_stacks``, where only memory is asked for.
     ``evaluated`` tells of modules by their address that ran in evaluation mode, whether in inference mode.
+    With ``last_first`` the first reading is that of the last full iteration alone, and ``read_rest`` gives the others.
     """
 
-    def __init__(self, devices, marker, full, iterations, with_stacks=True, evaluated=None):
+    def __init__(
+        self, devices, marker, full, iterations, with_stacks=True, evaluated=None, *, last_first=False
+    ):
         self._devices = devices
         self._device_kind = devices.kind
         self._allocator_peak = None
@@ -52,6 +56,9 @@ class Recordings:
         self._failure = None
         self._light_failure = ""
         self._failures = 0
+        self._last_first = last_first
+        self.is_partly_read = False
+        """True if ``read_rest`` is to be called before anything else is recorded."""
         self._recorder = self._full_recorder()
 
     @property
@@ -113,7 +120,9 @@ class Recordings:
                 raise failure
             if self._lines is not None and not self._names:
                 self._names = module_names()
-            trace = recorder.read(loop, self._names, self._evaluated)
+            self.is_partly_read = self._last_first and self._full is None and recorder.whole > 1
+            read = recorder.read_last if self.is_partly_read else recorder.read
+            trace = read(loop, self._names, self._evaluated)
             if self._full is not None:
                 self._unknown_share = enrich(trace, self._full["trace"])
         except Exception as error:
@@ -128,6 +137,13 @@ class Recordings:
         if lightly:
             self.record_times(lightly)
         return lightly > 0
+
+    def read_rest(self, loop):
+        """Read all iterations of the full recording; where the profiler cannot give them, the last one remains."""
+        recorder, self.is_partly_read = self._recorder, False
+        with contextlib.suppress(Exception):
+            self._full["trace"] = recorder.read(loop, self._names, self._evaluated)
+            self.observed_calls = recorder.observed_calls
 
     @property
     def _readable(self):
@@ -150,6 +166,7 @@ class Recordings:
     def _goes_on_after(self, error):
         """No fault of the script's: the full recording is made again, the light one is done without, with a note."""
         self._failures += 1
+        self._last_first = self.is_partly_read = False
         if self._full is not None:
             self._light_failure = f"{type(error).__name__}: {error}"
             return False
@@ -211,7 +228,7 @@ class Recordings:
 class LightRecording:
     """Stands in where ``Recordings`` do: it begins, is marked at each boundary, ends, and is read."""
 
-    is_too_large = wants_memory = wants_facts = False
+    is_too_large = is_partly_read = wants_memory = wants_facts = False
 
     def __init__(self, device_kind, iterations):
         self._recorder = Recorder(

@@ -105,7 +105,7 @@ class SampledRecording:
     One iteration is recorded. ``nodes`` is the number of its operators with a gradient as far as known, 0 if unknown.
     """
 
-    is_too_large = False
+    is_too_large = is_partly_read = False
 
     def __init__(self, devices, part, loop, nodes):
         self._devices = devices
