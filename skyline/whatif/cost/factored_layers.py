@@ -424,6 +424,18 @@ def with_update(subject: Subject, graph: Graph, layers: Sequence[Replaced], end:
     return relieved(subject, stepped, moved, end=side)
 
 
+def copies(subject: Subject, layers: Sequence[Replaced]) -> int:
+    """The number of other networks of the same class that compute without gradients, such as a target network.
+
+    A rewrite of the class changes their layers too. They are counted by the parameters in memory that no optimizer has.
+    """
+    graph = subject.graph_of(Grain.OPERATORS)
+    trained = FLOAT_BYTES.value * sum(one.parameter_count for one in subject.script.optimizers)
+    if not trained or not len(tasks_of(graph, layers, phase=Phase.OTHER, kind=product_kind(subject))):
+        return 0
+    return max(0, round(subject.script.memory.parameter_bytes / trained) - 1)
+
+
 def with_weights(subject: Subject, layers: Sequence[Replaced], kept_bytes: float) -> MemoryChange:
     """The memory with the other weights; so much of what goes between both is kept for the backward pass."""
     facts = subject.script.optimizers
@@ -431,10 +443,11 @@ def with_weights(subject: Subject, layers: Sequence[Replaced], kept_bytes: float
     parameters = sum(one.parameter_count for one in facts) or max(1, sum(one.before for one in layers))
     state = sum(one.state_bytes for one in facts) / parameters
     share = less / parameters
+    networks = 1 + copies(subject, layers)
 
     def changed(memory: Memory) -> Memory:
         levels = subject.levels
-        made = _moved(memory, "parameters", -FLOAT_BYTES.value * less)
+        made = _moved(memory, "parameters", -networks * FLOAT_BYTES.value * less)
         made = _moved(made, "optimizer", -state * less)
         if levels is None:
             made = _moved(made, "gradients", -share * memory.gradients.value)

@@ -10,7 +10,7 @@ from skyline.graph.graph import Graph
 from skyline.graph.task import PHASE, WorkClass
 from skyline.interval import End
 from skyline.trace.profile import Profile
-from skyline.trace.record import Phase
+from skyline.trace.record import PASSES, Phase
 from skyline.whatif.cost.added_layers import with_layer_behind
 from skyline.whatif.cost.embedding_rows import Table, is_shared, is_table
 from skyline.whatif.cost.factored_layers import (
@@ -67,20 +67,20 @@ def _is_tied(profile: Profile, inputs: int, outputs: int) -> bool:
 
 
 def products(subject: Subject, graph: Graph, layers: Sequence[OneWeight], *phases: Phase) -> Indices:
-    """The tasks that multiply in these layers; in both passes unless phases are given."""
+    """The tasks that multiply in these layers; in both passes, and without gradients, unless phases are given."""
     return tasks_of(
         graph,
         layers,
         kind=product_kind(subject),
         work=WorkClass.MATMUL,
-        phase=phases or (Phase.FORWARD, Phase.BACKWARD),
+        phase=phases or (*PASSES, Phase.OTHER),
     )
 
 
 def with_products(
     subject: Subject, graph: Graph, layers: Sequence[OneWeight], larger: float, end: End
 ) -> Graph:
-    """The graph with the products of both passes replaced; each layer is called as two. Batches are ``larger``."""
+    """The graph with the products of all passes replaced; each layer is called as two. Batches are ``larger``."""
     if not layers:
         return graph
     chosen = products(subject, graph, layers)

@@ -118,6 +118,33 @@ def test_memory_for_a_large_result_costs_the_same_at_any_rank(net):
     )
 
 
+def test_a_target_network_of_the_same_class_becomes_smaller_too(net):
+    again = replace(net.trace, records=tuple(with_target(net.trace.records)))
+    numbers = WEIGHT + SMALL
+    held = replace(net.memory, parameter_bytes=2 * net.memory.parameter_bytes)
+    times = BareTimes((8.5,) * 9, (0.0,) * 9, (2.0,) * 9, (4.0,) * 9)
+    start, before, changed = asked(
+        replace(net, trace=again, memory=held, times=times, peak_bytes=20 * numbers)
+    )
+    _, alone_before, alone = asked(net)
+    saved_ms = start.step_ms(before.graph) - start.step_ms(changed.graph)
+    alone_ms = start.step_ms(alone_before.graph) - start.step_ms(alone.graph)
+    assert saved_ms - alone_ms == pytest.approx((1000 - split_us(1000)) / 1e3, rel=1e-6)
+    assert before.memory.parameters.value - changed.memory.parameters.value == pytest.approx(
+        8 * (WEIGHT - LEFT)
+    )
+
+
+def with_target(records):
+    """The same with a forward pass of the layer without gradients behind each of its forward passes."""
+    later = 0.0
+    for one in records:
+        yield replace(one, start_us=one.start_us + later)
+        if one.module == 1 and one.phase is Phase.FORWARD:
+            yield replace(one, phase=Phase.OTHER, start_us=one.start_us + one.duration_us + later)
+            later += one.duration_us
+
+
 def test_only_layers_that_become_smaller_are_split(net):
     assert [one.module.path for one in split_layers(net, RANK)] == ["Net.fc"]
     assert {one.module.path for one in split_layers(net, 2)} == {"Net.fc", "Net.head"}
