@@ -67,6 +67,7 @@ _WHOLE_SCRIPTS = (
     "unseen_whatifs_8",
     "unseen_whatifs_9",
     "unseen_whatifs_10",
+    "unseen_whatifs_11",
 )
 
 

@@ -24,7 +24,8 @@ class Group:
 
 
 WHATIFS = (
-    Group("four public scripts, seen for the first time", "unseen_whatifs_10", True),
+    Group("nine public scripts, seen for the first time", "unseen_whatifs_11", True),
+    Group("four others, an earlier version", "unseen_whatifs_10", True),
     Group("seven others, an earlier version", "unseen_whatifs_9", True),
     Group("six others, an earlier version", "unseen_whatifs_8", True),
     Group("nine others, an earlier version", "unseen_whatifs_7", True),
