@@ -43,7 +43,7 @@ from skyline.report.pages.findings import findings_section
 from skyline.report.pages.lines import SHOWN, SHOWN_IN_FULL, lines_section
 from skyline.report.pages.phases import bounds_section, gpu_is_known, phases_section
 from skyline.report.pages.verdict import verdict_blocks
-from skyline.report.pages.whatifs import whatif_sections
+from skyline.report.pages.whatifs import whatif_sections, whatif_table
 from skyline.report.place import place, shown_from
 from skyline.report.schema import ProfileReport, VerdictReport, WhatIfReport
 from skyline.trace.facts import Protection, SideEffect
@@ -179,7 +179,7 @@ def figures_page(report: ProfileReport, whatifs: WhatIfReport | None, base: Path
     base = shown_from(base, report.script, tuple(line.file for line in report.lines))
     return document(
         *_head(report, whatifs.verdict if whatifs is not None else None, base),
-        *(whatif_sections(whatifs, short=True) if whatifs is not None else ()),
+        whatif_table(whatifs) if whatifs is not None else None,
     )
 
 

@@ -76,6 +76,17 @@ def whatifs_page(
     )
 
 
+def whatif_table(report: WhatIfReport) -> Section | None:
+    """The table of the what-ifs that a short page lists, without remarks; None if there are none."""
+    listed = [one for one in report.estimates if one.applicable and is_listed(one, report.baseline)]
+    return Section(tuple(_table(listed, report, of_trace=False)), *_heading()) if listed else None
+
+
+def _heading(*, of_trace: bool = False) -> tuple[str, str, str]:
+    per = "step relative to the recording" if of_trace else "iteration relative to the unchanged script"
+    return "What-ifs", f"change per {per}", _EXPLAINED
+
+
 def whatif_sections(
     report: WhatIfReport,
     *,
@@ -95,7 +106,6 @@ def whatif_sections(
     little = [one for one in every if one not in applicable]
     in_code = [one for one in report.estimates if one.present is not None]
     refused = [one for one in report.estimates if not one.applicable and one.present is None]
-    per = "step relative to the recording" if of_trace else "iteration relative to the unchanged script"
     blocks: list[Block] = []
     if applicable:
         blocks += _table(applicable, report, of_trace=of_trace)
@@ -108,7 +118,7 @@ def whatif_sections(
             blocks.append(Paragraph(f"{one.spec} to the same loss (estimate): {words}"))
     blocks += _little(little, script)
     remarks = [*_remarks(applicable, refused, in_code, script, reasons=reasons or detail), *_records(report)]
-    heading = ("What-ifs", f"change per {per}", _EXPLAINED)
+    heading = _heading(of_trace=of_trace)
     if not detail:
         yield Section((*blocks, *remarks), *heading)
         return
