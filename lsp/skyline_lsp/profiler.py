@@ -48,7 +48,7 @@ class _Run:
     cancelled: bool = False
     refreshed_at: float = 0.0
     told: bool = False
-    """True once the first figures are told of in a message."""
+    """True once a message has reported the first figures."""
 
 
 @dataclass(slots=True)

@@ -149,8 +149,9 @@ class CaptureSession:
         late = StageFailures()
 
         def show(figures: str, made: Callable[[], Profile]) -> None:
-            if on_partial is not None:
-                late.to(f"show the {figures} figures", lambda: on_partial(made()), None)
+            receive = on_partial
+            if receive is not None:
+                late.to(f"show the {figures} figures", lambda: receive(made()), None)
 
         def with_notes(run: ScriptRun) -> ScriptRun:
             return replace(run, notes=(*run.notes, *late.notes))

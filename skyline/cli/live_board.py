@@ -56,7 +56,7 @@ class LiveBoard(Progress):
 
 
 class _Figures:
-    """A document, laid out anew where the terminal has another size, and cut where it has too few rows."""
+    """A document, laid out again where the terminal has another size, and cut where it has too few rows."""
 
     def __init__(self, document: Document) -> None:
         self._document = document

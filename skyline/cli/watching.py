@@ -72,7 +72,7 @@ class Watching:
             code = self.run.listen(self.watcher.hear, self._tick)
             if self.clients is not None:
                 self.clients.end(code)
-            # An alert of the last iterations is told as well.
+            # Alerts of the last iterations reach their command and their URL as well.
             if not self.watcher.actions.finish():
                 self._say("skyline watch: a --notify command or a --webhook request has not ended yet")
         except Exception as error:

@@ -45,7 +45,7 @@ def serve(descriptor, *, ahead=False):
     given = socket.socket(fileno=descriptor)
     control = Connection(os.dup(descriptor))
     names = subreaper.set_name(_NAME)
-    # What is imported stays: looking for garbage in it again and again would take a tenth of the time.
+    # Imported objects stay: looking for garbage among them would take a fifth of the time.
     gc.disable()
     try:
         for name in _IMPORTED:

@@ -28,7 +28,7 @@ class EventTree:
 
     ``boundary`` is the name of the marker that cuts iterations; times are microseconds from the end of the
     first marker. ``operator_lines`` are filled from a recording that is ``full``, one with shapes, allocations and
-    the line marker, and asked in one without. What ended before ``after_ns`` is left out.
+    the line marker, and asked in one without. Work that ended before ``after_ns`` is left out.
     """
 
     def __init__(self, roots, boundary, samples=None, operator_lines=None, full=True, after_ns=0):
@@ -194,7 +194,7 @@ class EventTree:
         In a frame of the person's, that time belongs to the line of the call that follows, whose arguments
         it prepares, and at the end to the line of the last call.
         """
-        # What came before the first marker has no lines here, and may be left out.
+        # Work before the first marker belongs to no line, and may be left out.
         cursor = max(node.start_time_ns, self._origin_ns)
         line = own_line
         frame = node.extra_fields.callsite if own_line is not None else None

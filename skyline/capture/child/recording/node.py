@@ -58,7 +58,7 @@ class Node:
 def nodes_of(roots, after_ns=0):
     """The roots of the profiler's tree as nodes, with all below them; nodes stay as they are.
 
-    What ended before ``after_ns`` is left out.
+    Work that ended before ``after_ns`` is left out.
     """
     roots = list(roots)
     if all(type(root) is Node for root in roots):

@@ -117,7 +117,7 @@ class Recorder:
         gc.collect(1)
 
     def read_last(self, loop, module_names, evaluated=None):
-        """What ``read`` gives, of the last iteration alone, of a full recording on a CPU. ``read`` is to follow."""
+        """The last iteration alone, as ``read`` gives all; of a full recording on a CPU. ``read`` is to follow."""
         try:
             with _without_collecting():
                 return self._read(loop, module_names, evaluated or {}, last=True)
