@@ -45,7 +45,9 @@ _MOST_ROUNDS, _LEAST_ROUNDS = 8, 1
 _ROUNDS_ALONE, _LEAST_ROUNDS_ALONE = 3, 2
 """Rounds of a run that has the device for itself: none shows how far the script moved meanwhile."""
 _SIZES_OF_A_CURVE = 2
-"""They are measured whatever they cost: predictions for other batch sizes start from them."""
+"""They may take longer than the budget: predictions for other batch sizes start from them."""
+_PATIENCE_S = 20.0
+"""Beyond the budget: the second of them is started only if it is likely to end by then."""
 _SHARE_OF_FREE_MEMORY = 0.5
 _MOST_LITERALS = 2
 """So many candidates are tried with other values."""
@@ -302,7 +304,8 @@ class _OtherSizes:
         expected_s = self._costs.until_turns_s(size)
         rounds_s = self._rounds_s([*self.started, size], _LEAST_ROUNDS)
         enough = len(self.started) >= _SIZES_OF_A_CURVE
-        if enough and not self._budget.fits(self._slower * expected_s + rounds_s):
+        budget = self._budget if enough else self._whole.longer(_PATIENCE_S)
+        if self.started and not budget.fits(self._slower * expected_s + rounds_s):
             self._untimely.append(size)
             one.close()
             return False

@@ -48,6 +48,10 @@ class TrialBudget:
         """The budget of what comes before something that takes ``kept_s``."""
         return TrialBudget(max(0.0, self.total_s - kept_s), self.began_s)
 
+    def longer(self, by_s: float) -> TrialBudget:
+        """A budget that ends so much later."""
+        return TrialBudget(self.total_s + by_s, self.began_s)
+
     def for_iterations(self, settle_s: float, step_s: float) -> TrialBudget:
         """The part for further iterations of ``step_s``: a share, ``settle_s`` at least; no end without trials."""
         least_s = settle_s if self.total_s > 0 else math.inf

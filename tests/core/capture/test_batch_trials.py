@@ -159,12 +159,25 @@ def test_a_slow_start_does_not_make_turns_slow(measure: Measure, monkeypatch: py
     assert sizes(found) == [32, 4, 64]
 
 
-def test_two_sizes_are_measured_whatever_they_take(measure: Measure) -> None:
+def test_two_sizes_may_take_longer_than_the_budget(measure: Measure) -> None:
     """A drag starts from them. The others are modelled."""
-    found, _ = measure(3.0, 20.0)
-    assert len(sizes(found)) == 2
+    found, machine = measure(0.9, 20.0)
+    assert sizes(found) == [32, 4]
     (note,) = found.run.notes
-    assert note.startswith("Batch size 8: modelled, not measured, because the time for trials (20 s) was")
+    assert note.startswith("Batch size 64: modelled, not measured, because the time for trials (20 s) was")
+    assert 20.0 < machine.now_s <= 40.0
+
+
+def test_one_size_is_measured_whatever_it_takes(measure: Measure) -> None:
+    found, _ = measure(3.0, 20.0)
+    assert sizes(found) == [32]
+    (note,) = found.run.notes
+    assert note.startswith("Batch sizes 4, 8: modelled, not measured, because the time for trials (20 s) was")
+
+
+def test_a_machine_that_became_busy_has_one_size(measure: Measure) -> None:
+    assert sizes(measure(0.25, 20.0)[0]) == [32, 4, 8]
+    assert sizes(measure(0.25, 20.0, Machine(slower_after_s=1.0, factor=8.0))[0]) == [32]
 
 
 def test_on_a_machine_that_becomes_busy_there_is_one_round_with_its_range(measure: Measure) -> None:
