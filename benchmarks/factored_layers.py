@@ -20,8 +20,9 @@ from skyline.capture.child.facts import large_block_us_per_mb
 from skyline.interval import median
 from skyline.memory.growth import LARGE_BYTES
 from skyline.trace.facts import ModuleFact
-from skyline.whatif.cost.factored_layers import HALF_RATE, Factored, OneWeight, Split
+from skyline.whatif.cost.factored_layers import Factored, OneWeight, Split
 from skyline.whatif.cost.large_blocks import MOST_OF_A_TASK
+from skyline.whatif.cost.narrow_rate import HALF_RATE
 from skyline.whatif.cost.thread_scaling import CALL_US
 
 SIZES = ((1024, 96, 384), (1024, 512, 512), (2048, 256, 1024), (512, 1024, 1024), (2048, 384, 10_000))

@@ -28,7 +28,8 @@ from whatifs import KEEPS_MEMORY
 from skyline.interval import ENDS, End, Interval, median
 from skyline.rewrite.catalogue.kronecker import snippet
 from skyline.whatif.catalogue.models.kronecker import KroneckerLinear, LargerFactor, Structure
-from skyline.whatif.cost.factored_layers import HALF_RATE, Split
+from skyline.whatif.cost.factored_layers import Split
+from skyline.whatif.cost.narrow_rate import HALF_RATE
 from skyline.whatif.cost.small_factors import SmallFactor, added_us
 
 BLOCKS = (2, 4, 8, 16, 32)

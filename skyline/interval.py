@@ -15,6 +15,8 @@ from skyline.lazy_dataclass import dataclass
 End = Literal["value", "low", "high"]
 """A number of an interval, by its name."""
 ENDS: tuple[End, ...] = ("value", "low", "high")
+END_OF_GAIN: dict[End, End] = {"value": "value", "low": "high", "high": "low"}
+"""The end of a gain that gives each end of the time that is left."""
 
 
 @dataclass(frozen=True, slots=True)

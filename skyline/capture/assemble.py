@@ -35,7 +35,7 @@ from skyline.trace.facts import (
 from skyline.trace.profile import CAPTURE_SCHEMA, Profile, SourceFile
 from skyline.trace.record import BareTimes, CodeLine
 from skyline.trace.tensor_values import TensorValues
-from skyline.trace.trial import ProductTrial, Trial
+from skyline.trace.trial import ProductTrial, SplitTrial, Trial
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,15 +179,16 @@ def assemble(
     run: ScriptRun,
     trials: tuple[Trial, ...] = (),
     products: tuple[ProductTrial, ...] = (),
+    splits: tuple[SplitTrial, ...] = (),
     *,
     first: bool = False,
 ) -> Profile:
     """The profile of a run with the trials of its variants; ``first`` before its further iterations."""
-    profile = replace(_assembled(run, trials, products), first=first and run.goes_on)
-    return secret_free(profile, run.redactor)
+    profile = replace(_assembled(run), trials=trials, product_trials=products, split_trials=splits)
+    return secret_free(replace(profile, first=first and run.goes_on), run.redactor)
 
 
-def _assembled(run: ScriptRun, trials: tuple[Trial, ...], products: tuple[ProductTrial, ...]) -> Profile:
+def _assembled(run: ScriptRun) -> Profile:
     recording = run.recording
     return Profile(
         schema=CAPTURE_SCHEMA,
@@ -218,7 +219,6 @@ def _assembled(run: ScriptRun, trials: tuple[Trial, ...], products: tuple[Produc
         batch_size=run.batch_size,
         setting=next(iter(run.in_force.places), None),
         configured=run.configured(),
-        trials=trials,
         optimizers=tuple(_optimizer(fact, run) for fact in run.facts.optimizers),
         loaders=tuple(_loader(fact, run) for fact in run.facts.loaders),
         loop_line=_loop_line(run),
@@ -230,7 +230,6 @@ def _assembled(run: ScriptRun, trials: tuple[Trial, ...], products: tuple[Produc
         modules=recording.modules,
         parallel=recording.parallel,
         calls=recording.calls,
-        product_trials=products,
         large_block_us_per_mb=run.facts.large_block_us_per_mb,
         labels=run.facts.labels,
         values=run.values,

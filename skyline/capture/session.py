@@ -43,6 +43,7 @@ from skyline.capture.product_trials import product_trials
 from skyline.capture.recording import ChildRecording, record, record_times
 from skyline.capture.request import CaptureRequest, OutputCallback, ProgressCallback
 from skyline.capture.script_launcher import ScriptLauncher
+from skyline.capture.split_trials import split_trials
 from skyline.capture.trial_budget import TrialBudget
 from skyline.capture.value_reading import SLOWER, has_large_table, tensor_values
 from skyline.lazy_dataclass import dataclass
@@ -52,7 +53,7 @@ from skyline.trace.facts import MachineLoad, PowerFact
 from skyline.trace.profile import Profile
 from skyline.trace.record import BareTimes
 from skyline.trace.tensor_values import TensorValues
-from skyline.trace.trial import ProductTrial, Trial, joined
+from skyline.trace.trial import ProductTrial, SplitTrial, Trial, joined
 from skyline.units import plural
 
 _QUICK_MS = 8.0
@@ -192,12 +193,26 @@ class CaptureSession:
                 return assemble(with_notes(sizes.run), joined(sizes.trials))
             if sizes.trials:
                 show("curve's", lambda: assemble(with_notes(sizes.run), joined(sizes.trials)))
+            splits = self._split_trials(held, sizes.run, budget, late)
             configs, products = self._with_other_configs(held, sizes, budget, late)
-            return assemble(with_notes(sizes.run), joined((*sizes.trials, *configs)), products)
+            return assemble(with_notes(sizes.run), joined((*sizes.trials, *configs)), products, splits)
 
     @staticmethod
     def _tries_configs(run: ScriptRun, budget: TrialBudget) -> bool:
         return not run.recording.trace.sampled and configs_wanted(run) and budget.left_s > 0
+
+    @staticmethod
+    def _split_trials(
+        held: HeldRun, run: ScriptRun, budget: TrialBudget, late: StageFailures
+    ) -> tuple[SplitTrial, ...]:
+        trace, threads = run.recording.trace, run.facts.environment.intraop_threads
+        if run.ended_after is not None:
+            return ()
+        return late.to(
+            "try thin products",
+            lambda: held.compute(lambda child: split_trials(child, trace, threads, budget)),
+            (),
+        )
 
     def _with_other_configs(
         self, held: HeldRun, sizes: BatchTrials, budget: TrialBudget, late: StageFailures

@@ -37,7 +37,7 @@ from skyline.trace.facts import (
 from skyline.trace.observed_training import ObservedTraining, TrainingGoal
 from skyline.trace.record import BareTimes, CodeLine, Trace
 from skyline.trace.tensor_values import TensorValues
-from skyline.trace.trial import ProductTrial, Trial
+from skyline.trace.trial import ProductTrial, SplitTrial, Trial
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +144,8 @@ class Profile:
     """Reason why the time to load batches of a traced script is unknown; empty if it is known or none are loaded."""
     product_trials: tuple[ProductTrial, ...] = ()
     """Single products in bfloat16 and with other thread counts, on a CPU where whole iterations could not be tried."""
+    split_trials: tuple[SplitTrial, ...] = ()
+    """Products with weights of the script, whole and as two thinner ones, on a CPU."""
     large_block_us_per_mb: float = 0.0
     """Cost on a CPU of a block too large for the allocator's cache, which the system provides again each time."""
     load: MachineLoad | None = None

@@ -153,6 +153,22 @@ class ProductTrial:
         return min(1.0, max(0.0, divided_part(here / there, self.threads, self.other_threads)))
 
 
+@dataclass(frozen=True, slots=True)
+class SplitTrial:
+    """A product with a weight of the script, and the two products of that weight as two of ``rank``.
+
+    ``rows`` x ``inner`` numbers times a weight of ``inner`` x ``columns``. Times of one pass in µs, in float32 and with
+    the script's threads: those of the one product and of both together.
+    """
+
+    rows: int
+    inner: int
+    columns: int
+    rank: int
+    forward_us: tuple[float, float]
+    backward_us: tuple[float, float]
+
+
 def divided_part(ratio: float, threads: int, other_threads: int) -> float:
     """The parallel share of the single-thread time (Amdahl, 1967, solved for the share).
 

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from skyline.graph.column import Indices
-from skyline.graph.graph import Graph, scale
+from skyline.graph.graph import Graph
 from skyline.graph.selection import select
-from skyline.graph.task import ALL_BUT_LOADING, ON_GPU, PHASE, TaskKind, WorkClass
-from skyline.interval import ENDS, End, Interval, median
+from skyline.graph.task import ON_GPU, PHASE, TaskKind, WorkClass
+from skyline.interval import END_OF_GAIN, ENDS, End, Interval, median
 from skyline.lazy_dataclass import dataclass
 from skyline.predict.gpu_spec import GpuSpec
 from skyline.predict.predicted_times import in_allowed_format
@@ -22,19 +22,14 @@ from skyline.trace.facts import ModuleFact
 from skyline.trace.profile import Profile
 from skyline.trace.record import PASSES, OperatorShape, Phase
 from skyline.whatif.base import Applicability, Grain
-from skyline.whatif.constant import FLOAT_BYTES, XEON, Constant
+from skyline.whatif.constant import FLOAT_BYTES, Constant
 from skyline.whatif.cost.large_blocks import MOST_OF_A_TASK, provided_us
-from skyline.whatif.cost.optimizer_step import temporary_factor, update_of
-from skyline.whatif.cost.streaming import relieved
+from skyline.whatif.cost.narrow_rate import half_rate
+from skyline.whatif.cost.optimizer_step import temporary_factor
 from skyline.whatif.cost.thread_scaling import CALL_US
 from skyline.whatif.number_formats import gpu
 from skyline.whatif.subject import Memory, MemoryChange, Subject, shapes
 
-HALF_RATE = Constant(
-    32.0, 8.0, 64.0,
-    "benchmarks/factored_layers.py, on one busy core: the narrowest side with which a product reaches half of the rate",
-    machine=XEON,
-)  # fmt: skip
 _NEW_RATE = Constant(
     1.0,
     0.6,
@@ -44,19 +39,10 @@ _NEW_RATE = Constant(
 _UNSEEN_RATE = Constant(
     2e4, 5e3, 1e5, "an assumption: operations per µs and thread of a processor, where no product was recorded"
 )
-_SHRINKS = Constant(
-    1.0,
-    0.75,
-    1.1,
-    "an assumption: smaller tensors lie in other caches, so that traffic shrinks by more or less",
-)
 _WORTH_ASKING = Constant.at(
     0.02, "the share of the iteration, or of the peak memory, below which a list is shorter"
 )
 HOST = (TaskKind.CPU, TaskKind.LAUNCH)
-_PER_WEIGHT = (Phase.OPTIMIZER, Phase.COMMUNICATION)
-_OF_GAINS: dict[End, End] = {"value": "value", "low": "high", "high": "low"}
-"""The end of a gain in each case."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,8 +130,12 @@ class Product:
 
     def work(self, half_rate: float) -> float:
         """Operations, more of them for a narrow product by as much as a processor is slower in it (Hockney, 1982)."""
-        narrowest = max(1, min(self.rows, self.inner, self.columns))
-        return 2.0 * self.rows * self.inner * self.columns * (1 + half_rate / narrowest)
+        return 2.0 * self.rows * self.inner * self.columns * (1 + half_rate / self.narrowest)
+
+    @property
+    def narrowest(self) -> int:
+        """The smallest side, in numbers."""
+        return max(1, min(self.rows, self.inner, self.columns))
 
     def result_bytes(self, number_format: str) -> int:
         """Size of the result."""
@@ -173,13 +163,14 @@ class Split:
 
     now: tuple[Product, ...]
     then: tuple[Product, ...]
+    back: bool = False
 
     @classmethod
     def of(cls, layer: OneWeight, rows: int, *, back: bool) -> Split:
         """Of a pass with so many rows."""
         now = (Product(rows, layer.inputs, layer.outputs),)
         then = layer.products(rows)
-        return cls(_both(now), _both(then)) if back else cls(now, then)
+        return cls(_both(now), _both(then), back) if back else cls(now, then)
 
 
 def _element_bytes(number_format: str) -> int:
@@ -298,7 +289,8 @@ def _ratio(subject: Subject, split: Split, number_format: str, end: End) -> floa
     """The time of the products to come over that of those now."""
     spec = gpu(subject)
     if spec is None:
-        half = getattr(HALF_RATE, end)
+        narrowest = min(one.narrowest for one in split.then)
+        half = getattr(half_rate(subject.script, narrowest, back=split.back), end)
         return sum(one.work(half) for one in split.then) / sum(one.work(half) for one in split.now)
     before, after = (
         _sum(_on_gpu(spec, tuple(_allowed(subject, spec, one.shape(number_format)) for one in products)))
@@ -342,9 +334,9 @@ def products_us(
     if spec is not None:
         asked = tuple(_allowed(subject, spec, one.shape(number_format)) for one in products)
         return getattr(_sum(_on_gpu(spec, asked)), end)
-    half = getattr(HALF_RATE, end)
-    reached = getattr(rate, _OF_GAINS[end])
-    return sum(call_us + one.work(half) / reached for one in products)
+    reached = getattr(rate, END_OF_GAIN[end])
+    halves = (getattr(half_rate(subject.script, one.narrowest, back=False), end) for one in products)
+    return sum(call_us + one.work(half) / reached for one, half in zip(products, halves, strict=True))
 
 
 def product_rate(subject: Subject, graph: Graph) -> tuple[Interval, bool]:
@@ -356,7 +348,8 @@ def product_rate(subject: Subject, graph: Graph) -> tuple[Interval, bool]:
         flops = flops_of(subject, graph, task, shape)
         sides = [] if shape is None else [side for size in shape.inputs[:2] for side in size[-2:]]
         if flops and sides:
-            work += flops * (1 + HALF_RATE.value / max(1, min(sides)))
+            narrowest = max(1, min(sides))
+            work += flops * (1 + half_rate(subject.script, narrowest, back=False).value / narrowest)
             took_us += max(0.0, float(graph.durations[task]) - call_us)
     if work and took_us > 0:
         return _NEW_RATE.scaled(work / took_us), True
@@ -383,45 +376,6 @@ def _on_gpu(spec: GpuSpec, asked: tuple[OperatorShape, ...]) -> tuple[Interval, 
 def _sum(times: Sequence[Interval]) -> Interval:
     """Of times whose errors go together."""
     return Interval(*(sum(getattr(one, end) for one in times) for end in ENDS))
-
-
-def with_gradients_added(subject: Subject, graph: Graph, layers: Sequence[Replaced]) -> Graph:
-    """Gradients that are added to earlier ones take as much less as they are smaller."""
-    factors = {layer.module.path: layer.after / layer.before for layer in layers}
-    sizes = {layer.module.path: layer.before for layer in layers}
-    chosen = tasks_of(graph, layers, phase=Phase.BACKWARD, kind=product_kind(subject))
-    scaled = np.ones(len(chosen))
-    for place, (task, shape) in enumerate(zip(chosen.tolist(), shapes(subject, graph, chosen), strict=True)):
-        path = graph.structure.modules[int(graph.tasks.module[task])]
-        if shape is not None and shape.operator.endswith("AccumulateGrad") and shape.inputs:
-            rows, *rest = shape.inputs[0] or (0,)
-            if rest and rows * rest[0] == sizes[path]:
-                scaled[place] = factors[path]
-    return scale(graph, chosen, scaled)
-
-
-def with_update(subject: Subject, graph: Graph, layers: Sequence[Replaced], end: End) -> Graph:
-    """The update of other numbers of parameters and tensors, and the exchange of their gradients."""
-    facts = subject.script.optimizers
-    parameters, tensors = sum(one.parameter_count for one in facts), sum(one.tensor_count for one in facts)
-    less = sum(layer.less for layer in layers)
-    if not parameters or not tensors:
-        return graph
-    # More parameters are a loss, whose best case is the small one.
-    side = _OF_GAINS[end] if less > 0 else end
-    size = max(0.0, 1 - getattr(_SHRINKS, side) * less / parameters)
-    count = 1 + sum(layer.more_tensors for layer in layers) / tensors
-    if subject.on_gpu:
-        work = select(graph, phase=_PER_WEIGHT, kind=TaskKind.KERNEL)
-        host = select(graph, phase=Phase.OPTIMIZER, kind=HOST)
-        return scale(scale(graph, work, size), host, count, gaps=True)
-    traffic = subject.step.traffic_share
-    stepping = select(graph, phase=Phase.OPTIMIZER, kind=ALL_BUT_LOADING)
-    stepped = scale(graph, stepping, traffic * size + (1 - traffic) * count, gaps=True)
-    update = update_of(facts[0])
-    # Caches hold more for what the passes still read: of weights that go their products have no part any more.
-    moved = 0.0 if update is None else min(1.0, size) * less * update.unfused_bytes
-    return relieved(subject, stepped, moved, end=side)
 
 
 def copies(subject: Subject, layers: Sequence[Replaced]) -> int:

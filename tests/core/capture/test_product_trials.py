@@ -14,6 +14,7 @@ from skyline.capture.process import Starter
 from skyline.capture.product_trials import _ROUNDS, product_trials
 from skyline.capture.request import CaptureRequest
 from skyline.capture.session import capture
+from skyline.capture.split_trials import split_trials
 from skyline.capture.trial_budget import TrialBudget
 from skyline.trace.facts import Device, Environment
 from skyline.trace.profile import Profile
@@ -30,13 +31,15 @@ from torch.nn import functional as F
 torch.manual_seed(1)
 conv = nn.Conv2d(3, 8, 3, stride=2, padding=1)
 head = nn.Linear(8, 4)
-optimizer = torch.optim.SGD([*conv.parameters(), *head.parameters()], lr=0.01)
+mixer = nn.Linear(256, 128)
+optimizer = torch.optim.SGD([*conv.parameters(), *head.parameters(), *mixer.parameters()], lr=0.01)
 print("drawn", torch.rand(1).item())
 for step in range(10_000):
     images = torch.ones(16, 3, 16, 16)
     features = conv(images).mean((2, 3))
     attended = F.scaled_dot_product_attention(*[features.view(1, 2, 8, 8)] * 3)
     loss = (head(features) @ torch.ones(4, 2)).square().mean() + attended.sum()
+    loss = loss + mixer(torch.ones(2048, 256)).mean()
     optimizer.zero_grad()
     loss.backward()
     optimizer.step()
@@ -86,6 +89,10 @@ def test_the_products_of_a_script_of_long_iterations_are_tried_with_their_sizes_
             assert times.narrow_us > 0
             assert (times.wide_otherwise_us > 0) == (trial.threads != trial.other_threads)
     assert {trial.number_format for trial in profile.product_trials} == {"bfloat16"}
+    assert {(trial.inner, trial.columns) for trial in profile.split_trials} == {(256, 128)}
+    for split in profile.split_trials:
+        assert split.rank < 128
+        assert min(*split.forward_us, *split.backward_us) > 0
 
 
 def test_a_script_without_products_is_asked_nothing(tmp_path: Path, starter: Starter) -> None:
@@ -156,6 +163,50 @@ def test_what_something_else_held_up_is_tried_again_once() -> None:
     spent = Held({8: (200.0,), 16: (100.0,)})
     assert product_trials(spent, trace, (), MACHINE, TrialBudget(0.0)) == ()
     assert spent.asked == [], "no product is started that would end too late"
+
+
+class Tried:
+    """A child whose products take as many µs as 1,000 operations."""
+
+    def __init__(self):
+        self.asked = []
+
+    def send(self, do, **fields):
+        assert (do, fields["threads"], fields["number_format"]) == ("try", 4, "float32")
+        self.asked.append(fields["product"]["inputs"])
+
+    def receive(self, *_):
+        (rows, inner), (columns, _) = self.asked[-1]
+        forward_ms = rows * inner * columns / 1e6
+        row = {"step_ms": 3 * forward_ms, "data_ms": 0.0, "backward_ms": 2 * forward_ms, "optimizer_ms": 0.0}
+        return {"rows": [{**row, "fetches": 0, "backward_calls": 1}], "elements": rows * columns}
+
+
+def test_layers_with_most_of_the_time_are_tried_whole_and_at_two_ranks() -> None:
+    sizes = ((64, 32), (8, 4), (512, 32))
+    shapes = tuple(
+        OperatorShape("aten::linear", ((2, 100, inner), (columns, inner)), ("float32",) * 2)
+        for inner, columns in sizes
+    )
+    took_us = 400.0, 90.0, 40e3
+    records = tuple(
+        Record("aten::linear", RecordKind.OPERATOR, Phase.FORWARD, "main", 0, 0.0, us, shape=number)
+        for number, us in enumerate(took_us)
+    )
+    trace = Trace((IterationMark(0, 0.0, 1e5),), (), (), records, shapes=shapes)
+    child = Tried()
+    found = split_trials(child, trace, 4, TrialBudget(60.0))
+    # A quarter of the rows of the slowest one; ranks are a quarter and a sixteenth of the narrowest side, from 4.
+    assert [(one.rows, one.inner, one.columns, one.rank) for one in found] == [
+        (50, 512, 32, 8),
+        (200, 64, 32, 8),
+    ]
+    first = found[0]
+    assert first.forward_us == pytest.approx((50 * 512 * 32 / 1e3, 50 * 8 * (512 + 32) / 1e3))
+    assert first.backward_us == pytest.approx(tuple(2 * us for us in first.forward_us))
+    spent = Tried()
+    assert split_trials(spent, trace, 4, TrialBudget(0.0)) == ()
+    assert spent.asked == []
 
 
 LINEAR = {"operator": "aten::linear", "inputs": [[4, 8], [2, 8]], "options": {}}

@@ -12,7 +12,7 @@ from skyline.whatif.base import Grain, Scenario
 from skyline.whatif.baseline import baseline
 from skyline.whatif.catalogue.models.embedding_factorization import WHATIF as EMBEDDING
 from skyline.whatif.catalogue.models.low_rank import WHATIF as LOW_RANK
-from skyline.whatif.cost.factored_layers import HALF_RATE
+from skyline.whatif.cost.narrow_rate import HALF_RATE
 
 INPUTS, OUTPUTS, ROWS, RANK = 64, 32, 50, 4
 WEIGHT, TABLE = INPUTS * OUTPUTS, ROWS * INPUTS

@@ -12,7 +12,7 @@ from skyline.trace.record import BareTimes, IterationMark, OperatorShape, Phase,
 from skyline.whatif.base import Grain, Scenario
 from skyline.whatif.baseline import baseline
 from skyline.whatif.catalogue.models.embedding_factorization import WHATIF, factored_tables
-from skyline.whatif.cost.factored_layers import HALF_RATE
+from skyline.whatif.cost.narrow_rate import HALF_RATE
 from skyline.whatif.cost.thread_scaling import CALL_US
 
 ROWS, WIDTH, INDICES, BETWEEN = 10_000, 64, 512, 16

@@ -13,7 +13,7 @@ from skyline.trace.record import BareTimes, IterationMark, OperatorShape, Phase,
 from skyline.whatif.base import Grain, Provenance, Scenario
 from skyline.whatif.baseline import baseline
 from skyline.whatif.catalogue.models.kronecker import WHATIF, Structure, kronecker_layers
-from skyline.whatif.cost.factored_layers import HALF_RATE
+from skyline.whatif.cost.narrow_rate import HALF_RATE
 from skyline.whatif.cost.operator_call import MOST_US
 from skyline.whatif.cost.small_factors import SmallFactor, added_us
 from skyline.whatif.cost.thread_scaling import CALL_US

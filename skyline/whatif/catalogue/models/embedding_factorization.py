@@ -29,12 +29,11 @@ from skyline.whatif.cost.factored_layers import (
     products_us,
     tasks_of,
     why_not,
-    with_gradients_added,
-    with_update,
     with_weights,
 )
 from skyline.whatif.cost.numpy_weights import with_numpy
 from skyline.whatif.cost.thread_scaling import CALL_US
+from skyline.whatif.cost.weight_update import with_gradients_added, with_update
 from skyline.whatif.question import whole_number
 from skyline.whatif.subject import shapes
 

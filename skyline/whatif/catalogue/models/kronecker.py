@@ -36,14 +36,13 @@ from skyline.whatif.cost.factored_layers import (
     product_kind,
     tasks_of,
     why_not,
-    with_gradients_added,
-    with_update,
     with_weights,
 )
 from skyline.whatif.cost.factored_linear import linear_layers, products, rows_of, with_products
 from skyline.whatif.cost.numpy_weights import with_numpy
 from skyline.whatif.cost.small_factors import SmallFactor, added_us
 from skyline.whatif.cost.thread_scaling import threads_of
+from skyline.whatif.cost.weight_update import with_gradients_added, with_update
 from skyline.whatif.number_formats import gpu
 from skyline.whatif.question import whole_number
 from skyline.whatif.subject import shapes

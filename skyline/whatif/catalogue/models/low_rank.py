@@ -17,12 +17,11 @@ from skyline.whatif.cost.factored_layers import (
     offered,
     parameters,
     why_not,
-    with_gradients_added,
-    with_update,
     with_weights,
 )
 from skyline.whatif.cost.factored_linear import halves, linear_layers, products, rows_of, with_products
 from skyline.whatif.cost.numpy_weights import with_numpy
+from skyline.whatif.cost.weight_update import with_gradients_added, with_update
 from skyline.whatif.question import whole_number
 
 _RANKS = tuple(2**power for power in range(1, 13))

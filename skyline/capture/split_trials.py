@@ -1,0 +1,119 @@
+"""Trials of thin products: a few linear layers of the script as one product and as two of low rank.
+
+A processor is slower in narrow products, each kind by another amount. What-ifs that make weights smaller rest on this.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from math import prod
+
+import msgspec
+
+from skyline.capture.child_process import ChildProcess
+from skyline.capture.events import BareSteps
+from skyline.capture.trial_budget import TrialBudget
+from skyline.interval import median
+from skyline.lazy_dataclass import dataclass
+from skyline.trace.record import Phase, RecordKind, Trace
+from skyline.trace.trial import SplitTrial
+
+_OPERATOR = "aten::linear"
+_FORMAT = "float32"
+_MOST = 3
+"""Layers of different sizes that are tried: those that take most of the time."""
+_DIVISORS = (4, 16)
+"""The narrowest side of a product over the rank."""
+_LEAST_RANK = 4
+_LEAST_US = 40.0
+"""In a shorter product the call takes much of the time."""
+_LONGEST_US = 10e3
+"""Of a longer product fewer rows are tried: they take the same time each."""
+_TIMES = 5
+"""The quickest turn counts: other programs only ever add time."""
+_SECONDS = 1.0
+"""No product is started later than this."""
+_PASSES = 3.0
+"""A forward and a backward pass over the forward pass."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Layer:
+    rows: int
+    inner: int
+    columns: int
+    recorded_us: float
+
+    @property
+    def ranks(self) -> list[int]:
+        """Powers of two at parts of the narrowest side, which fewer numbers make narrower still."""
+        narrowest = min(self.rows, self.inner, self.columns)
+        powers = {
+            1 << (narrowest // divisor).bit_length() - 1 for divisor in _DIVISORS if narrowest >= divisor
+        }
+        return sorted(rank for rank in powers if rank >= _LEAST_RANK)
+
+
+def split_trials(
+    child: ChildProcess, trace: Trace, threads: int, budget: TrialBudget
+) -> tuple[SplitTrial, ...]:
+    """Layers with most of the time in forward passes, each at two ranks; empty where no layer is large enough.
+
+    The child stands still at an iteration boundary, and computes on the CPU with so many ``threads``.
+    """
+    ends = TrialBudget(min(_SECONDS, budget.left_s))
+    found: list[SplitTrial] = []
+    for layer in _layers(trace):
+        takes_s = _TIMES * _PASSES * layer.recorded_us / 1e6
+        if not ends.fits(takes_s):
+            continue
+        whole = _passes_us(child, layer.rows, layer.inner, layer.columns, threads)
+        for rank in layer.ranks if whole and whole[0] >= _LEAST_US else ():
+            if not ends.fits(takes_s / 2):
+                break
+            first = _passes_us(child, layer.rows, layer.inner, rank, threads)
+            second = _passes_us(child, layer.rows, rank, layer.columns, threads)
+            if whole and first and second:
+                forward_us, backward_us = (
+                    (one, before + after) for one, before, after in zip(whole, first, second, strict=True)
+                )
+                found.append(
+                    SplitTrial(layer.rows, layer.inner, layer.columns, rank, forward_us, backward_us)
+                )
+    return tuple(found)
+
+
+def _passes_us(
+    child: ChildProcess, rows: int, inner: int, columns: int, threads: int
+) -> tuple[float, float] | None:
+    """The quickest forward and backward pass in µs; None where the child cannot call it."""
+    sizes = ((rows, inner), (columns, inner))
+    product: dict[str, object] = {"operator": _OPERATOR, "inputs": sizes, "options": {}}
+    forward_us: list[float] = []
+    backward_us: list[float] = []
+    for _ in range(_TIMES):
+        child.send("try", product=product, threads=threads, number_format=_FORMAT)
+        for row in msgspec.convert(child.receive("steps"), BareSteps).rows:
+            forward_us.append(1e3 * (row.step_ms - row.backward_ms))
+            backward_us.append(1e3 * row.backward_ms)
+    return (min(forward_us), min(backward_us)) if forward_us else None
+
+
+def _layers(trace: Trace) -> list[_Layer]:
+    took_us: defaultdict[int, list[float]] = defaultdict(list)
+    for record in trace.records:
+        is_forward = record.kind is RecordKind.OPERATOR and record.phase is Phase.FORWARD
+        if is_forward and record.shape >= 0 and record.name == _OPERATOR:
+            took_us[record.shape].append(record.duration_us)
+    found: list[_Layer] = []
+    for number, each in sorted(took_us.items(), key=lambda item: -sum(item[1])):
+        given, weight = trace.shapes[number].inputs[:2]
+        if trace.shapes[number].dtypes[:2] != (_FORMAT,) * 2 or len(weight) != 2 or not given:
+            continue
+        columns, inner = weight
+        rows, each_us = prod(given[:-1]), median(each)
+        fewer = min(1.0, _LONGEST_US / each_us)
+        layer = _Layer(max(1, round(fewer * rows)), inner, columns, fewer * each_us)
+        if layer.ranks and layer.recorded_us >= _LEAST_US:
+            found.append(layer)
+    return found[:_MOST]

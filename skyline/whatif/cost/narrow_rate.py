@@ -1,0 +1,53 @@
+"""The rate of a processor in narrow products, from products of the script that were tried whole and split."""
+
+from __future__ import annotations
+
+from math import log
+
+from skyline.interval import Interval, median
+from skyline.trace.profile import Profile
+from skyline.trace.trial import SplitTrial
+from skyline.whatif.constant import EPYC, XEON, Constant
+from skyline.whatif.cost.thread_scaling import CALL_US
+
+HALF_RATE = Constant(
+    20.0, 8.0, 64.0,
+    "benchmarks/factored_layers.py: the narrowest side with which a product reaches half of the rate; 32 on one busy "
+    "core of a Xeon, 10 to 23 on two cores of an EPYC",
+    machine=f"{XEON}; {EPYC}",
+)  # fmt: skip
+_OTHERS = Constant(1.0, 0.7, 1.4, "an assumption: products of other sizes than the tried ones, over these")
+_MOST_OF_A_CALL = 0.25
+"""Part of the time of split products that is calls, at most."""
+_LEAST, _MOST = 1.0, 256.0
+"""Beyond these something else than its narrowest side decides how fast a product is: the threads, or the caches."""
+
+
+def half_rate(profile: Profile, narrowest: int, *, back: bool) -> Interval:
+    """The narrowest side with which a product reaches half of the rate, in numbers, for one pass of the script.
+
+    From the script's own products where these were tried: from those whose narrowest side is nearest. Narrower ones
+    may be computed in another way.
+    """
+    if not profile.split_trials:
+        return HALF_RATE
+    sides = {_narrowest(one) for one in profile.split_trials}
+    nearest = min(sides, key=lambda side: abs(log(side / narrowest)))
+    found = sorted(_half_rate(one, back=back) for one in profile.split_trials if _narrowest(one) == nearest)
+    return Interval(median(found), _OTHERS.low * found[0], _OTHERS.high * found[-1])
+
+
+def _narrowest(trial: SplitTrial) -> int:
+    return min(trial.rows, trial.rank)
+
+
+def _half_rate(trial: SplitTrial, *, back: bool) -> float:
+    """Of one trial: its two times are as the operations, each times 1 + half / narrowest side (Hockney, 1982)."""
+    whole_us, split_us = trial.backward_us if back else trial.forward_us
+    call_us = min(CALL_US, _MOST_OF_A_CALL * split_us)
+    ratio = (split_us - 2 * call_us) / (whole_us - call_us)
+    whole = trial.inner * trial.columns
+    split = trial.rank * (trial.inner + trial.columns)
+    # The change of both sides of the equation with one more number to half of the rate.
+    slower = split / _narrowest(trial) - ratio * whole / min(trial.rows, trial.inner, trial.columns)
+    return min(_MOST, max(_LEAST, (ratio * whole - split) / slower)) if slower > 0 else _MOST

@@ -1,0 +1,129 @@
+"""The update of layers whose weights become others, and the sum of their gradients."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from math import log, prod
+
+import numpy as np
+
+from skyline.graph.column import Indices
+from skyline.graph.graph import Graph, scale
+from skyline.graph.selection import select
+from skyline.graph.task import ALL_BUT_LOADING, TaskKind
+from skyline.interval import END_OF_GAIN, End, median
+from skyline.trace.record import Phase
+from skyline.whatif.constant import Constant
+from skyline.whatif.cost.factored_layers import HOST, OneWeight, Replaced, product_kind, tasks_of
+from skyline.whatif.cost.optimizer_step import update_of
+from skyline.whatif.cost.streaming import relieved
+from skyline.whatif.subject import Subject, shapes
+
+_SHRINKS = Constant(
+    1.0,
+    0.75,
+    1.1,
+    "an assumption: smaller tensors lie in other caches, so that traffic shrinks by more or less",
+)
+_PER_WEIGHT = (Phase.OPTIMIZER, Phase.COMMUNICATION)
+
+
+def with_gradients_added(subject: Subject, graph: Graph, layers: Sequence[Replaced]) -> Graph:
+    """Gradients that are added to earlier ones take as much less as they are smaller."""
+    factors = {layer.module.path: layer.after / layer.before for layer in layers}
+    sizes = {layer.module.path: layer.before for layer in layers}
+    chosen = tasks_of(graph, layers, phase=Phase.BACKWARD, kind=product_kind(subject))
+    scaled = np.ones(len(chosen))
+    for place, (task, shape) in enumerate(zip(chosen.tolist(), shapes(subject, graph, chosen), strict=True)):
+        path = graph.structure.modules[int(graph.tasks.module[task])]
+        if shape is not None and shape.operator.endswith("AccumulateGrad") and shape.inputs:
+            rows, *rest = shape.inputs[0] or (0,)
+            if rest and rows * rest[0] == sizes[path]:
+                scaled[place] = factors[path]
+    return scale(graph, chosen, scaled)
+
+
+def with_update(subject: Subject, graph: Graph, layers: Sequence[Replaced], end: End) -> Graph:
+    """The update of other numbers of parameters and tensors, and the exchange of their gradients.
+
+    On a CPU the operators on each weight become those on its two smaller ones, where the recording shows them.
+    """
+    facts = subject.script.optimizers
+    parameters, tensors = sum(one.parameter_count for one in facts), sum(one.tensor_count for one in facts)
+    less = sum(layer.less for layer in layers)
+    if not parameters or not tensors:
+        return graph
+    # More parameters are a loss, whose best case is the small one.
+    side = END_OF_GAIN[end] if less > 0 else end
+    size = max(0.0, 1 - getattr(_SHRINKS, side) * less / parameters)
+    count = 1 + sum(layer.more_tensors for layer in layers) / tensors
+    if subject.on_gpu:
+        work = select(graph, phase=_PER_WEIGHT, kind=TaskKind.KERNEL)
+        host = select(graph, phase=Phase.OPTIMIZER, kind=HOST)
+        return scale(scale(graph, work, size), host, count, gaps=True)
+    stepping = select(graph, phase=Phase.OPTIMIZER, kind=ALL_BUT_LOADING)
+    stepped = _with_each_weight(subject, graph, stepping, layers, count, end)
+    if stepped is None:
+        traffic = subject.step.traffic_share
+        stepped = scale(graph, stepping, traffic * size + (1 - traffic) * count, gaps=True)
+    update = update_of(facts[0])
+    # Caches hold more for what the passes still read: of weights that go their products have no part any more.
+    moved = 0.0 if update is None else min(1.0, size) * less * update.unfused_bytes
+    return relieved(subject, stepped, moved, end=side)
+
+
+def _with_each_weight(
+    subject: Subject, graph: Graph, stepping: Indices, layers: Sequence[Replaced], count: float, end: End
+) -> Graph | None:
+    """The update with each operator on a weight replaced by one on both of its smaller ones.
+
+    The time of an operator on another number of numbers lies between those of the nearest sizes in the recording. The
+    interpreter's time is that of ``count`` times the tensors. None where the operators on these weights are not known
+    one by one, as in an update of all tensors together.
+    """
+    called = shapes(subject, graph, stepping)
+    times_us: defaultdict[str, defaultdict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for task, shape in zip(stepping.tolist(), called, strict=True):
+        if shape is not None and shape.inputs and (numbers := prod(shape.inputs[0])):
+            times_us[shape.operator][numbers].append(float(graph.durations[task]))
+    typical_us = {name: {size: median(us) for size, us in each.items()} for name, each in times_us.items()}
+    weights = [layer for layer in layers if isinstance(layer, OneWeight)]
+    sizes = {layer.before for layer in weights}
+    if len(weights) < len(layers) or not any(sizes <= each.keys() for each in typical_us.values()):
+        return None
+    by_size: defaultdict[int, list[Replaced]] = defaultdict(list)
+    for layer in weights:
+        by_size[layer.before].append(layer)
+    durations = graph.durations.copy()
+    for task, shape in zip(stepping.tolist(), called, strict=True):
+        replaced = by_size.get(prod(shape.inputs[0])) if shape is not None and shape.inputs else None
+        if shape is None or not replaced:
+            continue
+        each = typical_us[shape.operator]
+        before_us = each[replaced[0].before]
+        after_us = [
+            sum(_between_us(each, size, end) for size in (layer.largest, layer.after - layer.largest) if size)
+            for layer in replaced
+        ]
+        durations[task] *= sum(after_us) / len(after_us) / before_us if before_us else 1.0
+    timed = graph.with_times(durations=durations)
+    spent = timed.gaps.copy()
+    spent[stepping] *= count
+    return timed.with_times(gaps=spent)
+
+
+def _between_us(times_us: Mapping[int, float], size: int, end: End) -> float:
+    """The time of an operator on so many numbers, from the nearest sizes: a power law between both.
+
+    Its ends are the rate of the smaller size, which lies in nearer caches, and the rate of the larger one.
+    """
+    smaller = max((one for one in times_us if one <= size), default=0)
+    larger = min((one for one in times_us if one >= size), default=0)
+    rates_us = [times_us[one] * size / one for one in (smaller, larger) if one and times_us[one]]
+    if smaller == larger or len(rates_us) < 2:
+        return rates_us[0] if rates_us else 0.0
+    if end == "value":
+        part = log(size / smaller) / log(larger / smaller)
+        return times_us[smaller] ** (1 - part) * times_us[larger] ** part
+    return min(rates_us) if end == "low" else max(rates_us)
