@@ -25,7 +25,7 @@ _MOST = 3
 _DIVISORS = (4, 16)
 """The narrowest side of a product over the rank."""
 _LEAST_RANK = 4
-_LEAST_US = 40.0
+_LEAST_US = 300.0
 """In a shorter product the call takes much of the time."""
 _LONGEST_US = 10e3
 """Of a longer product fewer rows are tried: they take the same time each."""
@@ -68,7 +68,7 @@ def split_trials(
         if not ends.fits(takes_s):
             continue
         whole = _passes_us(child, layer.rows, layer.inner, layer.columns, threads)
-        for rank in layer.ranks if whole and whole[0] >= _LEAST_US else ():
+        for rank in layer.ranks if whole else ():
             if not ends.fits(takes_s / 2):
                 break
             first = _passes_us(child, layer.rows, layer.inner, rank, threads)
@@ -100,20 +100,22 @@ def _passes_us(
 
 
 def _layers(trace: Trace) -> list[_Layer]:
+    """Layers by their time, each with the largest batch that it has: others are those of evaluations."""
     took_us: defaultdict[int, list[float]] = defaultdict(list)
     for record in trace.records:
         is_forward = record.kind is RecordKind.OPERATOR and record.phase is Phase.FORWARD
         if is_forward and record.shape >= 0 and record.name == _OPERATOR:
             took_us[record.shape].append(record.duration_us)
-    found: list[_Layer] = []
-    for number, each in sorted(took_us.items(), key=lambda item: -sum(item[1])):
+    found: dict[tuple[int, ...], tuple[float, _Layer]] = {}
+    for number, each in took_us.items():
         given, weight = trace.shapes[number].inputs[:2]
         if trace.shapes[number].dtypes[:2] != (_FORMAT,) * 2 or len(weight) != 2 or not given:
             continue
-        columns, inner = weight
         rows, each_us = prod(given[:-1]), median(each)
-        fewer = min(1.0, _LONGEST_US / each_us)
-        layer = _Layer(max(1, round(fewer * rows)), inner, columns, fewer * each_us)
+        fewer = min(1.0, _LONGEST_US / each_us) if each_us else 1.0
+        layer = _Layer(max(1, round(fewer * rows)), weight[1], weight[0], fewer * each_us)
         if layer.ranks and layer.recorded_us >= _LEAST_US:
-            found.append(layer)
-    return found[:_MOST]
+            known = found.get(weight)
+            if known is None or layer.rows > known[1].rows:
+                found[weight] = sum(each), layer
+    return [layer for _, layer in sorted(found.values(), key=lambda one: -one[0])][:_MOST]

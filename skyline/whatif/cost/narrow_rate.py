@@ -17,10 +17,13 @@ HALF_RATE = Constant(
     machine=f"{XEON}; {EPYC}",
 )  # fmt: skip
 _OTHERS = Constant(1.0, 0.7, 1.4, "an assumption: products of other sizes than the tried ones, over these")
-_MOST_OF_A_CALL = 0.25
-"""Part of the time of split products that is calls, at most."""
-_LEAST, _MOST = 1.0, 256.0
-"""Beyond these something else than its narrowest side decides how fast a product is: the threads, or the caches."""
+_MOST_CALLING = Constant.at(
+    0.25, "an assumption: the part of the time of split products that is calls, at most"
+)
+_SIDES = Constant(
+    HALF_RATE.value, 1.0, 256.0,
+    "an assumption: beyond these the threads or the caches decide how fast a product is, and not its narrowest side",
+)  # fmt: skip
 
 
 def half_rate(profile: Profile, narrowest: int, *, back: bool) -> Interval:
@@ -44,10 +47,10 @@ def _narrowest(trial: SplitTrial) -> int:
 def _half_rate(trial: SplitTrial, *, back: bool) -> float:
     """Of one trial: its two times are as the operations, each times 1 + half / narrowest side (Hockney, 1982)."""
     whole_us, split_us = trial.backward_us if back else trial.forward_us
-    call_us = min(CALL_US, _MOST_OF_A_CALL * split_us)
+    call_us = min(CALL_US, _MOST_CALLING.value * split_us)
     ratio = (split_us - 2 * call_us) / (whole_us - call_us)
     whole = trial.inner * trial.columns
     split = trial.rank * (trial.inner + trial.columns)
     # The change of both sides of the equation with one more number to half of the rate.
     slower = split / _narrowest(trial) - ratio * whole / min(trial.rows, trial.inner, trial.columns)
-    return min(_MOST, max(_LEAST, (ratio * whole - split) / slower)) if slower > 0 else _MOST
+    return min(_SIDES.high, max(_SIDES.low, (ratio * whole - split) / slower)) if slower > 0 else _SIDES.high

@@ -97,7 +97,7 @@ def split_us(now_us, half=HALF_RATE.value, rows=ROWS):
 
 def test_both_passes_become_two_products_and_the_update_that_of_the_parameters_left(net):
     start, before, changed = asked(net)
-    step = 4000 * (1 - (WEIGHT - LEFT) / (WEIGHT + SMALL))
+    step = 4000 * LEFT / WEIGHT
     expected = split_us(1000) + 500 + split_us(2000) + step
     assert start.step_ms(changed.graph) == pytest.approx(expected / 1e3, rel=1e-6)
     assert changed.below_ms > 0
