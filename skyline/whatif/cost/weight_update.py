@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from math import log, prod
+from statistics import fmean
 
 import numpy as np
 
@@ -83,34 +84,41 @@ def _with_each_weight(
     one by one, as in an update of all tensors together.
     """
     called = shapes(subject, graph, stepping)
+    numbers = [prod(one.inputs[0]) if one is not None and one.inputs else 0 for one in called]
     times_us: defaultdict[str, defaultdict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
-    for task, shape in zip(stepping.tolist(), called, strict=True):
-        if shape is not None and shape.inputs and (numbers := prod(shape.inputs[0])):
-            times_us[shape.operator][numbers].append(float(graph.durations[task]))
-    typical_us = {name: {size: median(us) for size, us in each.items()} for name, each in times_us.items()}
-    weights = [layer for layer in layers if isinstance(layer, OneWeight)]
-    sizes = {layer.before for layer in weights}
-    if len(weights) < len(layers) or not any(sizes <= each.keys() for each in typical_us.values()):
-        return None
+    for task, shape, size in zip(stepping.tolist(), called, numbers, strict=True):
+        if shape is not None and size:
+            times_us[shape.operator][size].append(float(graph.durations[task]))
     by_size: defaultdict[int, list[Replaced]] = defaultdict(list)
-    for layer in weights:
-        by_size[layer.before].append(layer)
-    durations = graph.durations.copy()
-    for task, shape in zip(stepping.tolist(), called, strict=True):
-        replaced = by_size.get(prod(shape.inputs[0])) if shape is not None and shape.inputs else None
-        if shape is None or not replaced:
-            continue
-        each = typical_us[shape.operator]
-        before_us = each[replaced[0].before]
-        after_us = [
-            sum(_between_us(each, size, end) for size in (layer.largest, layer.after - layer.largest) if size)
-            for layer in replaced
-        ]
-        durations[task] *= sum(after_us) / len(after_us) / before_us if before_us else 1.0
-    timed = graph.with_times(durations=durations)
-    spent = timed.gaps.copy()
-    spent[stepping] *= count
-    return timed.with_times(gaps=spent)
+    for layer in layers:
+        if isinstance(layer, OneWeight):
+            by_size[layer.before].append(layer)
+    whole = sum(map(len, by_size.values())) == len(layers)
+    if not whole or not any(by_size.keys() <= each.keys() for each in times_us.values()):
+        return None
+    factors: dict[tuple[str, int], float] = {}
+    for size, replaced in by_size.items():
+        # Operators that work once on each tensor tell how many of this size there are; others of it stay.
+        tensors = min(len(each[size]) for each in times_us.values() if size in each) / subject.steps
+        share = min(1.0, len(replaced) / tensors)
+        for name, each in times_us.items():
+            if size in each and (before_us := median(each[size])):
+                typical_us = {one: median(us) for one, us in each.items()}
+                after_us = fmean(_factors_us(typical_us, layer, end) for layer in replaced)
+                factors[name, size] = 1 - share + share * after_us / before_us
+    durations, gaps = graph.durations.copy(), graph.gaps.copy()
+    durations[stepping] *= [
+        factors.get((shape.operator, size), 1.0) if shape is not None else 1.0
+        for shape, size in zip(called, numbers, strict=True)
+    ]
+    gaps[stepping] *= count
+    return graph.with_times(durations=durations, gaps=gaps)
+
+
+def _factors_us(times_us: Mapping[int, float], layer: Replaced, end: End) -> float:
+    """The time of an operator on both weights to come."""
+    sizes = layer.largest, layer.after - layer.largest
+    return sum(_between_us(times_us, size, end) for size in sizes if size > 0)
 
 
 def _between_us(times_us: Mapping[int, float], size: int, end: End) -> float:

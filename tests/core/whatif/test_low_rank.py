@@ -8,6 +8,7 @@ from math import log
 import pytest
 
 from skyline.errors import UsageError
+from skyline.graph.task import PHASE
 from skyline.memory.growth import LARGE_BYTES
 from skyline.trace.facts import Device, MemoryFact, ModuleFact, OptimizerFact
 from skyline.trace.record import BareTimes, IterationMark, OperatorShape, Phase, Record, RecordKind, Trace
@@ -45,7 +46,6 @@ def trace_of(rows=ROWS, iterations=3):
         ("aten::linear", Phase.FORWARD, 1000, 1, 0),
         ("aten::linear", Phase.FORWARD, 500, 2, 1),
         ("AddmmBackward0", Phase.BACKWARD, 2000, 1, 2),
-        ("aten::addcdiv_", Phase.OPTIMIZER, 0, 0, 3),
         ("aten::addcdiv_", Phase.OPTIMIZER, 4000, 0, 3),
     ]
     records, marks, clock = [], [], 0.0
@@ -121,6 +121,15 @@ def test_operators_on_the_weight_become_those_on_both_factors_between_the_sizes_
     each = [3900 * (RANK * side / WEIGHT) ** power for side in (INPUTS, OUTPUTS)]
     expected = split_us(1000) + 500 + split_us(2000) + sum(each) + 4
     assert start.step_ms(changed.graph) == pytest.approx(expected / 1e3, rel=0.02)
+
+
+def test_another_weight_of_the_same_size_is_updated_as_before(net):
+    records = net.trace.records
+    again = [replace(one, duration_us=1000.0) for one in records if one.phase is Phase.OPTIMIZER]
+    start, before, changed = asked(replace(net, trace=replace(net.trace, records=(*records, *again))))
+    step = [index for index, phase in enumerate(start.operators.tasks.phase.tolist()) if phase == PHASE[Phase.OPTIMIZER]]
+    kept = changed.graph.durations[step].sum() / before.graph.durations[step].sum()
+    assert kept == pytest.approx((1 + LEFT / WEIGHT) / 2)
 
 
 def test_memory_for_a_large_result_costs_the_same_at_any_rank(net):
